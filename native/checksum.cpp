@@ -1,0 +1,76 @@
+// CRC-32C (Castagnoli) of bytes: what a model's files and blocks are checked with.
+#include "checksum.h"
+
+#include <array>
+
+#include "binding.h"
+#include "simd.h"
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace labeltree {
+namespace {
+
+// Reflected polynomial; table[k] advances a byte that stands k places before the end of an eight-byte word.
+constexpr std::array<std::array<uint32_t, 256>, 8> make_tables() {
+    std::array<std::array<uint32_t, 256>, 8> table{};
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+        uint32_t crc = byte;
+        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0x82F63B78u : 0u);
+        table[0][byte] = crc;
+    }
+    for (int k = 1; k < 8; ++k)
+        for (int byte = 0; byte < 256; ++byte)
+            table[k][byte] = (table[k - 1][byte] >> 8) ^ table[0][table[k - 1][byte] & 0xff];
+    return table;
+}
+constexpr auto tables = make_tables();
+
+uint32_t portable(uint32_t crc, const unsigned char* p, size_t n) {
+    for (; n >= 8; p += 8, n -= 8) {
+        crc ^= p[0] | p[1] << 8 | p[2] << 16 | static_cast<uint32_t>(p[3]) << 24;
+        crc = tables[7][crc & 0xff] ^ tables[6][crc >> 8 & 0xff] ^ tables[5][crc >> 16 & 0xff] ^
+              tables[4][crc >> 24] ^ tables[3][p[4]] ^ tables[2][p[5]] ^ tables[1][p[6]] ^ tables[0][p[7]];
+    }
+    for (; n; ++p, --n) crc = (crc >> 8) ^ tables[0][(crc ^ *p) & 0xff];
+    return crc;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) uint32_t hardware(uint32_t crc, const unsigned char* p, size_t n) {
+    uint64_t wide = crc;
+    for (; n >= 8; p += 8, n -= 8) {
+        uint64_t word;
+        std::memcpy(&word, p, 8);
+        wide = _mm_crc32_u64(wide, word);
+    }
+    crc = static_cast<uint32_t>(wide);
+    for (; n; ++p, --n) crc = _mm_crc32_u8(crc, *p);
+    return crc;
+}
+#endif
+
+}  // namespace
+
+uint32_t crc32c(const void* bytes, size_t count, uint32_t before) {
+    const auto* p = static_cast<const unsigned char*>(bytes);
+#if defined(__x86_64__)
+    if (use_avx2()) return ~hardware(~before, p, count);  // every processor with AVX2 has SSE4.2
+#endif
+    return ~portable(~before, p, count);
+}
+
+void bind_checksum(nb::module_& m) {
+    m.def(
+        "crc32c",
+        [](nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> bytes, uint32_t before) {
+            nb::gil_scoped_release free;
+            return crc32c(bytes.data(), bytes.size(), before);
+        },
+        "bytes"_a.noconvert(), "before"_a = 0,
+        "CRC-32C of a uint8 array, continuing from the checksum of the bytes before it.");
+}
+
+}  // namespace labeltree

@@ -1,0 +1,86 @@
+// Threads over an atomic counter of tasks: no runtime of its own, nothing left behind after a fork.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace labeltree {
+
+// Set by the watching thread; long tasks look at it between passes and return early.
+using Cancel = std::atomic<bool>;
+
+// Runs task(index, worker) for every index in [0, count), in order of index as workers become free.
+// Worker numbers are in [0, threads). The first exception stops the rest and is thrown again here.
+template <class Task>
+void parallel_for(int64_t count, int threads, Task&& task) {
+    threads = static_cast<int>(std::clamp<int64_t>(threads, 1, std::max<int64_t>(count, 1)));
+    if (threads == 1) {
+        for (int64_t i = 0; i < count; ++i) task(i, 0);
+        return;
+    }
+    std::atomic<int64_t> next{0};
+    std::exception_ptr failure;
+    std::mutex failure_lock;
+    auto work = [&](int worker) {
+        try {
+            for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) task(i, worker);
+        } catch (...) {
+            std::lock_guard<std::mutex> hold(failure_lock);
+            if (!failure) failure = std::current_exception();
+            next.store(count, std::memory_order_relaxed);
+        }
+    };
+    std::vector<std::thread> workers;
+    workers.reserve(threads - 1);
+    for (int w = 1; w < threads; ++w) workers.emplace_back(work, w);
+    work(0);
+    for (auto& w : workers) w.join();
+    if (failure) std::rethrow_exception(failure);
+}
+
+// Runs body() on a thread of its own while this one calls watch() about ten times a second.
+// If watch() throws (Ctrl-C, or a failing progress bar), cancel is set, the body is awaited, and the exception goes on.
+inline void run_watched(const std::function<void()>& body, const std::function<void()>& watch, Cancel& cancel) {
+    std::mutex lock;
+    std::condition_variable finished;
+    bool done = false;
+    std::exception_ptr failure, stop;
+    std::thread runner([&] {
+        try {
+            body();
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        std::lock_guard<std::mutex> hold(lock);
+        done = true;
+        finished.notify_one();
+    });
+    {
+        std::unique_lock<std::mutex> hold(lock);
+        while (!finished.wait_for(hold, std::chrono::milliseconds(100), [&] { return done; })) {
+            hold.unlock();
+            if (!stop) {
+                try {
+                    watch();
+                } catch (...) {
+                    stop = std::current_exception();
+                    cancel.store(true);
+                }
+            }
+            hold.lock();
+        }
+    }
+    runner.join();
+    if (stop) std::rethrow_exception(stop);
+    if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace labeltree

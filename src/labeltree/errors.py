@@ -1,0 +1,9 @@
+"""The one exception that labeltree raises for a user's mistake."""
+
+
+class InputError(ValueError):
+    """What was given cannot be used.
+
+    The message is one sentence that says what was got, what was expected, where, and what to do.
+    The command line prints it and exits with code 2; it never shows a traceback for it.
+    """
