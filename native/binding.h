@@ -52,8 +52,9 @@ inline void check_range(const In<int32_t>& values, int64_t limit, const char* na
             throw std::invalid_argument(std::string(name) + " holds an index out of range");
 }
 
-// To be called with the GIL released: takes it to hear signals and to tell the progress, a float in [0, 1], to Python.
-inline std::function<void()> python_watch(nb::object progress, const std::atomic<double>& fraction) {
+// For run_watched, with the GIL released: takes it to hear signals and to tell the progress, a float in [0, 1], to Python.
+// A handle, since without the GIL no reference may be counted; the binding's own argument keeps the object alive.
+inline std::function<void()> python_watch(nb::handle progress, const std::atomic<double>& fraction) {
     return [progress, &fraction] {
         nb::gil_scoped_acquire hold;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();

@@ -37,22 +37,39 @@ struct Lanes {
     static constexpr int vectors = N / per_vector;
     static_assert(N % per_vector == 0);
     typedef Real Vector __attribute__((vector_size(32)));
+    // Read and written through this type, since a copy through memcpy costs a detour over the stack.
+    typedef Real Unaligned __attribute__((vector_size(32), aligned(sizeof(Real)), may_alias));
     Vector v[vectors];
 
     static LABELTREE_INLINE Lanes fill(Real value) {
         Lanes out;
+#pragma GCC unroll 16
         for (int k = 0; k < vectors; ++k) out.v[k] = value - Vector{};
         return out;
     }
     static LABELTREE_INLINE Lanes load(const Real* from) {
         Lanes out;
-        std::memcpy(out.v, from, sizeof(out.v));
+#pragma GCC unroll 16
+        for (int k = 0; k < vectors; ++k) out.v[k] = reinterpret_cast<const Unaligned*>(from)[k];
         return out;
     }
-    LABELTREE_INLINE void store(Real* to) const { std::memcpy(to, v, sizeof(v)); }
+    LABELTREE_INLINE void store(Real* to) const {
+#pragma GCC unroll 16
+        for (int k = 0; k < vectors; ++k) reinterpret_cast<Unaligned*>(to)[k] = v[k];
+    }
     // this += scale * other
     LABELTREE_INLINE void add(Real scale, const Lanes& other) {
+#pragma GCC unroll 16
         for (int k = 0; k < vectors; ++k) v[k] += scale * other.v[k];
+    }
+    // Whether any lane is not zero, of either sign.
+    LABELTREE_INLINE bool any() const {
+        typedef uint64_t Words __attribute__((vector_size(32)));
+        Words all{};
+#pragma GCC unroll 16
+        for (int k = 0; k < vectors; ++k) all |= reinterpret_cast<Words>(v[k]);
+        const uint64_t bits = all[0] | all[1] | all[2] | all[3];
+        return bits & (sizeof(Real) == 4 ? 0x7fffffff7fffffffu : 0x7fffffffffffffffu);
     }
 };
 

@@ -1,0 +1,221 @@
+// Euclidean K-means of the label vectors of a tree level's nodes: Lloyd's iterations from distinct random labels.
+#include <cmath>
+
+#include "random.h"
+#include "rows.h"
+#include "tree_binding.h"
+
+namespace labeltree {
+namespace {
+
+constexpr int64_t row_chunk = 64;       // labels assigned by a thread at a time
+constexpr int64_t feature_chunk = 4096;  // features whose squares are summed at a time
+constexpr int64_t column_chunk = 16;    // clusters updated by a thread at a time: one cache line
+
+struct Settings {
+    int64_t clusters;
+    int max_iterations;
+    double least_moved;  // stop when fewer than this share of the labels move
+};
+
+// Centroids are kept as sums over their members, feature-major: one feature's values for all clusters lie together.
+class NodeClustering {
+  public:
+    NodeClustering(const Sparse& vectors, const int32_t* labels, int64_t count, const Settings& settings, Random random,
+                   int threads, const Cancel& cancel)
+        : vectors_(vectors), labels_(labels), count_(count), settings_(settings), random_(random), threads_(threads),
+          cancel_(cancel), width_((settings.clusters + lane_floats - 1) / lane_floats * lane_floats),
+          local_(vectors.columns, -1), members_(settings.clusters), rate_(width_), offset_(width_) {}
+
+    void run(int32_t* cluster) {
+        number_features();
+        sums_.assign(features_ * width_, 0.0f);
+        start_from_random_labels();
+        std::vector<int32_t> next(count_);
+        std::fill_n(cluster, count_, -1);
+        for (int iteration = 0; iteration < settings_.max_iterations && !cancel_; ++iteration) {
+            assign(next.data());
+            int64_t moved = 0;
+            for (int64_t i = 0; i < count_; ++i) moved += next[i] != cluster[i];
+            const bool last = moved < settings_.least_moved * count_ || iteration + 1 == settings_.max_iterations;
+            if (!last) update(cluster, next.data(), moved);
+            std::copy(next.begin(), next.end(), cluster);
+            if (last) break;
+        }
+    }
+
+  private:
+    void number_features() {
+        for (int64_t i = 0; i < count_; ++i)
+            for (int64_t k = vectors_.ptr[labels_[i]]; k < vectors_.ptr[labels_[i] + 1]; ++k) {
+                int32_t& id = local_[vectors_.index[k]];
+                if (id < 0) id = static_cast<int32_t>(features_++);
+            }
+    }
+
+    void start_from_random_labels() {
+        std::vector<int32_t> order(count_);
+        std::iota(order.begin(), order.end(), 0);
+        for (int64_t c = 0; c < settings_.clusters; ++c) {
+            std::swap(order[c], order[c + random_.below(static_cast<uint32_t>(count_ - c))]);
+            add(order[c], c, 1.0f);
+            members_[c] = 1;
+        }
+        measure();
+    }
+
+    void add(int64_t i, int64_t cluster, float sign) {
+        for (int64_t k = vectors_.ptr[labels_[i]]; k < vectors_.ptr[labels_[i] + 1]; ++k)
+            sums_[local_[vectors_.index[k]] * width_ + cluster] += sign * vectors_.value[k];
+    }
+
+    // rate = 1 / members and offset = |centroid|^2 / 2: a label goes to the cluster of the largest v'sum * rate - offset.
+    void measure() {
+        const int64_t parts = (features_ + feature_chunk - 1) / feature_chunk;
+        std::vector<float> squares(parts * width_, 0.0f);
+        parallel_for(parts, threads_, [&](int64_t part, int) {
+            for (int64_t f = part * feature_chunk; f < std::min(features_, (part + 1) * feature_chunk); ++f)
+                for (int64_t c = 0; c < width_; ++c)
+                    squares[part * width_ + c] += sums_[f * width_ + c] * sums_[f * width_ + c];
+        });
+        for (int64_t c = 0; c < settings_.clusters; ++c) {
+            double total = 0;
+            for (int64_t part = 0; part < parts; ++part) total += squares[part * width_ + c];
+            const double n = static_cast<double>(members_[c]);
+            rate_[c] = n > 0 ? static_cast<float>(1 / n) : 0.0f;
+            offset_[c] = n > 0 ? static_cast<float>(total / (n * n) / 2) : HUGE_VALF;  // an empty cluster stays empty
+        }
+    }
+
+    void assign(int32_t* next) {
+        parallel_for((count_ + row_chunk - 1) / row_chunk, threads_, [&](int64_t part, int) {
+            const int64_t from = part * row_chunk, to = std::min(count_, from + row_chunk);
+            if (cancel_) return;
+            use_avx2() ? assign_avx2(from, to, next) : assign_portable(from, to, next);
+        });
+    }
+
+    LABELTREE_AVX2 void assign_avx2(int64_t from, int64_t to, int32_t* next) const { assign_rows(from, to, next); }
+    void assign_portable(int64_t from, int64_t to, int32_t* next) const { assign_rows(from, to, next); }
+
+    LABELTREE_INLINE void assign_rows(int64_t from, int64_t to, int32_t* next) const {
+        std::vector<Entry> entries;
+        std::vector<float> product(width_);
+        for (int64_t i = from; i < to; ++i) {
+            const int64_t start = vectors_.ptr[labels_[i]], entries_count = vectors_.ptr[labels_[i] + 1] - start;
+            entries.resize(entries_count);
+            for (int64_t k = 0; k < entries_count; ++k)
+                entries[k] = {local_[vectors_.index[start + k]], vectors_.value[start + k]};
+            sum_rows(entries.data(), entries_count, sums_.data(), width_, width_, product.data());
+            int32_t best = 0;
+            float most = -HUGE_VALF;
+            for (int64_t c = 0; c < settings_.clusters; ++c) {
+                const float nearness = product[c] * rate_[c] - offset_[c];
+                if (nearness > most) {
+                    most = nearness;
+                    best = static_cast<int32_t>(c);
+                }
+            }
+            next[i] = best;
+        }
+    }
+
+    // A thread owns whole clusters and meets their labels in order, so the sums don't depend on the threads.
+    void update(const int32_t* before, const int32_t* after, int64_t moved) {
+        const bool from_scratch = moved * 2 > count_;
+        if (from_scratch) std::fill(sums_.begin(), sums_.end(), 0.0f);
+        parallel_for((settings_.clusters + column_chunk - 1) / column_chunk, threads_, [&](int64_t part, int) {
+            auto mine = [&](int32_t c) { return c >= 0 && c / column_chunk == part; };
+            for (int64_t i = 0; i < count_; ++i) {
+                if (from_scratch) {
+                    if (mine(after[i])) add(i, after[i], 1.0f);
+                } else if (before[i] != after[i]) {
+                    if (mine(before[i])) add(i, before[i], -1.0f);
+                    if (mine(after[i])) add(i, after[i], 1.0f);
+                }
+            }
+        });
+        std::fill(members_.begin(), members_.end(), 0);
+        for (int64_t i = 0; i < count_; ++i) ++members_[after[i]];
+        measure();
+    }
+
+    const Sparse& vectors_;
+    const int32_t* labels_;
+    const int64_t count_;
+    const Settings& settings_;
+    Random random_;
+    const int threads_;
+    const Cancel& cancel_;
+    const int64_t width_;         // clusters, rounded up to whole vectors
+    std::vector<int32_t> local_;  // feature -> row of sums_
+    int64_t features_ = 0;
+    std::vector<float> sums_;
+    std::vector<int64_t> members_;
+    std::vector<float> rate_, offset_;
+};
+
+// Large nodes are clustered one after the other by all threads, the others side by side.
+void cluster_level(const Sparse& vectors, const int32_t* labels, const int64_t* first, const int64_t* last,
+                   const int64_t* streams, int64_t nodes, const Settings& settings, uint64_t seed, int threads,
+                   int32_t* cluster, std::atomic<double>& fraction, const Cancel& cancel) {
+    std::vector<int64_t> work(nodes), order(nodes);
+    for (int64_t u = 0; u < nodes; ++u) {
+        for (int64_t p = first[u]; p < last[u]; ++p) work[u] += vectors.ptr[labels[p] + 1] - vectors.ptr[labels[p]];
+        order[u] = u;
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return work[a] > work[b]; });
+    const int64_t total = std::max<int64_t>(1, std::accumulate(work.begin(), work.end(), int64_t{0}));
+    std::atomic<int64_t> done{0};
+    auto run = [&](int64_t u, int threads_inside) {
+        NodeClustering(vectors, labels + first[u], last[u] - first[u], settings, Random(seed, streams[u]),
+                       threads_inside, cancel)
+            .run(cluster + first[u]);
+        fraction = static_cast<double>(done += work[u]) / total;
+    };
+    int64_t large = 0;
+    while (large < nodes && threads > 1 && work[order[large]] * 2 * threads > total) run(order[large++], threads);
+    parallel_for(nodes - large, threads, [&](int64_t k, int) {
+        if (!cancel) run(order[large + k], 1);
+    });
+}
+
+}  // namespace
+
+void bind_kmeans(nb::module_& m) {
+    m.def(
+        "cluster_level",
+        [](In<int64_t> ptr, In<int32_t> index, In<float> value, int64_t feature_count, In<int32_t> labels,
+           In<int64_t> first, In<int64_t> last, In<int64_t> streams, int64_t clusters, int max_iterations,
+           double least_moved, uint64_t seed, int threads, nb::object progress) {
+            require(threads >= 1 && clusters >= 2 && max_iterations >= 1, "threads, clusters or max_iterations too small");
+            require(value.size() == index.size(), "vectors need one value an index");
+            const Sparse vectors = check_sparse(ptr, index, value.data(), feature_count, "vectors");
+            check_range(labels, vectors.rows, "labels");
+            require(first.size() == last.size() && first.size() == streams.size(), "first, last and streams must match");
+            for (size_t u = 0; u < first.size(); ++u)
+                require(first.data()[u] >= 0 && last.data()[u] - first.data()[u] >= clusters &&
+                            last.data()[u] <= static_cast<int64_t>(labels.size()),
+                        "a node needs at least as many labels as clusters, within range");
+            std::vector<int32_t> cluster(labels.size(), -1);
+            {
+                nb::gil_scoped_release free;
+                const Settings settings{clusters, max_iterations, least_moved};
+                std::atomic<double> fraction{0};
+                Cancel cancel{false};
+                run_watched(
+                    [&] {
+                        cluster_level(vectors, labels.data(), first.data(), last.data(), streams.data(), first.size(),
+                                      settings, seed, threads, cluster.data(), fraction, cancel);
+                    },
+                    python_watch(progress, fraction), cancel);
+            }
+            return to_numpy(std::move(cluster));
+        },
+        "ptr"_a.noconvert(), "index"_a.noconvert(), "value"_a.noconvert(), "feature_count"_a, "labels"_a.noconvert(),
+        "first"_a.noconvert(), "last"_a.noconvert(), "streams"_a.noconvert(), "clusters"_a, "max_iterations"_a,
+        "least_moved"_a, "seed"_a, "threads"_a, "progress"_a.none(),
+        "Cluster of each label in labels[first[u]:last[u]] for every node u; -1 for labels of no node.");
+}
+
+}  // namespace labeltree

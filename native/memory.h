@@ -1,0 +1,57 @@
+// Large scratch arrays: aligned to cache lines, on huge pages where the system has them.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace labeltree {
+
+// Grows and is used again; never copied, never initialised except on request.
+template <class T>
+class Buffer {
+  public:
+    Buffer() = default;
+    Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    Buffer& operator=(Buffer&& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        return *this;
+    }
+    ~Buffer() { std::free(data_); }
+
+    T* data() { return data_; }
+
+    // Room for size elements, contents undefined.
+    T* reserve(size_t size) {
+        if (size <= size_) return data_;
+        std::free(std::exchange(data_, nullptr));
+        size_ = 0;
+        const size_t huge = size_t{2} << 20;
+        const size_t bytes = size * sizeof(T), align = bytes >= 2 * huge ? huge : 64;
+        data_ = static_cast<T*>(std::aligned_alloc(align, (bytes + align - 1) / align * align));
+        if (!data_) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)
+        if (align == huge) madvise(data_, bytes, MADV_HUGEPAGE);  // a hint: its refusal changes nothing
+#endif
+        size_ = size;
+        return data_;
+    }
+    T* zeros(size_t size) {
+        reserve(size);
+        if (size) std::memset(static_cast<void*>(data_), 0, size * sizeof(T));
+        return data_;
+    }
+
+  private:
+    T* data_ = nullptr;
+    size_t size_ = 0;
+};
+
+}  // namespace labeltree

@@ -1,0 +1,33 @@
+// A small random generator that gives the same numbers on every machine (SplitMix64).
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+namespace labeltree {
+
+class Random {
+  public:
+    // A stream of its own for every (seed, stream) pair: never for a thread.
+    Random(uint64_t seed, uint64_t stream) : state_(mix(seed) ^ mix(stream + 0x632BE59BD9B4E019u)) {}
+
+    uint64_t next() { return mix(state_ += 0x9E3779B97F4A7C15u); }
+
+    // Uniform in [0, bound), for bound < 2^32: the bias of multiply-and-shift is below bound / 2^32.
+    uint32_t below(uint32_t bound) { return static_cast<uint32_t>(((next() >> 32) * bound) >> 32); }
+
+    template <class T>
+    void shuffle(T* values, int64_t count) {
+        for (int64_t i = count - 1; i > 0; --i) std::swap(values[i], values[below(static_cast<uint32_t>(i + 1))]);
+    }
+
+  private:
+    static uint64_t mix(uint64_t z) {
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+        return z ^ (z >> 31);
+    }
+    uint64_t state_;
+};
+
+}  // namespace labeltree

@@ -1,0 +1,306 @@
+// Dual coordinate descent for up to sixteen sibling problems at once, on one node's instances.
+//
+// Objective of each sibling: w'w / 2 + sum_i C_i loss(y_i w'x_i). The siblings share instances, norms and the random
+// order of visits; each runs its own, unchanged descent (Hsieh et al. 2008) and rests once it has converged.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+#include <cstdio>
+
+#include "memory.h"
+#include "parallel.h"
+#include "random.h"
+#include "simd.h"
+#include "tree_view.h"
+
+namespace labeltree {
+
+constexpr int siblings = 16;
+
+enum class Loss { squared_hinge, hinge, logistic };
+
+struct SolverSettings {
+    Loss loss;
+    double cost;
+    double tolerance;
+    int max_iterations;
+    double bias;
+    uint64_t seed;
+};
+
+// One node's instances, features numbered from 0; the bias is the row of weights after the last feature.
+struct Problem {
+    Sparse x;
+    const float* norms;        // x'x + bias^2
+    const float* costs;        // of each instance, to be multiplied with settings.cost; null: all 1
+    const uint16_t* positive;  // bit s: positive for sibling s
+    uint16_t used;             // bit s: there is a sibling s
+};
+
+// The siblings' weights and dual variables, feature-major and instance-major: one cache line each for floats.
+template <class Real>
+struct SolverSpace {
+    Buffer<Real> weights;  // (features + 1) x 16
+    Buffer<Real> alpha;    // instances x 16
+    std::vector<int32_t> order;
+};
+
+template <class Real>
+using Group = Lanes<Real, siblings>;
+
+// A value for each sibling from one bit each.
+template <class Real>
+struct BitTable {
+    alignas(64) Real of[256][8];
+    BitTable(Real clear, Real set) {
+        for (int byte = 0; byte < 256; ++byte)
+            for (int s = 0; s < 8; ++s) of[byte][s] = byte >> s & 1 ? set : clear;
+    }
+    LABELTREE_INLINE Group<Real> operator[](uint16_t bits) const {
+        const auto low = Lanes<Real, 8>::load(of[bits & 255]), high = Lanes<Real, 8>::load(of[bits >> 8]);
+        Group<Real> out;
+#pragma GCC unroll 4
+        for (int k = 0; k < Group<Real>::vectors / 2; ++k) {
+            out.v[k] = low.v[k];
+            out.v[k + Group<Real>::vectors / 2] = high.v[k];
+        }
+        return out;
+    }
+};
+
+LABELTREE_INLINE double exponential(double t) { return std::exp(t); }
+
+// e^t to float precision in plain arithmetic, so that the compiler can do eight at a time.
+LABELTREE_INLINE float exponential(float t) {
+    t = std::min(std::max(t, -87.0f), 88.0f);
+    const float whole = static_cast<float>(static_cast<int32_t>(t * 1.44269504f + (t < 0 ? -0.5f : 0.5f)));
+    const float rest = (t - whole * 0.693359375f) + whole * 2.12194440e-4f;  // ln 2 in two parts
+    float series = 1.0f / 5040;
+    for (float factor : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) series = series * rest + factor;
+    const int32_t bits = (static_cast<int32_t>(whole) + 127) << 23;
+    float power;
+    std::memcpy(&power, &bits, 4);
+    return series * power;
+}
+
+// The minimiser of the logistic dual in one coordinate: alpha = C / (1 + e^m), where m = base + norm * alpha is the margin
+// after the step and base the margin without this instance. Newton's method on m, inside the bracket of alpha in [0, C].
+template <class Real>
+LABELTREE_INLINE Group<Real> logistic_step(const Group<Real>& margin, const Group<Real>& before, Real norm, Real cost) {
+    constexpr Real enough = sizeof(Real) == 4 ? Real(1e-6) : Real(1e-13);
+    Real low[siblings], high[siblings], m[siblings], share[siblings];
+    margin.store(m);
+    before.store(share);
+    Real base[siblings];
+    for (int s = 0; s < siblings; ++s) {
+        low[s] = base[s] = m[s] - norm * share[s];
+        high[s] = base[s] + norm * cost;
+    }
+    for (int round = 0; round < 60; ++round) {
+        Real worst = 0;
+        for (int s = 0; s < siblings; ++s) {
+            share[s] = 1 / (1 + exponential(m[s]));
+            const Real excess = m[s] - base[s] - norm * cost * share[s];
+            const Real step = excess / (1 + norm * cost * share[s] * (1 - share[s]));
+            low[s] = excess > 0 ? low[s] : m[s];
+            high[s] = excess > 0 ? m[s] : high[s];
+            const Real newton = m[s] - step;
+            m[s] = newton >= low[s] && newton <= high[s] ? newton : (low[s] + high[s]) / 2;
+            worst = std::max(worst, std::abs(excess) / (1 + std::abs(m[s])));
+        }
+        if (worst <= enough) break;
+    }
+    for (int s = 0; s < siblings; ++s) share[s] *= cost;
+    return Group<Real>::load(share);
+}
+
+template <class Real>
+LABELTREE_INLINE Group<Real> margins(const Sparse& x, int64_t i, const Real* weights, Real bias) {
+    // Several sums at a time, or each addition would wait for the one before it.
+    constexpr int ways = sizeof(Real) == 4 ? 4 : 2;
+    Group<Real> sum[ways];
+#pragma GCC unroll 4
+    for (int way = 0; way < ways; ++way) sum[way] = Group<Real>::fill(0);
+    int64_t k = x.ptr[i];
+    const int64_t end = x.ptr[i + 1];
+    for (; k + ways <= end; k += ways)
+#pragma GCC unroll 4
+        for (int way = 0; way < ways; ++way)
+            sum[way].add(x.value[k + way],
+                         Group<Real>::load(weights + static_cast<int64_t>(x.index[k + way]) * siblings));
+    for (; k < end; ++k)
+        sum[0].add(x.value[k], Group<Real>::load(weights + static_cast<int64_t>(x.index[k]) * siblings));
+    if (bias != 0) sum[0].add(bias, Group<Real>::load(weights + x.columns * siblings));
+#pragma GCC unroll 4
+    for (int way = 1; way < ways; ++way) sum[0].add(1, sum[way]);
+    return sum[0];
+}
+
+template <class Real>
+LABELTREE_INLINE void move_weights(const Sparse& x, int64_t i, Real* weights, Real bias, const Group<Real>& step) {
+    for (int64_t k = x.ptr[i]; k < x.ptr[i + 1]; ++k) {
+        Real* row = weights + static_cast<int64_t>(x.index[k]) * siblings;
+        Group<Real> w = Group<Real>::load(row);
+        w.add(x.value[k], step);
+        w.store(row);
+    }
+    if (bias != 0) {
+        Real* row = weights + x.columns * siblings;
+        Group<Real> w = Group<Real>::load(row);
+        w.add(bias, step);
+        w.store(row);
+    }
+}
+
+// Brings a coming visit's data near: the order is random, so the processor cannot guess it.
+template <class Real>
+LABELTREE_INLINE void prefetch_visit(const Sparse& x, const int32_t* order, int64_t visit, int64_t active,
+                                     const Real* alpha) {
+    if (visit + 8 < active) __builtin_prefetch(x.ptr + order[visit + 8]);
+    if (visit + 4 < active) {
+        const int64_t i = order[visit + 4];
+        for (int64_t byte = 0; byte < 128; byte += 64) {
+            __builtin_prefetch(reinterpret_cast<const char*>(x.index + x.ptr[i]) + byte);
+            __builtin_prefetch(reinterpret_cast<const char*>(x.value + x.ptr[i]) + byte);
+        }
+        for (size_t byte = 0; byte < siblings * sizeof(Real); byte += 64)
+            __builtin_prefetch(reinterpret_cast<const char*>(alpha + i * siblings) + byte);
+    }
+}
+
+// What a pass over the instances saw of the siblings' projected gradients.
+template <class Real>
+struct Violation {
+    Group<Real> most, least;
+};
+
+// One pass over the first `active` instances of `order` for the siblings in `live`. An instance that no live sibling
+// can use (at its bound, gradient outside `bounds`) is moved behind the active ones.
+template <class Real, Loss loss>
+LABELTREE_INLINE Violation<Real> sweep(const Problem& problem, const SolverSettings& settings, Real* weights, Real* alpha,
+                                       int32_t* order, int64_t& active, uint16_t live, const Violation<Real>& bounds) {
+    constexpr int vectors = Group<Real>::vectors;
+    static const BitTable<Real> signs(-1, 1), ones(0, 1);
+    const Sparse& x = problem.x;
+    const Real bias = static_cast<Real>(settings.bias), infinity = std::numeric_limits<Real>::infinity();
+    const Group<Real> moving = ones[live], zero = Group<Real>::fill(0);
+    Violation<Real> seen{Group<Real>::fill(-infinity), Group<Real>::fill(infinity)};
+    for (int64_t visit = 0; visit < active; ++visit) {
+        const int64_t i = order[visit];
+        prefetch_visit(x, order, visit, active, alpha);
+        const Real cost = static_cast<Real>(settings.cost) * (problem.costs ? problem.costs[i] : 1);
+        const Real norm = problem.norms[i];
+        const Group<Real> y = signs[problem.positive[i]];
+        const Group<Real> before = Group<Real>::load(alpha + i * siblings);
+        const Group<Real> product = margins(x, i, weights, bias);
+        Group<Real> after, gradient, step, useful = zero;
+        if constexpr (loss == Loss::logistic) {
+            Group<Real> margin;
+#pragma GCC unroll 4
+            for (int k = 0; k < vectors; ++k) margin.v[k] = y.v[k] * product.v[k];
+            after = logistic_step(margin, before, norm, cost);
+#pragma GCC unroll 4
+            for (int k = 0; k < vectors; ++k) gradient.v[k] = norm * (before.v[k] - after.v[k]);
+            useful = moving;
+        } else {
+            const Real diagonal = loss == Loss::squared_hinge ? Real(0.5) / cost : Real(0);
+            const Real rate = norm + diagonal > 0 ? 1 / (norm + diagonal) : Real(0);
+            const Real upper = loss == Loss::hinge ? cost : infinity;
+#pragma GCC unroll 4
+            for (int k = 0; k < vectors; ++k) {
+                const auto at_zero = before.v[k] <= 0, at_upper = before.v[k] >= upper;
+                const auto slope = y.v[k] * product.v[k] - 1 + diagonal * before.v[k];
+                auto next = before.v[k] - slope * rate;
+                next = next > 0 ? next : zero.v[k];
+                if (loss == Loss::hinge) next = next < upper ? next : zero.v[k] + upper;
+                after.v[k] = next;
+                const auto down = slope < 0 ? slope : zero.v[k], up = slope > 0 ? slope : zero.v[k];
+                gradient.v[k] = at_zero ? down : slope;
+                if (loss == Loss::hinge) gradient.v[k] = at_upper ? up : gradient.v[k];
+                const auto idle_low = at_zero & (slope > bounds.most.v[k]);
+                const auto idle = loss == Loss::hinge ? idle_low | (at_upper & (slope < bounds.least.v[k])) : idle_low;
+                useful.v[k] = idle ? zero.v[k] : moving.v[k];
+            }
+        }
+        if (!useful.any()) {
+            std::swap(order[visit--], order[--active]);
+            continue;
+        }
+#pragma GCC unroll 4
+        for (int k = 0; k < vectors; ++k) {
+            seen.most.v[k] = seen.most.v[k] > gradient.v[k] ? seen.most.v[k] : gradient.v[k];
+            seen.least.v[k] = seen.least.v[k] < gradient.v[k] ? seen.least.v[k] : gradient.v[k];
+            const auto change = (after.v[k] - before.v[k]) * moving.v[k];
+            after.v[k] = before.v[k] + change;
+            step.v[k] = change * y.v[k];
+        }
+        if (step.any()) {
+            after.store(alpha + i * siblings);
+            move_weights(x, i, weights, bias, step);
+        }
+    }
+    return seen;
+}
+
+template <class Real, Loss loss>
+LABELTREE_AVX2 Violation<Real> sweep_avx2(const Problem& p, const SolverSettings& s, Real* w, Real* a, int32_t* order,
+                                          int64_t& active, uint16_t live, const Violation<Real>& bounds) {
+    return sweep<Real, loss>(p, s, w, a, order, active, live, bounds);
+}
+template <class Real, Loss loss>
+Violation<Real> sweep_portable(const Problem& p, const SolverSettings& s, Real* w, Real* a, int32_t* order,
+                               int64_t& active, uint16_t live, const Violation<Real>& bounds) {
+    return sweep<Real, loss>(p, s, w, a, order, active, live, bounds);
+}
+
+// Leaves the solution in space.weights; returns the passes that were made.
+template <class Real, Loss loss>
+int solve(const Problem& problem, const SolverSettings& settings, Random random, SolverSpace<Real>& space,
+          const Cancel& cancel) {
+    const int64_t instances = problem.x.rows;
+    Real* weights = space.weights.zeros((problem.x.columns + 1) * siblings);
+    Real* alpha = space.alpha.zeros(instances * siblings);
+    space.order.resize(instances);
+    std::iota(space.order.begin(), space.order.end(), 0);
+
+    const Real infinity = std::numeric_limits<Real>::infinity();
+    const Violation<Real> unbounded{Group<Real>::fill(infinity), Group<Real>::fill(-infinity)};
+    Violation<Real> bounds = unbounded;
+    int64_t active = instances;
+    uint16_t live = problem.used, unsure = 0;  // unsure: converged, but only on a shrunk set of instances
+    int pass = 0;
+    while (pass < settings.max_iterations && live && !cancel) {
+        ++pass;
+        random.shuffle(space.order.data(), active);
+        const bool whole = active == instances;
+        auto* sweep_fast = use_avx2() ? &sweep_avx2<Real, loss> : &sweep_portable<Real, loss>;
+        const Violation<Real> seen =
+            sweep_fast(problem, settings, weights, alpha, space.order.data(), active, live, bounds);
+        Real most[siblings], least[siblings];
+        seen.most.store(most);
+        seen.least.store(least);
+        for (int s = 0; s < siblings; ++s) {
+            if (!(live >> s & 1)) continue;
+            const double tolerance = settings.tolerance;  // no instance seen: most = -infinity, which has converged
+            if (most[s] <= tolerance && least[s] >= -tolerance && most[s] - least[s] <= tolerance) {
+                live &= ~(1 << s);
+                if (!whole) unsure |= 1 << s;
+            }
+            most[s] = most[s] > 0 ? most[s] : infinity;
+            least[s] = least[s] < 0 ? least[s] : -infinity;
+        }
+        bounds = {Group<Real>::load(most), Group<Real>::load(least)};
+        if (!live && unsure) {
+            live = std::exchange(unsure, 0);
+            active = instances;
+            bounds = unbounded;
+        }
+    }
+    if (getenv("LT_DEBUG")) fprintf(stderr, "P %ld %ld %d %ld\n", (long)instances, (long)problem.x.ptr[instances], pass, (long)active);
+    return pass;
+}
+
+}  // namespace labeltree
