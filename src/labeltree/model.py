@@ -1,0 +1,205 @@
+"""A trained model: opened from its directory, mapped into memory, ready to predict and to be looked at."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labeltree import _native
+from labeltree.errors import InputError
+from labeltree.plan import weight_pointers
+from labeltree.predict import SCORES, as_matrix, check_queries
+from labeltree.store import ModelReader, read_manifest
+from labeltree.system import available_memory, usable_cpus
+from labeltree.tree import LabelTree
+
+
+@dataclass(frozen=True, eq=False)
+class TreeBlocks:
+    """One tree of a model and its blocks, mapped from disk."""
+
+    tree: LabelTree
+    feature_ptr: NDArray[np.int64]
+    features: NDArray[np.int32]
+    weight_ptr: NDArray[np.int64]
+    weights: NDArray[np.float32]
+    checksums: NDArray[np.uint32]
+
+
+class Model:
+    """A trained model. Use ``labeltree.load`` to open one.
+
+    Attributes
+    ----------
+    path : Path
+    manifest : dict
+        What ``manifest.json`` says: shapes, settings, versions, files.
+    features, labels, instances : int
+        The shape of what it was trained on.
+    label_names : tuple of str or None
+        Names of the labels; None where labels are integers.
+    label_counts : ndarray of int64
+        Training instances of each label.
+    trees : tuple of TreeBlocks
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: dict[str, Any],
+        trees: tuple[TreeBlocks, ...],
+        label_counts: NDArray[np.int64],
+        label_names: tuple[str, ...] | None,
+    ) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.trees = trees
+        self.label_counts = label_counts
+        self.label_names = label_names
+        self.instances: int = manifest["instances"]
+        self.features: int = manifest["features"]
+        self.labels: int = manifest["labels"]
+        self.bias: float = manifest["settings"]["bias"]
+
+    def __repr__(self) -> str:
+        return f"<labeltree.Model {self.path}: {self.features:,} features, {self.labels:,} labels, {len(self.trees)} tree(s)>"
+
+    @property
+    def bytes(self) -> int:
+        """Size of the model directory without its manifest."""
+        return sum(entry["bytes"] for entry in self.manifest["files"].values())
+
+    @cached_property
+    def _search(self) -> _native.BeamSearch:
+        arrays = [
+            (part.tree.child_ptr, part.tree.children, part.feature_ptr, part.features, part.weight_ptr, part.weights)
+            for part in self.trees
+        ]
+        return _native.BeamSearch(arrays, self.features, self.labels, self.bias)
+
+    def predict(
+        self, X: Any, *, top: int = 5, beam: int = 10, score: str = "sigmoid", threads: int | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The best labels of each row by beam search.
+
+        Parameters
+        ----------
+        X : sparse matrix or array, rows x features
+            Features beyond those of the model are ignored, with a warning.
+        top : int, default 5
+            Labels to return for a row (k).
+        beam : int, default 10
+            Nodes kept at each depth; as wide as the tree, it gives the exhaustive ranking.
+        score : {"sigmoid", "hinge2", "hinge3"}
+            How a margin s becomes a score: sigmoid(3 s), or exp(-max(0, 1 - s)^p) with p = 2 or 3.
+        threads : int, optional
+            All usable processors unless given.
+
+        Returns
+        -------
+        labels : ndarray of int32, rows x top
+            Best first; -1 where fewer labels were reached.
+        scores : ndarray of float32, rows x top
+            In (0, 1], the mean over the model's trees; 0 where the label is -1.
+        """
+        queries = check_queries(X, top=top, beam=beam, score=score, threads=threads)
+        if queries.features > self.features:
+            warnings.warn(
+                f"The data has {queries.features:,} features, the model {self.features:,}; the others are ignored.",
+                stacklevel=2,
+            )
+        labels, scores = self._search.search(
+            *queries.arrays, beam, min(top, self.labels), SCORES[score], threads or usable_cpus()
+        )
+        shape = (queries.rows, min(top, self.labels))
+        return labels.reshape(shape), scores.reshape(shape)
+
+    def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
+        """Like ``predict``, as a sparse matrix of scores, rows x labels."""
+        return as_matrix(*self.predict(X, **options), self.labels)
+
+    def block(self, node: int, tree: int = 0) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Look at one node: its features, sorted, and its weights, features x children, both mapped from disk.
+
+        With a bias, the last feature is ``self.features``: the constant one.
+        """
+        part = self.trees[tree]
+        if not 0 <= node < part.tree.nodes:
+            raise InputError(f"Tree {tree} has nodes 0 to {part.tree.nodes - 1}, but got {node}.")
+        features = part.features[part.feature_ptr[node] : part.feature_ptr[node + 1]]
+        weights = part.weights[part.weight_ptr[node] : part.weight_ptr[node + 1]]
+        return features, weights.reshape(features.size, part.tree.child_count[node])
+
+    def verify(self, threads: int | None = None) -> None:
+        """Read every block and compare it with its checksum."""
+        for t, part in enumerate(self.trees):
+            damaged = _native.damaged_blocks(
+                part.feature_ptr, part.features, part.weight_ptr, part.weights, part.checksums, threads or usable_cpus()
+            )
+            if damaged.size:
+                raise InputError(
+                    f"{self.path / f'tree-{t}'} has a wrong checksum in {damaged.size} of its {part.tree.nodes} blocks "
+                    f"(the first is node {damaged[0]}): it is damaged; copy or train the model again."
+                )
+
+
+def load(path: Path | str, *, verify: bool | None = None) -> Model:
+    """Open a model directory.
+
+    The blocks are mapped, not read: the memory that a model takes is what its pages take, so one that is larger than
+    memory can serve.
+
+    Parameters
+    ----------
+    path : path-like
+    verify : bool, optional
+        Whether to read all blocks and compare their checksums. By default, if they fit in the available memory.
+        Everything else is always checked.
+
+    Raises
+    ------
+    InputError
+        If the directory is not a model, or not whole.
+    """
+    path = Path(path)
+    manifest = read_manifest(path)
+    reader = ModelReader(path, manifest)
+    try:
+        labels = int(manifest["labels"])
+        shapes = [(int(entry["nodes"]), int(entry["depth"])) for entry in manifest["trees"]]
+        names_listed = "label_names.json" in manifest["files"]
+        float(manifest["settings"]["bias"]), int(manifest["instances"]), int(manifest["features"])
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{path}: manifest.json is damaged; copy or train the model again.") from None
+    trees = tuple(_load_tree(reader, f"tree-{t}", nodes, labels) for t, (nodes, _) in enumerate(shapes))
+    names = tuple(json.loads(reader.text("label_names.json"))) if names_listed else None
+    model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", labels), names)
+    try:
+        _ = model._search
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}; copy or train the model again.") from None
+    if verify or (verify is None and model.bytes <= available_memory()):
+        model.verify()
+    return model
+
+
+def _load_tree(reader: ModelReader, folder: str, nodes: int, labels: int) -> TreeBlocks:
+    child_ptr = reader.array(f"{folder}/child_ptr.npy", "<i8", nodes + 1)
+    children = reader.array(f"{folder}/children.npy", "<i4", nodes - 1 + labels)
+    feature_ptr = reader.array(f"{folder}/feature_ptr.npy", "<i8", nodes + 1)
+    checksums = reader.array(f"{folder}/checksums.npy", "<u4", nodes)
+    tree = LabelTree(child_ptr, children)
+    if child_ptr[-1] != children.size or (np.diff(child_ptr) < 0).any() or (np.diff(feature_ptr) < 0).any():
+        raise InputError(f"{reader.path / folder} is damaged: its pointers fall; copy or train the model again.")
+    weight_ptr = weight_pointers(tree, feature_ptr)
+    features = reader.array(f"{folder}/features.npy", "<i4", int(feature_ptr[-1]), mapped=True)
+    weights = reader.array(f"{folder}/weights.npy", "<f4", int(weight_ptr[-1]), mapped=True)
+    return TreeBlocks(tree, feature_ptr, features, weight_ptr, weights, checksums)

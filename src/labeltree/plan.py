@@ -1,0 +1,296 @@
+"""The plan: what every node will take, to the byte, before a single classifier is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree import _native
+from labeltree.data import Dataset, csr_arrays
+from labeltree.errors import InputError
+from labeltree.store import ArrayFile, names_bytes
+from labeltree.system import available_memory, free_disk, human_bytes, usable_cpus
+from labeltree.tree import LabelTree
+
+# The weights of a node are held in memory up to this many bytes a thread; wider nodes are trained in strips.
+PANEL_BYTES = 128 << 20
+# What Python, NumPy and SciPy take by themselves.
+INTERPRETER_BYTES = 120 << 20
+# The solver's two arrays hold one cache line a feature and one an instance (native/solver.h).
+LINE_BYTES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class TreePlan:
+    """What the nodes of one tree use, and so where their blocks lie in the files.
+
+    Attributes
+    ----------
+    tree : LabelTree
+    instances : ndarray of int64
+        Instances that each node trains on: those with one of its labels; all of them at the root.
+    nonzeros : ndarray of int64
+        Non-zero feature values of those instances.
+    used_features : ndarray of int64
+        Features that occur in those instances (F_u), the bias not counted.
+    bias : bool
+        Whether each block has one more row, for the bias.
+    """
+
+    tree: LabelTree
+    instances: NDArray[np.int64]
+    nonzeros: NDArray[np.int64]
+    used_features: NDArray[np.int64]
+    bias: bool
+
+    @property
+    def weights(self) -> int:
+        """Weights as the paper counts them, without bias (eq:tree-nnz)."""
+        return int(self.used_features @ self.tree.child_count)
+
+    @cached_property
+    def feature_ptr(self) -> NDArray[np.int64]:
+        """Where each node's features begin in ``features.npy``, and after the last where they end."""
+        return np.concatenate([[0], np.cumsum(self.used_features + self.bias)]).astype(np.int64)
+
+    @cached_property
+    def weight_ptr(self) -> NDArray[np.int64]:
+        """Where each node's block begins in ``weights.npy``, and after the last where it ends."""
+        return weight_pointers(self.tree, self.feature_ptr)
+
+    def files(self) -> dict[str, ArrayFile]:
+        """The arrays that this tree will be stored as."""
+        return {
+            "child_ptr.npy": ArrayFile("<i8", self.tree.nodes + 1),
+            "children.npy": ArrayFile("<i4", self.tree.children.size),
+            "feature_ptr.npy": ArrayFile("<i8", self.tree.nodes + 1),
+            "features.npy": ArrayFile("<i4", int(self.feature_ptr[-1])),
+            "weights.npy": ArrayFile("<f4", int(self.weight_ptr[-1])),
+            "checksums.npy": ArrayFile("<u4", self.tree.nodes),
+        }
+
+    def alpha(self) -> list[float]:
+        """Average feature reduction of the nodes of each depth from 1 on (eq:weighted-average-alpha).
+
+        alpha_u is the used features of node u over those of its parent; the average is weighted by the number of
+        children, since each child has a weight vector of that length.
+        """
+        tree = self.tree
+        own, above = self.used_features[1:], self.used_features[tree.parent[1:]]
+        ratio = own / np.maximum(above, 1)
+        return [
+            float(np.average(ratio[at], weights=tree.child_count[1:][at]))
+            for d in range(1, tree.depth)
+            if (at := tree.node_depth[1:] == d).any()
+        ]
+
+    def training_bytes(self, threads: int) -> int:
+        """Memory that the solver needs beside the data, at most."""
+        features, instances = self.used_features + 1, self.instances
+        copied = self.nonzeros * 8
+        copied[0] = 0  # the root trains on the data as it is
+        block = np.minimum(features * self.tree.child_count * 4, np.maximum(PANEL_BYTES, features * LINE_BYTES))
+        held = copied + block + instances * 22 + features * 4
+        solver = (features + instances) * LINE_BYTES + instances * 4
+        return int(np.sort(held)[-threads:].sum() + threads * solver.max())
+
+
+def weight_pointers(tree: LabelTree, feature_ptr: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each node's block begins: blocks of features x children follow one another."""
+    return np.concatenate([[0], np.cumsum(np.diff(feature_ptr) * tree.child_count)]).astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The layout of a model, known as soon as its trees are: the sum of its parts is the model's size."""
+
+    trees: tuple[TreePlan, ...]
+    instances: int
+    features: int
+    labels: int
+    data_bytes: int
+    threads: int
+    label_names: tuple[str, ...] | None = None
+
+    @property
+    def bias(self) -> bool:
+        """Whether the blocks have a row for the bias."""
+        return self.trees[0].bias
+
+    @property
+    def nodes(self) -> int:
+        """Internal nodes of all trees."""
+        return sum(part.tree.nodes for part in self.trees)
+
+    @property
+    def depth(self) -> int:
+        """Depth of the deepest tree (d)."""
+        return max(part.tree.depth for part in self.trees)
+
+    @property
+    def weights(self) -> int:
+        """Weights of all trees as the paper counts them, without bias (eq:tree-nnz)."""
+        return sum(part.weights for part in self.trees)
+
+    def files(self) -> dict[str, int]:
+        """Name and size of every file of the model directory but the manifest."""
+        sizes = {"label_counts.npy": ArrayFile("<i8", self.labels).bytes}
+        if self.label_names is not None:
+            sizes["label_names.json"] = len(names_bytes(self.label_names))
+        for t, part in enumerate(self.trees):
+            sizes |= {f"tree-{t}/{name}": spec.bytes for name, spec in part.files().items()}
+        return sizes
+
+    @property
+    def model_bytes(self) -> int:
+        """Size of the model directory without its manifest, exact."""
+        return sum(self.files().values())
+
+    @property
+    def paper_tree_bytes(self) -> int:
+        """The paper's size of a tree model: 12 bytes a weight."""
+        return 12 * self.weights
+
+    @property
+    def paper_ovr_bytes(self) -> int:
+        """The paper's size of one-vs-rest: 8 bytes for each used feature (n) and label (L)."""
+        return 8 * int(self.trees[0].used_features[0]) * self.labels
+
+    @property
+    def ratio(self) -> float:
+        """The paper's ratio of the tree model to one-vs-rest (eq:model-size-ratio)."""
+        return self.paper_tree_bytes / self.paper_ovr_bytes if self.paper_ovr_bytes else 0.0
+
+    @property
+    def training_memory_bytes(self) -> int:
+        """Memory that building the trees and training them needs, data and interpreter included."""
+        building = max(part.tree.build_bytes for part in self.trees)
+        training = max(part.training_bytes(self.threads) for part in self.trees)
+        return INTERPRETER_BYTES + self.data_bytes + max(building, training)
+
+    def report(self, path: Path | str = ".") -> dict[str, Any]:
+        """Every figure of the plan, beside the memory and the disk (at ``path``) that there are."""
+        return {
+            "instances": self.instances,
+            "features": self.features,
+            "labels": self.labels,
+            "trees": len(self.trees),
+            "nodes": self.nodes,
+            "depth": self.depth,
+            "weights": self.weights,
+            "model_bytes": self.model_bytes,
+            "bytes_per_weight": self.model_bytes / self.weights if self.weights else None,
+            "paper_tree_bytes": self.paper_tree_bytes,
+            "paper_ovr_bytes": self.paper_ovr_bytes,
+            "ratio": self.ratio,
+            "alpha": self.trees[0].alpha(),
+            "depths": self.depths(),
+            "training_memory_bytes": self.training_memory_bytes,
+            "available_memory_bytes": available_memory(),
+            "free_disk_bytes": free_disk(path),
+        }
+
+    def depths(self) -> list[dict[str, Any]]:
+        """The first tree, depth by depth: nodes, children, mean used features, weights."""
+        part = self.trees[0]
+        rows = []
+        for d in range(part.tree.depth):
+            at = part.tree.node_depth == d
+            children, used = part.tree.child_count[at], part.used_features[at]
+            rows.append(
+                {
+                    "depth": d,
+                    "nodes": int(at.sum()),
+                    "children": int(children.sum()),
+                    "mean_used_features": float(used.mean()),
+                    "weights": int(used @ children),
+                }
+            )
+        return rows
+
+    def check_room(self, path: Path, memory_limit: int | None = None) -> None:
+        """Refuse what memory or disk cannot hold, and say what would fit.
+
+        Parameters
+        ----------
+        path : Path
+            Where the model is to be written.
+        memory_limit : int, optional
+            Bytes that training may take; by default what the machine (or its cgroup) has available.
+        """
+        memory = available_memory() if memory_limit is None else memory_limit
+        if self.training_memory_bytes > memory:
+            raise InputError(
+                f"Training needs {human_bytes(self.training_memory_bytes)} of memory, but there are "
+                f"{human_bytes(memory)}; use fewer --threads, a deeper tree (--max-depth) or more --clusters, raise "
+                "--memory-limit, or go on with --force."
+            )
+        disk = free_disk(path)
+        if self.model_bytes > disk:
+            raise InputError(
+                f"The model takes {human_bytes(self.model_bytes)}, but {path} has {human_bytes(disk)} of free disk; "
+                f"{self._what_would_fit(disk)}, or go on with --force."
+            )
+
+    def _what_would_fit(self, disk: int) -> str:
+        one = self.model_bytes / len(self.trees)
+        if len(self.trees) > 1 and one <= disk:
+            return f"--trees {int(disk // one)} would fit"
+        return "a deeper tree (--max-depth) or more --clusters takes less (`labeltree estimate` tells how much)"
+
+
+def make_plan(
+    dataset: Dataset, trees: LabelTree | Sequence[LabelTree], *, bias: bool = True, threads: int | None = None
+) -> Plan:
+    """Count what every node of the trees uses of the data, and lay out the model's files.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The training data.
+    trees : LabelTree or sequence of LabelTree
+        The trees of the model.
+    bias : bool, default True
+        Whether a bias is trained: one more row in each block.
+    threads : int, optional
+        Threads to count with, and to be trained with; all usable processors unless given.
+
+    Returns
+    -------
+    Plan
+        Its ``model_bytes`` is the size of the model directory, exact to the byte.
+    """
+    threads = threads or usable_cpus()
+    trees = (trees,) if isinstance(trees, LabelTree) else tuple(trees)
+    if not trees:
+        raise InputError("A model needs at least one tree, but got none.")
+    x_ptr, x_index, _ = csr_arrays(dataset.X)
+    by_label = dataset.Y.tocsc()
+    label_ptr = by_label.indptr.astype(np.int64)
+    parts = []
+    for tree in trees:
+        if tree.label_count != dataset.labels:
+            raise InputError(f"The tree has {tree.label_count:,} labels, but the data has {dataset.labels:,}.")
+        usage = _native.used_features(
+            x_ptr,
+            x_index,
+            dataset.features,
+            label_ptr,
+            by_label.indices,
+            tree.child_ptr,
+            tree.children,
+            tree.labels,
+            tree.first,
+            tree.last,
+            threads,
+        )
+        parts.append(TreePlan(tree, *usage, bias))
+    return Plan(
+        tuple(parts), *dataset.X.shape, dataset.labels, dataset.bytes, threads, dataset.label_names
+    )

@@ -1,0 +1,49 @@
+"""Prediction: queries in, checked; the best labels of each row out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labeltree.data import csr_arrays
+from labeltree.errors import InputError
+
+# Numbers that the kernel knows the scores by (native/beam_search.cpp).
+SCORES = {"sigmoid": 0, "hinge2": 1, "hinge3": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Rows to predict, as the kernel takes them."""
+
+    arrays: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
+    rows: int
+    features: int
+
+
+def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | None) -> Queries:
+    """Check what ``Model.predict`` was given, and bring the rows into the kernel's form."""
+    for name, value in (("top", top), ("beam", beam), ("threads", 1 if threads is None else threads)):
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, but got {value}.")
+    if score not in SCORES:
+        raise InputError(f"score must be one of {', '.join(SCORES)}, but got {score!r}.")
+    if not sp.issparse(X):
+        X = np.atleast_2d(np.asarray(X))
+    matrix = sp.csr_matrix(X, dtype=np.float32)
+    if not np.isfinite(matrix.data).all():
+        raise InputError("The rows to predict hold NaN or infinity; remove or replace those values.")
+    if not matrix.has_sorted_indices:
+        matrix = matrix.sorted_indices()
+    return Queries(csr_arrays(matrix), *matrix.shape)
+
+
+def as_matrix(labels: NDArray[np.int32], scores: NDArray[np.float32], label_count: int) -> sp.csr_matrix:
+    """Top labels and their scores as a sparse matrix, rows x labels; entries of a row best first."""
+    reached = labels >= 0
+    indptr = np.concatenate([[0], np.cumsum(reached.sum(axis=1))])
+    return sp.csr_matrix((scores[reached], labels[reached], indptr), shape=(labels.shape[0], label_count))

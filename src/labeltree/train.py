@@ -1,0 +1,186 @@
+"""Training: fills the blocks of a plan, each written to its place on disk when it is done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from labeltree import __version__, _native
+from labeltree.data import Dataset, csr_arrays
+from labeltree.errors import InputError
+from labeltree.model import Model, load
+from labeltree.plan import PANEL_BYTES, Plan, TreePlan
+from labeltree.store import ModelWriter, names_bytes, new_model
+from labeltree.tree import Progress
+
+LOSSES = ("squared_hinge", "hinge", "logistic")
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """How each binary problem is solved: w'w / 2 + C * sum of losses.
+
+    Parameters
+    ----------
+    loss : {"squared_hinge", "hinge", "logistic"}
+    cost : float, default 1
+        Weight of the losses (C).
+    tolerance : float, default 0.1
+        The descent stops when the largest and the smallest projected gradient differ by no more.
+    max_iterations : int, default 300
+        Passes over a node's instances at most.
+    bias : float, default 1
+        Value of a constant feature added to every instance; 0 for none.
+    seed : int, default 0
+        Seed of the order in which instances are visited.
+    """
+
+    loss: str = "squared_hinge"
+    cost: float = 1.0
+    tolerance: float = 0.1
+    max_iterations: int = 300
+    bias: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise InputError(f"loss must be one of {', '.join(LOSSES)}, but got {self.loss!r}.")
+        for name, least in (("cost", 0.0), ("tolerance", 0.0)):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > least):
+                raise InputError(f"{name} must be greater than {least:g}, but got {value}.")
+        if not (math.isfinite(self.bias) and self.bias >= 0):
+            raise InputError(f"bias must be 0 or greater, but got {self.bias}.")
+        if self.max_iterations < 1:
+            raise InputError(f"max_iterations must be at least 1, but got {self.max_iterations}.")
+        if self.seed < 0:
+            raise InputError(f"seed must be 0 or greater, but got {self.seed}.")
+
+
+def train_model(
+    dataset: Dataset,
+    plan: Plan,
+    path: Path | str,
+    settings: SolverSettings | None = None,
+    *,
+    costs: ArrayLike | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    notes: dict[str, Any] | None = None,
+) -> Model:
+    """Train every block of a plan and write the model directory.
+
+    Memory does not grow with the model: a block is written when it is done. The directory appears under its name
+    when it is complete; on an error or Ctrl-C nothing is left behind, and what was there before stays.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The data that the plan was made for.
+    plan : Plan
+        From ``make_plan``.
+    path : path-like
+        The model directory to write.
+    settings : SolverSettings, optional
+    costs : array-like of float, optional
+        A positive weight for each instance, multiplied with ``settings.cost``.
+    overwrite : bool, default False
+        Replace a model that is there, once the new one is complete.
+    progress : callable, optional
+        Called now and then with the fraction that is done.
+    notes : dict, optional
+        More to be kept in the manifest (JSON), such as how the trees were built.
+
+    Returns
+    -------
+    Model
+        The trained model, opened from disk.
+    """
+    settings = settings or SolverSettings()
+    if plan.bias != (settings.bias != 0):
+        raise InputError("The plan and the settings disagree on whether there is a bias; make the plan again.")
+    weights = None if costs is None else np.ascontiguousarray(costs, np.float32)
+    if weights is not None and (weights.shape != (dataset.instances,) or not (weights > 0).all()):
+        raise InputError(f"costs must be one positive number for each of the {dataset.instances:,} instances.")
+    path = Path(path)
+    with new_model(path, overwrite) as writer:
+        writer.write("label_counts.npy", dataset.Y.getnnz(axis=0).astype("<i8"))
+        if plan.label_names is not None:
+            writer.write_text("label_names.json", names_bytes(plan.label_names))
+        for t, part in enumerate(plan.trees):
+            share = _share(progress, t, len(plan.trees))
+            _train_tree(dataset, plan, part, f"tree-{t}", writer, settings, t, weights, share)
+        writer.finish(
+            {
+                "labeltree_version": __version__,
+                "instances": dataset.instances,
+                "features": dataset.features,
+                "labels": dataset.labels,
+                "trees": [{"nodes": part.tree.nodes, "depth": part.tree.depth} for part in plan.trees],
+                "weights": plan.weights,
+                "settings": {**asdict(settings), **(notes or {})},
+            }
+        )
+    return load(path, verify=False)
+
+
+def _train_tree(
+    dataset: Dataset,
+    plan: Plan,
+    part: TreePlan,
+    folder: str,
+    writer: ModelWriter,
+    settings: SolverSettings,
+    number: int,
+    costs: Any,
+    progress: Progress | None,
+) -> None:
+    tree = part.tree
+    files = part.files()
+    by_label = dataset.Y.tocsc()
+    with ExitStack() as stack:
+        feature_file = stack.enter_context(writer.reserve(f"{folder}/features.npy", files["features.npy"]))
+        weight_file = stack.enter_context(writer.reserve(f"{folder}/weights.npy", files["weights.npy"]))
+        checksums = _native.train_nodes(
+            *csr_arrays(dataset.X),
+            dataset.features,
+            by_label.indptr.astype(np.int64),
+            by_label.indices,
+            costs,
+            tree.child_ptr,
+            tree.children,
+            tree.labels,
+            tree.first,
+            tree.last,
+            part.nonzeros,
+            part.feature_ptr,
+            part.weight_ptr,
+            *feature_file,
+            *weight_file,
+            settings.loss,
+            settings.cost,
+            settings.tolerance,
+            settings.max_iterations,
+            settings.bias,
+            settings.seed + number,
+            PANEL_BYTES,
+            plan.threads,
+            progress,
+        )
+    writer.write(f"{folder}/child_ptr.npy", tree.child_ptr)
+    writer.write(f"{folder}/children.npy", tree.children)
+    writer.write(f"{folder}/feature_ptr.npy", part.feature_ptr)
+    writer.write(f"{folder}/checksums.npy", checksums)
+
+
+def _share(progress: Progress | None, number: int, total: int) -> Progress | None:
+    if progress is None:
+        return None
+    return lambda done: progress((number + done) / total)
