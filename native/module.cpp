@@ -3,9 +3,13 @@
 
 namespace labeltree {
 void bind_checksum(nb::module_&);
+void bind_svm_reader(nb::module_&);
+void bind_svm_writer(nb::module_&);
 }  // namespace labeltree
 
 NB_MODULE(_native, m) {
     m.doc() = "labeltree's kernels: raw arrays in, raw arrays out.";
     labeltree::bind_checksum(m);
+    labeltree::bind_svm_reader(m);
+    labeltree::bind_svm_writer(m);
 }
