@@ -124,7 +124,7 @@ class SvmReader {
                 const int64_t stop = std::min(indices_.size(), (block + 1) * step);
                 for (int64_t i = block * step; i < stop; ++i) --indices[i];
             });
-            --max_index_;
+            max_index_ = std::max<int64_t>(max_index_ - 1, -1);
         }
         return true;
     }
@@ -148,7 +148,6 @@ class SvmReader {
     }
     int64_t features() const { return max_index_ + 1; }
     int64_t labels() const { return columns_.empty() ? max_label_ + 1 : static_cast<int64_t>(columns_.size()); }
-    int64_t lines() const { return lines_; }
 
   private:
     const int threads_;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -65,13 +66,13 @@ class Dataset:
         features, flags = _canonical(X, "X"), _canonical(Y, "Y")
         if features.shape[0] != flags.shape[0]:
             raise InputError(
-                f"X has {features.shape[0]} rows and Y has {flags.shape[0]}, expected one row an instance in both; "
-                "pass the rows of the same instances"
+                f"X has {features.shape[0]} rows and Y has {flags.shape[0]}, expected one row an instance in "
+                "both; pass the rows of the same instances"
             )
         if features.shape[0] == 0 or flags.shape[1] == 0:
             raise InputError(
-                f"got {features.shape[0]} instances and {flags.shape[1]} labels, expected at least one of each; "
-                "pass data to learn from"
+                f"got {features.shape[0]} instances and {flags.shape[1]} labels, expected at least one of "
+                "each; pass data to learn from"
             )
         ones = np.ones(flags.nnz, dtype=np.float32)
         names = None if label_names is None else _checked_names(label_names, flags.shape[1])
@@ -181,17 +182,17 @@ def _canonical(matrix: Any, name: str) -> sparse.csr_matrix:
             ) from None
     if matrix.ndim != 2:
         raise InputError(
-            f"{name} has {matrix.ndim} dimension{'s' * (matrix.ndim != 1)}, expected 2, one row an instance and one "
-            f"column a {'feature' if name == 'X' else 'label'}; reshape it"
+            f"{name} has {matrix.ndim} dimension{'s' * (matrix.ndim != 1)}, expected 2, one row an instance "
+            f"and one column a {'feature' if name == 'X' else 'label'}; reshape it"
         )
     if matrix.dtype.kind not in "biuf":
         raise InputError(f"{name} holds {matrix.dtype} entries, expected real numbers; convert them first")
     if matrix.shape[1] > _INT32_MAX:
         raise InputError(f"{name} has {matrix.shape[1]} columns, expected fewer than 2**31; number them anew")
-    given = matrix.tocsr() if sparse.issparse(matrix) else sparse.csr_matrix(matrix)
+    given = sparse.csr_matrix(matrix)  # shares the arrays of one that is compressed by rows already
     with np.errstate(over="ignore"):  # found below, as an infinite value
         data = given.data.astype(np.float32, copy=False)
-    # A new object, so that SciPy looks for itself whether indices are sorted instead of trusting a stale flag.
+    # A new object, so that SciPy looks whether indices are sorted instead of trusting a stale flag.
     csr = wrap_csr(data, given.indices, given.indptr, given.shape)
     try:
         csr.check_format(full_check=True)
@@ -219,7 +220,6 @@ def _checked_names(label_names: Iterable[str], labels: int) -> tuple[str, ...]:
     if wrong is not None:
         raise InputError(f"got the label name {wrong!r}, expected a string; pass strings only")
     if len(set(names)) != len(names):
-        seen: set[str] = set()
-        twice = next(name for name in names if name in seen or seen.add(name))
+        twice = Counter(names).most_common(1)[0][0]
         raise InputError(f"got the label name {twice!r} twice, expected different names; rename one of them")
     return names

@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +49,8 @@ def read_pieces(
     name = display_name(path)
     with contextlib.ExitStack() as stack:
         try:
-            raw = stack.enter_context(
-                open(0, "rb", closefd=False) if name != os.fspath(path) else open(path, "rb")
-            )
+            standard = os.fspath(path) == "-"
+            raw = stack.enter_context(open(0 if standard else path, "rb", closefd=not standard))
             file = stack.enter_context(_decompressed(raw))
         except OSError as error:
             raise _unusable(name, error) from None
@@ -70,7 +68,7 @@ def read_pieces(
 
 
 @contextlib.contextmanager
-def write_whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
     """Open a file for writing that appears under its name only when it is complete.
 
     Parameters
@@ -105,14 +103,14 @@ def display_name(path: str | os.PathLike[str]) -> str:
     return "standard input" if os.fspath(path) == "-" else os.fspath(path)
 
 
-def _in_turn(file: IO[bytes], piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
+def _in_turn(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
     buffer = np.empty(piece_bytes, dtype=np.uint8)
     while (size := _fill(file, buffer)) == piece_bytes:
         yield buffer, False
     yield buffer[:size], True
 
 
-def _ahead(file: IO[bytes], piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
+def _ahead(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
     """Read the next piece while this one is used: decompressing and reading both release the GIL."""
     buffer, other = (np.empty(piece_bytes, dtype=np.uint8) for _ in range(2))
     with ThreadPoolExecutor(1) as pool:
@@ -124,35 +122,33 @@ def _ahead(file: IO[bytes], piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8
         yield buffer[:size], True
 
 
-def _fill(file: IO[bytes], buffer: NDArray[np.uint8]) -> int:
+def _fill(file: io.BufferedIOBase, buffer: NDArray[np.uint8]) -> int:
     """Read until the buffer is full or the file ends; the number of bytes read."""
     filled = 0
-    while filled < len(buffer) and (count := file.readinto(buffer[filled:].data)):  # type: ignore[attr-defined]
+    while filled < len(buffer) and (count := file.readinto(buffer[filled:].data)):
         filled += count
     return filled
 
 
-def _decompressed(raw: io.BufferedReader) -> IO[bytes]:
+def _decompressed(raw: io.BufferedReader) -> io.BufferedIOBase:
     head = raw.peek(10)
-    opened: Any = raw
     if head.startswith(b"\x1f\x8b"):
-        opened = gzip.GzipFile(fileobj=raw)
-    elif head.startswith(b"BZh") and head[3:4].isdigit() and b"1AY&SY".startswith(head[4:10]):
-        opened = bz2.BZ2File(raw)
-    elif head.startswith(b"\xfd7zXZ\x00"):
-        opened = lzma.LZMAFile(raw)
-    return opened
+        return gzip.GzipFile(fileobj=raw)
+    if head.startswith(b"BZh") and head[3:4].isdigit() and b"1AY&SY".startswith(head[4:10]):
+        return bz2.BZ2File(raw)
+    if head.startswith(b"\xfd7zXZ\x00"):
+        return lzma.LZMAFile(raw)
+    return raw
 
 
-def _compressed(raw: IO[bytes], suffix: str) -> IO[bytes]:
-    opened: Any = contextlib.nullcontext(raw)
+def _compressed(raw: io.BufferedWriter, suffix: str) -> io.BufferedIOBase:
     if suffix == ".gz":
-        opened = gzip.GzipFile("", "wb", fileobj=raw, mtime=0)  # neither name nor time: same data, same bytes
-    elif suffix == ".bz2":
-        opened = bz2.BZ2File(raw, "wb")
-    elif suffix == ".xz":
-        opened = lzma.LZMAFile(raw, "wb")
-    return opened
+        return gzip.GzipFile("", "wb", fileobj=raw, mtime=0)  # neither name nor time: same data, same bytes
+    if suffix == ".bz2":
+        return bz2.BZ2File(raw, "wb")
+    if suffix == ".xz":
+        return lzma.LZMAFile(raw, "wb")
+    return raw
 
 
 def _unusable(name: str, error: OSError) -> InputError:

@@ -3,12 +3,12 @@
 What a file may hold, beyond the plain format:
 
 - a first line `instances features labels`; then features count from 0, and the shape is the header's;
-- no labels (the line begins with a blank or with a feature), no features, or neither: a blank line is an instance
-  without both, except at the end of the file, where blank lines count only as far as a header needs them;
+- no labels (the line begins with a blank or with a feature), no features, or neither: a blank line is an
+  instance, except at the end of the file, where blank lines count only as far as a header needs them;
 - comments from `#` to the end of the line; a line that is only a comment is no instance;
-- features in any order; zeros, which widen the matrix and are not stored; blanks, tabs, CRLF, a byte order mark;
-- labels that are names. Labels are numbers if every one of them is written in plain digits (no sign, no leading zeros)
-  and is below 2**31 - 1; otherwise all are names, numbered in the order of their first appearance.
+- features in any order; zeros, which widen the matrix and are not stored; tabs, CRLF, a byte order mark;
+- labels that are names. Labels are numbers if every one of them is written in plain digits (no sign, no
+  leading zeros) and is below 2**31 - 1; otherwise all are names, numbered by their first appearance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from labeltree.files import display_name, read_pieces, write_whole
 _PIECE_BYTES = 1 << 23  # read at once; two pieces are in memory
 _CHUNK_BYTES = 1 << 19  # parsed at once by a thread
 
-# Names that are read back as they are, and those that alone would be read as numbers (without the bound).
+# Names that are read back as they are, and those that, small enough, are read as numbers.
 _WRITABLE = re.compile(r"(?!\ufeff)[^\x00-\x20\x7f,:#\ud800-\udfff]+")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 
@@ -64,7 +64,8 @@ def read_svm(
     path : path-like
         The file; "-" for standard input.
     one_based : bool, optional
-        Whether the first feature is 1 rather than 0. By default it is, unless the file has a header or a feature 0.
+        Whether the first feature is 1 rather than 0. By default it is, unless the file has a header or a
+        feature 0.
     threads : int, optional
         Threads that parse; by default one for each processor. The result does not depend on it.
     features : int, optional
@@ -137,8 +138,8 @@ def _shape(name: str, reader: _native.SvmReader, features: int | None, labels: i
     allowed = min(n for n in (labels, header and header[2], reader.labels) if n is not None)
     if reader.labels > allowed:
         raise InputError(
-            f"{name}: got {reader.labels} different label names, expected at most {allowed}, the number of labels "
-            "said; correct that number"
+            f"{name}: got {reader.labels} different label names, expected at most {allowed}, the number of "
+            "labels said; correct that number"
         )
     wide = features or (header[1] if header else reader.features)
     if reader.names is not None:
@@ -187,7 +188,7 @@ def write_svm(
 ) -> None:
     """Write a LIBSVM file that `read_svm` reads back as the same data.
 
-    It is compressed if its name ends in .gz, .bz2 or .xz, and appears under its name only when it is complete.
+    It is compressed if its name ends in .gz, .bz2 or .xz, and appears under its name only when complete.
     Without a header, a zero on the first line or the last keeps a width, a base or an instance that the file
     would not show; labels after the last that is used are then not kept, nor is the order of named columns
     other than that of their first appearance.
@@ -199,7 +200,8 @@ def write_svm(
     dataset : Dataset
         What to write.
     one_based : bool, optional
-        Whether to number features from 1 rather than 0. By default without a header only, as `read_svm` takes it.
+        Whether to number features from 1 rather than 0. By default without a header only, which is how
+        `read_svm` takes a file unless it is told.
     header : bool, default=False
         Whether to begin with the numbers of instances, features and labels.
 
@@ -236,7 +238,7 @@ def write_svm(
 def _with_zeros(
     dataset: Dataset, base: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Arrays of X, with zeros where the text would not show its last column, its base or an empty last instance."""
+    """Arrays of X, with zeros where text would not show its last column, its base or an empty last row."""
     x_indptr, indices, values = csr_arrays(dataset.X)
     last_row, last_column = dataset.instances - 1, dataset.features - 1
     cells = set()
@@ -262,12 +264,14 @@ def _encoded_names(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.uint
     for name in dataset.label_names:
         if not _WRITABLE.fullmatch(name):
             raise InputError(
-                f"got the label name {name!r}, expected characters other than blanks, commas, colons and #; rename it"
+                f"got the label name {name!r}, expected characters other than blanks, commas, colons and #; "
+                "rename it"
             )
-    if all(_NUMBER.fullmatch(dataset.label_names[c]) for c in np.unique(dataset.Y.indices)):
+    used = [dataset.label_names[column] for column in np.unique(dataset.Y.indices)]
+    if used and all(_NUMBER.fullmatch(name) and int(name) < 2**31 - 1 for name in used):
         raise InputError(
-            "every label name is a number, expected another name among them or the file would be read as numbers; "
-            "use the numbers as columns"
+            f"got only numbers as label names, such as {used[0]!r}, expected some other name, or the file "
+            "would be read with them as columns; make them columns of Y"
         )
     encoded = [name.encode() for name in dataset.label_names]
     name_indptr = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
