@@ -14,7 +14,7 @@
 
 namespace labeltree {
 
-constexpr int64_t largest_index = INT32_MAX - 1;  // so that a count of columns fits an int32 as well
+constexpr int32_t largest_index = INT32_MAX - 1;  // so that a count of columns fits an int32 as well
 
 // What the file, its header and the caller allow.
 struct SvmLimits {
@@ -89,6 +89,7 @@ class SvmChunk {
     // text: whole lines, the last character a newline.
     void parse(const char* p, const char* end, const SvmLimits& limits) {
         clear();
+        text_end_ = end;
         reserve((end - p) / 4 + 1);  // "1:1 "
         while (p < end && !fault.what) {
             ++lines;
@@ -98,6 +99,7 @@ class SvmChunk {
 
   private:
     int64_t capacity_ = 0;
+    const char* text_end_ = nullptr;
     std::unordered_map<std::string_view, int32_t> ids_;
     std::vector<std::pair<int32_t, float>> unsorted_;
 
@@ -177,16 +179,14 @@ class SvmChunk {
             while (is_blank(*p)) ++p;
             if (*p == '\n' || *p == '#') break;
             const char* const token = p;
-            int64_t index = 0;
-            while (is_digit(*p)) {
-                index = index * 10 + (*p++ - '0');
-                if (index > largest_index) return bad_index(token);
-            }
-            if (p == token || *p != ':') return bad_index(token);
+            uint64_t number = 0;
+            p = parse_digits(p, text_end_, number);
+            if (p == token || *p != ':' || p - token > 19 || number > largest_index) return bad_index(token);
+            const auto index = static_cast<int64_t>(number);
             if (index < limits.lowest) return fail("index zero", token, token_end(p));
             if (index > limits.highest) return fail("index beyond", token, token_end(p));
             float value;
-            if (!(p = parse_float(p + 1, value)) || !ends_token(*p)) return bad_value(token);
+            if (!(p = parse_float(p + 1, text_end_, value)) || !ends_token(*p)) return bad_value(token);
             if (!std::isfinite(value)) return fail("not finite", token, p);
             sorted &= index > last;
             zeros |= value == 0;

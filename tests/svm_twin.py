@@ -27,7 +27,7 @@ def nearest_float32(text: str) -> np.float32:
 
 def parse_feature(token: str, one_based: bool | None) -> tuple[int, np.float32]:
     index, colon, value = token.partition(":")
-    if not colon or not re.fullmatch(r"[0-9]+", index) or int(index) > 2**31 - 2:
+    if not colon or not re.fullmatch(r"[0-9]{1,19}", index) or int(index) > 2**31 - 2:
         raise InputError
     if one_based and int(index) == 0:
         raise InputError

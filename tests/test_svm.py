@@ -124,6 +124,7 @@ def test_shape_can_be_said(read):
         ("3 -4:1\n", 1, "got '-4:1', expected an index of at least 0"),
         ("3 2147483647:1\n", 1, "expected an index up to 2147483646"),
         ("3 99999999999999999999999:1\n", 1, "expected an index up to 2147483646"),
+        ("3 00000000000000000001:1\n", 1, "expected an index up to 2147483646"),
         ("3 a:1\n", 1, "expected a whole number before the colon"),
         ("3 :1\n", 1, "expected a whole number before the colon"),
         ("3 4 1:1\n", 1, "got '4', expected index:value"),
