@@ -182,6 +182,13 @@ def test_faults(tmp_path, text, line, said, threads):
         ("1 5:1\n", {"features": 5, "one_based": False}, "train.svm:1: got '5:1'"),
         ("1 5:1\n4 1:1\n", {"labels": 4}, "train.svm:2: got '4', expected labels from 0 within labels=4"),
         ("a,b 5:1\n", {"labels": 1}, "2 different label names"),
+        (
+            "1 9 4\n4 1:1\n",
+            {"labels": 7},
+            "train.svm:2: got '4', expected labels from 0 within the header's 4",
+        ),
+        ("1 9 4\n3 7:1\n", {"features": 7}, "got feature 7 counted from 0"),
+        ("1 9 4\n3 8:1\n", {"features": 7}, "train.svm:2: got '8:1', expected indices within features=7"),
         ("1 5:1\n", {"threads": 0}, "got threads=0"),
         ("1 5:1\n", {"features": -3}, "got features=-3"),
         ("1 5:1\n", {"labels": 2**31}, "got labels=2147483648"),

@@ -100,11 +100,10 @@ def _read(
     chunk_bytes: int,
 ) -> Dataset:
     name = display_name(path)
-    base = -1 if one_based is None else int(one_based)
     reader = _native.SvmReader(
         threads or _processors(),
         chunk_bytes,
-        base,
+        -1 if one_based is None else int(one_based),
         -1 if features is None else features,
         -1 if labels is None else labels,
     )
@@ -120,7 +119,8 @@ def _read(
     X = wrap_csr(values, indices, x_indptr, (len(x_indptr) - 1, shape[0]))
     Y = wrap_csr(np.ones(len(columns), dtype=np.float32), columns, y_indptr, (len(y_indptr) - 1, shape[1]))
     X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not look
-    return Dataset(X, Y, None if reader.names is None else tuple(reader.names))
+    names = reader.names
+    return Dataset(X, Y, None if names is None else tuple(names))
 
 
 def _processors() -> int:
@@ -155,7 +155,8 @@ def _check_rows(name: str, header: tuple[int, int, int] | None, rows: int, entri
         )
     if rows == 0:
         raise InputError(
-            f"{name}: the file is empty, expected a line for each instance; check how it was made"
+            f"{name}: the file is empty (comments and blank lines apart), expected a line for each instance; "
+            "check how it was made"
         )
     if entries == 0:
         raise InputError(
@@ -166,21 +167,23 @@ def _check_rows(name: str, header: tuple[int, int, int] | None, rows: int, entri
 def _raise_fault(name: str, reader: _native.SvmReader, features: int | None, labels: int | None) -> NoReturn:
     assert reader.fault is not None
     what, line, raw = reader.fault
-    header = reader.header
     if what == "index beyond":
-        bound = f"features={features}" if features else f"the header's {header[1] if header else 0} features"
-        expected, remedy = (
-            f"indices within {bound}",
-            "correct that number, or say one_based=True if the first is 1",
-        )
+        expected = f"indices within {_tighter(features, 'features', reader.header and reader.header[1])}"
+        remedy = "correct that number, or say one_based=True if the first is 1"
     elif what == "label beyond":
-        bound = f"labels={labels}" if labels else f"the header's {header[2] if header else 0} labels"
-        expected, remedy = f"labels from 0 within {bound}", "correct that number"
+        expected = f"labels from 0 within {_tighter(labels, 'labels', reader.header and reader.header[2])}"
+        remedy = "correct that number"
     else:
         expected, remedy = _FAULTS[what]
     text = raw.decode("utf-8", "backslashreplace")
     got = f"feature {text} twice" if what == "index twice" else repr(text)
     raise InputError(f"{name}:{line}: got {got}, expected {expected}; {remedy}")
+
+
+def _tighter(said: int | None, what: str, header: int | None) -> str:
+    if said is None or (header is not None and header < said):
+        return f"the header's {header} {what}"
+    return f"{what}={said}"
 
 
 def write_svm(
