@@ -69,7 +69,8 @@ def test_wide_indices_are_narrowed():
 
 def broken():
     matrix = sparse.csr_matrix(X)
-    matrix.indices[0] = 99
+    matrix.indices, matrix.indptr = matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)
+    matrix.indices[0] = 2**32  # 0 if cut to 32 bits
     return matrix
 
 

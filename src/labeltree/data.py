@@ -189,15 +189,15 @@ def _canonical(matrix: Any, name: str) -> sparse.csr_matrix:
         raise InputError(f"{name} holds {matrix.dtype} entries, expected real numbers; convert them first")
     if matrix.shape[1] > _INT32_MAX:
         raise InputError(f"{name} has {matrix.shape[1]} columns, expected fewer than 2**31; number them anew")
-    given = sparse.csr_matrix(matrix)  # shares the arrays of one that is compressed by rows already
+    try:
+        given = sparse.csr_matrix(matrix)  # shares the arrays of one that is compressed by rows already
+        given.check_format(full_check=True)
+    except ValueError as error:
+        raise InputError(f"{name} is not a valid sparse matrix ({error}); build it anew with SciPy") from None
     with np.errstate(over="ignore"):  # found below, as an infinite value
         data = given.data.astype(np.float32, copy=False)
     # A new object, so that SciPy looks whether indices are sorted instead of trusting a stale flag.
     csr = wrap_csr(data, given.indices, given.indptr, given.shape)
-    try:
-        csr.check_format(full_check=True)
-    except ValueError as error:
-        raise InputError(f"{name} is not a valid sparse matrix ({error}); build it anew with SciPy") from None
     if not csr.has_canonical_format or not csr.data.all():
         csr = csr.copy()
         csr.sum_duplicates()
