@@ -62,6 +62,24 @@ uint32_t crc32c(const void* bytes, size_t count, uint32_t before) {
     return ~portable(~before, p, count);
 }
 
+namespace {
+
+// Nodes whose features and weights do not give the checksum that was stored with them.
+std::vector<int64_t> damaged_blocks(const int64_t* feature_ptr, const int32_t* features, const int64_t* weight_ptr,
+                                    const float* weights, const uint32_t* checksums, int64_t nodes, int threads) {
+    std::vector<char> damaged(nodes, 0);
+    parallel_for(nodes, threads, [&](int64_t u, int) {
+        const uint32_t crc = crc32c(features + feature_ptr[u], (feature_ptr[u + 1] - feature_ptr[u]) * 4);
+        damaged[u] = crc32c(weights + weight_ptr[u], (weight_ptr[u + 1] - weight_ptr[u]) * 4, crc) != checksums[u];
+    });
+    std::vector<int64_t> out;
+    for (int64_t u = 0; u < nodes; ++u)
+        if (damaged[u]) out.push_back(u);
+    return out;
+}
+
+}  // namespace
+
 void bind_checksum(nb::module_& m) {
     m.def(
         "crc32c",
@@ -71,6 +89,25 @@ void bind_checksum(nb::module_& m) {
         },
         "bytes"_a.noconvert(), "before"_a = 0,
         "CRC-32C of a uint8 array, continuing from the checksum of the bytes before it.");
+    m.def(
+        "damaged_blocks",
+        [](In<int64_t> feature_ptr, In<int32_t> features, In<int64_t> weight_ptr, In<float> weights,
+           In<uint32_t> checksums, int threads) {
+            require(threads >= 1, "threads must be at least 1");
+            check_indptr(feature_ptr, features.size(), "feature_ptr");
+            check_indptr(weight_ptr, weights.size(), "weight_ptr");
+            require(feature_ptr.size() == checksums.size() + 1 && weight_ptr.size() == checksums.size() + 1,
+                    "pointers must have one entry more than there are checksums");
+            std::vector<int64_t> damaged;
+            {
+                nb::gil_scoped_release free;
+                damaged = damaged_blocks(feature_ptr.data(), features.data(), weight_ptr.data(), weights.data(),
+                                         checksums.data(), checksums.size(), threads);
+            }
+            return to_numpy(std::move(damaged));
+        },
+        "feature_ptr"_a.noconvert(), "features"_a.noconvert(), "weight_ptr"_a.noconvert(), "weights"_a.noconvert(),
+        "checksums"_a.noconvert(), "threads"_a, "Nodes whose block does not have its checksum.");
 }
 
 }  // namespace labeltree

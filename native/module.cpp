@@ -7,6 +7,8 @@ void bind_kmeans(nb::module_&);
 void bind_label_vectors(nb::module_&);
 void bind_train_nodes(nb::module_&);
 void bind_used_features(nb::module_&);
+void bind_svm_reader(nb::module_&);
+void bind_svm_writer(nb::module_&);
 }  // namespace labeltree
 
 NB_MODULE(_native, m) {
@@ -16,4 +18,6 @@ NB_MODULE(_native, m) {
     labeltree::bind_label_vectors(m);
     labeltree::bind_train_nodes(m);
     labeltree::bind_used_features(m);
+    labeltree::bind_svm_reader(m);
+    labeltree::bind_svm_writer(m);
 }

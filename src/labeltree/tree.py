@@ -35,6 +35,8 @@ class LabelTree:
         The children of node u are ``children[child_ptr[u]:child_ptr[u + 1]]``.
     children : ndarray of int32, nodes - 1 + labels
         A node's number, or ``~label`` (negative) for a leaf.
+    build_bytes : int
+        Memory that ``build_tree`` took beside the data; 0 for a tree that was given.
 
     See Also
     --------
@@ -44,6 +46,7 @@ class LabelTree:
 
     child_ptr: NDArray[np.int64]
     children: NDArray[np.int32]
+    build_bytes: int = 0
 
     @classmethod
     def from_nested(cls, nested: Sequence[Any]) -> LabelTree:
@@ -172,7 +175,7 @@ class LabelTree:
         cut = [~self.labels[self.first[u] : self.last[u]] for u in range(lowest, kept)]
         counts = np.concatenate([self.child_count[:lowest], [c.size for c in cut]])
         return LabelTree(
-            _pointers(counts), np.concatenate([self.children[: self.child_ptr[lowest]], *cut]).astype(np.int32)
+            _pointers(counts), np.concatenate([self.children[: self.child_ptr[lowest]], *cut]), self.build_bytes
         )
 
 
@@ -275,7 +278,8 @@ def build_tree(
         level = below
         if not level:
             break
-    return LabelTree(_pointers(counts), np.concatenate(children))
+    scratch = sum(array.nbytes for array in vectors or ()) + 4 * (clusters + 8) * dataset.features * bool(vectors)
+    return LabelTree(_pointers(counts), np.concatenate(children), scratch)
 
 
 def _gather(order: NDArray[np.int32], cluster: NDArray[np.int32], a: int, b: int) -> list[tuple[int, int]]:

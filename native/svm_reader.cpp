@@ -1,0 +1,315 @@
+// Reader of LIBSVM text: pieces of a file in, the arrays of a Dataset out, parsed by chunks in parallel.
+//
+// The arrays grow by realloc, which for large blocks moves pages rather than bytes: memory stays at the result, the
+// piece at hand and what its chunks hold, whatever the size of the file.
+#include <cstdlib>
+#include <deque>
+#include <new>
+
+#include "binding.h"
+#include "svm_chunk.h"
+
+namespace labeltree {
+namespace {
+
+template <class T>
+class Growing {
+  public:
+    Growing() = default;
+    Growing(const Growing&) = delete;
+    ~Growing() { std::free(data_); }
+
+    int64_t size() const { return size_; }
+    T* data() { return data_; }
+    // Room for count more, not initialised.
+    void extend(int64_t count) {
+        if (size_ + count > capacity_) reallocate(std::max(size_ + count, capacity_ + capacity_ / 2));
+        size_ += count;
+    }
+    void push(T value) {
+        extend(1);
+        data_[size_ - 1] = value;
+    }
+    void shrink(int64_t size) { size_ = size; }
+    nb::ndarray<nb::numpy, T, nb::ndim<1>> release() {
+        reallocate(std::max<int64_t>(size_, 1));
+        nb::capsule owner(data_, [](void* p) noexcept { std::free(p); });
+        nb::ndarray<nb::numpy, T, nb::ndim<1>> array(data_, {static_cast<size_t>(size_)}, owner);
+        data_ = nullptr;
+        size_ = capacity_ = 0;
+        return array;
+    }
+
+  private:
+    T* data_ = nullptr;
+    int64_t size_ = 0, capacity_ = 0;
+
+    void reallocate(int64_t capacity) {
+        void* moved = std::realloc(data_, capacity * sizeof(T));
+        if (!moved) throw std::bad_alloc();
+        data_ = static_cast<T*>(moved);
+        capacity_ = capacity;
+    }
+};
+
+class SvmReader {
+  public:
+    // one_based: 1, 0, or -1 where the file decides; features, labels: the shape to keep to, or -1.
+    SvmReader(int threads, int64_t chunk_bytes, int one_based, int64_t features, int64_t labels)
+        : threads_(threads), chunk_bytes_(chunk_bytes), one_based_(one_based) {
+        require(threads >= 1 && chunk_bytes >= 1, "threads and chunk_bytes must be positive");
+        if (one_based == 1) limits_.lowest = 1;
+        // While the base is open, an index equal to the number of features may still be right.
+        if (features >= 0) limits_.highest = std::min(limits_.highest, features - (one_based == 0));
+        if (labels >= 0) limits_.labels = std::min(limits_.labels, labels);
+        x_indptr_.push(0);
+        y_indptr_.push(0);
+    }
+
+    // Parses the whole lines of the piece and keeps the rest for the next. False after a fault.
+    bool feed(const char* piece, int64_t size, bool last) {
+        std::string joined;  // the line that began in the piece before
+        std::vector<std::pair<const char*, const char*>> texts;
+        const std::string_view text(piece, size);
+        const char* const end = piece + size;
+        const size_t first_newline = text.find('\n');
+        if (first_newline == std::string_view::npos) {
+            rest_.append(text);
+        } else {
+            const char* from = piece;
+            if (!rest_.empty()) {
+                from += first_newline + 1;
+                rest_.append(piece, from);
+                joined.swap(rest_);
+                texts.emplace_back(joined.data(), joined.data() + joined.size());
+            }
+            const char* const stop = piece + text.rfind('\n') + 1;
+            while (from < stop) {
+                const char* cut = stop - from <= chunk_bytes_ ? stop : from + chunk_bytes_;
+                while (cut[-1] != '\n') ++cut;
+                texts.emplace_back(from, cut);
+                from = cut;
+            }
+            rest_.assign(stop, end);
+        }
+        if (last && !rest_.empty()) {
+            rest_.push_back('\n');
+            texts.emplace_back(rest_.data(), rest_.data() + rest_.size());
+        }
+        if (!started_ && !texts.empty()) begin(texts.front().first, texts.front().second);
+        if (chunks_.size() < texts.size()) chunks_.resize(texts.size());
+        parallel_for(texts.size(), threads_, [&](int64_t i, int) {
+            chunks_[i].parse(texts[i].first, texts[i].second, limits_);
+        });
+        return append(texts.size());
+    }
+
+    // After the last piece: gives labels their columns and features their base. False if a label is beyond the limit.
+    bool finish() {
+        int64_t rows = x_indptr_.size() - 1 - blank_rows_;
+        if (has_header()) rows += std::clamp<int64_t>(header_[0] - rows, 0, blank_rows_);
+        x_indptr_.shrink(rows + 1);
+        y_indptr_.shrink(rows + 1);
+        if (names_.empty() && label_fault_.what) {
+            fault_ = label_fault_;
+            return false;
+        }
+        if (!names_.empty()) number_names();
+        sort_labels();
+        if (one_based_ < 0) one_based_ = !index_zero_ && !has_header();
+        if (one_based_ == 1) {
+            int32_t* const indices = indices_.data();
+            constexpr int64_t step = 1 << 18;
+            parallel_for((indices_.size() + step - 1) / step, threads_, [&](int64_t block, int) {
+                const int64_t stop = std::min(indices_.size(), (block + 1) * step);
+                for (int64_t i = block * step; i < stop; ++i) --indices[i];
+            });
+            max_index_ = std::max<int64_t>(max_index_ - 1, -1);
+        }
+        return true;
+    }
+
+    nb::tuple arrays() {
+        return nb::make_tuple(x_indptr_.release(), indices_.release(), values_.release(), y_indptr_.release(),
+                              labels_.release());
+    }
+    nb::object fault() const {
+        if (!fault_.what) return nb::none();
+        return nb::make_tuple(fault_.what, fault_.line, nb::bytes(fault_.text.data(), fault_.text.size()));
+    }
+    nb::object header() const {
+        return has_header() ? nb::object(nb::make_tuple(header_[0], header_[1], header_[2])) : nb::none();
+    }
+    nb::object names() const {
+        if (columns_.empty()) return nb::none();
+        nb::list out;
+        for (const auto& name : columns_) out.append(nb::str(name.data(), name.size()));
+        return out;
+    }
+    int64_t features() const { return max_index_ + 1; }
+    int64_t labels() const { return columns_.empty() ? max_label_ + 1 : static_cast<int64_t>(columns_.size()); }
+
+  private:
+    const int threads_;
+    const int64_t chunk_bytes_;
+    int one_based_;
+    SvmLimits limits_;
+    bool started_ = false, index_zero_ = false;
+    int64_t header_[3] = {-1, -1, -1};
+    int64_t lines_ = 0, blank_rows_ = 0, max_index_ = -1, max_label_ = -1;
+    std::string rest_;
+    std::vector<SvmChunk> chunks_;  // kept from piece to piece: their memory is used again
+    Growing<int64_t> x_indptr_, y_indptr_;
+    Growing<int32_t> indices_, labels_;
+    Growing<float> values_;
+    std::deque<std::string> names_;  // a deque: the views in name_ids_ must stay where they are
+    std::unordered_map<std::string_view, int32_t> name_ids_;
+    std::vector<std::string> columns_;
+    SvmFault fault_, label_fault_;
+
+    bool has_header() const { return header_[0] >= 0; }
+
+    // Steps over a byte order mark and the header "instances features labels".
+    void begin(const char*& p, const char* end) {
+        started_ = true;
+        if (end - p >= 3 && std::string_view(p, 3) == "\xef\xbb\xbf") p += 3;
+        int64_t numbers[3];
+        const char* at = p;
+        for (int64_t& number : numbers) {
+            while (is_blank(*at)) ++at;
+            const char* const stop = token_end(at);
+            if ((number = plain_number(at, stop)) < 0) return;
+            at = stop;
+        }
+        while (is_blank(*at)) ++at;
+        if (*at != '\n') return;
+        p = at + 1;
+        ++lines_;
+        std::copy(numbers, numbers + 3, header_);
+        limits_.highest = std::min(limits_.highest, header_[1] - (one_based_ != 1));
+        limits_.labels = std::min(limits_.labels, header_[2]);
+    }
+
+    // Appends what the chunks of a piece hold, in the order of the file.
+    bool append(int64_t count) {
+        struct Place {
+            int64_t row, feature, label;
+            std::vector<int32_t> names;
+        };
+        std::vector<Place> places(count);
+        for (int64_t i = 0; i < count; ++i) {
+            const SvmChunk& chunk = chunks_[i];
+            const int64_t rows = chunk.row_features.size();
+            Place& place = places[i];
+            place = {x_indptr_.size(), indices_.size(), labels_.size(), {}};
+            for (const auto name : chunk.names) place.names.push_back(name_id(name));
+            if (chunk.label_fault.what && !label_fault_.what) {
+                label_fault_ = chunk.label_fault;
+                label_fault_.line += lines_;
+            }
+            if (chunk.fault.what) {
+                fault_ = chunk.fault;
+                fault_.line += lines_;
+                if (label_fault_.what && names_.empty() && label_fault_.line < fault_.line) fault_ = label_fault_;
+                return false;
+            }
+            lines_ += chunk.lines;
+            blank_rows_ = chunk.blank_rows == rows ? blank_rows_ + rows : chunk.blank_rows;
+            max_index_ = std::max(max_index_, chunk.max_index);
+            max_label_ = std::max(max_label_, chunk.max_label);
+            index_zero_ |= chunk.index_zero;
+            x_indptr_.extend(rows);
+            y_indptr_.extend(rows);
+            indices_.extend(chunk.features);
+            values_.extend(chunk.features);
+            labels_.extend(chunk.labels.size());
+        }
+        parallel_for(count, threads_, [&](int64_t i, int) {
+            const SvmChunk& chunk = chunks_[i];
+            const Place& place = places[i];
+            std::copy_n(chunk.indices.get(), chunk.features, indices_.data() + place.feature);
+            std::copy_n(chunk.values.get(), chunk.features, values_.data() + place.feature);
+            std::transform(chunk.labels.begin(), chunk.labels.end(), labels_.data() + place.label,
+                           [&](int32_t label) { return label < 0 ? ~place.names[~label] : label; });
+            int64_t feature = place.feature, label = place.label;
+            for (size_t r = 0; r < chunk.row_features.size(); ++r) {
+                x_indptr_.data()[place.row + r] = feature += chunk.row_features[r];
+                y_indptr_.data()[place.row + r] = label += chunk.row_labels[r];
+            }
+        });
+        return true;
+    }
+
+    int32_t name_id(std::string_view name) {
+        const auto found = name_ids_.find(name);
+        if (found != name_ids_.end()) return found->second;
+        const auto id = static_cast<int32_t>(names_.size());
+        name_ids_.emplace(names_.emplace_back(name), id);
+        return id;
+    }
+
+    // Some label is a name: then all are, numbered in the order in which the file first has them.
+    void number_names() {
+        std::vector<int32_t> of_name(names_.size(), -1);
+        std::unordered_map<int32_t, int32_t> of_number;
+        for (int64_t i = 0; i < labels_.size(); ++i) {
+            int32_t& label = labels_.data()[i];
+            int32_t& column = label < 0 ? of_name[~label] : of_number.try_emplace(label, -1).first->second;
+            if (column < 0) {
+                column = static_cast<int32_t>(columns_.size());
+                columns_.push_back(label < 0 ? std::move(names_[~label]) : std::to_string(label));
+            }
+            label = column;
+        }
+    }
+
+    // Sorts each row's labels and drops repeated ones.
+    void sort_labels() {
+        const int64_t rows = y_indptr_.size() - 1;
+        int64_t* const indptr = y_indptr_.data();
+        int32_t* const labels = labels_.data();
+        std::vector<int32_t> kept(rows);
+        constexpr int64_t step = 4096;
+        parallel_for((rows + step - 1) / step, threads_, [&](int64_t block, int) {
+            for (int64_t r = block * step; r < std::min(rows, (block + 1) * step); ++r) {
+                int32_t *const from = labels + indptr[r], *const to = labels + indptr[r + 1];
+                std::sort(from, to);
+                kept[r] = static_cast<int32_t>(std::unique(from, to) - from);
+            }
+        });
+        int64_t size = 0;
+        for (int64_t r = 0, from = 0; r < rows; ++r) {
+            const int64_t next = indptr[r + 1];
+            if (size != from) std::copy_n(labels + from, kept[r], labels + size);
+            size += kept[r];
+            indptr[r + 1] = size;
+            from = next;
+        }
+        labels_.shrink(size);
+    }
+};
+
+}  // namespace
+
+void bind_svm_reader(nb::module_& m) {
+    nb::class_<SvmReader>(m, "SvmReader", "Parser of LIBSVM text, fed with the pieces of a file.")
+        .def(nb::init<int, int64_t, int, int64_t, int64_t>(), "threads"_a, "chunk_bytes"_a, "one_based"_a, "features"_a,
+             "labels"_a)
+        .def(
+            "feed",
+            [](SvmReader& self, In<uint8_t> piece, bool last) {
+                nb::gil_scoped_release free;
+                return self.feed(reinterpret_cast<const char*>(piece.data()), piece.size(), last);
+            },
+            "piece"_a.noconvert(), "last"_a, "Parse the next piece; False after a fault.")
+        .def("finish", &SvmReader::finish, nb::call_guard<nb::gil_scoped_release>(),
+             "Settle bases and columns after the last piece; False after a fault.")
+        .def("arrays", &SvmReader::arrays, "Hand over indptr, indices and values of X, indptr and indices of Y.")
+        .def_prop_ro("fault", &SvmReader::fault, "The first line that cannot be used: what, line, text.")
+        .def_prop_ro("header", &SvmReader::header, "Instances, features and labels, if the file says them.")
+        .def_prop_ro("names", &SvmReader::names, "Names of the columns of Y; None where labels are numbers.")
+        .def_prop_ro("features", &SvmReader::features, "One more than the last feature in the file.")
+        .def_prop_ro("labels", &SvmReader::labels, "One more than the last label in the file.");
+}
+
+}  // namespace labeltree

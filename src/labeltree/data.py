@@ -1,0 +1,225 @@
+"""A data set: sparse features, sparse labels, and the labels' names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from labeltree.errors import InputError
+
+_INT32_MAX = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Instances with their features and labels.
+
+    Make one with :meth:`from_matrices` or :func:`labeltree.svm.read_svm`, which check what they are given.
+
+    Parameters
+    ----------
+    X : scipy.sparse.csr_matrix of float32, shape (instances, features)
+        Sorted indices, no duplicates, no explicit zeros, every value finite.
+    Y : scipy.sparse.csr_matrix of float32, shape (instances, labels)
+        1 where the instance has the label; sorted indices, no duplicates.
+    label_names : tuple of str or None
+        A name for each column of Y; None where labels are the integers 0 to labels - 1.
+    """
+
+    X: sparse.csr_matrix
+    Y: sparse.csr_matrix
+    label_names: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_matrices(cls, X: Any, Y: Any, label_names: Iterable[str] | None = None) -> Dataset:
+        """Check matrices and make a data set of them, copying only what has to change.
+
+        Parameters
+        ----------
+        X : sparse matrix or array-like, shape (instances, features)
+            Real, finite numbers. Duplicate entries of a sparse matrix are summed, as SciPy does.
+        Y : sparse matrix or array-like, shape (instances, labels)
+            An instance has the labels whose entries are not zero.
+        label_names : iterable of str, optional
+            A different name for each column of Y.
+
+        Returns
+        -------
+        Dataset
+
+        Raises
+        ------
+        InputError
+            If a matrix is not a table of finite real numbers, or their shapes do not fit.
+
+        Examples
+        --------
+        >>> Dataset.from_matrices([[0.5, 0], [0, 2]], [[1, 0, 1], [0, 1, 0]])
+        Dataset(instances=2, features=2, labels=3)
+        """
+        features, flags = _canonical(X, "X"), _canonical(Y, "Y")
+        if features.shape[0] != flags.shape[0]:
+            raise InputError(
+                f"X has {features.shape[0]} rows and Y has {flags.shape[0]}, expected one row an instance in "
+                "both; pass the rows of the same instances"
+            )
+        if features.shape[0] == 0 or flags.shape[1] == 0:
+            raise InputError(
+                f"got {features.shape[0]} instances and {flags.shape[1]} labels, expected at least one of "
+                "each; pass data to learn from"
+            )
+        ones = np.ones(flags.nnz, dtype=np.float32)
+        names = None if label_names is None else _checked_names(label_names, flags.shape[1])
+        return cls(features, wrap_csr(ones, flags.indices, flags.indptr, flags.shape), names)
+
+    @property
+    def instances(self) -> int:
+        """int: Number of rows of X and Y."""
+        return int(self.X.shape[0])
+
+    @property
+    def features(self) -> int:
+        """int: Number of columns of X."""
+        return int(self.X.shape[1])
+
+    @property
+    def labels(self) -> int:
+        """int: Number of columns of Y."""
+        return int(self.Y.shape[1])
+
+    @property
+    def bytes(self) -> int:
+        """int: Memory that the arrays of X and Y take."""
+        return int(sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in (self.X, self.Y)))
+
+    def __repr__(self) -> str:
+        return f"Dataset(instances={self.instances}, features={self.features}, labels={self.labels})"
+
+    def align(self, label_names: Sequence[str] | None, labels: int) -> Dataset:
+        """Give the labels the columns that they have in a model.
+
+        Labels that the model does not know get columns after the model's: no prediction can hit them,
+        yet they count as missed. A number and a name that spells it are the same label.
+
+        Parameters
+        ----------
+        label_names : sequence of str or None
+            The model's label names; None where its labels are integers.
+        labels : int
+            The model's number of labels.
+
+        Returns
+        -------
+        Dataset
+            With the same X, and at least `labels` columns in Y.
+        """
+        if label_names is None and self.label_names is None:
+            if self.labels >= labels:
+                return self
+            Y = wrap_csr(self.Y.data, self.Y.indices, self.Y.indptr, (self.instances, labels))
+            return Dataset(self.X, Y)
+        known = tuple(map(str, range(labels)) if label_names is None else label_names)
+        if known == self.label_names:
+            return self
+        columns = {name: column for column, name in enumerate(known)}
+        used, positions = np.unique(self.Y.indices, return_inverse=True)
+        mine = [str(c) if self.label_names is None else self.label_names[c] for c in used.tolist()]
+        target = np.array(
+            [columns.setdefault(name, len(columns)) for name in mine], dtype=self.Y.indices.dtype
+        )
+        Y = wrap_csr(self.Y.data, target[positions], self.Y.indptr, (self.instances, len(columns)))
+        Y.sort_indices()
+        return Dataset(self.X, Y, tuple(columns))
+
+
+def csr_arrays(
+    matrix: sparse.csr_matrix,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """Arrays of a matrix as the kernels take them, copied only where type or layout differ.
+
+    Parameters
+    ----------
+    matrix : scipy.sparse.csr_matrix
+        With fewer than 2**31 columns, as in every Dataset.
+
+    Returns
+    -------
+    indptr : ndarray of int64
+    indices : ndarray of int32
+    data : ndarray of float32
+    """
+    return (
+        np.ascontiguousarray(matrix.indptr, dtype=np.int64),
+        np.ascontiguousarray(matrix.indices, dtype=np.int32),
+        np.ascontiguousarray(matrix.data, dtype=np.float32),
+    )
+
+
+def wrap_csr(
+    data: NDArray[np.float32], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]
+) -> sparse.csr_matrix:
+    """Make a csr_matrix of these very arrays, with int32 indices if they suffice."""
+    # SciPy wants one type for both and would widen the longer array to the type of the shorter.
+    dtype = np.int32 if len(data) <= _INT32_MAX and max(shape) <= _INT32_MAX else np.int64
+    indices, indptr = indices.astype(dtype, copy=False), indptr.astype(dtype, copy=False)
+    return sparse.csr_matrix((data, indices, indptr), shape=shape, copy=False)
+
+
+def _canonical(matrix: Any, name: str) -> sparse.csr_matrix:
+    """Check a matrix and bring it into the form of `Dataset.X`, leaving the caller's own untouched."""
+    if not sparse.issparse(matrix):
+        try:
+            matrix = np.asarray(matrix)
+        except ValueError:
+            raise InputError(
+                f"{name} has rows of different lengths, expected a table; pass equally long rows"
+            ) from None
+    if matrix.ndim != 2:
+        raise InputError(
+            f"{name} has {matrix.ndim} dimension{'s' * (matrix.ndim != 1)}, expected 2, one row an instance "
+            f"and one column a {'feature' if name == 'X' else 'label'}; reshape it"
+        )
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(f"{name} holds {matrix.dtype} entries, expected real numbers; convert them first")
+    if matrix.shape[1] > _INT32_MAX:
+        raise InputError(f"{name} has {matrix.shape[1]} columns, expected fewer than 2**31; number them anew")
+    try:
+        given = sparse.csr_matrix(matrix)  # shares the arrays of one that is compressed by rows already
+        given.check_format(full_check=True)
+    except ValueError as error:
+        raise InputError(f"{name} is not a valid sparse matrix ({error}); build it anew with SciPy") from None
+    with np.errstate(over="ignore"):  # found below, as an infinite value
+        data = given.data.astype(np.float32, copy=False)
+    # A new object, so that SciPy looks whether indices are sorted instead of trusting a stale flag.
+    csr = wrap_csr(data, given.indices, given.indptr, given.shape)
+    if not csr.has_canonical_format or not csr.data.all():
+        csr = csr.copy()
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+    if not np.isfinite(csr.data).all():
+        raise InputError(
+            f"{name} holds NaN, infinity or a number too large for float32, expected finite numbers; "
+            "replace or remove them"
+        )
+    return csr
+
+
+def _checked_names(label_names: Iterable[str], labels: int) -> tuple[str, ...]:
+    names = tuple(label_names)
+    if len(names) != labels:
+        raise InputError(
+            f"got {len(names)} label names for {labels} columns of Y, expected one each; pass all of them"
+        )
+    wrong = next((name for name in names if not isinstance(name, str)), None)
+    if wrong is not None:
+        raise InputError(f"got the label name {wrong!r}, expected a string; pass strings only")
+    if len(set(names)) != len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise InputError(f"got the label name {twice!r} twice, expected different names; rename one of them")
+    return names

@@ -1,0 +1,164 @@
+"""Files, plain or compressed: read by pieces, written whole or not at all."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import stat
+import zlib
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.errors import InputError
+
+_DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
+
+
+def read_pieces(
+    path: str | os.PathLike[str], piece_bytes: int
+) -> Generator[tuple[NDArray[np.uint8], bool], None, None]:
+    """Read a file by pieces, decompressing what its first bytes tell to be gzip, bzip2 or xz.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; "-" for standard input.
+    piece_bytes : int
+        Length of every piece but the last.
+
+    Yields
+    ------
+    piece : ndarray of uint8
+        To be used before the next is asked for, which takes its place in memory.
+    last : bool
+        Whether this is the last, which may be empty.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be opened or read, or is damaged.
+    """
+    name = display_name(path)
+    with contextlib.ExitStack() as stack:
+        try:
+            standard = os.fspath(path) == "-"
+            raw = stack.enter_context(open(0 if standard else path, "rb", closefd=not standard))
+            file = stack.enter_context(_decompressed(raw))
+        except OSError as error:
+            raise _unusable(name, error) from None
+        # A pipe or a terminal is read by this thread, where Ctrl-C can interrupt it; a file is read ahead.
+        pieces = _ahead if stat.S_ISREG(os.fstat(raw.fileno()).st_mode) else _in_turn
+        try:
+            yield from pieces(file, piece_bytes)
+        except _DAMAGED as error:
+            if file is raw and isinstance(error, OSError):
+                raise _unusable(name, error) from None
+            raise InputError(
+                f"{name}: the compressed data is cut short or damaged ({error}), expected a complete file; "
+                "get or make it again"
+            ) from None
+
+
+@contextlib.contextmanager
+def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
+    """Open a file for writing that appears under its name only when it is complete.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; compressed if its name ends in .gz, .bz2 or .xz. One that exists is replaced at the end.
+
+    Yields
+    ------
+    binary file
+        To write to.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as raw, _compressed(raw, target.suffix) as file:
+            yield file
+        os.replace(partial, target)
+    except OSError as error:
+        raise _unusable(os.fspath(path), error) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def display_name(path: str | os.PathLike[str]) -> str:
+    """Name of a file as messages have it."""
+    return "standard input" if os.fspath(path) == "-" else os.fspath(path)
+
+
+def _in_turn(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
+    buffer = np.empty(piece_bytes, dtype=np.uint8)
+    while (size := _fill(file, buffer)) == piece_bytes:
+        yield buffer, False
+    yield buffer[:size], True
+
+
+def _ahead(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
+    """Read the next piece while this one is used: decompressing and reading both release the GIL."""
+    buffer, other = (np.empty(piece_bytes, dtype=np.uint8) for _ in range(2))
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(_fill, file, buffer)
+        while (size := coming.result()) == piece_bytes:
+            buffer, other = other, buffer
+            coming = pool.submit(_fill, file, buffer)
+            yield other, False
+        yield buffer[:size], True
+
+
+def _fill(file: io.BufferedIOBase, buffer: NDArray[np.uint8]) -> int:
+    """Read until the buffer is full or the file ends; the number of bytes read."""
+    filled = 0
+    while filled < len(buffer) and (count := file.readinto(buffer[filled:].data)):
+        filled += count
+    return filled
+
+
+def _decompressed(raw: io.BufferedReader) -> io.BufferedIOBase:
+    head = raw.peek(10)
+    if head.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=raw)
+    if head.startswith(b"BZh") and head[3:4].isdigit() and b"1AY&SY".startswith(head[4:10]):
+        return bz2.BZ2File(raw)
+    if head.startswith(b"\xfd7zXZ\x00"):
+        return lzma.LZMAFile(raw)
+    return raw
+
+
+def _compressed(raw: io.BufferedWriter, suffix: str) -> io.BufferedIOBase:
+    if suffix == ".gz":
+        return gzip.GzipFile("", "wb", fileobj=raw, mtime=0)  # neither name nor time: same data, same bytes
+    if suffix == ".bz2":
+        return bz2.BZ2File(raw, "wb")
+    if suffix == ".xz":
+        return lzma.LZMAFile(raw, "wb")
+    return raw
+
+
+def _unusable(name: str, error: OSError) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError(
+            f"{name}: got a path where there is nothing, expected a file (no such file); check the path"
+        )
+    if isinstance(error, IsADirectoryError):
+        return InputError(f"{name}: got a directory, expected a file; name the file in it")
+    reason = error.strerror or str(error)
+    return InputError(
+        f"{name}: got an error ({reason}), expected a file to read or write; check its rights and disk"
+    )
