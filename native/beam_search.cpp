@@ -32,6 +32,24 @@ float score_of(float log_score) {
     return std::clamp(std::exp(log_score), std::numeric_limits<float>::min(), 1.0f);
 }
 
+// Makes margins comparable, NaN becoming -inf (only weights or values that are not finite make one), and returns the
+// largest. Eight at a time, which the compiler vectorises.
+float settle(float* margins, int count) {
+    float most[8];
+    std::fill_n(most, 8, minus_infinity);
+    int c = 0;
+    for (; c + 8 <= count; c += 8)
+        for (int k = 0; k < 8; ++k) {
+            margins[c + k] = margins[c + k] >= minus_infinity ? margins[c + k] : minus_infinity;
+            most[k] = margins[c + k] > most[k] ? margins[c + k] : most[k];
+        }
+    for (; c < count; ++c) {
+        margins[c] = margins[c] >= minus_infinity ? margins[c] : minus_infinity;
+        most[0] = std::max(most[0], margins[c]);
+    }
+    return *std::max_element(most, most + 8);
+}
+
 struct Candidate {
     float log_score;
     float margin;
@@ -208,7 +226,12 @@ class Search {
 
     // A level's visits go in two stages, each query's best nodes first: the labels found there often show that its
     // other nodes are not worth a visit.
-    static constexpr int64_t first_stage = 3;
+    int64_t first_stage = getenv("LT_ST")?atoi(getenv("LT_ST")):3;
+
+    // How many visits take turns with a range of rows, and how large that range is: together they stay in a
+    // second-level cache.
+    static constexpr size_t most_together = 256;
+    int64_t range_bytes = getenv("LT_RB")?atoi(getenv("LT_RB")):256 << 10;
 
     bool several() const { return forest_.trees.size() > 1; }
 
@@ -270,57 +293,73 @@ class Search {
         if (worth_.empty() || children == 0) return;
         find_rows(tree.features + tree.feature_ptr[node], tree.feature_count(node));
 
-        const float* block = tree.weights + tree.weight_ptr[node];
-        const int32_t* ids = tree.children + tree.child_ptr[node];
         // As few tiles as the registers allow, and all about as wide.
         const int64_t vectors = (children + 7) / 8, tiles = (vectors + kernels_.vectors - 1) / kernels_.vectors;
         const int64_t step = (vectors + tiles - 1) / tiles * 8;
-        for (int64_t c = 0; c < children; c += step) {
-            const int columns = static_cast<int>(std::min(step, children - c));
-            const MarginTile tile = kernels_.tile(columns);
-            for (size_t v = 0; v < worth_.size(); ++v) {
-                const Match* match = matches_.data() + match_ptr_[v];
-                const float most = tile(block + c, children, match, match_ptr_[v + 1] - match_ptr_[v], columns, margins_);
-                const int64_t query = worth_[v].query();
-                const float log_score = worth_[v].log_score;
-                if (tree.kinds[node] & Tree::has_nodes) offer<false>(next_, query, log_score, most, ids + c, columns);
-                if (!(tree.kinds[node] & Tree::has_leaves)) continue;
-                if (several())
-                    pool(query, log_score, ids + c, columns);
-                else
-                    offer<true>(labels_, query, log_score, most, ids + c, columns);
-            }
+        for (int64_t column = 0; column < children; column += step)
+            for (size_t v = 0; v < worth_.size(); v += most_together)
+                expand_tile(tree, node, column, static_cast<int>(std::min(step, children - column)), v,
+                            std::min(v + most_together, worth_.size()));
+    }
+
+    // The same for `columns` children from `column` on, and for visits [from, to).
+    // Rows go in ranges that fit into the cache, each for all the visits: most rows are then fetched only once.
+    void expand_tile(const Tree& tree, int64_t node, int64_t column, int columns, size_t from, size_t to) {
+        const float* block = tree.weights + tree.weight_ptr[node] + column;
+        const int64_t stride = tree.child_count(node), rows = tree.feature_count(node);
+        const MarginTile tile = kernels_.tile(columns);
+        margins_.assign((to - from) * columns, 0);
+        cursors_.clear();
+        for (size_t v = from; v < to; ++v) cursors_.push_back(matches_.data() + match_ptr_[v]);
+        const int64_t fitting = to - from < 4 ? std::max<int64_t>(rows, 1) : range_bytes / (4 * columns + 64);
+        for (int64_t limit = fitting;; limit += fitting) {
+            const int32_t stop = limit < rows ? static_cast<int32_t>(limit) : no_match.row;
+            for (size_t v = 0; v < to - from; ++v)
+                if (cursors_[v]->row < stop)
+                    cursors_[v] = tile(block, stride, cursors_[v], stop, columns, &margins_[v * columns]);
+            if (limit >= rows) break;
+        }
+        const int32_t* ids = tree.children + tree.child_ptr[node] + column;
+        for (size_t v = from; v < to; ++v) {
+            float* margins = &margins_[(v - from) * columns];
+            const float most = settle(margins, columns);
+            if (tree.kinds[node] & Tree::has_nodes) offer<false>(next_, worth_[v], margins, most, ids, columns);
+            if (!(tree.kinds[node] & Tree::has_leaves)) continue;
+            if (several())
+                pool(worth_[v], margins, ids, columns);
+            else
+                offer<true>(labels_, worth_[v], margins, most, ids, columns);
         }
     }
 
-    // Offers the leaves, or the nodes, among the children whose margins were just computed.
+    // Offers the leaves, or the nodes, among the children with these margins, none above `most`.
     template <bool leaves>
-    void offer(BestLists& best, int64_t query, float log_score, float most, const int32_t* ids, int columns) {
-        if (log_score + log_g(settings_.score, most) < best.bar(query)) return;
+    void offer(BestLists& best, const Visit& visit, const float* margins, float most, const int32_t* ids, int columns) {
+        const int64_t query = visit.query();
+        if (visit.log_score + log_g(settings_.score, most) < best.bar(query)) return;
         float cut = minus_infinity;  // a sibling was turned down with this margin
         for (int c = 0; c < columns; ++c) {
-            if (margins_[c] < cut || (ids[c] < 0) != leaves) continue;
-            const Candidate candidate{log_score + log_g(settings_.score, margins_[c]), margins_[c],
-                                      leaves ? ~ids[c] : ids[c]};
-            if (!best.offer(query, candidate)) cut = margins_[c];
+            if (margins[c] < cut || (ids[c] < 0) != leaves) continue;
+            const float log_score = visit.log_score + log_g(settings_.score, margins[c]);
+            if (!best.offer(query, {log_score, margins[c], leaves ? ~ids[c] : ids[c]})) cut = margins[c];
         }
     }
 
-    void pool(int64_t query, float log_score, const int32_t* ids, int columns) {
+    void pool(const Visit& visit, const float* margins, const int32_t* ids, int columns) {
+        auto& into = pools_[visit.query()];
         for (int c = 0; c < columns; ++c)
-            if (ids[c] < 0)
-                pools_[query].push_back({~ids[c], score_of(log_score + log_g(settings_.score, margins_[c]))});
+            if (ids[c] < 0) into.push_back({~ids[c], score_of(visit.log_score + log_g(settings_.score, margins[c]))});
     }
 
     // Finds the features of the visiting queries in a node's sorted list: matches_, match_ptr_.
     void find_rows(const int32_t* features, int64_t count) {
         int64_t wanted = 0;
         for (const Visit& visit : worth_) wanted += query_ptr_[visit.query() + 1] - query_ptr_[visit.query()];
-        matches_.resize(wanted);
+        matches_.resize(wanted + worth_.size() + prefetch_ahead);
         match_ptr_.assign(1, 0);
         // A sorted list of `count` ids that ends with count - 1 is 0, 1, 2, ...: often so at the root.
         const bool identity = count > 0 && features[count - 1] == count - 1;
-        const bool by_map = !identity && wanted * std::bit_width(static_cast<uint64_t>(count)) > 2 * count;
+        const bool by_map = !identity && wanted * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(count))) > 2 * count;
         if (by_map) map_features(features, count, true);
         Match* out = matches_.data();
         for (const Visit& visit : worth_) {
@@ -341,6 +380,7 @@ class Search {
             } else {
                 out = find_by_halving(features, count, begin, end, out);
             }
+            *out++ = no_match;
             match_ptr_.push_back(out - matches_.data());
         }
         if (by_map) map_features(features, count, false);
@@ -410,7 +450,8 @@ class Search {
     std::vector<int32_t> row_of_;  // by feature; all -1 between nodes
     std::vector<Match> matches_;
     std::vector<int64_t> match_ptr_;
-    float margins_[MarginKernels::most_vectors * 8];
+    std::vector<const Match*> cursors_;
+    std::vector<float> margins_;
 };
 
 // The most children that one query can meet.
@@ -429,7 +470,7 @@ int64_t rows_at_once(const Forest& forest, const Settings& settings, int64_t row
     const double bytes = 48 * std::min<double>(widest, settings.beam) + 12 * std::min(settings.top, forest.n_labels) +
                          (forest.trees.size() > 1 ? 8 * reach(forest, settings.beam) : 0);
     const auto fitting = static_cast<int64_t>(most_bytes / (bytes + 1));
-    return std::max<int64_t>(1, std::min({rows / (8 * threads), fitting, int64_t{2048}}));
+    return std::max<int64_t>(1, std::min({rows / ((getenv("LT_DIV")?atoi(getenv("LT_DIV")):8) * threads), fitting, int64_t{4096}}));
 }
 
 using Labels = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;

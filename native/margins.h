@@ -1,4 +1,4 @@
-// Margins of siblings: out[c] = sum of x * block[row, c] over the matched rows, a tile of columns held in registers.
+// Margins of siblings: sums[c] += x * block[row, c] over the matched rows, a tile of columns held in registers.
 #pragma once
 
 #include <array>
@@ -15,71 +15,74 @@ struct Match {
     float x;
 };
 
-// Writes `columns` margins and returns the largest. A NaN (only weights or values that are not finite make one)
-// becomes -inf, so that margins can always be ordered.
-using MarginTile = float (*)(const float* block, int64_t stride, const Match* match, int64_t count, int columns,
-                             float* out);
-
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+
+// Ends a query's matches; no block has that many rows.
+constexpr Match no_match{std::numeric_limits<int32_t>::max(), 0};
+
+// Adds x * row to `columns` sums for each match until one's row is at or past `limit`, and returns that one.
+// The matches end with no_match, and prefetch_ahead more may be looked at.
+using MarginTile = const Match* (*)(const float* block, int64_t stride, const Match* match, int32_t limit, int columns,
+                                    float* sums);
+
+constexpr int prefetch_ahead = 8;
 
 // V vectors of eight columns. The last one ends at the last column, overlapping the one before it if it must:
 // nothing past the row is read, and an overlapped column gets the same sum twice.
 template <int V>
-LABELTREE_INLINE float wide_tile(const float* block, int64_t stride, const Match* match, int64_t count, int columns,
-                                 float* out) {
+LABELTREE_INLINE const Match* wide_tile(const float* block, int64_t stride, const Match* match, int32_t limit,
+                                        int columns, float* sums) {
     using Eight = Lanes<float, 8>;
     const int last = columns - 8;
     Eight sum[V];
-    for (int k = 0; k < V; ++k) sum[k] = Eight::fill(0);
-    for (int64_t i = 0; i < count; ++i) {
-        const float* row = block + match[i].row * stride;
-        for (int k = 0; k < V - 1; ++k) sum[k].add(match[i].x, Eight::load(row + 8 * k));
-        sum[V - 1].add(match[i].x, Eight::load(row + last));
+    for (int k = 0; k < V - 1; ++k) sum[k] = Eight::load(sums + 8 * k);
+    sum[V - 1] = Eight::load(sums + last);
+    for (; match->row < limit; ++match) {
+        // An integer, because it may lie outside of the block: a prefetch does not mind.
+        const auto ahead = reinterpret_cast<uintptr_t>(block) + 4 * (match[prefetch_ahead].row * stride);
+        for (int k = 0; k < V; k += 2) __builtin_prefetch(reinterpret_cast<const void*>(ahead + 32 * k));
+        const float* row = block + match->row * stride;
+        for (int k = 0; k < V - 1; ++k) sum[k].add(match->x, Eight::load(row + 8 * k));
+        sum[V - 1].add(match->x, Eight::load(row + last));
     }
-    Eight most = Eight::fill(minus_infinity);
-    for (int k = 0; k < V; ++k) {
-        sum[k].v[0] = sum[k].v[0] == sum[k].v[0] ? sum[k].v[0] : Eight::fill(minus_infinity).v[0];
-        most.v[0] = sum[k].v[0] > most.v[0] ? sum[k].v[0] : most.v[0];
-        sum[k].store(out + (k < V - 1 ? 8 * k : last));
-    }
-    float largest = most.v[0][0];
-    for (int k = 1; k < 8; ++k) largest = std::max<float>(largest, most.v[0][k]);
-    return largest;
+    for (int k = 0; k < V - 1; ++k) sum[k].store(sums + 8 * k);
+    sum[V - 1].store(sums + last);
+    return match;
 }
 
 // Fewer than eight columns.
 template <int C>
-LABELTREE_INLINE float narrow_tile(const float* block, int64_t stride, const Match* match, int64_t count, float* out) {
-    float sum[C] = {};
-    for (int64_t i = 0; i < count; ++i) {
-        const float* row = block + match[i].row * stride;
-        for (int c = 0; c < C; ++c) sum[c] += match[i].x * row[c];
+LABELTREE_INLINE const Match* narrow_tile(const float* block, int64_t stride, const Match* match, int32_t limit,
+                                          float* sums) {
+    float sum[C];
+    std::memcpy(sum, sums, sizeof(sum));
+    for (; match->row < limit; ++match) {
+        const float* row = block + match->row * stride;
+        for (int c = 0; c < C; ++c) sum[c] += match->x * row[c];
     }
-    float largest = minus_infinity;
-    for (int c = 0; c < C; ++c) {
-        out[c] = sum[c] == sum[c] ? sum[c] : minus_infinity;
-        largest = std::max(largest, out[c]);
-    }
-    return largest;
+    std::memcpy(sums, sum, sizeof(sum));
+    return match;
 }
 
 template <int V>
-float wide_portable(const float* block, int64_t stride, const Match* match, int64_t count, int columns, float* out) {
-    return wide_tile<V>(block, stride, match, count, columns, out);
+const Match* wide_portable(const float* block, int64_t stride, const Match* match, int32_t limit, int columns,
+                           float* sums) {
+    return wide_tile<V>(block, stride, match, limit, columns, sums);
 }
 template <int V>
-LABELTREE_AVX2 float wide_avx2(const float* block, int64_t stride, const Match* match, int64_t count, int columns,
-                               float* out) {
-    return wide_tile<V>(block, stride, match, count, columns, out);
+LABELTREE_AVX2 const Match* wide_avx2(const float* block, int64_t stride, const Match* match, int32_t limit,
+                                      int columns, float* sums) {
+    return wide_tile<V>(block, stride, match, limit, columns, sums);
 }
 template <int C>
-float narrow_portable(const float* block, int64_t stride, const Match* match, int64_t count, int, float* out) {
-    return narrow_tile<C>(block, stride, match, count, out);
+const Match* narrow_portable(const float* block, int64_t stride, const Match* match, int32_t limit, int,
+                             float* sums) {
+    return narrow_tile<C>(block, stride, match, limit, sums);
 }
 template <int C>
-LABELTREE_AVX2 float narrow_avx2(const float* block, int64_t stride, const Match* match, int64_t count, int,
-                                 float* out) {
-    return narrow_tile<C>(block, stride, match, count, out);
+LABELTREE_AVX2 const Match* narrow_avx2(const float* block, int64_t stride, const Match* match, int32_t limit, int,
+                                        float* sums) {
+    return narrow_tile<C>(block, stride, match, limit, sums);
 }
 
 // One tile function for each width, and how wide a tile may be before its sums spill out of the registers:
