@@ -27,26 +27,27 @@ using MarginTile = const Match* (*)(const float* block, int64_t stride, const Ma
 
 constexpr int prefetch_ahead = 8;
 
-// V vectors of eight columns. The last one ends at the last column, overlapping the one before it if it must:
+typedef float Eight __attribute__((vector_size(32)));
+typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
+
+// Vectors of eight columns. The last one ends at the last column, overlapping the one before it if it must:
 // nothing past the row is read, and an overlapped column gets the same sum twice.
-template <int V>
-LABELTREE_INLINE const Match* wide_tile(const float* block, int64_t stride, const Match* match, int32_t limit,
-                                        int columns, float* sums) {
-    using Eight = Lanes<float, 8>;
-    const int last = columns - 8;
-    Eight sum[V];
-    for (int k = 0; k < V - 1; ++k) sum[k] = Eight::load(sums + 8 * k);
-    sum[V - 1] = Eight::load(sums + last);
+// Folds rather than loops: the compiler keeps an array in registers only if it sees constant indices from the start.
+template <size_t... K>
+LABELTREE_INLINE const Match* wide_tile(std::index_sequence<K...>, const float* block, int64_t stride,
+                                        const Match* match, int32_t limit, int columns, float* sums) {
+    const int64_t last = columns - 8;
+    const auto at = [&](size_t k)  __attribute__((always_inline)) { return k + 1 < sizeof...(K) ? static_cast<int64_t>(8 * k) : last; };
+    Eight sum[sizeof...(K)] = {*reinterpret_cast<const UnalignedEight*>(sums + at(K))...};
     for (; match->row < limit; ++match) {
         // An integer, because it may lie outside of the block: a prefetch does not mind.
         const auto ahead = reinterpret_cast<uintptr_t>(block) + 4 * (match[prefetch_ahead].row * stride);
-        for (int k = 0; k < V; k += 2) __builtin_prefetch(reinterpret_cast<const void*>(ahead + 32 * k));
+        ((K % 2 == 0 ? __builtin_prefetch(reinterpret_cast<const void*>(ahead + 32 * K)) : void()), ...);
         const float* row = block + match->row * stride;
-        for (int k = 0; k < V - 1; ++k) sum[k].add(match->x, Eight::load(row + 8 * k));
-        sum[V - 1].add(match->x, Eight::load(row + last));
+        const float x = match->x;
+        ((sum[K] += x * *reinterpret_cast<const UnalignedEight*>(row + at(K))), ...);
     }
-    for (int k = 0; k < V - 1; ++k) sum[k].store(sums + 8 * k);
-    sum[V - 1].store(sums + last);
+    ((*reinterpret_cast<UnalignedEight*>(sums + at(K)) = sum[K]), ...);
     return match;
 }
 
@@ -67,12 +68,12 @@ LABELTREE_INLINE const Match* narrow_tile(const float* block, int64_t stride, co
 template <int V>
 const Match* wide_portable(const float* block, int64_t stride, const Match* match, int32_t limit, int columns,
                            float* sums) {
-    return wide_tile<V>(block, stride, match, limit, columns, sums);
+    return wide_tile(std::make_index_sequence<V>{}, block, stride, match, limit, columns, sums);
 }
 template <int V>
 LABELTREE_AVX2 const Match* wide_avx2(const float* block, int64_t stride, const Match* match, int32_t limit,
                                       int columns, float* sums) {
-    return wide_tile<V>(block, stride, match, limit, columns, sums);
+    return wide_tile(std::make_index_sequence<V>{}, block, stride, match, limit, columns, sums);
 }
 template <int C>
 const Match* narrow_portable(const float* block, int64_t stride, const Match* match, int32_t limit, int,
