@@ -32,24 +32,6 @@ float score_of(float log_score) {
     return std::clamp(std::exp(log_score), std::numeric_limits<float>::min(), 1.0f);
 }
 
-// Makes margins comparable, NaN becoming -inf (only weights or values that are not finite make one), and returns the
-// largest. Eight at a time, which the compiler vectorises.
-float settle(float* margins, int count) {
-    float most[8];
-    std::fill_n(most, 8, minus_infinity);
-    int c = 0;
-    for (; c + 8 <= count; c += 8)
-        for (int k = 0; k < 8; ++k) {
-            margins[c + k] = margins[c + k] >= minus_infinity ? margins[c + k] : minus_infinity;
-            most[k] = margins[c + k] > most[k] ? margins[c + k] : most[k];
-        }
-    for (; c < count; ++c) {
-        margins[c] = margins[c] >= minus_infinity ? margins[c] : minus_infinity;
-        most[0] = std::max(most[0], margins[c]);
-    }
-    return *std::max_element(most, most + 8);
-}
-
 struct Candidate {
     float log_score;
     float margin;
@@ -226,12 +208,7 @@ class Search {
 
     // A level's visits go in two stages, each query's best nodes first: the labels found there often show that its
     // other nodes are not worth a visit.
-    int64_t first_stage = getenv("LT_ST")?atoi(getenv("LT_ST")):3;
-
-    // How many visits take turns with a range of rows, and how large that range is: together they stay in a
-    // second-level cache.
-    static constexpr size_t most_together = 256;
-    int64_t range_bytes = getenv("LT_RB")?atoi(getenv("LT_RB")):256 << 10;
+    static constexpr int64_t first_stage = 3;
 
     bool several() const { return forest_.trees.size() > 1; }
 
@@ -269,12 +246,11 @@ class Search {
                                        c->log_score});
                 }
             }
-            if (visits_.empty()) return;
+            if (visits_.empty() || cancel_) return;
             std::sort(visits_.begin(), visits_.end(), [](const Visit& a, const Visit& b) { return a.key < b.key; });
             next_.reset(count_, beam);
             const Visit* end = visits_.data() + visits_.size();
             for (const Visit* from = visits_.data(); from != end;) {
-                if (cancel_.load(std::memory_order_relaxed)) return;
                 const Visit* to = from;
                 while (to != end && to->key >> 32 == from->key >> 32) ++to;
                 expand(tree, from->node(), from, to);
@@ -296,70 +272,53 @@ class Search {
         // As few tiles as the registers allow, and all about as wide.
         const int64_t vectors = (children + 7) / 8, tiles = (vectors + kernels_.vectors - 1) / kernels_.vectors;
         const int64_t step = (vectors + tiles - 1) / tiles * 8;
-        for (int64_t column = 0; column < children; column += step)
-            for (size_t v = 0; v < worth_.size(); v += most_together)
-                expand_tile(tree, node, column, static_cast<int>(std::min(step, children - column)), v,
-                            std::min(v + most_together, worth_.size()));
-    }
-
-    // The same for `columns` children from `column` on, and for visits [from, to).
-    // Rows go in ranges that fit into the cache, each for all the visits: most rows are then fetched only once.
-    void expand_tile(const Tree& tree, int64_t node, int64_t column, int columns, size_t from, size_t to) {
-        const float* block = tree.weights + tree.weight_ptr[node] + column;
-        const int64_t stride = tree.child_count(node), rows = tree.feature_count(node);
-        const MarginTile tile = kernels_.tile(columns);
-        margins_.assign((to - from) * columns, 0);
-        cursors_.clear();
-        for (size_t v = from; v < to; ++v) cursors_.push_back(matches_.data() + match_ptr_[v]);
-        const int64_t fitting = to - from < 4 ? std::max<int64_t>(rows, 1) : range_bytes / (4 * columns + 64);
-        for (int64_t limit = fitting;; limit += fitting) {
-            const int32_t stop = limit < rows ? static_cast<int32_t>(limit) : no_match.row;
-            for (size_t v = 0; v < to - from; ++v)
-                if (cursors_[v]->row < stop)
-                    cursors_[v] = tile(block, stride, cursors_[v], stop, columns, &margins_[v * columns]);
-            if (limit >= rows) break;
-        }
-        const int32_t* ids = tree.children + tree.child_ptr[node] + column;
-        for (size_t v = from; v < to; ++v) {
-            float* margins = &margins_[(v - from) * columns];
-            const float most = settle(margins, columns);
-            if (tree.kinds[node] & Tree::has_nodes) offer<false>(next_, worth_[v], margins, most, ids, columns);
-            if (!(tree.kinds[node] & Tree::has_leaves)) continue;
-            if (several())
-                pool(worth_[v], margins, ids, columns);
-            else
-                offer<true>(labels_, worth_[v], margins, most, ids, columns);
+        for (int64_t c = 0; c < children && !cancel_.load(std::memory_order_relaxed); c += step) {
+            const int columns = static_cast<int>(std::min(step, children - c));
+            const float* block = tree.weights + tree.weight_ptr[node] + c;
+            const int32_t* ids = tree.children + tree.child_ptr[node] + c;
+            const MarginTile tile = kernels_.tile(columns);
+            for (size_t v = 0; v < worth_.size(); ++v) {
+                const int64_t begin = match_ptr_[v], count = match_ptr_[v + 1] - begin;
+                const float most = tile(block, children, matches_.data() + begin, count, columns, margins_);
+                if (tree.kinds[node] & Tree::has_nodes) offer<false>(next_, worth_[v], most, ids, columns);
+                if (!(tree.kinds[node] & Tree::has_leaves)) continue;
+                if (several())
+                    pool(worth_[v], ids, columns);
+                else
+                    offer<true>(labels_, worth_[v], most, ids, columns);
+            }
         }
     }
 
-    // Offers the leaves, or the nodes, among the children with these margins, none above `most`.
+    // Offers the leaves, or the nodes, among the children whose margins were just computed, the largest being `most`.
     template <bool leaves>
-    void offer(BestLists& best, const Visit& visit, const float* margins, float most, const int32_t* ids, int columns) {
+    void offer(BestLists& best, const Visit& visit, float most, const int32_t* ids, int columns) {
         const int64_t query = visit.query();
         if (visit.log_score + log_g(settings_.score, most) < best.bar(query)) return;
         float cut = minus_infinity;  // a sibling was turned down with this margin
         for (int c = 0; c < columns; ++c) {
-            if (margins[c] < cut || (ids[c] < 0) != leaves) continue;
-            const float log_score = visit.log_score + log_g(settings_.score, margins[c]);
-            if (!best.offer(query, {log_score, margins[c], leaves ? ~ids[c] : ids[c]})) cut = margins[c];
+            if (margins_[c] < cut || (ids[c] < 0) != leaves) continue;
+            const float log_score = visit.log_score + log_g(settings_.score, margins_[c]);
+            if (!best.offer(query, {log_score, margins_[c], leaves ? ~ids[c] : ids[c]})) cut = margins_[c];
         }
     }
 
-    void pool(const Visit& visit, const float* margins, const int32_t* ids, int columns) {
+    void pool(const Visit& visit, const int32_t* ids, int columns) {
         auto& into = pools_[visit.query()];
         for (int c = 0; c < columns; ++c)
-            if (ids[c] < 0) into.push_back({~ids[c], score_of(visit.log_score + log_g(settings_.score, margins[c]))});
+            if (ids[c] < 0) into.push_back({~ids[c], score_of(visit.log_score + log_g(settings_.score, margins_[c]))});
     }
 
     // Finds the features of the visiting queries in a node's sorted list: matches_, match_ptr_.
     void find_rows(const int32_t* features, int64_t count) {
         int64_t wanted = 0;
         for (const Visit& visit : worth_) wanted += query_ptr_[visit.query() + 1] - query_ptr_[visit.query()];
-        matches_.resize(wanted + worth_.size() + prefetch_ahead);
+        matches_.resize(wanted + prefetch_ahead);
         match_ptr_.assign(1, 0);
         // A sorted list of `count` ids that ends with count - 1 is 0, 1, 2, ...: often so at the root.
         const bool identity = count > 0 && features[count - 1] == count - 1;
-        const bool by_map = !identity && wanted * static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(count))) > 2 * count;
+        const int64_t halvings = std::bit_width(static_cast<uint64_t>(count));
+        const bool by_map = !identity && wanted * halvings > 2 * count;
         if (by_map) map_features(features, count, true);
         Match* out = matches_.data();
         for (const Visit& visit : worth_) {
@@ -380,9 +339,9 @@ class Search {
             } else {
                 out = find_by_halving(features, count, begin, end, out);
             }
-            *out++ = no_match;
             match_ptr_.push_back(out - matches_.data());
         }
+        std::fill_n(out, prefetch_ahead, Match{0, 0});
         if (by_map) map_features(features, count, false);
     }
 
@@ -450,8 +409,7 @@ class Search {
     std::vector<int32_t> row_of_;  // by feature; all -1 between nodes
     std::vector<Match> matches_;
     std::vector<int64_t> match_ptr_;
-    std::vector<const Match*> cursors_;
-    std::vector<float> margins_;
+    float margins_[MarginKernels::most_vectors * 8];
 };
 
 // The most children that one query can meet.
@@ -470,7 +428,7 @@ int64_t rows_at_once(const Forest& forest, const Settings& settings, int64_t row
     const double bytes = 48 * std::min<double>(widest, settings.beam) + 12 * std::min(settings.top, forest.n_labels) +
                          (forest.trees.size() > 1 ? 8 * reach(forest, settings.beam) : 0);
     const auto fitting = static_cast<int64_t>(most_bytes / (bytes + 1));
-    return std::max<int64_t>(1, std::min({rows / ((getenv("LT_DIV")?atoi(getenv("LT_DIV")):8) * threads), fitting, int64_t{4096}}));
+    return std::max<int64_t>(1, std::min({rows / (4 * threads), fitting, int64_t{2048}}));
 }
 
 using Labels = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;

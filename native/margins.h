@@ -1,6 +1,7 @@
-// Margins of siblings: sums[c] += x * block[row, c] over the matched rows, a tile of columns held in registers.
+// Margins of siblings: the sum of x * block[row, c] over the matched rows, a tile of columns held in registers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
@@ -15,17 +16,14 @@ struct Match {
     float x;
 };
 
-constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
-
-// Ends a query's matches; no block has that many rows.
-constexpr Match no_match{std::numeric_limits<int32_t>::max(), 0};
-
-// Adds x * row to `columns` sums for each match until one's row is at or past `limit`, and returns that one.
-// The matches end with no_match, and prefetch_ahead more may be looked at.
-using MarginTile = const Match* (*)(const float* block, int64_t stride, const Match* match, int32_t limit, int columns,
-                                    float* sums);
+// Writes the `columns` margins and returns the largest. A NaN (only weights or values that are not finite make one)
+// becomes -inf, so that margins can always be ordered. Rows are prefetched ahead: of the matches behind the last one,
+// prefetch_ahead must be readable and hold rows of the block.
+using MarginTile = float (*)(const float* block, int64_t stride, const Match* match, int64_t count, int columns,
+                             float* margins);
 
 constexpr int prefetch_ahead = 8;
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 typedef float Eight __attribute__((vector_size(32)));
 typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
@@ -34,56 +32,64 @@ typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_ali
 // nothing past the row is read, and an overlapped column gets the same sum twice.
 // Folds rather than loops: the compiler keeps an array in registers only if it sees constant indices from the start.
 template <size_t... K>
-LABELTREE_INLINE const Match* wide_tile(std::index_sequence<K...>, const float* block, int64_t stride,
-                                        const Match* match, int32_t limit, int columns, float* sums) {
-    const int64_t last = columns - 8;
-    const auto at = [&](size_t k)  __attribute__((always_inline)) { return k + 1 < sizeof...(K) ? static_cast<int64_t>(8 * k) : last; };
-    Eight sum[sizeof...(K)] = {*reinterpret_cast<const UnalignedEight*>(sums + at(K))...};
-    for (; match->row < limit; ++match) {
-        // An integer, because it may lie outside of the block: a prefetch does not mind.
-        const auto ahead = reinterpret_cast<uintptr_t>(block) + 4 * (match[prefetch_ahead].row * stride);
-        ((K % 2 == 0 ? __builtin_prefetch(reinterpret_cast<const void*>(ahead + 32 * K)) : void()), ...);
+LABELTREE_INLINE float wide_tile(std::index_sequence<K...>, const float* block, int64_t stride, const Match* match,
+                                 int64_t count, int columns, float* margins) {
+    constexpr size_t last = sizeof...(K) - 1;
+    const int64_t last_at = columns - 8;
+    Eight sum[] = {(static_cast<void>(K), Eight{})...};
+    for (const Match* end = match + count; match != end; ++match) {
+        const float* ahead = block + match[prefetch_ahead].row * stride;
+        ((K % 2 == 0 ? __builtin_prefetch(ahead + 8 * K) : void()), ...);
         const float* row = block + match->row * stride;
         const float x = match->x;
-        ((sum[K] += x * *reinterpret_cast<const UnalignedEight*>(row + at(K))), ...);
+        ((sum[K] += x * *reinterpret_cast<const UnalignedEight*>(row + (K < last ? 8 * K : last_at))), ...);
     }
-    ((*reinterpret_cast<UnalignedEight*>(sums + at(K)) = sum[K]), ...);
-    return match;
+    const Eight least = minus_infinity - Eight{};
+    Eight most = least;
+    ((sum[K] = sum[K] >= least ? sum[K] : least, most = sum[K] > most ? sum[K] : most,
+      *reinterpret_cast<UnalignedEight*>(margins + (K < last ? 8 * K : last_at)) = sum[K]),
+     ...);
+    float largest = most[0];
+    for (int k = 1; k < 8; ++k) largest = std::max<float>(largest, most[k]);
+    return largest;
 }
 
 // Fewer than eight columns.
 template <int C>
-LABELTREE_INLINE const Match* narrow_tile(const float* block, int64_t stride, const Match* match, int32_t limit,
-                                          float* sums) {
-    float sum[C];
-    std::memcpy(sum, sums, sizeof(sum));
-    for (; match->row < limit; ++match) {
+LABELTREE_INLINE float narrow_tile(const float* block, int64_t stride, const Match* match, int64_t count,
+                                   float* margins) {
+    float sum[C] = {};
+    for (const Match* end = match + count; match != end; ++match) {
         const float* row = block + match->row * stride;
         for (int c = 0; c < C; ++c) sum[c] += match->x * row[c];
     }
-    std::memcpy(sums, sum, sizeof(sum));
-    return match;
+    float largest = minus_infinity;
+    for (int c = 0; c < C; ++c) {
+        margins[c] = sum[c] >= minus_infinity ? sum[c] : minus_infinity;
+        largest = std::max(largest, margins[c]);
+    }
+    return largest;
 }
 
 template <int V>
-const Match* wide_portable(const float* block, int64_t stride, const Match* match, int32_t limit, int columns,
-                           float* sums) {
-    return wide_tile(std::make_index_sequence<V>{}, block, stride, match, limit, columns, sums);
+float wide_portable(const float* block, int64_t stride, const Match* match, int64_t count, int columns,
+                           float* margins) {
+    return wide_tile(std::make_index_sequence<V>{}, block, stride, match, count, columns, margins);
 }
 template <int V>
-LABELTREE_AVX2 const Match* wide_avx2(const float* block, int64_t stride, const Match* match, int32_t limit,
-                                      int columns, float* sums) {
-    return wide_tile(std::make_index_sequence<V>{}, block, stride, match, limit, columns, sums);
+LABELTREE_AVX2 float wide_avx2(const float* block, int64_t stride, const Match* match, int64_t count,
+                                      int columns, float* margins) {
+    return wide_tile(std::make_index_sequence<V>{}, block, stride, match, count, columns, margins);
 }
 template <int C>
-const Match* narrow_portable(const float* block, int64_t stride, const Match* match, int32_t limit, int,
-                             float* sums) {
-    return narrow_tile<C>(block, stride, match, limit, sums);
+float narrow_portable(const float* block, int64_t stride, const Match* match, int64_t count, int,
+                             float* margins) {
+    return narrow_tile<C>(block, stride, match, count, margins);
 }
 template <int C>
-LABELTREE_AVX2 const Match* narrow_avx2(const float* block, int64_t stride, const Match* match, int32_t limit, int,
-                                        float* sums) {
-    return narrow_tile<C>(block, stride, match, limit, sums);
+LABELTREE_AVX2 float narrow_avx2(const float* block, int64_t stride, const Match* match, int64_t count, int,
+                                        float* margins) {
+    return narrow_tile<C>(block, stride, match, count, margins);
 }
 
 // One tile function for each width, and how wide a tile may be before its sums spill out of the registers:

@@ -1,6 +1,7 @@
 """The beam search kernel against its NumPy twin."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -259,6 +260,22 @@ def test_unknown_features_are_ignored():
 def test_no_rows():
     labels, scores = search(make_model(0), [])
     assert labels.shape == scores.shape == (0, 5)
+
+
+def test_hears_an_interrupt():
+    model = make_model(2, n_labels=20_000, depth=1, bias=1.0)
+    rows = make_rows(2, model, 100) * 300
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            search(model, rows)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_reads_mapped_files(tmp_path):
