@@ -2,6 +2,7 @@
 #include "binding.h"
 
 namespace labeltree {
+void bind_beam_search(nb::module_&);
 void bind_checksum(nb::module_&);
 void bind_kmeans(nb::module_&);
 void bind_label_vectors(nb::module_&);
@@ -13,6 +14,7 @@ void bind_svm_writer(nb::module_&);
 
 NB_MODULE(_native, m) {
     m.doc() = "labeltree's kernels: raw arrays in, raw arrays out.";
+    labeltree::bind_beam_search(m);
     labeltree::bind_checksum(m);
     labeltree::bind_kmeans(m);
     labeltree::bind_label_vectors(m);

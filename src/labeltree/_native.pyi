@@ -1,5 +1,7 @@
 """Types of the compiled kernels (native/*.cpp)."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,3 +39,102 @@ def format_svm(
     name_indptr: NDArray[np.int64],
     names: NDArray[np.uint8],
 ) -> bytes: ...
+# child_ptr, children, feature_ptr, features, weight_ptr, weights
+_Tree = tuple[
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    NDArray[np.float32],
+]
+
+class BeamSearch:
+    def __init__(self, trees: list[_Tree], n_features: int, n_labels: int, bias: float) -> None: ...
+    def search(
+        self,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        data: NDArray[np.float32],
+        beam: int,
+        top: int,
+        score: int,
+        threads: int,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+
+def damaged_blocks(
+    feature_ptr: NDArray[np.int64],
+    features: NDArray[np.int32],
+    weight_ptr: NDArray[np.int64],
+    weights: NDArray[np.float32],
+    checksums: NDArray[np.uint32],
+    threads: int,
+) -> NDArray[np.int64]: ...
+def label_vectors(
+    x_ptr: NDArray[np.int64],
+    x_index: NDArray[np.int32],
+    x_value: NDArray[np.float32],
+    feature_count: int,
+    label_ptr: NDArray[np.int64],
+    label_instances: NDArray[np.int32],
+    threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]: ...
+def cluster_level(
+    ptr: NDArray[np.int64],
+    index: NDArray[np.int32],
+    value: NDArray[np.float32],
+    feature_count: int,
+    labels: NDArray[np.int32],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    streams: NDArray[np.int64],
+    clusters: int,
+    max_iterations: int,
+    least_moved: float,
+    seed: int,
+    threads: int,
+    progress: Callable[[float], None] | None,
+) -> NDArray[np.int32]: ...
+def used_features(
+    x_ptr: NDArray[np.int64],
+    x_index: NDArray[np.int32],
+    feature_count: int,
+    label_ptr: NDArray[np.int64],
+    label_instances: NDArray[np.int32],
+    child_ptr: NDArray[np.int64],
+    children: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+def train_nodes(
+    x_ptr: NDArray[np.int64],
+    x_index: NDArray[np.int32],
+    x_value: NDArray[np.float32],
+    feature_count: int,
+    label_ptr: NDArray[np.int64],
+    label_instances: NDArray[np.int32],
+    costs: NDArray[np.float32] | None,
+    child_ptr: NDArray[np.int64],
+    children: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    nonzeros: NDArray[np.int64],
+    feature_ptr: NDArray[np.int64],
+    weight_ptr: NDArray[np.int64],
+    feature_file: int,
+    feature_start: int,
+    weight_file: int,
+    weight_start: int,
+    loss: str,
+    cost: float,
+    tolerance: float,
+    max_iterations: int,
+    bias: float,
+    seed: int,
+    panel_bytes: int,
+    threads: int,
+    progress: Callable[[float], None] | None,
+) -> NDArray[np.uint32]: ...

@@ -1,0 +1,517 @@
+// Beam search through label trees: for each query, the best labels and their scores.
+//
+// Queries go in chunks, a chunk level by level, and within a level node by node, so that a node's block is read once
+// for all the queries that reach it. A query meets its nodes in the same order whatever the chunk, so neither
+// batches nor threads change a bit of its result.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "binding.h"
+#include "margins.h"
+
+namespace labeltree {
+namespace {
+
+enum Score { sigmoid = 0, squared = 1, cubed = 2 };
+
+// log g of a margin: never above 0, never falling as the margin rises.
+float log_g(int score, float margin) {
+    if (score == sigmoid) {
+        const float t = 3 * margin;
+        return std::min(t, 0.0f) - std::log1p(std::exp(-std::fabs(t)));
+    }
+    const float short_of = std::max(0.0f, 1 - margin);
+    return -short_of * short_of * (score == squared ? 1.0f : short_of);
+}
+
+float score_of(float log_score) {
+    return std::clamp(std::exp(log_score), std::numeric_limits<float>::min(), 1.0f);
+}
+
+struct Candidate {
+    float log_score;
+    float margin;
+    int32_t id;  // of a node or a label
+};
+
+bool ranks_before(const Candidate& a, const Candidate& b) {
+    if (a.log_score != b.log_score) return a.log_score > b.log_score;
+    if (a.margin != b.margin) return a.margin > b.margin;  // still tells apart what a saturated g does not
+    return a.id < b.id;
+}
+
+// For each query of a chunk the best `limit` candidates offered so far: a heap whose front is the worst of them.
+struct BestLists {
+    int64_t limit = 0;
+    std::vector<Candidate> slots;
+    std::vector<int32_t> sizes;
+
+    void reset(int64_t queries, int64_t most) {
+        limit = most;
+        slots.resize(queries * limit);
+        sizes.assign(queries, 0);
+    }
+    Candidate* begin(int64_t query) { return slots.data() + query * limit; }
+    Candidate* end(int64_t query) { return begin(query) + sizes[query]; }
+
+    // What a candidate's log-score must at least be to have a chance.
+    float bar(int64_t query) { return sizes[query] < limit ? minus_infinity : begin(query)->log_score; }
+
+    bool offer(int64_t query, const Candidate& candidate) {
+        if (sizes[query] == limit) {
+            if (!ranks_before(candidate, *begin(query))) return false;
+            std::pop_heap(begin(query), end(query), ranks_before);
+        } else {
+            ++sizes[query];
+        }
+        *(end(query) - 1) = candidate;
+        std::push_heap(begin(query), end(query), ranks_before);
+        return true;
+    }
+    void rank(int64_t query) { std::sort_heap(begin(query), end(query), ranks_before); }
+};
+
+using TreeArrays = std::tuple<In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<float>>;
+
+// A tree's arrays, held alive, and what the search must know of its shape.
+struct Tree {
+    TreeArrays arrays;
+    const int64_t *child_ptr, *feature_ptr, *weight_ptr;
+    const int32_t *children, *features;
+    const float* weights;
+    std::vector<uint8_t> kinds;  // of each node's children: has_nodes, has_leaves
+    int64_t widest = 1;          // nodes of the widest level
+    int64_t most_children = 0;
+    int64_t levels = 0;
+
+    static constexpr uint8_t has_nodes = 1, has_leaves = 2;
+
+    Tree(TreeArrays given, int64_t n_features, int64_t n_labels) : arrays(std::move(given)) {
+        const auto& [child_ptr_in, children_in, feature_ptr_in, features_in, weight_ptr_in, weights_in] = arrays;
+        child_ptr = child_ptr_in.data(), children = children_in.data();
+        feature_ptr = feature_ptr_in.data(), features = features_in.data();
+        weight_ptr = weight_ptr_in.data(), weights = weights_in.data();
+        const int64_t nodes = static_cast<int64_t>(child_ptr_in.size()) - 1;
+        require(nodes >= 1 && nodes <= std::numeric_limits<int32_t>::max(), "a tree needs a root");
+        check_indptr(child_ptr_in, children_in.size(), "child_ptr");
+        require(feature_ptr_in.size() == child_ptr_in.size(), "feature_ptr must have one entry a node, and one more");
+        check_indptr(feature_ptr_in, features_in.size(), "feature_ptr");
+        require(weight_ptr_in.size() == child_ptr_in.size(), "weight_ptr must have one entry a node, and one more");
+        check_indptr(weight_ptr_in, weights_in.size(), "weight_ptr");
+        check_blocks(nodes, n_features);
+        check_children(nodes, n_labels);
+    }
+
+    int64_t child_count(int64_t node) const { return child_ptr[node + 1] - child_ptr[node]; }
+    int64_t feature_count(int64_t node) const { return feature_ptr[node + 1] - feature_ptr[node]; }
+
+   private:
+    void check_blocks(int64_t nodes, int64_t n_features) {
+        for (int64_t u = 0; u < nodes; ++u) {
+            int64_t size;
+            require(feature_count(u) <= n_features + 1, "a node lists more features than there are");
+            require(!__builtin_mul_overflow(feature_count(u), child_count(u), &size) &&
+                        size == weight_ptr[u + 1] - weight_ptr[u],
+                    "weight_ptr must step by features times children");
+            most_children = std::max(most_children, child_count(u));
+        }
+    }
+
+    // With ids in range and none twice, a list of (nodes - 1 + labels) holds each of them.
+    void check_children(int64_t nodes, int64_t n_labels) {
+        require(child_ptr[nodes] == nodes - 1 + n_labels, "children must be every node but the root, and every label");
+        std::vector<bool> node_seen(nodes), label_seen(n_labels);
+        std::vector<int32_t> depth(nodes);
+        std::vector<int64_t> width(1, 1);
+        kinds.resize(nodes);
+        for (int64_t u = 0; u < nodes; ++u) {
+            for (int64_t k = child_ptr[u]; k < child_ptr[u + 1]; ++k) {
+                const int32_t child = children[k];
+                const int64_t id = child < 0 ? ~child : child;
+                auto& seen = child < 0 ? label_seen : node_seen;
+                require(id < static_cast<int64_t>(seen.size()), "children holds an id out of range");
+                require(child < 0 || child > u, "a child node must come after its parent");
+                require(!seen[id], "children holds an id twice");
+                seen[id] = true;
+                kinds[u] |= child < 0 ? has_leaves : has_nodes;
+                if (child < 0) continue;
+                depth[child] = depth[u] + 1;
+                if (depth[child] == static_cast<int32_t>(width.size())) width.push_back(0);
+                ++width[depth[child]];
+            }
+        }
+        widest = *std::max_element(width.begin(), width.end());
+        levels = static_cast<int64_t>(width.size());
+    }
+};
+
+struct Forest {
+    std::vector<Tree> trees;
+    int64_t n_features, n_labels;
+    float bias;
+};
+
+struct Queries {
+    const int64_t* indptr;
+    const int32_t* indices;
+    const float* data;
+    int64_t rows;
+};
+
+struct Settings {
+    int64_t beam, top;
+    int score;
+};
+
+struct Result {
+    int32_t* labels;
+    float* scores;
+};
+
+// One worker's search: its buffers serve chunk after chunk.
+class Search {
+   public:
+    Search(const Forest& forest, const Settings& settings, const Cancel& cancel)
+        : forest_(forest), settings_(settings), cancel_(cancel), kernels_(margin_kernels()) {}
+
+    // Answers queries [first, last).
+    void run(const Queries& queries, int64_t first, int64_t last, const Result& result) {
+        take(queries, first, last);
+        const int64_t top = std::min(settings_.top, forest_.n_labels);
+        labels_.reset(count_, several() ? 0 : top);
+        if (several() && static_cast<int64_t>(pools_.size()) < count_) pools_.resize(count_);
+        for (const Tree& tree : forest_.trees) search(tree);
+        if (cancel_) return;
+        for (int64_t q = 0; q < count_; ++q) {
+            if (several()) merge(q, top);
+            labels_.rank(several() ? 0 : q);
+            write(several() ? 0 : q, first + q, result);
+        }
+    }
+
+   private:
+    // A query at a node, sorted by stage, node, query.
+    struct Visit {
+        uint64_t key;
+        float log_score;
+        int64_t node() const { return key >> 32 & 0x7fffffff; }
+        int64_t query() const { return key & 0xffffffff; }
+    };
+    struct Scored {
+        int32_t label;
+        float score;
+    };
+
+    // A level's visits go in two stages, each query's best nodes first: the labels found there often show that its
+    // other nodes are not worth a visit.
+    static constexpr int64_t first_stage = 3;
+
+    bool several() const { return forest_.trees.size() > 1; }
+
+    // Copies the queries, without the features that no node knows and with the bias behind the others.
+    void take(const Queries& queries, int64_t first, int64_t last) {
+        count_ = last - first;
+        query_ptr_.assign(1, 0);
+        indices_.clear();
+        values_.clear();
+        for (int64_t q = first; q < last; ++q) {
+            for (int64_t i = queries.indptr[q]; i < queries.indptr[q + 1]; ++i) {
+                if (queries.indices[i] >= forest_.n_features) continue;
+                indices_.push_back(queries.indices[i]);
+                values_.push_back(queries.data[i]);
+            }
+            if (forest_.bias != 0) {
+                indices_.push_back(static_cast<int32_t>(forest_.n_features));
+                values_.push_back(forest_.bias);
+            }
+            query_ptr_.push_back(static_cast<int64_t>(indices_.size()));
+        }
+    }
+
+    void search(const Tree& tree) {
+        const int64_t beam = std::min(settings_.beam, tree.widest);
+        next_.reset(count_, beam);
+        for (int64_t q = 0; q < count_; ++q) next_.offer(q, {0, 0, 0});
+        for (;;) {
+            visits_.clear();
+            for (int64_t q = 0; q < count_; ++q) {
+                next_.rank(q);
+                for (const Candidate* c = next_.begin(q); c != next_.end(q); ++c) {
+                    const uint64_t stage = c - next_.begin(q) >= first_stage;
+                    visits_.push_back({stage << 63 | static_cast<uint64_t>(c->id) << 32 | static_cast<uint64_t>(q),
+                                       c->log_score});
+                }
+            }
+            if (visits_.empty() || cancel_) return;
+            std::sort(visits_.begin(), visits_.end(), [](const Visit& a, const Visit& b) { return a.key < b.key; });
+            next_.reset(count_, beam);
+            const Visit* end = visits_.data() + visits_.size();
+            for (const Visit* from = visits_.data(); from != end;) {
+                const Visit* to = from;
+                while (to != end && to->key >> 32 == from->key >> 32) ++to;
+                expand(tree, from->node(), from, to);
+                from = to;
+            }
+        }
+    }
+
+    // Offers the children of a node to the queries that visit it.
+    void expand(const Tree& tree, int64_t node, const Visit* from, const Visit* to) {
+        worth_.clear();
+        for (; from != to; ++from)
+            // No descendant can have a better log-score than the node.
+            if (several() || from->log_score >= labels_.bar(from->query())) worth_.push_back(*from);
+        const int64_t children = tree.child_count(node);
+        if (worth_.empty() || children == 0) return;
+        find_rows(tree.features + tree.feature_ptr[node], tree.feature_count(node));
+
+        // As few tiles as the registers allow, and all about as wide.
+        const int64_t vectors = (children + 7) / 8, tiles = (vectors + kernels_.vectors - 1) / kernels_.vectors;
+        const int64_t step = (vectors + tiles - 1) / tiles * 8;
+        for (int64_t c = 0; c < children && !cancel_.load(std::memory_order_relaxed); c += step) {
+            const int columns = static_cast<int>(std::min(step, children - c));
+            const float* block = tree.weights + tree.weight_ptr[node] + c;
+            const int32_t* ids = tree.children + tree.child_ptr[node] + c;
+            const MarginTile tile = kernels_.tile(columns);
+            for (size_t v = 0; v < worth_.size(); ++v) {
+                const int64_t begin = match_ptr_[v], count = match_ptr_[v + 1] - begin;
+                const float most = tile(block, children, matches_.data() + begin, count, columns, margins_);
+                if (tree.kinds[node] & Tree::has_nodes) offer<false>(next_, worth_[v], most, ids, columns);
+                if (!(tree.kinds[node] & Tree::has_leaves)) continue;
+                if (several())
+                    pool(worth_[v], ids, columns);
+                else
+                    offer<true>(labels_, worth_[v], most, ids, columns);
+            }
+        }
+    }
+
+    // Offers the leaves, or the nodes, among the children whose margins were just computed, the largest being `most`.
+    template <bool leaves>
+    void offer(BestLists& best, const Visit& visit, float most, const int32_t* ids, int columns) {
+        const int64_t query = visit.query();
+        if (visit.log_score + log_g(settings_.score, most) < best.bar(query)) return;
+        float cut = minus_infinity;  // a sibling was turned down with this margin
+        for (int c = 0; c < columns; ++c) {
+            if (margins_[c] < cut || (ids[c] < 0) != leaves) continue;
+            const float log_score = visit.log_score + log_g(settings_.score, margins_[c]);
+            if (!best.offer(query, {log_score, margins_[c], leaves ? ~ids[c] : ids[c]})) cut = margins_[c];
+        }
+    }
+
+    void pool(const Visit& visit, const int32_t* ids, int columns) {
+        auto& into = pools_[visit.query()];
+        for (int c = 0; c < columns; ++c)
+            if (ids[c] < 0) into.push_back({~ids[c], score_of(visit.log_score + log_g(settings_.score, margins_[c]))});
+    }
+
+    // Finds the features of the visiting queries in a node's sorted list: matches_, match_ptr_.
+    void find_rows(const int32_t* features, int64_t count) {
+        int64_t wanted = 0;
+        for (const Visit& visit : worth_) wanted += query_ptr_[visit.query() + 1] - query_ptr_[visit.query()];
+        matches_.resize(wanted + prefetch_ahead);
+        match_ptr_.assign(1, 0);
+        // A sorted list of `count` ids that ends with count - 1 is 0, 1, 2, ...: often so at the root.
+        const bool identity = count > 0 && features[count - 1] == count - 1;
+        const int64_t halvings = std::bit_width(static_cast<uint64_t>(count));
+        const bool by_map = !identity && wanted * halvings > 2 * count;
+        if (by_map) map_features(features, count, true);
+        Match* out = matches_.data();
+        for (const Visit& visit : worth_) {
+            const int64_t begin = query_ptr_[visit.query()], end = query_ptr_[visit.query() + 1];
+            if (count == 0) {
+                // an empty list holds none of them
+            } else if (identity) {
+                for (int64_t i = begin; i < end; ++i) {
+                    *out = {indices_[i], values_[i]};
+                    out += indices_[i] < count;
+                }
+            } else if (by_map) {
+                for (int64_t i = begin; i < end; ++i) {
+                    const int32_t row = row_of_[indices_[i]];
+                    *out = {row, values_[i]};
+                    out += row >= 0;
+                }
+            } else {
+                out = find_by_halving(features, count, begin, end, out);
+            }
+            match_ptr_.push_back(out - matches_.data());
+        }
+        std::fill_n(out, prefetch_ahead, Match{0, 0});
+        if (by_map) map_features(features, count, false);
+    }
+
+    // Sets, or clears again, the map from features to rows. The list comes from a file: trust no id in it.
+    void map_features(const int32_t* features, int64_t count, bool set) {
+        if (row_of_.empty()) row_of_.assign(forest_.n_features + 1, -1);
+        const uint32_t last = static_cast<uint32_t>(forest_.n_features);
+        for (int64_t k = 0; k < count; ++k)
+            if (static_cast<uint32_t>(features[k]) <= last) row_of_[features[k]] = set ? static_cast<int32_t>(k) : -1;
+    }
+
+    // Binary searches without branches, eight side by side so that their cache misses overlap.
+    Match* find_by_halving(const int32_t* features, int64_t count, int64_t begin, int64_t end, Match* out) {
+        constexpr int64_t group = 8;
+        for (; begin < end; begin += group) {
+            const int64_t width = std::min(group, end - begin);
+            int32_t wanted[group] = {};
+            int64_t at[group] = {};
+            std::copy_n(indices_.data() + begin, width, wanted);
+            for (int64_t left = count; left > 1;) {
+                const int64_t half = left / 2;
+                for (int64_t j = 0; j < group; ++j) at[j] += features[at[j] + half] <= wanted[j] ? half : 0;
+                left -= half;
+            }
+            for (int64_t j = 0; j < width; ++j) {
+                if (features[at[j]] == wanted[j]) *out++ = {static_cast<int32_t>(at[j]), values_[begin + j]};
+            }
+        }
+        return out;
+    }
+
+    // The mean over trees of each label a query reached; the best of them become list 0 of labels_.
+    void merge(int64_t query, int64_t top) {
+        if (sums_.empty()) sums_.assign(forest_.n_labels, 0);
+        labels_.reset(1, top);
+        for (const Scored& s : pools_[query]) sums_[s.label] += s.score;
+        for (const Scored& s : pools_[query]) {
+            if (sums_[s.label] == 0) continue;  // offered already
+            labels_.offer(0, {sums_[s.label] / static_cast<float>(forest_.trees.size()), 0, s.label});
+            sums_[s.label] = 0;
+        }
+        pools_[query].clear();
+    }
+
+    void write(int64_t list, int64_t row, const Result& result) {
+        int64_t at = row * settings_.top;
+        for (const Candidate* c = labels_.begin(list); c != labels_.end(list); ++c, ++at) {
+            result.labels[at] = c->id;
+            result.scores[at] = several() ? c->log_score : score_of(c->log_score);
+        }
+    }
+
+    const Forest& forest_;
+    const Settings& settings_;
+    const Cancel& cancel_;
+    const MarginKernels& kernels_;
+    int64_t count_ = 0;  // queries of the chunk
+    std::vector<int64_t> query_ptr_;
+    std::vector<int32_t> indices_;
+    std::vector<float> values_;
+    BestLists next_, labels_;
+    std::vector<std::vector<Scored>> pools_;  // with several trees: every leaf a query reached
+    std::vector<float> sums_;                 // by label; all zero between queries
+    std::vector<Visit> visits_, worth_;
+    std::vector<int32_t> row_of_;  // by feature; all -1 between nodes
+    std::vector<Match> matches_;
+    std::vector<int64_t> match_ptr_;
+    float margins_[MarginKernels::most_vectors * 8];
+};
+
+// The most children that one query can meet.
+double reach(const Forest& forest, int64_t beam) {
+    double sum = 0;
+    for (const Tree& tree : forest.trees)
+        sum += std::min(static_cast<double>(std::get<1>(tree.arrays).size()),
+                        static_cast<double>(beam) * tree.most_children * tree.levels);
+    return sum;
+}
+
+int64_t rows_at_once(const Forest& forest, const Settings& settings, int64_t rows, int threads) {
+    constexpr double most_bytes = 64 << 20;
+    double widest = 0;
+    for (const Tree& tree : forest.trees) widest = std::max(widest, static_cast<double>(tree.widest));
+    const double bytes = 48 * std::min<double>(widest, settings.beam) + 12 * std::min(settings.top, forest.n_labels) +
+                         (forest.trees.size() > 1 ? 8 * reach(forest, settings.beam) : 0);
+    const auto fitting = static_cast<int64_t>(most_bytes / (bytes + 1));
+    return std::max<int64_t>(1, std::min({rows / (4 * threads), fitting, int64_t{2048}}));
+}
+
+using Labels = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;
+using Scores = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
+
+class BeamSearch {
+   public:
+    BeamSearch(nb::list trees, int64_t n_features, int64_t n_labels, float bias) {
+        constexpr int64_t most = std::numeric_limits<int32_t>::max() - 1;
+        require(n_features >= 0 && n_features <= most, "n_features out of range");
+        require(n_labels >= 0 && n_labels <= most, "n_labels out of range");
+        require(std::isfinite(bias), "bias must be finite");
+        require(trees.size() > 0, "at least one tree is needed");
+        forest_.n_features = n_features, forest_.n_labels = n_labels, forest_.bias = bias;
+        for (nb::handle given : trees) {
+            TreeArrays arrays;
+            if (!nb::try_cast(given, arrays, false))  // no conversion: that would read and copy a mapped file
+                throw nb::type_error(
+                    "a tree is (child_ptr int64, children int32, feature_ptr int64, features int32, weight_ptr int64, "
+                    "weights float32), all one-dimensional and contiguous");
+            forest_.trees.emplace_back(std::move(arrays), n_features, n_labels);
+        }
+    }
+
+    std::tuple<Labels, Scores> search(In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t beam,
+                                      int64_t top, int score, int threads) const {
+        require(indices.size() == data.size(), "indices and data must be equally long");
+        check_indptr(indptr, indices.size(), "indptr");
+        check_range(indices, std::numeric_limits<int64_t>::max(), "indices");
+        require(beam >= 1, "beam must be at least 1");
+        require(top >= 1, "top must be at least 1");
+        require(score >= sigmoid && score <= cubed, "score must be 0, 1 or 2");
+        require(threads >= 1, "threads must be at least 1");
+        const Queries queries{indptr.data(), indices.data(), data.data(), static_cast<int64_t>(indptr.size()) - 1};
+        int64_t size;
+        require(!__builtin_mul_overflow(queries.rows, top, &size), "top is too large");
+        std::vector<int32_t> labels(size, -1);
+        std::vector<float> scores(size, 0);
+        run(queries, {beam, top, score}, {labels.data(), scores.data()}, threads);
+        return {to_numpy(std::move(labels)), to_numpy(std::move(scores))};
+    }
+
+   private:
+    // Starting a thread costs as much as answering a query: only work worth milliseconds gets several, and only
+    // work worth a tenth of a second is watched for Ctrl-C.
+    void run(const Queries& queries, const Settings& settings, const Result& result, int threads) const {
+        const double work = static_cast<double>(queries.indptr[queries.rows] + queries.rows) *
+                            std::max(1.0, reach(forest_, settings.beam));
+        if (work < 1e7) threads = 1;
+        const int64_t step = rows_at_once(forest_, settings, queries.rows, threads);
+        const int64_t chunks = (queries.rows + step - 1) / step;
+        std::atomic<double> unused{0};
+        Cancel cancel{false};
+        const auto watch = python_watch(nb::none(), unused);
+        nb::gil_scoped_release free;
+        const auto body = [&] {
+            std::vector<std::unique_ptr<Search>> workers(threads);
+            parallel_for(chunks, threads, [&](int64_t chunk, int worker) {
+                if (cancel) return;
+                if (!workers[worker]) workers[worker] = std::make_unique<Search>(forest_, settings, cancel);
+                const int64_t first = chunk * step;
+                workers[worker]->run(queries, first, std::min(first + step, queries.rows), result);
+            });
+        };
+        if (work < 2e8)
+            body();
+        else
+            run_watched(body, watch, cancel);
+    }
+
+    Forest forest_;
+};
+
+}  // namespace
+
+void bind_beam_search(nb::module_& m) {
+    nb::class_<BeamSearch>(m, "BeamSearch", "Beam search through label trees whose blocks may lie in mapped files.")
+        .def(nb::init<nb::list, int64_t, int64_t, float>(), "trees"_a, "n_features"_a, "n_labels"_a, "bias"_a,
+             "Keeps the arrays of the trees; raises ValueError if they do not fit together.")
+        .def("search", &BeamSearch::search, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
+             "beam"_a, "top"_a, "score"_a, "threads"_a,
+             "The `top` best labels of each row, best first, and their scores: two flat arrays, padded with -1 and 0.\n"
+             "Features from n_features on are ignored.");
+}
+
+}  // namespace labeltree

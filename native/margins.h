@@ -1,0 +1,115 @@
+// Margins of siblings: the sum of x * block[row, c] over the matched rows, a tile of columns held in registers.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "simd.h"
+
+namespace labeltree {
+
+// A feature of the query that the node knows: its row in the node's block, and the query's value.
+struct Match {
+    int32_t row;
+    float x;
+};
+
+// Writes the `columns` margins and returns the largest. A NaN (only weights or values that are not finite make one)
+// becomes -inf, so that margins can always be ordered. Rows are prefetched ahead: of the matches behind the last one,
+// prefetch_ahead must be readable and hold rows of the block.
+using MarginTile = float (*)(const float* block, int64_t stride, const Match* match, int64_t count, int columns,
+                             float* margins);
+
+constexpr int prefetch_ahead = 8;
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+
+typedef float Eight __attribute__((vector_size(32)));
+typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
+
+// Vectors of eight columns. The last one ends at the last column, overlapping the one before it if it must:
+// nothing past the row is read, and an overlapped column gets the same sum twice.
+// Folds rather than loops: the compiler keeps an array in registers only if it sees constant indices from the start.
+template <size_t... K>
+LABELTREE_INLINE float wide_tile(std::index_sequence<K...>, const float* block, int64_t stride, const Match* match,
+                                 int64_t count, int columns, float* margins) {
+    constexpr size_t last = sizeof...(K) - 1;
+    const int64_t last_at = columns - 8;
+    Eight sum[] = {(static_cast<void>(K), Eight{})...};
+    for (const Match* end = match + count; match != end; ++match) {
+        const float* ahead = block + match[prefetch_ahead].row * stride;
+        ((K % 2 == 0 ? __builtin_prefetch(ahead + 8 * K) : void()), ...);
+        const float* row = block + match->row * stride;
+        const float x = match->x;
+        ((sum[K] += x * *reinterpret_cast<const UnalignedEight*>(row + (K < last ? 8 * K : last_at))), ...);
+    }
+    const Eight least = minus_infinity - Eight{};
+    Eight most = least;
+    ((sum[K] = sum[K] >= least ? sum[K] : least, most = sum[K] > most ? sum[K] : most,
+      *reinterpret_cast<UnalignedEight*>(margins + (K < last ? 8 * K : last_at)) = sum[K]),
+     ...);
+    float largest = most[0];
+    for (int k = 1; k < 8; ++k) largest = std::max<float>(largest, most[k]);
+    return largest;
+}
+
+// Fewer than eight columns.
+template <int C>
+LABELTREE_INLINE float narrow_tile(const float* block, int64_t stride, const Match* match, int64_t count,
+                                   float* margins) {
+    float sum[C] = {};
+    for (const Match* end = match + count; match != end; ++match) {
+        const float* row = block + match->row * stride;
+        for (int c = 0; c < C; ++c) sum[c] += match->x * row[c];
+    }
+    float largest = minus_infinity;
+    for (int c = 0; c < C; ++c) {
+        margins[c] = sum[c] >= minus_infinity ? sum[c] : minus_infinity;
+        largest = std::max(largest, margins[c]);
+    }
+    return largest;
+}
+
+template <int V>
+float wide_portable(const float* block, int64_t stride, const Match* match, int64_t count, int columns,
+                           float* margins) {
+    return wide_tile(std::make_index_sequence<V>{}, block, stride, match, count, columns, margins);
+}
+template <int V>
+LABELTREE_AVX2 float wide_avx2(const float* block, int64_t stride, const Match* match, int64_t count,
+                                      int columns, float* margins) {
+    return wide_tile(std::make_index_sequence<V>{}, block, stride, match, count, columns, margins);
+}
+template <int C>
+float narrow_portable(const float* block, int64_t stride, const Match* match, int64_t count, int,
+                             float* margins) {
+    return narrow_tile<C>(block, stride, match, count, margins);
+}
+template <int C>
+LABELTREE_AVX2 float narrow_avx2(const float* block, int64_t stride, const Match* match, int64_t count, int,
+                                        float* margins) {
+    return narrow_tile<C>(block, stride, match, count, margins);
+}
+
+// One tile function for each width, and how wide a tile may be before its sums spill out of the registers:
+// 13 of AVX2's 16 registers (a hundred siblings, the default, are one tile), or 12 of SSE's 16.
+struct MarginKernels {
+    static constexpr int most_vectors = 13;
+    int vectors;
+    std::array<MarginTile, most_vectors + 1> wide;
+    std::array<MarginTile, 8> narrow;
+
+    MarginTile tile(int columns) const { return columns < 8 ? narrow[columns] : wide[(columns + 7) / 8]; }
+};
+
+inline const MarginKernels& margin_kernels() {
+    static const MarginKernels kernels = []<size_t... V, size_t... C>(std::index_sequence<V...>,
+                                                                      std::index_sequence<C...>) {
+        if (use_avx2()) return MarginKernels{13, {nullptr, wide_avx2<V + 1>...}, {nullptr, narrow_avx2<C + 1>...}};
+        return MarginKernels{6, {nullptr, wide_portable<V + 1>...}, {nullptr, narrow_portable<C + 1>...}};
+    }(std::make_index_sequence<MarginKernels::most_vectors>{}, std::make_index_sequence<7>{});
+    return kernels;
+}
+
+}  // namespace labeltree

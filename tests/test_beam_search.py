@@ -1,0 +1,420 @@
+"""The beam search kernel against its NumPy twin."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeltree._native import BeamSearch
+
+SIGMOID, SQUARED, CUBED = 0, 1, 2
+TINY = np.finfo(np.float32).tiny
+
+
+def log_g(score, margin):
+    if score == SIGMOID:
+        return -np.logaddexp(0, -3 * margin)
+    return -(np.maximum(0, 1 - margin) ** (2 if score == SQUARED else 3))
+
+
+def twin_tree(tree, x, beam, score):
+    """The (log-score, -margin, label) of every label that a dense query reaches with this beam."""
+    child_ptr, children, feature_ptr, features, weight_ptr, weights = tree
+    reached, level = [], [(0.0, 0.0, 0)]
+    while level:
+        below = []
+        for minus_log, _, u in level:
+            kids = children[child_ptr[u] : child_ptr[u + 1]]
+            known = features[feature_ptr[u] : feature_ptr[u + 1]]
+            block = weights[weight_ptr[u] : weight_ptr[u + 1]].reshape(len(known), len(kids))
+            margins = x[known] @ block.astype(np.float64)
+            for kid, margin in zip(kids.tolist(), margins.tolist(), strict=True):
+                entry = (minus_log - float(log_g(score, margin)), -margin)
+                (reached if kid < 0 else below).append((*entry, ~kid if kid < 0 else kid))
+        level = sorted(below)[:beam]
+    return sorted(reached)
+
+
+def twin(model, rows, beam, top, score):
+    """Labels and scores as lists, best first, one a row; beam=None is exhaustive."""
+    trees, n_features, _, bias = model
+    out = []
+    for indices, values in rows:
+        x = np.zeros(n_features + 1)
+        known = indices < n_features
+        x[indices[known]] = values[known]
+        x[n_features] = bias
+        reached = [twin_tree(tree, x, beam, score) for tree in trees]
+        if len(trees) == 1:
+            ranked = [(label, min(1.0, max(TINY, np.exp(-minus)))) for minus, _, label in reached[0]]
+        else:
+            means = {}
+            for minus, _, label in (entry for tree in reached for entry in tree):
+                means[label] = means.get(label, 0) + max(TINY, np.exp(-minus)) / len(trees)
+            ranked = sorted(means.items(), key=lambda item: (-item[1], item[0]))
+        out.append(ranked)
+    return out
+
+
+def make_tree(rng, n_features, n_labels, bias, depth, draw):
+    """A random tree of mixed children whose nodes know random features; draw(shape) gives the weights."""
+    parents = [(0, 0)]  # of the nodes in breadth-first order: (parent, depth)
+    at = 0
+    while at < len(parents):
+        if parents[at][1] < depth - 1:
+            parents += [(at, parents[at][1] + 1)] * int(rng.integers(2 * (at == 0), 4))
+        at += 1
+    parents = parents[:13]
+    m = len(parents)
+    kids = [[] for _ in range(m)]
+    for node in range(1, m):
+        kids[parents[node][0]].append(node)
+    holders = rng.integers(0, m, n_labels) if rng.random() < 0.5 else np.full(n_labels, m - 1)
+    for label in rng.permutation(n_labels):
+        kids[holders[label]].append(~int(label))
+    lists, blocks = [], []
+    for node in range(m):
+        kids[node] = [kids[node][i] for i in rng.permutation(len(kids[node]))]
+        share = rng.choice([0.0, 0.3, 0.9, 1.0])
+        known = np.flatnonzero(rng.random(n_features + (bias != 0)) < share)
+        lists.append(known.astype(np.int32))
+        blocks.append(draw((len(known), len(kids[node]))).astype(np.float32).ravel())
+
+    def pointers(parts):
+        return np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+
+    return (
+        pointers(kids),
+        np.array([kid for some in kids for kid in some], np.int32),
+        pointers(lists),
+        np.concatenate(lists),
+        pointers(blocks),
+        np.concatenate(blocks),
+    )
+
+
+def make_model(seed, *, n_trees=1, grid=False, n_labels=None, bias=None, depth=None):
+    """Arguments of BeamSearch. On a grid every margin is exact in float32, so that ties are ties."""
+    rng = np.random.default_rng(seed)
+    n_features = int(rng.integers(1, 30))
+    n_labels = n_labels or int(rng.choice([1, 2, 7, 8, 9, 20, 40, 120]))
+    bias = float(rng.choice([0.0, 1.0, 0.5])) if bias is None else bias
+    depth = depth or int(rng.integers(1, 6))
+
+    def draw(shape):
+        return rng.integers(-3, 4, shape) / 4 if grid else rng.normal(0, 0.8, shape)
+
+    trees = [make_tree(rng, n_features, n_labels, bias, depth, draw) for _ in range(n_trees)]
+    return trees, n_features, n_labels, bias
+
+
+def make_rows(seed, model, count, *, grid=False):
+    """Sparse rows, some empty, some with features that the model does not know."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        indices = np.flatnonzero(rng.random(model[1] + 3) < rng.choice([0.0, 0.2, 0.6]))
+        values = rng.integers(-2, 3, len(indices)) / 2 if grid else rng.normal(0, 1, len(indices))
+        rows.append((indices.astype(np.int32), values.astype(np.float32)))
+    return rows
+
+
+def csr(rows):
+    indptr = np.concatenate([[0], np.cumsum([len(i) for i, _ in rows])]).astype(np.int64)
+    indices = np.concatenate([np.empty(0, np.int32), *(i for i, _ in rows)])
+    return indptr, indices, np.concatenate([np.empty(0, np.float32), *(v for _, v in rows)])
+
+
+def search(model, rows, *, beam=10, top=5, score=SIGMOID, threads=1):
+    labels, scores = BeamSearch(*model).search(*csr(rows), beam, top, score, threads)
+    assert labels.dtype == np.int32
+    assert scores.dtype == np.float32
+    return labels.reshape(-1, top), scores.reshape(-1, top)
+
+
+def assert_same(got, want, top, *, strict):
+    """Equal scores at each rank; equal labels too, but where two scores are all but equal (unless strict)."""
+    for labels, scores, ranked in zip(*got, want, strict=True):
+        size = min(top, len(ranked))
+        assert np.all(labels[size:] == -1)
+        assert np.all(scores[size:] == 0)
+        expected = np.array([s for _, s in ranked])
+        tolerance = 1e-5 * (1 - np.log(expected[:size]))
+        assert np.all(np.abs(scores[:size] - expected[:size]) <= tolerance * expected[:size])
+        assert np.all((scores[:size] > 0) & (scores[:size] <= 1))
+        if strict:
+            assert labels[:size].tolist() == [label for label, _ in ranked[:size]]
+        of = dict(ranked)
+        assert len(set(labels[:size].tolist())) == size
+        for label, score, slack in zip(labels[:size].tolist(), scores[:size], tolerance, strict=True):
+            assert abs(of[label] - score) <= slack * of[label]
+
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=seeds,
+    beam=st.integers(1, 12),
+    top=st.sampled_from([1, 3, 5, 50]),
+    score=st.sampled_from([SQUARED, CUBED]),
+)
+def test_equals_twin_to_the_last_tie(seed, beam, top, score):
+    model = make_model(seed, grid=True)
+    rows = make_rows(seed, model, 7, grid=True)
+    got = search(model, rows, beam=beam, top=top, score=score)
+    assert_same(got, twin(model, rows, beam, top, score), top, strict=True)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=seeds,
+    beam=st.integers(1, 12),
+    top=st.sampled_from([1, 5, 50]),
+    score=st.sampled_from([SIGMOID, SQUARED, CUBED]),
+    n_trees=st.integers(1, 3),
+)
+def test_equals_twin(seed, beam, top, score, n_trees):
+    model = make_model(seed, n_trees=n_trees)
+    rows = make_rows(seed, model, 5)
+    got = search(model, rows, beam=beam, top=top, score=score)
+    assert_same(got, twin(model, rows, beam, top, score), top, strict=False)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=seeds, score=st.sampled_from([SIGMOID, SQUARED, CUBED]), n_trees=st.integers(1, 2))
+def test_wide_beam_is_exhaustive(seed, score, n_trees):
+    model = make_model(seed, n_trees=n_trees)
+    rows = make_rows(seed, model, 5)
+    got = search(model, rows, beam=1000, top=200, score=score)
+    assert np.all(np.sort(got[0], axis=1)[:, -model[2] :] == np.arange(model[2]))
+    assert_same(got, twin(model, rows, None, 200, score), 200, strict=False)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, score=st.sampled_from([SIGMOID, SQUARED, CUBED]), n_trees=st.integers(1, 2))
+def test_neither_threads_nor_batches_change_a_bit(seed, score, n_trees):
+    model = make_model(seed, n_trees=n_trees, n_labels=120)
+    rows = make_rows(seed, model, 3000)
+    one, three = (search(model, rows, beam=4, score=score, threads=threads) for threads in (1, 3))
+    alone = [search(model, rows[i : i + 1], beam=4, score=score) for i in range(0, 3000, 50)]
+    for k in range(2):
+        assert one[k].tobytes() == three[k].tobytes()
+        assert one[k][::50].tobytes() == np.concatenate([a[k] for a in alone]).tobytes()
+
+
+@pytest.mark.parametrize("n_labels", [103, 104, 105, 112, 113, 208, 209, 1000])
+def test_one_vs_rest_in_several_tiles(n_labels):
+    model = make_model(n_labels, n_labels=n_labels, depth=1, grid=True)
+    rows = make_rows(1, model, 20, grid=True)
+    got = search(model, rows, top=300, score=CUBED)
+    assert_same(got, twin(model, rows, 10, 300, CUBED), 300, strict=True)
+
+
+def tiny_model(weights, *, bias=0.0):
+    """A root over labels, each with one weight for the only feature."""
+    tree = (
+        np.array([0, len(weights)]),
+        ~np.arange(len(weights), dtype=np.int32),
+        np.array([0, 1]),
+        np.zeros(1, np.int32),
+        np.array([0, len(weights)]),
+        np.array(weights, np.float32),
+    )
+    return [tree], 1, len(weights), bias
+
+
+ONE = (np.zeros(1, np.int32), np.ones(1, np.float32))
+
+
+def test_margins_order_saturated_scores():
+    labels, scores = search(tiny_model([20, 50, 30, 50, -400, -300]), [ONE], top=6)
+    assert labels.tolist() == [[1, 3, 2, 0, 5, 4]]
+    assert scores[0, :4].tolist() == [1, 1, 1, 1]
+    assert scores[0, 4:].tolist() == [TINY, TINY]
+
+
+def test_weights_that_are_not_numbers_rank_last():
+    labels, scores = search(tiny_model([np.nan, 0, np.inf, 1, -np.inf, 0, 0, 0, 0, 2]), [ONE], top=4)
+    assert labels.tolist() == [[2, 9, 3, 1]]
+    assert np.all(np.isfinite(scores))
+
+
+def test_unknown_features_are_ignored():
+    model = make_model(3, n_labels=20, bias=1.0)
+    rows = make_rows(3, model, 50)
+    known = [(i[i < model[1]], v[i < model[1]]) for i, v in rows]
+    far = [(np.append(i, np.int32(2**31 - 1)), np.append(v, np.float32(9))) for i, v in known]
+    for other in (known, far):
+        for a, b in zip(search(model, rows), search(model, other), strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+def test_no_rows():
+    labels, scores = search(make_model(0), [])
+    assert labels.shape == scores.shape == (0, 5)
+
+
+def test_hears_an_interrupt():
+    model = make_model(2, n_labels=20_000, depth=1, bias=1.0)
+    rows = make_rows(2, model, 100) * 300
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            search(model, rows)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_reads_mapped_files(tmp_path):
+    model = make_model(5, n_labels=40)
+    mapped = []
+    for number, array in enumerate(model[0][0]):
+        np.save(tmp_path / f"{number}.npy", array)
+        mapped.append(np.load(tmp_path / f"{number}.npy", mmap_mode="r"))
+    rows = make_rows(5, model, 10)
+    want, got = search(model, rows), search(([tuple(mapped)], *model[1:]), rows)
+    assert want[0].tobytes() == got[0].tobytes()
+
+
+def test_portable_and_avx2_agree(tmp_path):
+    """The kernel chooses its instructions once a process: the portable ones need a process of their own."""
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from test_beam_search import make_model, make_rows, search
+out = []
+for seed in range(30):
+    model = make_model(seed, n_trees=1 + seed % 2)
+    out += search(model, make_rows(seed, model, 20), beam=5, score=seed % 3)
+np.savez(sys.argv[2], *out)
+"""
+    for simd in ("portable", "best"):
+        subprocess.run(
+            [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path / f"{simd}.npz")],
+            env={**os.environ, "LABELTREE_SIMD": simd},
+            check=True,
+        )
+    one, other = np.load(tmp_path / "portable.npz"), np.load(tmp_path / "best.npz")
+    with one, other:
+        for name in one.files:
+            if one[name].dtype == np.float32:
+                np.testing.assert_allclose(one[name], other[name], rtol=1e-4)
+            else:
+                assert np.mean(one[name] == other[name]) > 0.99  # near-ties may fall either way
+
+
+def corrupt(position, change):
+    trees, *rest = make_model(11, n_labels=20, bias=1.0, depth=3)
+    arrays = [np.array(array) for array in trees[0]]
+    assert len(arrays[0]) > 3
+    arrays[position] = change(arrays[position])
+    return [tuple(arrays)], *rest
+
+
+def put(index, value):
+    def change(array):
+        array[index] = value
+        return array
+
+    return change
+
+
+def first_leaf(value):
+    def change(children):
+        children[np.flatnonzero(children < 0)[0]] = value
+        return children
+
+    return change
+
+
+def first_node(value):
+    def change(children):
+        children[np.flatnonzero(children >= 0)[0]] = value
+        return children
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("position", "change", "message"),
+    [
+        (0, put(0, 1), "start at 0"),
+        (0, put(1, -1), "must not fall"),
+        (0, lambda a: a[:1], "a root"),
+        (0, lambda a: a[:0], "a root"),
+        (0, lambda a: a[:-1], "child_ptr must end"),
+        (1, lambda a: a[:-1], "child_ptr must end"),
+        (1, first_leaf(~20), "out of range"),
+        (1, first_leaf(-(2**31)), "out of range"),
+        (1, first_node(10**6), "out of range"),
+        (1, first_node(0), "after its parent"),
+        (1, lambda a: np.where(a < 0, ~np.int32(3), a), "twice"),
+        (1, lambda a: np.where(a >= 0, np.int32(a.max()), a), "after its parent|twice"),
+        (2, lambda a: a[:-1], "feature_ptr"),
+        (2, put(-1, 10**6), "feature_ptr"),
+        (3, lambda a: a[:-1], "feature_ptr must end"),
+        (4, lambda a: a[:-1], "weight_ptr"),
+        (4, put(1, 0), "weight_ptr must step"),
+        (5, lambda a: a[:-1], "weight_ptr must end"),
+    ],
+)
+def test_refuses_arrays_that_do_not_fit(position, change, message):
+    BeamSearch(*corrupt(0, lambda a: a))
+    with pytest.raises(ValueError, match=message):
+        BeamSearch(*corrupt(position, change))
+
+
+@pytest.mark.parametrize(
+    "change", [lambda a: a[::-1].copy(), put(0, -5), put(0, 2**31 - 1), put(-1, 2**31 - 1)]
+)
+@pytest.mark.parametrize("count", [1, 200])
+def test_survives_a_corrupt_feature_list(change, count):
+    model = corrupt(3, change)
+    labels, _ = search(model, make_rows(0, model, count))
+    assert np.all(labels < 20)
+
+
+def test_refuses_wrong_types():
+    trees, *rest = make_model(0)
+    with pytest.raises(TypeError):
+        BeamSearch([(*trees[0][:5], trees[0][5].astype(np.float64))], *rest)
+    with pytest.raises(TypeError):
+        BeamSearch([trees[0][:5]], *rest)
+    with pytest.raises(ValueError, match="at least one tree"):
+        BeamSearch([], *rest)
+    with pytest.raises(ValueError, match="children must be every node"):
+        BeamSearch(trees, rest[0], rest[1] + 1, rest[2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"indptr": np.array([0, 2])}, "indptr must end"),
+        ({"indptr": np.array([], np.int64)}, "start at 0"),
+        ({"indices": np.array([-1], np.int32)}, "out of range"),
+        ({"data": np.ones(2, np.float32)}, "equally long"),
+        ({"beam": 0}, "beam"),
+        ({"top": 0}, "top"),
+        ({"score": 3}, "score"),
+        ({"threads": 0}, "threads"),
+    ],
+)
+def test_refuses_bad_queries(arguments, message):
+    good = dict(zip(("indptr", "indices", "data"), csr([ONE]), strict=True))
+    good |= {"beam": 10, "top": 5, "score": SIGMOID, "threads": 1}
+    with pytest.raises(ValueError, match=message):
+        BeamSearch(*tiny_model([1.0, 2.0])).search(**good | arguments)
