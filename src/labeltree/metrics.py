@@ -208,17 +208,14 @@ class _Judged:
         hits = np.append(true_pairs + 1, -1)[found] == pairs
         return cls(truth, labels, hits)
 
-    def true_counts(self) -> _Labels:
-        return np.diff(self.truth.indptr).astype(np.int64)
-
     def precision(self, k: int) -> float:
         return float(self.hits[:, :k].sum(axis=1).mean() / k)
 
     def recall(self, k: int) -> float:
-        return float((self.hits[:, :k].sum(axis=1) / np.maximum(self.true_counts(), 1)).mean())
+        return float((self.hits[:, :k].sum(axis=1) / np.maximum(np.diff(self.truth.indptr), 1)).mean())
 
     def ndcg(self, k: int) -> float:
-        ideal = np.cumsum(_discounts(k))[np.clip(self.true_counts(), 1, k) - 1]
+        ideal = np.cumsum(_discounts(k))[np.clip(np.diff(self.truth.indptr), 1, k) - 1]
         return float((self.hits[:, :k] @ _discounts(k) / ideal).mean())
 
     def gains(self, propensities: Propensities) -> _Gains:
