@@ -354,7 +354,7 @@ int64_t rows_at_once(const Forest& forest, const Settings& settings, int64_t row
     const double bytes = 48 * std::min<double>(widest, settings.beam) + 12 * std::min(settings.top, forest.n_labels) +
                          (forest.trees.size() > 1 ? 8 * reach(forest, settings.beam) : 0);
     const auto fitting = static_cast<int64_t>(most_bytes / (bytes + 1));
-    return std::max<int64_t>(1, std::min({rows / (4 * threads), fitting, int64_t{2048}}));
+    return std::max<int64_t>(1, std::min({rows / (int64_t{4} * threads), fitting, int64_t{2048}}));
 }
 
 using Labels = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;
@@ -365,7 +365,7 @@ class BeamSearch {
     BeamSearch(nb::list trees, int64_t n_features, int64_t n_labels, float bias) {
         constexpr int64_t most = std::numeric_limits<int32_t>::max() - 1;
         require(n_features >= 0 && n_features <= most, "n_features out of range");
-        require(n_labels >= 0 && n_labels <= most, "n_labels out of range");
+        require(n_labels >= 1 && n_labels <= most, "n_labels out of range");
         require(std::isfinite(bias), "bias must be finite");
         require(trees.size() > 0, "at least one tree is needed");
         forest_.n_features = n_features, forest_.n_labels = n_labels, forest_.bias = bias;
@@ -403,7 +403,7 @@ class BeamSearch {
     void run(const Queries& queries, const Settings& settings, const Result& result, int threads) const {
         const double work = static_cast<double>(queries.indptr[queries.rows] + queries.rows) *
                             std::max(1.0, reach(forest_, settings.beam));
-        if (work < 1e7) threads = 1;
+        threads = work < 1e7 ? 1 : static_cast<int>(std::min<int64_t>(threads, queries.rows));
         const int64_t step = rows_at_once(forest_, settings, queries.rows, threads);
         const int64_t chunks = (queries.rows + step - 1) / step;
         std::atomic<double> unused{0};

@@ -158,8 +158,11 @@ struct MarginKernels {
 inline const MarginKernels& margin_kernels() {
     static const MarginKernels kernels = []<size_t... V, size_t... C>(std::index_sequence<V...>,
                                                                       std::index_sequence<C...>) {
-        if (use_avx2()) return MarginKernels{13, {nullptr, wide_avx2<V + 1>...}, {nullptr, narrow_avx2<C + 1>...}, score_all_avx2};
-        return MarginKernels{6, {nullptr, wide_portable<V + 1>...}, {nullptr, narrow_portable<C + 1>...}, score_all_portable};
+        if (use_avx2())
+            return MarginKernels{
+                13, {nullptr, wide_avx2<V + 1>...}, {nullptr, narrow_avx2<C + 1>...}, score_all_avx2};
+        return MarginKernels{
+            6, {nullptr, wide_portable<V + 1>...}, {nullptr, narrow_portable<C + 1>...}, score_all_portable};
     }(std::make_index_sequence<MarginKernels::most_vectors>{}, std::make_index_sequence<7>{});
     return kernels;
 }
