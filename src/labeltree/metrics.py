@@ -39,7 +39,7 @@ class Propensities:
     unseen: float
 
     def __post_init__(self) -> None:
-        known = np.append(np.asarray(self.values, dtype=np.float64), self.unseen)
+        known = np.append(self.values, self.unseen)
         if not ((known > 0) & (known <= 1)).all():
             raise InputError(
                 "propensities must lie in (0, 1]; compute them with labeltree.metrics.propensities"
