@@ -165,8 +165,7 @@ def evaluate(
     ks = tuple(ks)
     if not ks:
         raise InputError("got no k to evaluate at, expected at least one, such as ks=(1, 3, 5)")
-    for k in ks:
-        _check_k(k)
+    _check_k(min(ks))
     judged = _Judged.of(truth, predicted, max(ks))
     results = {f"P@{k}": judged.precision(k) for k in ks}
     results |= {f"R@{k}": judged.recall(k) for k in ks}
