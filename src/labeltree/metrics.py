@@ -165,7 +165,8 @@ def evaluate(
     ks = tuple(ks)
     if not ks:
         raise InputError("got no k to evaluate at, expected at least one, such as ks=(1, 3, 5)")
-    _check_k(min(ks))
+    for k in ks:
+        _check_k(k)
     judged = _Judged.of(truth, predicted, max(ks))
     results = {f"P@{k}": judged.precision(k) for k in ks}
     results |= {f"R@{k}": judged.recall(k) for k in ks}
@@ -203,8 +204,7 @@ class _Judged:
         row = np.arange(truth.shape[0], dtype=np.int64) * width
         true_pairs = np.repeat(row, np.diff(truth.indptr)) + truth.indices + 1
         pairs = row[:, None] + np.where(labels < truth.shape[1], labels, -1) + 1
-        hits = np.append(true_pairs, -1)[np.searchsorted(true_pairs, pairs)] == pairs
-        return cls(truth, labels, hits)
+        return cls(truth, labels, np.append(true_pairs, -1)[np.searchsorted(true_pairs, pairs)] == pairs)
 
     def precision(self, k: int) -> float:
         return float(self.hits[:, :k].sum(axis=1).mean() / k)
