@@ -260,9 +260,9 @@ Violation<Real> sweep_portable(const Problem& p, const SolverSettings& s, Real* 
     return sweep<Real, loss>(p, s, w, a, order, active, live, quiet);
 }
 
-// Leaves the solution in space.weights; returns the passes that were made.
+// Leaves the solution in space.weights.
 template <class Real, Loss loss>
-int solve(const Problem& problem, const SolverSettings& settings, Random random, SolverSpace<Real>& space,
+void solve(const Problem& problem, const SolverSettings& settings, Random random, SolverSpace<Real>& space,
           const Cancel& cancel) {
     const int64_t instances = problem.x.rows;
     Real* weights = space.weights.zeros((problem.x.columns + 1) * siblings);
@@ -272,9 +272,7 @@ int solve(const Problem& problem, const SolverSettings& settings, Random random,
 
     int64_t active = instances;
     uint16_t live = problem.used, unsure = 0;  // unsure: converged, but not seen on all instances since
-    int pass = 0;
-    while (pass < settings.max_iterations && live && !cancel) {
-        ++pass;
+    for (int pass = 1; pass <= settings.max_iterations && live && !cancel; ++pass) {
         random.shuffle(space.order.data(), active);
         const bool whole = active == instances;
         const Real quiet = pass <= early_passes ? Real(-1) : static_cast<Real>(settings.tolerance * quiet_share);
@@ -296,7 +294,6 @@ int solve(const Problem& problem, const SolverSettings& settings, Random random,
             active = instances;
         }
     }
-    return pass;
 }
 
 }  // namespace labeltree
