@@ -186,9 +186,7 @@ class Search {
         if (worth_.empty() || children == 0) return;
         find_rows(tree.features + tree.feature_ptr[node], tree.feature_count(node));
 
-        // As few tiles as the registers allow, and all about as wide.
-        const int64_t vectors = (children + 7) / 8, tiles = (vectors + kernels_.vectors - 1) / kernels_.vectors;
-        const int64_t step = (vectors + tiles - 1) / tiles * 8;
+        const int64_t step = kernels_.step(children);
         for (int64_t c = 0; c < children && !cancel_.load(std::memory_order_relaxed); c += step) {
             const int columns = static_cast<int>(std::min(step, children - c));
             const float* block = tree.weights + tree.weight_ptr[node] + c;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <limits>
 #include <utility>
 
@@ -29,9 +28,6 @@ using MarginTile = float (*)(const float* block, int64_t stride, const Match* ma
 
 constexpr int prefetch_ahead = 8;
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
-
-typedef float Eight __attribute__((vector_size(32)));
-typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
 
 // Vectors of eight columns. The last one ends at the last column, overlapping the one before it if it must:
 // nothing past the row is read, and an overlapped column gets the same sum twice.
@@ -97,26 +93,6 @@ LABELTREE_AVX2 float narrow_avx2(const float* block, int64_t stride, const Match
     return narrow_tile<C>(block, stride, match, count, margins);
 }
 
-LABELTREE_INLINE Eight larger(Eight a, Eight b) { return a > b ? a : b; }
-LABELTREE_INLINE Eight smaller(Eight a, Eight b) { return a < b ? a : b; }
-
-// exp for arguments from -87.34 to 88, to about 1e-7 of its value.
-LABELTREE_INLINE Eight exp_eight(Eight x) {
-    typedef int32_t Bits __attribute__((vector_size(32)));
-    constexpr float rounder = 12582912;  // 1.5 * 2^23: adding it leaves no room for a fraction
-    const Eight shifted = x * 1.44269504f + rounder;
-    const Eight whole = shifted - rounder;
-    const Eight r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;  // x = whole * log(2) + r
-    Eight y = 1.9875691500e-4f * r + 1.3981999507e-3f;                     // the polynomial of Cephes' expf
-    y = y * r + 8.3334519073e-3f;
-    y = y * r + 4.1665795894e-2f;
-    y = y * r + 1.6666665459e-1f;
-    y = y * r + 5.0000001201e-1f;
-    y = y * r * r + r + 1.0f;
-    const Bits exponent = reinterpret_cast<Bits>(shifted) - std::bit_cast<int32_t>(rounder) + 127;
-    return y * reinterpret_cast<Eight>(exponent << 23);
-}
-
 // The scores exp(log_score + log g(margin)) of `count` siblings under a parent, all positive.
 // Works on whole vectors: both arrays must have room for a multiple of eight.
 using ScoreAll = void (*)(const float* margins, int count, float log_score, int score, float* scores);
@@ -153,6 +129,12 @@ struct MarginKernels {
     ScoreAll score_all;
 
     MarginTile tile(int columns) const { return columns < 8 ? narrow[columns] : wide[(columns + 7) / 8]; }
+
+    // Columns of a tile where there are `columns` in all: as few tiles as the registers allow, all about as wide.
+    int64_t step(int64_t columns) const {
+        const int64_t in_all = (columns + 7) / 8, tiles = (in_all + vectors - 1) / vectors;
+        return (in_all + tiles - 1) / tiles * 8;
+    }
 };
 
 inline const MarginKernels& margin_kernels() {

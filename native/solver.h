@@ -75,50 +75,38 @@ struct BitTable {
     }
 };
 
-LABELTREE_INLINE double exponential(double t) { return std::exp(t); }
+typedef double Four __attribute__((vector_size(32)));
 
-// e^t to float precision in plain arithmetic, so that the compiler can do eight at a time.
-LABELTREE_INLINE float exponential(float t) {
-    t = std::min(std::max(t, -87.0f), 88.0f);
-    const float whole = static_cast<float>(static_cast<int32_t>(t * 1.44269504f + (t < 0 ? -0.5f : 0.5f)));
-    const float rest = (t - whole * 0.693359375f) + whole * 2.12194440e-4f;  // ln 2 in two parts
-    float series = 1.0f / 5040;
-    for (float factor : {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f}) series = series * rest + factor;
-    const int32_t bits = (static_cast<int32_t>(whole) + 127) << 23;
-    float power;
-    std::memcpy(&power, &bits, 4);
-    return series * power;
-}
+LABELTREE_INLINE Eight exponential(Eight t) { return exp_eight(smaller(larger(t, -87.0f - Eight{}), 87.0f - Eight{})); }
+LABELTREE_INLINE Four exponential(Four t) { return Four{std::exp(t[0]), std::exp(t[1]), std::exp(t[2]), std::exp(t[3])}; }
 
 // The minimiser of the logistic dual in one coordinate: alpha = C / (1 + e^m), where m = base + norm * alpha is the margin
 // after the step and base the margin without this instance. Newton's method on m, inside the bracket of alpha in [0, C].
 template <class Real>
 LABELTREE_INLINE Group<Real> logistic_step(const Group<Real>& margin, const Group<Real>& before, Real norm, Real cost) {
     constexpr Real enough = sizeof(Real) == 4 ? Real(1e-6) : Real(1e-13);
-    Real low[siblings], high[siblings], m[siblings], share[siblings];
-    margin.store(m);
-    before.store(share);
-    Real base[siblings];
-    for (int s = 0; s < siblings; ++s) {
-        low[s] = base[s] = m[s] - norm * share[s];
-        high[s] = base[s] + norm * cost;
-    }
-    for (int round = 0; round < 60; ++round) {
-        Real worst = 0;
-        for (int s = 0; s < siblings; ++s) {
-            share[s] = 1 / (1 + exponential(m[s]));
-            const Real excess = m[s] - base[s] - norm * cost * share[s];
-            const Real step = excess / (1 + norm * cost * share[s] * (1 - share[s]));
-            low[s] = excess > 0 ? low[s] : m[s];
-            high[s] = excess > 0 ? m[s] : high[s];
-            const Real newton = m[s] - step;
-            m[s] = newton >= low[s] && newton <= high[s] ? newton : (low[s] + high[s]) / 2;
-            worst = std::max(worst, std::abs(excess) / (1 + std::abs(m[s])));
+    const Real reach = norm * cost;
+    Group<Real> alpha;
+    for (int k = 0; k < Group<Real>::vectors; ++k) {
+        auto m = margin.v[k];
+        const auto base = m - norm * before.v[k];
+        auto low = base, high = base + reach;
+        for (int round = 0; round < 60; ++round) {
+            const auto share = 1 / (1 + exponential(m));
+            alpha.v[k] = cost * share;
+            const auto excess = m - base - reach * share;
+            const auto size = excess > 0 ? excess : -excess, scale = 1 + (m > 0 ? m : -m);
+            const auto far = size > enough * scale;
+            bool done = true;
+            for (int lane = 0; lane < Group<Real>::per_vector; ++lane) done &= far[lane] == 0;
+            if (done) break;
+            low = excess > 0 ? low : m;
+            high = excess > 0 ? m : high;
+            const auto newton = m - excess / (1 + reach * share * (1 - share));
+            m = (newton >= low) & (newton <= high) ? newton : (low + high) / 2;
         }
-        if (worst <= enough) break;
     }
-    for (int s = 0; s < siblings; ++s) share[s] *= cost;
-    return Group<Real>::load(share);
+    return alpha;
 }
 
 template <class Real>
