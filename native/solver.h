@@ -198,7 +198,8 @@ LABELTREE_INLINE Violation<Real> sweep(const Problem& problem, const SolverSetti
             for (int k = 0; k < vectors; ++k) gradient.v[k] = norm * (before.v[k] - after.v[k]);
         } else {
             const Real diagonal = loss == Loss::squared_hinge ? Real(0.5) / cost : Real(0);
-            const Real rate = norm + diagonal > 0 ? 1 / (norm + diagonal) : Real(0);
+            // An empty row without bias has nothing to weigh a step by: any goes straight to a bound.
+            const Real rate = 1 / std::max(norm + diagonal, std::numeric_limits<Real>::min());
 #pragma GCC unroll 4
             for (int k = 0; k < vectors; ++k) {
                 const auto slope = y.v[k] * product.v[k] - 1 + diagonal * before.v[k];
