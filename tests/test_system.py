@@ -24,7 +24,8 @@ def machine(tmp_path, monkeypatch):
 
     write(
         {
-            "proc/meminfo": f"MemTotal:       {16 * 1024**2} kB\nMemAvailable:   {12 * 1024**2} kB\nHugePages: 0"
+            "proc/meminfo": f"MemTotal:       {16 * 1024**2} kB\nMemAvailable:   {12 * 1024**2} kB\n"
+            "HugePages: 0"
         }
     )
     return write

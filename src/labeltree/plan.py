@@ -78,8 +78,8 @@ class TreePlan:
     def alpha(self) -> list[float]:
         """Average feature reduction of the nodes of each depth from 1 on (eq:weighted-average-alpha).
 
-        alpha_u is the used features of node u over those of its parent; the average is weighted by the number of
-        children, since each child has a weight vector of that length.
+        alpha_u is the used features of node u over those of its parent; the average is weighted by the number
+        of children, since each child has a weight vector of that length.
         """
         tree = self.tree
         own, above = self.used_features[1:], self.used_features[tree.parent[1:]]
@@ -95,7 +95,9 @@ class TreePlan:
         features, instances = self.used_features + 1, self.instances
         copied = self.nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
-        block = np.minimum(features * self.tree.child_count * 4, np.maximum(PANEL_BYTES, features * LINE_BYTES))
+        block = np.minimum(
+            features * self.tree.child_count * 4, np.maximum(PANEL_BYTES, features * LINE_BYTES)
+        )
         held = copied + block + instances * 22 + features * 4
         solver = (features + instances) * LINE_BYTES + instances * 4
         return int(np.sort(held)[-threads:].sum() + threads * solver.max())
@@ -228,21 +230,23 @@ class Plan:
         if self.training_memory_bytes > memory:
             raise InputError(
                 f"Training needs {human_bytes(self.training_memory_bytes)} of memory, but there are "
-                f"{human_bytes(memory)}; use fewer --threads, a deeper tree (--max-depth) or more --clusters, raise "
-                "--memory-limit, or go on with --force."
+                f"{human_bytes(memory)}; use fewer --threads, a deeper tree (--max-depth) or more "
+                "--clusters, raise --memory-limit, or go on with --force."
             )
         disk = free_disk(path)
         if self.model_bytes > disk:
             raise InputError(
-                f"The model takes {human_bytes(self.model_bytes)}, but {path} has {human_bytes(disk)} of free disk; "
-                f"{self._what_would_fit(disk)}, or go on with --force."
+                f"The model takes {human_bytes(self.model_bytes)}, but {path} has {human_bytes(disk)} "
+                f"of free disk; {self._what_would_fit(disk)}, or go on with --force."
             )
 
     def _what_would_fit(self, disk: int) -> str:
         one = self.model_bytes / len(self.trees)
         if len(self.trees) > 1 and one <= disk:
             return f"--trees {int(disk // one)} would fit"
-        return "a deeper tree (--max-depth) or more --clusters takes less (`labeltree estimate` tells how much)"
+        return (
+            "a deeper tree (--max-depth) or more --clusters takes less (`labeltree estimate` tells how much)"
+        )
 
 
 def make_plan(
@@ -276,7 +280,9 @@ def make_plan(
     parts = []
     for tree in trees:
         if tree.label_count != dataset.labels:
-            raise InputError(f"The tree has {tree.label_count:,} labels, but the data has {dataset.labels:,}.")
+            raise InputError(
+                f"The tree has {tree.label_count:,} labels, but the data has {dataset.labels:,}."
+            )
         usage = _native.used_features(
             x_ptr,
             x_index,
@@ -291,6 +297,4 @@ def make_plan(
             threads,
         )
         parts.append(TreePlan(tree, *usage, bias))
-    return Plan(
-        tuple(parts), *dataset.X.shape, dataset.labels, dataset.bytes, threads, dataset.label_names
-    )
+    return Plan(tuple(parts), *dataset.X.shape, dataset.labels, dataset.bytes, threads, dataset.label_names)

@@ -1,4 +1,4 @@
-"""The model directory: which files, of which sizes; written whole or not at all, checked before anything is used."""
+"""The model directory: which files, of which sizes; written whole or not at all, checked before use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ArrayFile:
         """What NumPy writes before the first element."""
         buffer = io.BytesIO()
         description = {"descr": self.dtype, "fortran_order": False, "shape": (self.length,)}
-        np.lib.format.write_array_header_1_0(buffer, description)  # type: ignore[no-untyped-call]
+        np.lib.format.write_array_header_1_0(buffer, description)
         return buffer.getvalue()
 
     @property
@@ -70,7 +70,7 @@ class ModelWriter:
 
     @contextmanager
     def reserve(self, name: str, spec: ArrayFile) -> Iterator[tuple[int, int]]:
-        """Open an array of known size to be filled in any order: its file descriptor and where its data begins.
+        """Open an array of known size to be filled in any order: file descriptor, and where its data begins.
 
         The disk space is taken at once, so that a full disk is known before training and not after.
         """
@@ -151,7 +151,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise InputError(f"{path / MANIFEST} cannot be read ({error}); copy or train the model again.") from None
+        raise InputError(
+            f"{path / MANIFEST} cannot be read ({error}); copy or train the model again."
+        ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError(f"{path / MANIFEST} is not the manifest of a labeltree model.")
     version = manifest.get("format_version")
@@ -196,8 +198,8 @@ class ModelReader:
             raise InputError(f"{target} is not an array ({error}); copy or train the model again.") from None
         if array.dtype != np.dtype(dtype) or array.shape != (length,):
             raise InputError(
-                f"{target} holds {array.dtype}{list(array.shape)}, but the model needs {np.dtype(dtype)}[{length}]; "
-                "copy or train the model again."
+                f"{target} holds {array.dtype}{list(array.shape)}, but the model needs "
+                f"{np.dtype(dtype)}[{length}]; copy or train the model again."
             )
         return np.asarray(array)
 
