@@ -5,7 +5,7 @@ import filecmp
 import numpy as np
 import pytest
 from helpers import node_problems, random_data, run_portable
-from liblinear import liblinearutil
+from liblinear import liblinear, liblinearutil
 from scipy.optimize import minimize
 
 from labeltree import InputError
@@ -15,26 +15,26 @@ from labeltree.train import SolverSettings, train_model
 from labeltree.tree import LabelTree, build_tree
 
 LOSSES = ["squared_hinge", "hinge", "logistic"]
-# Primal Newton methods where LIBLINEAR has them: those reach an optimum exactly.
+# Newton's method on the primal where LIBLINEAR has it: it reaches the optimum exactly.
 SOLVERS = {"squared_hinge": 2, "hinge": 3, "logistic": 0}
 
 
 def train(tmp_path, data, tree, costs=None, threads=2, name="model", **options):
-    options = {"tolerance": 1e-6, "max_iterations": 200_000, **options}
+    options = {"tolerance": 1e-6, "max_iterations": 20_000, **options}
     chosen = SolverSettings(**options)
     plan = make_plan(data, tree, bias=chosen.bias != 0, threads=threads)
     return train_model(data, plan, tmp_path / name, chosen, costs=costs)
 
 
-def liblinear_weights(x, y, loss, cost, bias):
-    """The optimal weights of one binary problem; the bias last."""
-    wide = np.hstack([x, np.full((len(x), 1), bias)]) if bias else x
-    rows = [dict(enumerate(row, 1)) for row in wide.tolist()]
-    rows[0].setdefault(wide.shape[1], 0.0)
-    options = f"-s {SOLVERS[loss]} -c {cost} -e 1e-9 -q"
-    model = liblinearutil.train(y.tolist(), rows, options)
+def liblinear_weights(x, y, loss, cost, tolerance=1e-9, solver=None):
+    """Weights of one binary problem, and whether they are optimal: LIBLINEAR stops at 300 passes."""
+    parameter = liblinear.parameter(f"-s {solver or SOLVERS[loss]} -c {cost} -e {tolerance}")
+    said = []
+    parameter.print_func = liblinear.PRINT_STRING_FUN(said.append)
+    rows = [dict(enumerate(row, 1)) for row in x.tolist()]
+    model = liblinearutil.train(liblinear.problem(y.tolist(), rows), parameter)
     first = model.get_labels()[0]  # the weights are for the first class
-    return np.array(model.get_decfun(0)[0][: wide.shape[1]]) * first
+    return np.array(model.get_decfun(0)[0][: x.shape[1]]) * first, b"max number of iter" not in b"".join(said)
 
 
 def objective(w, x, y, loss, costs):
@@ -46,25 +46,41 @@ def objective(w, x, y, loss, costs):
     return w @ w / 2 + costs @ losses
 
 
-def gradient(w, x, y, loss, costs):
-    margin = y * (x @ w)
-    if loss == "logistic":
-        slope = -1 / (1 + np.exp(margin))
-    else:
-        slope = -2 * np.maximum(0, 1 - margin)
-    return w + x.T @ (costs * y * slope)
+def newton_weights(x, y, loss, costs):
+    """The minimiser of a smooth objective, by Newton's method in float64."""
+    w = np.zeros(x.shape[1])
+    for _ in range(200):
+        margin = y * (x @ w)
+        share = 1 / (1 + np.exp(margin))
+        smooth = loss == "logistic"
+        slope = -share if smooth else -2 * np.maximum(0, 1 - margin)
+        curve = share * (1 - share) if smooth else 2.0 * (margin < 1)
+        gradient = w + x.T @ (costs * y * slope)
+        if np.abs(gradient).max() < 1e-10:
+            return w
+        step = np.linalg.solve(np.eye(len(w)) + x.T @ ((costs * curve)[:, None] * x), gradient)
+        now, size = objective(w, x, y, loss, costs), 1.0
+        while size > 1e-6 and objective(w - size * step, x, y, loss, costs) > now:
+            size /= 2
+        w = w - size * step
+    raise AssertionError("Newton's method did not converge")
 
 
-def scipy_weights(x, y, loss, costs):
+def dual_weights(x, y, costs):
+    """The hinge loss's minimiser through its dual, a box-constrained quadratic."""
+    signed = x * y[:, None]
     found = minimize(
-        objective,
-        np.zeros(x.shape[1]),
-        (x, y, loss, costs),
-        "L-BFGS-B",
-        gradient,
-        options={"maxiter": 10_000, "maxfun": 100_000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 30},
+        lambda alpha: (
+            (signed.T @ alpha) @ (signed.T @ alpha) / 2 - alpha.sum(),
+            signed @ (signed.T @ alpha) - 1,
+        ),
+        np.zeros(len(x)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, c) for c in costs],
+        options={"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-17, "gtol": 1e-9, "maxcor": 40},
     )
-    return found.x
+    return signed.T @ found.x
 
 
 def each_problem(data, model):
@@ -83,19 +99,22 @@ def each_problem(data, model):
 
 
 def check_liblinear(data, model, loss, cost, repeats=None):
-    checked = 0
+    """Compare with LIBLINEAR where that converges, and with another oracle where it does not."""
+    compared = 0
     for _, rows, x, y, weights in each_problem(data, model):
+        times = np.ones(len(rows), int) if repeats is None else repeats[rows]
         if not x.size:
             continue
-        times = np.ones(len(rows), int) if repeats is None else repeats[rows]
-        expected = liblinear_weights(np.repeat(x, times, 0), np.repeat(y, times), loss, cost, 0)
+        expected, optimal = liblinear_weights(np.repeat(x, times, 0), np.repeat(y, times), loss, cost)
+        if not optimal:
+            expected = dual_weights(x, y, cost * times)
+        compared += optimal
         np.testing.assert_allclose(weights, expected, atol=1e-4)
-        checked += 1
-    assert checked == model.trees[0].tree.children.size
+    assert compared >= (1 if loss == "hinge" else model.trees[0].tree.children.size)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("bias", [0, 1.0, 2.5])
+@pytest.mark.parametrize("bias", [0, 1.0, 0.5])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_block_of_a_tree_is_liblinears(tmp_path, loss, bias, weighted):
     data = random_data(2, labels=14)
@@ -115,9 +134,9 @@ def test_every_cost_is_liblinears(tmp_path, loss, cost):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("labels", [1, 15, 16, 17, 33])
+@pytest.mark.parametrize("labels", [1, 16, 17, 33])
 def test_one_vs_rest_is_liblinears(tmp_path, loss, labels):
-    data = random_data(labels, instances=50, labels=labels, empty_label=labels > 1)
+    data = random_data(labels, instances=36, labels=labels, empty_label=labels > 1)
     model = train(tmp_path, data, build_tree(data, max_depth=1), loss=loss)
     assert model.trees[0].tree.nodes == 1
     check_liblinear(data, model, loss, 1)
@@ -125,13 +144,13 @@ def test_one_vs_rest_is_liblinears(tmp_path, loss, labels):
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 @pytest.mark.parametrize("bias", [0, 1.0])
-def test_real_costs_are_scipys(tmp_path, loss, bias):
+def test_real_costs_are_newtons(tmp_path, loss, bias):
     data = random_data(5, labels=8)
     costs = np.random.default_rng(1).uniform(0.01, 5, data.instances)
     tree = build_tree(data, clusters=3, max_depth=3)
     model = train(tmp_path, data, tree, costs=costs, loss=loss, bias=bias, cost=2)
     for _, rows, x, y, weights in each_problem(data, model):
-        np.testing.assert_allclose(weights, scipy_weights(x, y, loss, 2 * costs[rows]), atol=1e-4)
+        np.testing.assert_allclose(weights, newton_weights(x, y, loss, 2 * costs[rows]), atol=1e-4)
 
 
 def test_costs_of_one_change_nothing(tmp_path):
@@ -168,7 +187,8 @@ def test_a_node_with_one_instance_and_nodes_with_none(tmp_path, loss, bias):
     assert (model.block(3)[1] == 0).all()
     for _, rows, wide, signs, weights in each_problem(data, model):
         if wide.size:
-            expected = liblinear_weights(wide, signs, loss, 1, 0)
+            expected, optimal = liblinear_weights(wide, signs, loss, 1)
+            assert optimal
             np.testing.assert_allclose(weights, expected, atol=1e-4)
         else:
             assert len(rows) == 0 or not bias
@@ -184,7 +204,7 @@ def test_rows_of_any_length_are_liblinears(tmp_path, loss):
 
 
 def twin_descent(x, y, loss, costs, tolerance, rng):
-    """Dual coordinate descent, one problem, float64, without shrinking; the dual objective that it ends at."""
+    """Dual coordinate descent, one problem, float64, no shrinking; also the dual objective."""
     w, alpha, norms = np.zeros(x.shape[1]), np.zeros(len(x)), (x * x).sum(axis=1)
     diagonal = 0.5 / costs if loss == "squared_hinge" else np.zeros(len(x))
     upper = np.full(len(x), np.inf) if loss == "squared_hinge" else costs
@@ -203,17 +223,19 @@ def twin_descent(x, y, loss, costs, tolerance, rng):
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
-def test_the_usual_tolerance_ends_near_the_dual_of_the_twin(tmp_path, loss):
-    data = random_data(9, instances=120, labels=10)
+def test_the_usual_tolerance_is_as_good_as_the_twins(tmp_path, loss):
+    data = random_data(9, instances=80, labels=8)
     model = train(tmp_path, data, build_tree(data, clusters=4), loss=loss, tolerance=0.1, max_iterations=300)
     rng = np.random.default_rng(0)
+    gaps, twins = [], []
     for _, rows, x, y, weights in each_problem(data, model):
         costs = np.ones(len(rows))
-        reached = objective(weights.astype(np.float64), x, y, loss, costs)
-        w, dual = twin_descent(x, y, loss, costs, 1e-4, rng)
-        assert dual - 1e-9 <= objective(w, x, y, loss, costs)  # the twin itself
-        assert reached >= dual - 1e-4
-        assert reached <= dual + 0.05 * abs(dual) + 1e-3
+        _, dual = twin_descent(x, y, loss, costs, 1e-3, rng)  # no objective can be below its dual
+        w, _ = twin_descent(x, y, loss, costs, 0.1, rng)
+        gaps.append(objective(weights.astype(np.float64), x, y, loss, costs) - dual)
+        twins.append(objective(w, x, y, loss, costs) - dual)
+    assert min(gaps) > -1e-6
+    assert np.mean(gaps) < 1.5 * np.mean(twins) + 1e-3
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -231,9 +253,7 @@ def test_the_usual_tolerance_is_as_good_as_liblinears(tmp_path, loss, length):
     for (_, rows, wide, y, near), (*_, best) in zip(
         each_problem(data, rough), each_problem(data, fine), strict=True
     ):
-        problem = [dict(enumerate(row, 1)) for row in wide.tolist()]
-        peer = liblinearutil.train(y.tolist(), problem, f"-s {dual} -e 0.1 -q")
-        theirs = np.array(peer.get_decfun(0)[0]) * peer.get_labels()[0]
+        theirs, _ = liblinear_weights(wide, y, loss, 1, 0.1, dual)
         ours, optimum, other = (
             objective(np.asarray(w, np.float64), wide, y, loss, np.ones(len(rows)))
             for w in (near, best, theirs)
@@ -243,17 +263,13 @@ def test_the_usual_tolerance_is_as_good_as_liblinears(tmp_path, loss, length):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_converged_descent_needs_no_more_passes(tmp_path, loss):
-    """Empty rows, duplicates and all: at the usual tolerance more allowed passes change nothing."""
     data = random_data(11)
     tree = build_tree(data, max_depth=1)
-    for bias in (0, 1.0):
-        few, many = (
-            train(
-                tmp_path, data, tree, loss=loss, bias=bias, tolerance=0.1, max_iterations=m, name=f"{m}{bias}"
-            )
-            for m in (120, 121)
-        )
-        assert np.array_equal(few.trees[0].weights, many.trees[0].weights)
+    few, many = (
+        train(tmp_path, data, tree, loss=loss, tolerance=0.1, max_iterations=passes, name=f"{passes}")
+        for passes in (120, 121)
+    )
+    assert np.array_equal(few.trees[0].weights, many.trees[0].weights)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -356,9 +372,16 @@ def test_a_plan_with_another_bias_is_refused(tmp_path):
         train_model(data, plan, tmp_path / "model")
 
 
-@pytest.mark.parametrize("other", [{"labels": 13}, {"seed": 1, "density": 0.05}, {"features": 10}])
-def test_a_plan_of_other_data_is_refused(tmp_path, other):
+@pytest.mark.parametrize("other", [{"labels": 13}, {"instances": 61}, {"features": 10}])
+def test_a_plan_of_data_of_another_shape_is_refused(tmp_path, other):
     plan = make_plan(random_data(), build_tree(random_data(), clusters=3))
-    with pytest.raises(InputError, match="plan"):
+    with pytest.raises(InputError, match="The plan was made for data of another shape"):
         train_model(random_data(**other), plan, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_plan_of_other_data_is_refused(tmp_path):
+    plan = make_plan(random_data(), build_tree(random_data(), clusters=3))
+    with pytest.raises(ValueError, match="the plan was made for other data"):
+        train_model(random_data(1, density=0.05), plan, tmp_path / "model")
     assert not list(tmp_path.iterdir())

@@ -103,12 +103,16 @@ def train_model(
         The trained model, opened from disk.
     """
     settings = settings or SolverSettings()
+    if (plan.instances, plan.features, plan.labels) != (*dataset.X.shape, dataset.labels):
+        raise InputError("The plan was made for data of another shape; make the plan again.")
     if plan.bias != (settings.bias != 0):
         raise InputError(
             "The plan and the settings disagree on whether there is a bias; make the plan again."
         )
     weights = None if costs is None else np.ascontiguousarray(costs, np.float32)
-    if weights is not None and (weights.shape != (dataset.instances,) or not (weights > 0).all()):
+    if weights is not None and not (
+        weights.shape == (dataset.instances,) and (weights > 0).all() and np.isfinite(weights).all()
+    ):
         raise InputError(
             f"costs must be one positive number for each of the {dataset.instances:,} instances."
         )
