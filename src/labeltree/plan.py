@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -95,10 +95,10 @@ class TreePlan:
         features, instances = self.used_features + 1, self.instances
         copied = self.nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
-        block = np.minimum(
-            features * self.tree.child_count * 4, np.maximum(PANEL_BYTES, features * LINE_BYTES)
-        )
-        held = copied + block + instances * 22 + features * 4
+        whole = features * self.tree.child_count * 4
+        strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * LINE_BYTES))
+        held = copied + strip + instances * 22 + features * 4
+        held = np.repeat(held, np.minimum(-(-whole // strip), threads))  # strips of one node side by side
         solver = (features + instances) * LINE_BYTES + instances * 4
         return int(np.sort(held)[-threads:].sum() + threads * solver.max())
 
@@ -241,9 +241,9 @@ class Plan:
             )
 
     def _what_would_fit(self, disk: int) -> str:
-        one = self.model_bytes / len(self.trees)
-        if len(self.trees) > 1 and one <= disk:
-            return f"--trees {int(disk // one)} would fit"
+        for fewer in range(len(self.trees) - 1, 0, -1):
+            if replace(self, trees=self.trees[:fewer]).model_bytes <= disk:
+                return f"--trees {fewer} would fit"
         return (
             "a deeper tree (--max-depth) or more --clusters takes less (`labeltree estimate` tells how much)"
         )
