@@ -186,16 +186,18 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
     """
     path = Path(path)
     manifest = read_manifest(path)
-    reader = ModelReader(path, manifest)
     try:
+        reader = ModelReader(path, manifest)
         labels = int(manifest["labels"])
         shapes = [(int(entry["nodes"]), int(entry["depth"])) for entry in manifest["trees"]]
         names_listed = "label_names.json" in manifest["files"]
-        float(manifest["settings"]["bias"]), int(manifest["instances"]), int(manifest["features"])
-    except (KeyError, TypeError, ValueError):
+        int(manifest["instances"]), int(manifest["features"])
+        if not manifest["settings"]["bias"] >= 0:
+            raise ValueError("negative bias")
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise InputError(f"{path}: manifest.json is damaged; copy or train the model again.") from None
     trees = tuple(_load_tree(reader, f"tree-{t}", nodes, labels) for t, (nodes, _) in enumerate(shapes))
-    names = tuple(json.loads(reader.text("label_names.json"))) if names_listed else None
+    names = _load_names(reader, labels) if names_listed else None
     model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", labels), names)
     try:
         _ = model._search
@@ -220,3 +222,19 @@ def _load_tree(reader: ModelReader, folder: str, nodes: int, labels: int) -> Tre
     features = reader.array(f"{folder}/features.npy", "<i4", int(feature_ptr[-1]), mapped=True)
     weights = reader.array(f"{folder}/weights.npy", "<f4", int(weight_ptr[-1]), mapped=True)
     return TreeBlocks(tree, feature_ptr, features, weight_ptr, weights, checksums)
+
+
+def _load_names(reader: ModelReader, labels: int) -> tuple[str, ...]:
+    content = reader.text("label_names.json")
+    try:
+        names = json.loads(content)
+    except ValueError:
+        names = None
+    if not (
+        isinstance(names, list) and len(names) == labels and all(isinstance(name, str) for name in names)
+    ):
+        raise InputError(
+            f"{reader.path / 'label_names.json'} does not hold a name for each of the {labels:,} labels; "
+            "copy or train the model again."
+        )
+    return tuple(names)
