@@ -108,7 +108,7 @@ def test_a_deep_tree_clipped_is_the_shallow_tree(seed, clusters, empty):
     deep = build_tree(data, clusters=clusters, max_depth=6, seed=seed)
     for depth in range(1, 6):
         shallow = build_tree(data, clusters=clusters, max_depth=depth, seed=seed)
-        assert shape(deep.clip(depth)) == shape(shallow)
+        assert same(deep.clip(depth), shallow)
         check_laws(deep.clip(depth), data, clusters, depth)
 
 
@@ -272,6 +272,9 @@ def test_bad_trees_are_refused(given_tree, said):
         ({"clusters": 1}, "clusters must be at least 2, but got 1"),
         ({"clusters": -3}, "but got -3"),
         ({"max_depth": 0}, "max_depth must be at least 1, but got 0"),
+        ({"threads": -1}, "threads must be at least 1, but got -1"),
+        ({"threads": 0}, "threads must be at least 1, but got 0"),
+        ({"seed": -1}, "seed must be 0 or greater, but got -1"),
     ],
 )
 def test_bad_options_are_refused(options, said):

@@ -15,7 +15,7 @@ from labeltree import _native
 from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
 from labeltree.store import ArrayFile, names_bytes
-from labeltree.system import available_memory, free_disk, human_bytes, usable_cpus
+from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.tree import LabelTree
 
 # The weights of a node are held in memory up to this many bytes a thread; wider nodes are trained in strips.
@@ -270,7 +270,7 @@ def make_plan(
     Plan
         Its ``model_bytes`` is the size of the model directory, exact to the byte.
     """
-    threads = threads or usable_cpus()
+    threads = threads_to_use(threads)
     trees = (trees,) if isinstance(trees, LabelTree) else tuple(trees)
     if not trees:
         raise InputError("A model needs at least one tree, but got none.")

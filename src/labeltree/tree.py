@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
-from labeltree.system import usable_cpus
+from labeltree.system import threads_to_use
 
 # What the prototype taught: as good as K-means run to convergence, several times sooner.
 MAX_KMEANS_ITERATIONS = 20
@@ -173,7 +173,7 @@ class LabelTree:
             return self
         kept = int(np.searchsorted(self.node_depth, max_depth))
         lowest = int(np.searchsorted(self.node_depth, max_depth - 1))
-        cut = [~self.labels[self.first[u] : self.last[u]] for u in range(lowest, kept)]
+        cut = [~np.sort(self.labels[self.first[u] : self.last[u]]) for u in range(lowest, kept)]
         counts = np.concatenate([self.child_count[:lowest], [c.size for c in cut]])
         return LabelTree(
             _pointers(counts),
@@ -220,7 +220,9 @@ def build_tree(
         raise InputError(f"clusters must be at least 2, but got {clusters}.")
     if max_depth < 1:
         raise InputError(f"max_depth must be at least 1, but got {max_depth}; 1 is one-vs-rest.")
-    threads = threads or usable_cpus()
+    if seed < 0:
+        raise InputError(f"seed must be 0 or greater, but got {seed}.")
+    threads = threads_to_use(threads)
     by_label = dataset.Y.tocsc()
     instances = np.diff(by_label.indptr)
     order = np.argsort(instances == 0, kind="stable").astype(np.int32)
@@ -265,7 +267,7 @@ def build_tree(
                 parts = [*(parts or [(p, p + 1) for p in range(known)]), (known, b)]
             if len(parts) < 2:
                 counts.append(b - a)
-                children.append(~order[a:b])
+                children.append(~np.sort(order[a:b]))
                 continue
             counts.append(len(parts))
             row = np.empty(len(parts), np.int32)
