@@ -385,3 +385,16 @@ def test_a_plan_of_other_data_is_refused(tmp_path):
     with pytest.raises(ValueError, match="the plan was made for other data"):
         train_model(random_data(1, density=0.05), plan, tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_an_empty_row_without_bias_does_not_keep_the_descent_going(tmp_path, loss):
+    """It has nothing to learn from, so at the usual tolerance more allowed passes must change nothing."""
+    data = random_data(11)
+    assert data.X.getnnz(axis=1)[1] == 0
+    tree = build_tree(data, max_depth=1)
+    few, many = (
+        train(tmp_path, data, tree, loss=loss, bias=0, tolerance=0.1, max_iterations=passes, name=f"{passes}")
+        for passes in (120, 121)
+    )
+    assert np.array_equal(few.trees[0].weights, many.trees[0].weights)
