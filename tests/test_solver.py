@@ -398,3 +398,14 @@ def test_an_empty_row_without_bias_does_not_keep_the_descent_going(tmp_path, los
         for passes in (120, 121)
     )
     assert np.array_equal(few.trees[0].weights, many.trees[0].weights)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("tolerance", [0.1, 1e-6])
+def test_values_whose_squares_overflow_give_no_nan(tmp_path, loss, tolerance):
+    data = random_data(12)
+    data = Dataset.from_matrices(data.X * np.float32(1e20), data.Y)
+    model = train(
+        tmp_path, data, build_tree(data, clusters=3), loss=loss, tolerance=tolerance, max_iterations=20
+    )
+    assert np.isfinite(model.trees[0].weights).all()
