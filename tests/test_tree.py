@@ -55,11 +55,10 @@ def check_laws(tree, data, clusters, max_depth):
             assert tree.node_depth[u] == tree.node_depth[tree.parent[u]] + 1
             assert len(labels) >= 2
             assert known[labels].all() or not known[labels].any()
+        most = clusters + (u == 0 and not known.all())
         if (children >= 0).any():
-            assert len(children) <= clusters + (u == 0 and not known.all())
-        elif (
-            len(children) > clusters and tree.node_depth[u] < max_depth - 1
-        ):  # not split: must be for a reason
+            assert len(children) <= most
+        elif len(children) > most and tree.node_depth[u] < max_depth - 1:  # not split: must be for a reason
             members = vectors[labels]
             assert not known[labels].any() or np.allclose(members, members[0], atol=1e-6)
 
