@@ -39,6 +39,7 @@ def format_svm(
     name_indptr: NDArray[np.int64],
     names: NDArray[np.uint8],
 ) -> bytes: ...
+
 # child_ptr, children, feature_ptr, features, weight_ptr, weights
 _Tree = tuple[
     NDArray[np.int64],

@@ -70,7 +70,8 @@ class Model:
         self.bias: float = manifest["settings"]["bias"]
 
     def __repr__(self) -> str:
-        return f"<labeltree.Model {self.path}: {self.features:,} features, {self.labels:,} labels, {len(self.trees)} tree(s)>"
+        shape = f"{self.features:,} features, {self.labels:,} labels, {len(self.trees)} tree(s)"
+        return f"<labeltree.Model {self.path}: {shape}>"
 
     @property
     def bytes(self) -> int:
@@ -80,7 +81,14 @@ class Model:
     @cached_property
     def _search(self) -> _native.BeamSearch:
         arrays = [
-            (part.tree.child_ptr, part.tree.children, part.feature_ptr, part.features, part.weight_ptr, part.weights)
+            (
+                part.tree.child_ptr,
+                part.tree.children,
+                part.feature_ptr,
+                part.features,
+                part.weight_ptr,
+                part.weights,
+            )
             for part in self.trees
         ]
         return _native.BeamSearch(arrays, self.features, self.labels, self.bias)
@@ -113,7 +121,8 @@ class Model:
         queries = check_queries(X, top=top, beam=beam, score=score, threads=threads)
         if queries.features > self.features:
             warnings.warn(
-                f"The data has {queries.features:,} features, the model {self.features:,}; the others are ignored.",
+                f"The data has {queries.features:,} features, the model {self.features:,}; "
+                "the others are ignored.",
                 stacklevel=2,
             )
         labels, scores = self._search.search(
@@ -127,9 +136,9 @@ class Model:
         return as_matrix(*self.predict(X, **options), self.labels)
 
     def block(self, node: int, tree: int = 0) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Look at one node: its features, sorted, and its weights, features x children, both mapped from disk.
+        """Look at one node: its features, sorted, and its weights, features x children.
 
-        With a bias, the last feature is ``self.features``: the constant one.
+        Both are mapped from disk. With a bias, the last feature is ``self.features``: the constant one.
         """
         part = self.trees[tree]
         if not 0 <= node < part.tree.nodes:
@@ -142,27 +151,33 @@ class Model:
         """Read every block and compare it with its checksum."""
         for t, part in enumerate(self.trees):
             damaged = _native.damaged_blocks(
-                part.feature_ptr, part.features, part.weight_ptr, part.weights, part.checksums, threads or usable_cpus()
+                part.feature_ptr,
+                part.features,
+                part.weight_ptr,
+                part.weights,
+                part.checksums,
+                threads or usable_cpus(),
             )
             if damaged.size:
                 raise InputError(
-                    f"{self.path / f'tree-{t}'} has a wrong checksum in {damaged.size} of its {part.tree.nodes} blocks "
-                    f"(the first is node {damaged[0]}): it is damaged; copy or train the model again."
+                    f"{self.path / f'tree-{t}'} has a wrong checksum in {damaged.size} of its "
+                    f"{part.tree.nodes} blocks (the first is node {damaged[0]}): it is damaged; "
+                    "copy or train the model again."
                 )
 
 
 def load(path: Path | str, *, verify: bool | None = None) -> Model:
     """Open a model directory.
 
-    The blocks are mapped, not read: the memory that a model takes is what its pages take, so one that is larger than
-    memory can serve.
+    The blocks are mapped, not read: the memory that a model takes is what its pages take, so one that is
+    larger than memory can serve.
 
     Parameters
     ----------
     path : path-like
     verify : bool, optional
-        Whether to read all blocks and compare their checksums. By default, if they fit in the available memory.
-        Everything else is always checked.
+        Whether to read all blocks and compare their checksums. By default, if they fit in the available
+        memory. Everything else is always checked.
 
     Raises
     ------
@@ -171,16 +186,18 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
     """
     path = Path(path)
     manifest = read_manifest(path)
-    reader = ModelReader(path, manifest)
     try:
+        reader = ModelReader(path, manifest)
         labels = int(manifest["labels"])
         shapes = [(int(entry["nodes"]), int(entry["depth"])) for entry in manifest["trees"]]
         names_listed = "label_names.json" in manifest["files"]
-        float(manifest["settings"]["bias"]), int(manifest["instances"]), int(manifest["features"])
-    except (KeyError, TypeError, ValueError):
+        int(manifest["instances"]), int(manifest["features"])
+        if not manifest["settings"]["bias"] >= 0:
+            raise ValueError("negative bias")
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise InputError(f"{path}: manifest.json is damaged; copy or train the model again.") from None
     trees = tuple(_load_tree(reader, f"tree-{t}", nodes, labels) for t, (nodes, _) in enumerate(shapes))
-    names = tuple(json.loads(reader.text("label_names.json"))) if names_listed else None
+    names = _load_names(reader, labels) if names_listed else None
     model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", labels), names)
     try:
         _ = model._search
@@ -198,8 +215,26 @@ def _load_tree(reader: ModelReader, folder: str, nodes: int, labels: int) -> Tre
     checksums = reader.array(f"{folder}/checksums.npy", "<u4", nodes)
     tree = LabelTree(child_ptr, children)
     if child_ptr[-1] != children.size or (np.diff(child_ptr) < 0).any() or (np.diff(feature_ptr) < 0).any():
-        raise InputError(f"{reader.path / folder} is damaged: its pointers fall; copy or train the model again.")
+        raise InputError(
+            f"{reader.path / folder} is damaged: its pointers fall; copy or train the model again."
+        )
     weight_ptr = weight_pointers(tree, feature_ptr)
     features = reader.array(f"{folder}/features.npy", "<i4", int(feature_ptr[-1]), mapped=True)
     weights = reader.array(f"{folder}/weights.npy", "<f4", int(weight_ptr[-1]), mapped=True)
     return TreeBlocks(tree, feature_ptr, features, weight_ptr, weights, checksums)
+
+
+def _load_names(reader: ModelReader, labels: int) -> tuple[str, ...]:
+    content = reader.text("label_names.json")
+    try:
+        names = json.loads(content)
+    except ValueError:
+        names = None
+    if not (
+        isinstance(names, list) and len(names) == labels and all(isinstance(name, str) for name in names)
+    ):
+        raise InputError(
+            f"{reader.path / 'label_names.json'} does not hold a name for each of the {labels:,} labels; "
+            "copy or train the model again."
+        )
+    return tuple(names)

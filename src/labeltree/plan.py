@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from labeltree import _native
 from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
 from labeltree.store import ArrayFile, names_bytes
-from labeltree.system import available_memory, free_disk, human_bytes, usable_cpus
+from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.tree import LabelTree
 
 # The weights of a node are held in memory up to this many bytes a thread; wider nodes are trained in strips.
@@ -78,8 +78,8 @@ class TreePlan:
     def alpha(self) -> list[float]:
         """Average feature reduction of the nodes of each depth from 1 on (eq:weighted-average-alpha).
 
-        alpha_u is the used features of node u over those of its parent; the average is weighted by the number of
-        children, since each child has a weight vector of that length.
+        alpha_u is the used features of node u over those of its parent; the average is weighted by the number
+        of children, since each child has a weight vector of that length.
         """
         tree = self.tree
         own, above = self.used_features[1:], self.used_features[tree.parent[1:]]
@@ -95,8 +95,10 @@ class TreePlan:
         features, instances = self.used_features + 1, self.instances
         copied = self.nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
-        block = np.minimum(features * self.tree.child_count * 4, np.maximum(PANEL_BYTES, features * LINE_BYTES))
-        held = copied + block + instances * 22 + features * 4
+        whole = features * self.tree.child_count * 4
+        strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * LINE_BYTES))
+        held = copied + strip + instances * 22 + features * 4
+        held = np.repeat(held, np.minimum(-(-whole // strip), threads))  # strips of one node side by side
         solver = (features + instances) * LINE_BYTES + instances * 4
         return int(np.sort(held)[-threads:].sum() + threads * solver.max())
 
@@ -228,21 +230,23 @@ class Plan:
         if self.training_memory_bytes > memory:
             raise InputError(
                 f"Training needs {human_bytes(self.training_memory_bytes)} of memory, but there are "
-                f"{human_bytes(memory)}; use fewer --threads, a deeper tree (--max-depth) or more --clusters, raise "
-                "--memory-limit, or go on with --force."
+                f"{human_bytes(memory)}; use fewer --threads, a deeper tree (--max-depth) or more "
+                "--clusters, raise --memory-limit, or go on with --force."
             )
         disk = free_disk(path)
         if self.model_bytes > disk:
             raise InputError(
-                f"The model takes {human_bytes(self.model_bytes)}, but {path} has {human_bytes(disk)} of free disk; "
-                f"{self._what_would_fit(disk)}, or go on with --force."
+                f"The model takes {human_bytes(self.model_bytes)}, but {path} has {human_bytes(disk)} "
+                f"of free disk; {self._what_would_fit(disk)}, or go on with --force."
             )
 
     def _what_would_fit(self, disk: int) -> str:
-        one = self.model_bytes / len(self.trees)
-        if len(self.trees) > 1 and one <= disk:
-            return f"--trees {int(disk // one)} would fit"
-        return "a deeper tree (--max-depth) or more --clusters takes less (`labeltree estimate` tells how much)"
+        for fewer in range(len(self.trees) - 1, 0, -1):
+            if replace(self, trees=self.trees[:fewer]).model_bytes <= disk:
+                return f"--trees {fewer} would fit"
+        return (
+            "a deeper tree (--max-depth) or more --clusters takes less (`labeltree estimate` tells how much)"
+        )
 
 
 def make_plan(
@@ -266,7 +270,7 @@ def make_plan(
     Plan
         Its ``model_bytes`` is the size of the model directory, exact to the byte.
     """
-    threads = threads or usable_cpus()
+    threads = threads_to_use(threads)
     trees = (trees,) if isinstance(trees, LabelTree) else tuple(trees)
     if not trees:
         raise InputError("A model needs at least one tree, but got none.")
@@ -276,7 +280,9 @@ def make_plan(
     parts = []
     for tree in trees:
         if tree.label_count != dataset.labels:
-            raise InputError(f"The tree has {tree.label_count:,} labels, but the data has {dataset.labels:,}.")
+            raise InputError(
+                f"The tree has {tree.label_count:,} labels, but the data has {dataset.labels:,}."
+            )
         usage = _native.used_features(
             x_ptr,
             x_index,
@@ -291,6 +297,4 @@ def make_plan(
             threads,
         )
         parts.append(TreePlan(tree, *usage, bias))
-    return Plan(
-        tuple(parts), *dataset.X.shape, dataset.labels, dataset.bytes, threads, dataset.label_names
-    )
+    return Plan(tuple(parts), *dataset.X.shape, dataset.labels, dataset.bytes, threads, dataset.label_names)

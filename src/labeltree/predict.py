@@ -32,9 +32,21 @@ def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | Non
             raise InputError(f"{name} must be at least 1, but got {value}.")
     if score not in SCORES:
         raise InputError(f"score must be one of {', '.join(SCORES)}, but got {score!r}.")
-    if not sp.issparse(X):
-        X = np.atleast_2d(np.asarray(X))
-    matrix = sp.csr_matrix(X, dtype=np.float32)
+    try:
+        rows: Any = X if sp.issparse(X) else np.atleast_2d(np.asarray(X))
+    except ValueError:
+        raise InputError("The rows to predict have different lengths; pass equally long rows.") from None
+    if rows.ndim != 2 or rows.dtype.kind not in "biuf":
+        raise InputError(
+            "The rows to predict must be a table of real numbers, but got "
+            f"{rows.ndim} dimensions of {rows.dtype}."
+        )
+    if rows.shape[1] > np.iinfo(np.int32).max:
+        raise InputError(
+            f"The rows to predict have {rows.shape[1]:,} columns, but fewer than 2**31 can be taken."
+        )
+    with np.errstate(over="ignore"):  # found below, as an infinite value
+        matrix = sp.csr_matrix(rows, dtype=np.float32)
     if not np.isfinite(matrix.data).all():
         raise InputError("The rows to predict hold NaN or infinity; remove or replace those values.")
     if not matrix.has_sorted_indices:

@@ -1,4 +1,4 @@
-"""The model directory: which files, of which sizes; written whole or not at all, checked before anything is used."""
+"""The model directory: which files, of which sizes; written whole or not at all, checked before use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ArrayFile:
         """What NumPy writes before the first element."""
         buffer = io.BytesIO()
         description = {"descr": self.dtype, "fortran_order": False, "shape": (self.length,)}
-        np.lib.format.write_array_header_1_0(buffer, description)  # type: ignore[no-untyped-call]
+        np.lib.format.write_array_header_1_0(buffer, description)
         return buffer.getvalue()
 
     @property
@@ -48,6 +48,13 @@ class ArrayFile:
 def names_bytes(label_names: tuple[str, ...]) -> bytes:
     """The content of ``label_names.json``."""
     return json.dumps(label_names, ensure_ascii=False, indent=0).encode()
+
+
+def manifest_checksum(manifest: Mapping[str, Any]) -> int:
+    """CRC-32C of a manifest without its own checksum: as JSON without spaces, keys sorted."""
+    kept = {key: value for key, value in manifest.items() if key != "crc32c"}
+    content = json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()
+    return _native.crc32c(np.frombuffer(content, np.uint8))
 
 
 class ModelWriter:
@@ -70,7 +77,7 @@ class ModelWriter:
 
     @contextmanager
     def reserve(self, name: str, spec: ArrayFile) -> Iterator[tuple[int, int]]:
-        """Open an array of known size to be filled in any order: its file descriptor and where its data begins.
+        """Open an array of known size to be filled in any order: file descriptor, and where its data begins.
 
         The disk space is taken at once, so that a full disk is known before training and not after.
         """
@@ -87,6 +94,7 @@ class ModelWriter:
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest: the directory is complete."""
         content = {"format": FORMAT, "format_version": FORMAT_VERSION, **manifest, "files": self._files}
+        content["crc32c"] = manifest_checksum(content)
         (self.path / MANIFEST).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     def _place(self, name: str) -> Path:
@@ -124,9 +132,16 @@ def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
         check_target(path, overwrite)  # it may have appeared meanwhile
         if path.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-            os.replace(path, old / path.name)
-            os.replace(work, path)
-            shutil.rmtree(old)
+            try:
+                os.replace(path, old / path.name)
+                os.replace(work, path)
+            except BaseException:
+                if not path.exists():
+                    os.replace(old / path.name, path)
+                raise
+            finally:
+                if path.exists():
+                    shutil.rmtree(old, ignore_errors=True)
         else:
             os.replace(work, path)
     except BaseException:
@@ -151,7 +166,9 @@ def read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise InputError(f"{path / MANIFEST} cannot be read ({error}); copy or train the model again.") from None
+        raise InputError(
+            f"{path / MANIFEST} cannot be read ({error}); copy or train the model again."
+        ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError(f"{path / MANIFEST} is not the manifest of a labeltree model.")
     version = manifest.get("format_version")
@@ -159,6 +176,10 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise InputError(
             f"{path} has format version {version}, but this labeltree reads up to {FORMAT_VERSION}; "
             "install a newer labeltree."
+        )
+    if manifest.get("crc32c") != manifest_checksum(manifest):
+        raise InputError(
+            f"{path / MANIFEST} has a wrong checksum: it is damaged; copy or train the model again."
         )
     return manifest
 
@@ -169,6 +190,8 @@ class ModelReader:
     def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
         self.path = path
         self._files: Mapping[str, Mapping[str, int]] = manifest["files"]
+        if not all(isinstance(entry["bytes"], int) for entry in self._files.values()):
+            raise TypeError("a file's size is not a number")
 
     def _checked(self, name: str) -> Path:
         target = self.path / name
@@ -192,12 +215,14 @@ class ModelReader:
         target = self._checked(name)
         try:
             array = np.load(target, mmap_mode="r" if mapped and length else None, allow_pickle=False)
-        except (ValueError, OSError) as error:
+        except Exception as error:  # NumPy parses the header as Python: many kinds of errors come out
             raise InputError(f"{target} is not an array ({error}); copy or train the model again.") from None
+        if isinstance(array, np.memmap) and array.offset + array.nbytes != target.stat().st_size:
+            raise InputError(f"{target} has a damaged header; copy or train the model again.")
         if array.dtype != np.dtype(dtype) or array.shape != (length,):
             raise InputError(
-                f"{target} holds {array.dtype}{list(array.shape)}, but the model needs {np.dtype(dtype)}[{length}]; "
-                "copy or train the model again."
+                f"{target} holds {array.dtype}{list(array.shape)}, but the model needs "
+                f"{np.dtype(dtype)}[{length}]; copy or train the model again."
             )
         return np.asarray(array)
 

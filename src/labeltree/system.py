@@ -13,6 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from labeltree.errors import InputError
+
 ROOT = Path("/")
 
 
@@ -82,6 +84,22 @@ def usable_cpus() -> int:
     """
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([cpus, *(math.ceil(quota) for quota in _cpu_quotas())]))
+
+
+def threads_to_use(threads: int | None) -> int:
+    """Return a number of threads that was asked for, checked, or one for each usable CPU.
+
+    Parameters
+    ----------
+    threads : int or None
+
+    Returns
+    -------
+    int
+    """
+    if threads is not None and threads < 1:
+        raise InputError(f"threads must be at least 1, but got {threads}.")
+    return usable_cpus() if threads is None else threads
 
 
 def human_bytes(size: int) -> str:

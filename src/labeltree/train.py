@@ -76,8 +76,8 @@ def train_model(
 ) -> Model:
     """Train every block of a plan and write the model directory.
 
-    Memory does not grow with the model: a block is written when it is done. The directory appears under its name
-    when it is complete; on an error or Ctrl-C nothing is left behind, and what was there before stays.
+    Memory does not grow with the model: a block is written when it is done. The directory appears under its
+    name when it is complete; on an error or Ctrl-C nothing is left behind, and what was there before stays.
 
     Parameters
     ----------
@@ -103,11 +103,19 @@ def train_model(
         The trained model, opened from disk.
     """
     settings = settings or SolverSettings()
+    if (plan.instances, plan.features, plan.labels) != (*dataset.X.shape, dataset.labels):
+        raise InputError("The plan was made for data of another shape; make the plan again.")
     if plan.bias != (settings.bias != 0):
-        raise InputError("The plan and the settings disagree on whether there is a bias; make the plan again.")
+        raise InputError(
+            "The plan and the settings disagree on whether there is a bias; make the plan again."
+        )
     weights = None if costs is None else np.ascontiguousarray(costs, np.float32)
-    if weights is not None and (weights.shape != (dataset.instances,) or not (weights > 0).all()):
-        raise InputError(f"costs must be one positive number for each of the {dataset.instances:,} instances.")
+    if weights is not None and not (
+        weights.shape == (dataset.instances,) and (weights > 0).all() and np.isfinite(weights).all()
+    ):
+        raise InputError(
+            f"costs must be one positive number for each of the {dataset.instances:,} instances."
+        )
     path = Path(path)
     with new_model(path, overwrite) as writer:
         writer.write("label_counts.npy", dataset.Y.getnnz(axis=0).astype("<i8"))

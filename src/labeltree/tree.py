@@ -1,10 +1,11 @@
-"""The label tree: built by recursive K-means on label vectors, given by the user, or clipped from a deeper one."""
+"""The label tree: built by recursive K-means on label vectors, given, or clipped from a deeper one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
-from labeltree.system import usable_cpus
+from labeltree.system import threads_to_use
 
 # What the prototype taught: as good as K-means run to convergence, several times sooner.
 MAX_KMEANS_ITERATIONS = 20
@@ -172,10 +173,12 @@ class LabelTree:
             return self
         kept = int(np.searchsorted(self.node_depth, max_depth))
         lowest = int(np.searchsorted(self.node_depth, max_depth - 1))
-        cut = [~self.labels[self.first[u] : self.last[u]] for u in range(lowest, kept)]
+        cut = [~np.sort(self.labels[self.first[u] : self.last[u]]) for u in range(lowest, kept)]
         counts = np.concatenate([self.child_count[:lowest], [c.size for c in cut]])
         return LabelTree(
-            _pointers(counts), np.concatenate([self.children[: self.child_ptr[lowest]], *cut]), self.build_bytes
+            _pointers(counts),
+            np.concatenate([self.children[: self.child_ptr[lowest]], *cut]),
+            self.build_bytes,
         )
 
 
@@ -190,9 +193,9 @@ def build_tree(
 ) -> LabelTree:
     """Build the label tree by recursive K-means on the label vectors.
 
-    A node is split until it has at most ``clusters`` labels or lies at depth ``max_depth - 1``; then its labels
-    become its children. Labels without instances have no vector to cluster by: they form a child of the root of
-    their own. Labels whose vectors are equal cannot be told apart, and are not split further.
+    A node is split until it has at most ``clusters`` labels or lies at depth ``max_depth - 1``; then its
+    labels become its children. Labels without instances have no vector to cluster by: they form a child of
+    the root of their own. Labels whose vectors are equal cannot be told apart, and are not split further.
 
     Parameters
     ----------
@@ -217,21 +220,21 @@ def build_tree(
         raise InputError(f"clusters must be at least 2, but got {clusters}.")
     if max_depth < 1:
         raise InputError(f"max_depth must be at least 1, but got {max_depth}; 1 is one-vs-rest.")
-    threads = threads or usable_cpus()
+    if seed < 0:
+        raise InputError(f"seed must be 0 or greater, but got {seed}.")
+    threads = threads_to_use(threads)
     by_label = dataset.Y.tocsc()
     instances = np.diff(by_label.indptr)
     order = np.argsort(instances == 0, kind="stable").astype(np.int32)
     known = int(np.count_nonzero(instances))  # labels without instances stand behind these
-    vectors: tuple[Any, ...] | None = None
+    vectors: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]] | None = None
 
     counts: list[int] = []
     children: list[NDArray[np.int32]] = []
     level = [(0, dataset.labels)]  # the nodes of a depth, as ranges of order
     for depth in range(max_depth):
         ends = [min(b, known) for _, b in level]
-        chosen = [
-            k for k, (a, b) in enumerate(level) if depth < max_depth - 1 and b - a > clusters and ends[k] - a > clusters
-        ]
+        chosen = [k for k, (a, _) in enumerate(level) if depth < max_depth - 1 and ends[k] - a > clusters]
         split: dict[int, list[tuple[int, int]]] = {}
         if chosen:
             if vectors is None:
@@ -251,8 +254,7 @@ def build_tree(
                 LEAST_MOVED,
                 seed,
                 threads,
-                # How deep it will go is not known: each level is taken for half of what is left.
-                progress and (lambda done, depth=depth: progress(1 - 0.5 ** (depth + done))),
+                _of_level(progress, depth),
             )
             for k in chosen:
                 split[k] = _gather(order, cluster, level[k][0], ends[k])
@@ -260,11 +262,12 @@ def build_tree(
         first_below = len(counts) + len(level)
         for k, (a, b) in enumerate(level):
             parts = split.get(k, [])
-            if depth == 0 and max_depth > 1 and 0 < known < b:  # labels without instances: a child of their own
+            if depth == 0 and max_depth > 1 and 0 < known < b:
+                # Labels without instances: a child of their own.
                 parts = [*(parts or [(p, p + 1) for p in range(known)]), (known, b)]
             if len(parts) < 2:
                 counts.append(b - a)
-                children.append(~order[a:b])
+                children.append(~np.sort(order[a:b]))
                 continue
             counts.append(len(parts))
             row = np.empty(len(parts), np.int32)
@@ -278,17 +281,23 @@ def build_tree(
         level = below
         if not level:
             break
-    scratch = sum(array.nbytes for array in vectors or ()) + 4 * (clusters + 8) * dataset.features * bool(vectors)
+    centroids = 4 * (clusters + 8) * dataset.features if vectors else 0
+    scratch = sum(array.nbytes for array in vectors or ()) + centroids
     return LabelTree(_pointers(counts), np.concatenate(children), scratch)
 
 
+def _of_level(progress: Progress | None, depth: int) -> Progress | None:
+    """How deep the tree will go is not known: each level is taken for half of what is left."""
+    return progress and (lambda done: progress(1 - 0.5 ** (depth + done)))
+
+
 def _gather(order: NDArray[np.int32], cluster: NDArray[np.int32], a: int, b: int) -> list[tuple[int, int]]:
-    """Bring the labels of each cluster of order[a:b] together; return their ranges, empty clusters left out."""
+    """Bring the labels of each cluster of order[a:b] together; return the ranges, without empty clusters."""
     by_cluster = np.argsort(cluster[a:b], kind="stable")
     order[a:b] = order[a:b][by_cluster]
     edges = a + np.flatnonzero(np.diff(cluster[a:b][by_cluster])) + 1
     bounds = [a, *edges.tolist(), b]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(pairwise(bounds))
 
 
 def _pointers(counts: Any) -> NDArray[np.int64]:

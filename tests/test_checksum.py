@@ -1,0 +1,126 @@
+"""CRC-32C against a plain table twin and published vectors."""
+
+import numpy as np
+import pytest
+from helpers import run_portable
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labeltree._native import crc32c, damaged_blocks
+
+
+def make_table():
+    table = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table.append(crc)
+    return table
+
+
+TABLE = make_table()
+
+
+def twin(content, before=0):
+    crc = before ^ 0xFFFFFFFF
+    for byte in content:
+        crc = crc >> 8 ^ TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+def checksum(content, before=0):
+    return crc32c(np.frombuffer(content, np.uint8), before)
+
+
+# RFC 3720, B.4, and the check value of the catalogue of CRC algorithms.
+VECTORS = {
+    b"": 0,
+    b"123456789": 0xE3069283,
+    bytes(32): 0x8A9136AA,
+    b"\xff" * 32: 0x62A8AB43,
+    bytes(range(32)): 0x46DD794E,
+    bytes(range(31, -1, -1)): 0x113FDB5C,
+}
+
+
+@pytest.mark.parametrize("content", VECTORS)
+def test_published_vectors(content):
+    assert checksum(content) == twin(content) == VECTORS[content]
+
+
+@given(st.binary(max_size=100), st.integers(0, 2**32 - 1))
+def test_equals_its_twin(content, before):
+    assert checksum(content, before) == twin(content, before)
+
+
+@given(st.binary(max_size=64), st.binary(max_size=64))
+def test_goes_on_from_what_came_before(first, second):
+    assert checksum(second, checksum(first)) == checksum(first + second)
+
+
+def test_does_not_depend_on_alignment():
+    content = np.random.default_rng(0).integers(0, 256, 4000, np.uint8)
+    for start in range(9):
+        for size in (0, 1, 7, 8, 9, 63, 3000):
+            piece = content[start : start + size]
+            assert crc32c(piece) == twin(piece.tobytes())
+
+
+def test_portable_code_agrees():
+    script = """
+import numpy as np
+from labeltree._native import crc32c
+content = np.random.default_rng(1).integers(0, 256, 5000, np.uint8)
+print([crc32c(content[a:b]) for a in range(9) for b in (a, a + 1, a + 8, a + 15, 4990)])
+"""
+    content = np.random.default_rng(1).integers(0, 256, 5000, np.uint8)
+    here = [crc32c(content[a:b]) for a in range(9) for b in (a, a + 1, a + 8, a + 15, 4990)]
+    assert run_portable(script).strip() == str(here)
+
+
+def test_only_bytes_are_taken():
+    with pytest.raises(TypeError):
+        crc32c(np.zeros(4, np.int32))
+    with pytest.raises(TypeError):
+        crc32c(np.zeros((2, 2), np.uint8))
+    with pytest.raises(TypeError):
+        crc32c(np.zeros(8, np.uint8)[::2])
+
+
+def blocks():
+    features = np.arange(7, dtype=np.int32)
+    weights = np.linspace(-1, 1, 12).astype(np.float32)
+    feature_ptr, weight_ptr = np.array([0, 2, 2, 7]), np.array([0, 4, 4, 12])
+    checksums = [
+        twin(features[a:b].tobytes() + weights[c:d].tobytes())
+        for a, b, c, d in ((0, 2, 0, 4), (2, 2, 4, 4), (2, 7, 4, 12))
+    ]
+    return [feature_ptr, features, weight_ptr, weights, np.array(checksums, np.uint32)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_damaged_blocks_are_named(threads):
+    assert damaged_blocks(*blocks(), threads).tolist() == []
+    for argument, place, node in [(1, 0, 0), (1, 6, 2), (3, 3, 0), (3, 4, 2), (4, 1, 1)]:
+        changed = blocks()
+        changed[argument].view(np.uint32)[place] ^= 1
+        assert damaged_blocks(*changed, threads).tolist() == [node]
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        (0, np.array([0, 2, 2, 8])),
+        (0, np.array([0, 3, 2, 7])),
+        (0, np.array([0, 2, 7])),
+        (2, np.array([1, 4, 4, 12])),
+        (2, np.array([0, 4, 4, 11])),
+        (4, np.zeros(2, np.uint32)),
+    ],
+)
+def test_pointers_that_do_not_fit_are_refused(argument, value):
+    arguments = blocks()
+    arguments[argument] = value
+    with pytest.raises(ValueError, match="must"):
+        damaged_blocks(*arguments, 1)

@@ -1,0 +1,210 @@
+"""The plan: counts against a dense twin, the paper's figures, and plan bytes = file bytes."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import node_problems, random_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeltree import InputError
+from labeltree.data import Dataset
+from labeltree.plan import make_plan
+from labeltree.train import SolverSettings, train_model
+from labeltree.tree import LabelTree, build_tree
+
+
+def usage_twin(data, tree):
+    problems = [node_problems(data, tree, u) for u in range(tree.nodes)]
+    return (
+        [len(rows) for rows, *_ in problems],
+        [np.count_nonzero(x) for _, x, *_ in problems],
+        [len(features) for _, _, features, _ in problems],
+    )
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    clusters=st.integers(2, 5),
+    density=st.sampled_from([0.02, 0.2]),
+    features=st.sampled_from([3, 63, 64, 65, 700]),
+    threads=st.integers(1, 3),
+)
+@settings(max_examples=40, deadline=None)
+def test_counts_equal_their_twin(seed, clusters, density, features, threads):
+    data = random_data(seed, features=features, density=density, labels=15)
+    tree = build_tree(data, clusters=clusters, seed=seed)
+    part = make_plan(data, tree, threads=threads).trees[0]
+    instances, nonzeros, used = usage_twin(data, tree)
+    assert part.instances.tolist() == instances
+    assert part.nonzeros.tolist() == nonzeros
+    assert part.used_features.tolist() == used
+
+
+def test_a_feature_that_cancels_is_used():
+    """Its sum over a label's instances is 0, yet both of them have it."""
+    data = Dataset.from_matrices([[1, 5, 0], [-1, 0, 0], [0, 0, 2]], [[1, 1, 0], [1, 0, 0], [0, 0, 1]])
+    part = make_plan(data, LabelTree.from_nested([[0, 1], 2])).trees[0]
+    assert part.used_features.tolist() == [3, 2]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_formulas_of_the_paper(bias):
+    data = random_data(1, features=80, density=0.05, labels=15)
+    tree = build_tree(data, clusters=3)
+    plan = make_plan(data, tree, bias=bias)
+    _, _, used = usage_twin(data, tree)
+    weights = sum(f * r for f, r in zip(used, tree.child_count.tolist(), strict=True))
+    assert used[0] < 80  # n counts the features that occur
+    assert used[0] == np.count_nonzero(data.X.getnnz(axis=0))
+    assert plan.weights == plan.trees[0].weights == weights
+    assert plan.paper_tree_bytes == 12 * weights
+    assert plan.paper_ovr_bytes == 8 * used[0] * 15
+    assert plan.ratio == pytest.approx(1.5 * weights / (used[0] * 15))
+    assert plan.trees[0].feature_ptr.tolist() == np.cumsum([0, *(f + bias for f in used)]).tolist()
+    blocks = [(f + bias) * r for f, r in zip(used, tree.child_count.tolist(), strict=True)]
+    assert plan.trees[0].weight_ptr.tolist() == np.cumsum([0, *blocks]).tolist()
+    twice = make_plan(data, [tree, tree], bias=bias)
+    assert twice.weights == 2 * weights
+    assert twice.paper_ovr_bytes == plan.paper_ovr_bytes
+    assert twice.ratio == pytest.approx(2 * plan.ratio)
+
+
+def test_one_vs_rest_has_one_and_a_half_times_the_papers_size():
+    """12 bytes a weight against 8, for the same n x L weights."""
+    data = random_data(1, features=80, density=0.05)
+    plan = make_plan(data, build_tree(data, max_depth=1))
+    assert plan.ratio == pytest.approx(1.5)
+    assert plan.trees[0].alpha() == []
+
+
+def test_alpha_of_the_papers_example():
+    """fig:weighted_avg: 100 features; B, C, D use 10, 30, 80 and have 2, 2, 6 children."""
+    x, y = np.zeros((10, 100)), np.eye(10)
+    x[:2, :10] = 1
+    x[2:4, 10:40] = -1
+    x[4:, 20:100] = 1
+    tree = LabelTree.from_nested([[0, 1], [2, 3], [4, 5, 6, 7, 8, 9]])
+    plan = make_plan(Dataset.from_matrices(x, y), tree)
+    assert plan.trees[0].used_features.tolist() == [100, 10, 30, 80]
+    assert plan.trees[0].alpha() == pytest.approx([(0.1 * 2 + 0.3 * 2 + 0.8 * 6) / 10])
+    assert plan.report()["alpha"] == plan.trees[0].alpha()
+    assert [row["weights"] for row in plan.depths()] == [300, 10 * 2 + 30 * 2 + 80 * 6]
+    assert [row["mean_used_features"] for row in plan.depths()] == [100, 40]
+
+
+def test_alpha_is_relative_to_the_parent():
+    x = np.zeros((4, 8))
+    x[0, :2], x[1, :4], x[2, :8] = 1, 1, 1
+    tree = LabelTree.from_nested([[[0, 3], 1], 2])
+    plan = make_plan(Dataset.from_matrices(x, np.eye(4)), tree)
+    assert plan.trees[0].alpha() == [4 / 8, 2 / 4]
+
+
+def disk_bytes(path):
+    return {
+        str(file.relative_to(path)): file.stat().st_size
+        for file in path.rglob("*")
+        if file.is_file() and file.name != "manifest.json"
+    }
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    trees=st.integers(1, 3),
+    bias=st.sampled_from([0, 1.0]),
+    names=st.booleans(),
+    labels=st.integers(1, 40),
+    density=st.sampled_from([0.0, 0.05, 0.5]),
+    max_depth=st.integers(1, 5),
+)
+@settings(max_examples=25, deadline=None)
+def test_plan_bytes_are_file_bytes(seed, trees, bias, names, labels, density, max_depth):
+    data = random_data(seed, instances=20, features=12, labels=labels, names=names, density=density)
+    grown = [build_tree(data, clusters=3, max_depth=max_depth, seed=seed + t) for t in range(trees)]
+    plan = make_plan(data, grown, bias=bias != 0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        model = train_model(data, plan, path, SolverSettings(bias=bias))
+        assert plan.files() == disk_bytes(path)
+        assert plan.model_bytes == sum(disk_bytes(path).values()) == model.bytes
+
+
+def test_the_report_has_the_keys_that_scripts_lean_on():
+    data = random_data()
+    tree = build_tree(data, clusters=3)
+    report = make_plan(data, [tree, tree.clip(1)]).report()
+    assert set(report) >= {
+        *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
+        *("paper_tree_bytes", "paper_ovr_bytes", "ratio", "training_memory_bytes"),
+    }
+    assert (report["instances"], report["features"], report["labels"]) == (60, 30, 12)
+    assert (report["nodes"], report["depth"], report["trees"]) == (tree.nodes + 1, tree.depth, 2)
+
+
+def test_data_without_features_has_a_report():
+    plan = make_plan(Dataset.from_matrices(np.zeros((3, 4)), np.eye(3)), LabelTree.from_nested([0, [1, 2]]))
+    report = plan.report()
+    assert (report["weights"], report["ratio"], report["bytes_per_weight"]) == (0, 0, None)
+
+
+def test_trees_that_do_not_fit_the_data_are_refused():
+    with pytest.raises(InputError, match="The tree has 3 labels, but the data has 12"):
+        make_plan(random_data(), LabelTree.from_nested([0, 1, 2]))
+    with pytest.raises(InputError, match="at least one tree"):
+        make_plan(random_data(), [])
+
+
+def test_memory_that_does_not_suffice(tmp_path):
+    data = random_data()
+    plan = make_plan(data, build_tree(data, clusters=3))
+    plan.check_room(tmp_path / "model", plan.training_memory_bytes)
+    with pytest.raises(InputError, match=r"Training needs .* but there are 1.0 MB; .*--max-depth.*--force"):
+        plan.check_room(tmp_path / "model", 10**6)
+
+
+def test_memory_that_the_machine_lacks(tmp_path, monkeypatch):
+    data = random_data()
+    plan = make_plan(data, build_tree(data, clusters=3))
+    monkeypatch.setattr("labeltree.plan.available_memory", lambda: 1234)
+    with pytest.raises(InputError, match=r"but there are 1\.2 kB"):
+        plan.check_room(tmp_path / "model")
+    plan.check_room(tmp_path / "model", 2**40)  # a limit given by the user is believed
+
+
+def test_disk_that_does_not_suffice(tmp_path, monkeypatch):
+    data = random_data()
+    plan = make_plan(data, build_tree(data, clusters=3))
+    monkeypatch.setattr("labeltree.plan.free_disk", lambda path: plan.model_bytes)
+    plan.check_room(tmp_path / "model", 2**40)
+    monkeypatch.setattr("labeltree.plan.free_disk", lambda path: plan.model_bytes - 1)
+    with pytest.raises(InputError, match=r"The model takes .* of free disk; a deeper tree .*--force"):
+        plan.check_room(tmp_path / "model", 2**40)
+
+
+@pytest.mark.parametrize("names", [True, False])
+@pytest.mark.parametrize("fitting", [1, 2])
+def test_the_number_of_trees_that_is_said_to_fit_does(tmp_path, monkeypatch, names, fitting):
+    data = random_data(names=names)
+    trees = [build_tree(data, clusters=3, seed=s) for s in range(3)]
+    sizes = [make_plan(data, trees[:n]).model_bytes for n in (1, 2, 3)]
+    plan = make_plan(data, trees)
+    for disk in (sizes[fitting - 1], sizes[fitting] - 1):
+        monkeypatch.setattr("labeltree.plan.free_disk", lambda path, disk=disk: disk)
+        with pytest.raises(InputError, match=f"--trees {fitting} would fit"):
+            plan.check_room(tmp_path / "model", 2**40)
+    monkeypatch.setattr("labeltree.plan.free_disk", lambda path: sizes[0] - 1)
+    with pytest.raises(InputError, match="a deeper tree"):
+        plan.check_room(tmp_path / "model", 2**40)
+
+
+def test_the_planned_memory_covers_strips_of_one_node_side_by_side(monkeypatch):
+    monkeypatch.setattr("labeltree.plan.PANEL_BYTES", strip := 64 * 31)
+    data = random_data(labels=200)
+    part = make_plan(data, build_tree(data, max_depth=1)).trees[0]
+    lines = 64 * (31 + data.instances)  # what the solver holds of each feature and each instance
+    assert part.training_bytes(2) - part.training_bytes(1) >= strip + lines
+    few = make_plan(data, build_tree(data, clusters=200)).trees[0]
+    assert few.training_bytes(2) > few.training_bytes(1)

@@ -1,0 +1,411 @@
+"""The solver: every block against LIBLINEAR, SciPy and a plain twin of dual coordinate descent."""
+
+import filecmp
+
+import numpy as np
+import pytest
+from helpers import node_problems, random_data, run_portable
+from liblinear import liblinear, liblinearutil
+from scipy.optimize import minimize
+
+from labeltree import InputError
+from labeltree.data import Dataset
+from labeltree.plan import make_plan
+from labeltree.train import SolverSettings, train_model
+from labeltree.tree import LabelTree, build_tree
+
+LOSSES = ["squared_hinge", "hinge", "logistic"]
+# Newton's method on the primal where LIBLINEAR has it: it reaches the optimum exactly.
+SOLVERS = {"squared_hinge": 2, "hinge": 3, "logistic": 0}
+
+
+def train(tmp_path, data, tree, costs=None, threads=2, name="model", **options):
+    options = {"tolerance": 1e-6, "max_iterations": 20_000, **options}
+    chosen = SolverSettings(**options)
+    plan = make_plan(data, tree, bias=chosen.bias != 0, threads=threads)
+    return train_model(data, plan, tmp_path / name, chosen, costs=costs)
+
+
+def liblinear_weights(x, y, loss, cost, tolerance=1e-9, solver=None):
+    """Weights of one binary problem, and whether they are optimal: LIBLINEAR stops at 300 passes."""
+    parameter = liblinear.parameter(f"-s {solver or SOLVERS[loss]} -c {cost} -e {tolerance}")
+    said = []
+    parameter.print_func = liblinear.PRINT_STRING_FUN(said.append)
+    rows = [dict(enumerate(row, 1)) for row in x.tolist()]
+    model = liblinearutil.train(liblinear.problem(y.tolist(), rows), parameter)
+    first = model.get_labels()[0]  # the weights are for the first class
+    return np.array(model.get_decfun(0)[0][: x.shape[1]]) * first, b"max number of iter" not in b"".join(said)
+
+
+def objective(w, x, y, loss, costs):
+    slack = 1 - y * (x @ w)
+    if loss == "logistic":
+        losses = np.logaddexp(0, slack - 1)
+    else:
+        losses = np.maximum(0, slack) ** (2 if loss == "squared_hinge" else 1)
+    return w @ w / 2 + costs @ losses
+
+
+def newton_weights(x, y, loss, costs):
+    """The minimiser of a smooth objective, by Newton's method in float64."""
+    w = np.zeros(x.shape[1])
+    for _ in range(200):
+        margin = y * (x @ w)
+        share = 1 / (1 + np.exp(margin))
+        smooth = loss == "logistic"
+        slope = -share if smooth else -2 * np.maximum(0, 1 - margin)
+        curve = share * (1 - share) if smooth else 2.0 * (margin < 1)
+        gradient = w + x.T @ (costs * y * slope)
+        if np.abs(gradient).max() < 1e-10:
+            return w
+        step = np.linalg.solve(np.eye(len(w)) + x.T @ ((costs * curve)[:, None] * x), gradient)
+        now, size = objective(w, x, y, loss, costs), 1.0
+        while size > 1e-6 and objective(w - size * step, x, y, loss, costs) > now:
+            size /= 2
+        w = w - size * step
+    raise AssertionError("Newton's method did not converge")
+
+
+def dual_weights(x, y, costs):
+    """The hinge loss's minimiser through its dual, a box-constrained quadratic."""
+    signed = x * y[:, None]
+    found = minimize(
+        lambda alpha: (
+            (signed.T @ alpha) @ (signed.T @ alpha) / 2 - alpha.sum(),
+            signed @ (signed.T @ alpha) - 1,
+        ),
+        np.zeros(len(x)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, c) for c in costs],
+        options={"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-17, "gtol": 1e-9, "maxcor": 40},
+    )
+    return signed.T @ found.x
+
+
+def each_problem(data, model):
+    """Node, row numbers, rows with the bias, signs and trained weights of every binary problem of a model."""
+    tree = model.trees[0].tree
+    for node in range(tree.nodes):
+        rows, x, features, signs = node_problems(data, tree, node)
+        if model.bias:
+            x = np.hstack([x, np.full((len(x), 1), model.bias)])
+            features = [*features, data.features]
+        known, weights = model.block(node)
+        assert known.tolist() == list(features)
+        assert weights.shape == (len(features), tree.child_count[node])
+        for child in range(signs.shape[1]):
+            yield node, rows, x, signs[:, child], weights[:, child]
+
+
+def check_liblinear(data, model, loss, cost, repeats=None):
+    """Compare with LIBLINEAR where that converges, and with another oracle where it does not."""
+    compared = 0
+    for _, rows, x, y, weights in each_problem(data, model):
+        times = np.ones(len(rows), int) if repeats is None else repeats[rows]
+        if not x.size:
+            continue
+        expected, optimal = liblinear_weights(np.repeat(x, times, 0), np.repeat(y, times), loss, cost)
+        if not optimal:
+            expected = dual_weights(x, y, cost * times)
+        compared += optimal
+        np.testing.assert_allclose(weights, expected, atol=1e-4)
+    assert compared >= (1 if loss == "hinge" else model.trees[0].tree.children.size)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("bias", [0, 1.0, 0.5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_block_of_a_tree_is_liblinears(tmp_path, loss, bias, weighted):
+    data = random_data(2, labels=14)
+    tree = build_tree(data, clusters=3, max_depth=4)
+    assert tree.nodes > 4
+    repeats = np.random.default_rng(0).integers(1, 4, data.instances) if weighted else None
+    model = train(tmp_path, data, tree, costs=repeats, loss=loss, bias=bias)
+    check_liblinear(data, model, loss, 1, repeats)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("cost", [0.1, 10])
+def test_every_cost_is_liblinears(tmp_path, loss, cost):
+    data = random_data(4, instances=40, labels=9)
+    model = train(tmp_path, data, build_tree(data, clusters=3, max_depth=3), loss=loss, cost=cost)
+    check_liblinear(data, model, loss, cost)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("labels", [1, 16, 17, 33])
+def test_one_vs_rest_is_liblinears(tmp_path, loss, labels):
+    data = random_data(labels, instances=36, labels=labels, empty_label=labels > 1)
+    model = train(tmp_path, data, build_tree(data, max_depth=1), loss=loss)
+    assert model.trees[0].tree.nodes == 1
+    check_liblinear(data, model, loss, 1)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+@pytest.mark.parametrize("bias", [0, 1.0])
+def test_real_costs_are_newtons(tmp_path, loss, bias):
+    data = random_data(5, labels=8)
+    costs = np.random.default_rng(1).uniform(0.01, 5, data.instances)
+    tree = build_tree(data, clusters=3, max_depth=3)
+    model = train(tmp_path, data, tree, costs=costs, loss=loss, bias=bias, cost=2)
+    for _, rows, x, y, weights in each_problem(data, model):
+        np.testing.assert_allclose(weights, newton_weights(x, y, loss, 2 * costs[rows]), atol=1e-4)
+
+
+def test_costs_of_one_change_nothing(tmp_path):
+    data = random_data(5)
+    tree = build_tree(data, clusters=3)
+    plain = train(tmp_path, data, tree, tolerance=0.1)
+    ones = train(tmp_path, data, tree, costs=np.ones(data.instances), tolerance=0.1, name="ones")
+    assert np.array_equal(plain.trees[0].weights, ones.trees[0].weights)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_nodes_where_every_instance_is_positive(tmp_path, loss):
+    """Labels 0 and 1 always come together: below their node, both children are positive everywhere."""
+    data = random_data(6, labels=6, empty_label=False)
+    y = data.Y.toarray()
+    y[:, 1] = y[:, 0]
+    data = Dataset.from_matrices(data.X, y)
+    model = train(tmp_path, data, LabelTree.from_nested([[0, 1], [2, 3], 4, 5]), loss=loss)
+    _, _, _, signs = node_problems(data, model.trees[0].tree, 1)
+    assert (signs == 1).all()
+    check_liblinear(data, model, loss, 1)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("bias", [0, 1.0])
+def test_a_node_with_one_instance_and_nodes_with_none(tmp_path, loss, bias):
+    x = np.array([[0.5, -1, 0, 0], [0, 0, 2, 0], [0, 0, 0, 0], [1, 0, 0, 0]])
+    y = [[1, 0, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 0], [1, 0, 0, 0, 0, 0, 0]]
+    data = Dataset.from_matrices(x, y)
+    # Below the root: labels 1 and 2 have one instance, 4 and 5 an empty one, 3 and 6 none.
+    model = train(tmp_path, data, LabelTree.from_nested([0, [1, 2], [4, 5], [3, 6]]), loss=loss, bias=bias)
+    sizes = [model.block(u)[0].size for u in range(4)]
+    assert sizes == ([4, 2, 1, 1] if bias else [3, 1, 0, 0])
+    assert (model.block(3)[1] == 0).all()
+    for _, rows, wide, signs, weights in each_problem(data, model):
+        if wide.size:
+            expected, optimal = liblinear_weights(wide, signs, loss, 1)
+            assert optimal
+            np.testing.assert_allclose(weights, expected, atol=1e-4)
+        else:
+            assert len(rows) == 0 or not bias
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_rows_of_any_length_are_liblinears(tmp_path, loss):
+    data = random_data(8, instances=40, labels=6)
+    scale = np.geomspace(0.01, 30, data.instances)[:, None]
+    data = Dataset.from_matrices(data.X.multiply(scale), data.Y)
+    model = train(tmp_path, data, build_tree(data, max_depth=1), loss=loss, cost=0.1)
+    check_liblinear(data, model, loss, 0.1)
+
+
+def twin_descent(x, y, loss, costs, tolerance, rng):
+    """Dual coordinate descent, one problem, float64, no shrinking; also the dual objective."""
+    w, alpha, norms = np.zeros(x.shape[1]), np.zeros(len(x)), (x * x).sum(axis=1)
+    diagonal = 0.5 / costs if loss == "squared_hinge" else np.zeros(len(x))
+    upper = np.full(len(x), np.inf) if loss == "squared_hinge" else costs
+    for _ in range(300):
+        seen = []
+        for i in rng.permutation(len(x)):
+            slope = y[i] * (x[i] @ w) - 1 + diagonal[i] * alpha[i]
+            seen.append(min(slope, 0) if alpha[i] <= 0 else max(slope, 0) if alpha[i] >= upper[i] else slope)
+            if norms[i] + diagonal[i] > 0:
+                new = np.clip(alpha[i] - slope / (norms[i] + diagonal[i]), 0, upper[i])
+                w += (new - alpha[i]) * y[i] * x[i]
+                alpha[i] = new
+        if max(seen) - min(seen) <= tolerance:
+            break
+    return w, alpha.sum() - w @ w / 2 - (diagonal * alpha * alpha).sum() / 2
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_the_usual_tolerance_is_as_good_as_the_twins(tmp_path, loss):
+    data = random_data(9, instances=80, labels=8)
+    model = train(tmp_path, data, build_tree(data, clusters=4), loss=loss, tolerance=0.1, max_iterations=300)
+    rng = np.random.default_rng(0)
+    gaps, twins = [], []
+    for _, rows, x, y, weights in each_problem(data, model):
+        costs = np.ones(len(rows))
+        _, dual = twin_descent(x, y, loss, costs, 1e-3, rng)  # no objective can be below its dual
+        w, _ = twin_descent(x, y, loss, costs, 0.1, rng)
+        gaps.append(objective(weights.astype(np.float64), x, y, loss, costs) - dual)
+        twins.append(objective(w, x, y, loss, costs) - dual)
+    assert min(gaps) > -1e-6
+    assert np.mean(gaps) < 1.5 * np.mean(twins) + 1e-3
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("length", [0.1, 1, 5])
+def test_the_usual_tolerance_is_as_good_as_liblinears(tmp_path, loss, length):
+    """Rows of one length, short or long: the objective is as near to its optimum as LIBLINEAR's at 0.1 is."""
+    data = random_data(10, instances=400, features=40, labels=4, empty_label=False)
+    x = data.X.toarray()
+    x *= length / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-9)
+    data = Dataset.from_matrices(x, data.Y)
+    tree = build_tree(data, max_depth=1)
+    rough = train(tmp_path, data, tree, loss=loss, bias=0, tolerance=0.1, max_iterations=300)
+    fine = train(tmp_path, data, tree, loss=loss, bias=0, name="fine")
+    dual = {"squared_hinge": 1, "hinge": 3, "logistic": 7}[loss]
+    for (_, rows, wide, y, near), (*_, best) in zip(
+        each_problem(data, rough), each_problem(data, fine), strict=True
+    ):
+        theirs, _ = liblinear_weights(wide, y, loss, 1, 0.1, dual)
+        ours, optimum, other = (
+            objective(np.asarray(w, np.float64), wide, y, loss, np.ones(len(rows)))
+            for w in (near, best, theirs)
+        )
+        assert ours - optimum <= 2 * max(other - optimum, 0) + 0.01 * optimum
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_converged_descent_needs_no_more_passes(tmp_path, loss):
+    data = random_data(11)
+    tree = build_tree(data, max_depth=1)
+    few, many = (
+        train(tmp_path, data, tree, loss=loss, tolerance=0.1, max_iterations=passes, name=f"{passes}")
+        for passes in (120, 121)
+    )
+    assert np.array_equal(few.trees[0].weights, many.trees[0].weights)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("tolerance", [0.1, 1e-6])
+def test_large_values_stay_finite(tmp_path, loss, tolerance):
+    data = random_data(12)
+    data = Dataset.from_matrices(data.X * np.float32(1e6), data.Y)
+    model = train(
+        tmp_path, data, build_tree(data, clusters=3), loss=loss, tolerance=tolerance, max_iterations=50
+    )
+    assert np.isfinite(model.trees[0].weights).all()
+    assert np.any(model.trees[0].weights)
+
+
+SCRIPT = """
+import sys
+from helpers import random_data
+from labeltree.plan import make_plan
+from labeltree.train import SolverSettings, train_model
+from labeltree.tree import build_tree
+data = random_data(13, labels=40)
+tree = build_tree(data, clusters=5, max_depth=4)
+settings = SolverSettings(sys.argv[2], tolerance=1e-6, max_iterations=100000)
+train_model(data, make_plan(data, tree), sys.argv[1], settings)
+print(tree.children.tolist())
+"""
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_portable_instructions_agree(tmp_path, loss):
+    data = random_data(13, labels=40)
+    tree = build_tree(data, clusters=5, max_depth=4)
+    printed = run_portable(SCRIPT, tmp_path / "portable", loss)
+    assert printed.strip() == str(tree.children.tolist())
+    model = train(tmp_path, data, tree, loss=loss)
+    portable = np.load(tmp_path / "portable/tree-0/weights.npy")
+    np.testing.assert_allclose(model.trees[0].weights, portable, atol=2e-5)
+
+
+@pytest.mark.parametrize("panel_bytes", [1, 64 * 31, 64 * 31 * 2 + 5])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_strips_of_a_node_change_no_byte(tmp_path, monkeypatch, panel_bytes, threads):
+    data = random_data(14, labels=70)
+    tree = build_tree(data, clusters=37, max_depth=2)
+    train(tmp_path, data, tree, tolerance=0.1, name="whole")
+    monkeypatch.setattr("labeltree.train.PANEL_BYTES", panel_bytes)
+    model = train(tmp_path, data, tree, tolerance=0.1, name="strips", threads=threads)
+    model.verify()
+    for name in ("features", "weights", "checksums"):
+        files = [tmp_path / folder / f"tree-0/{name}.npy" for folder in ("whole", "strips")]
+        assert filecmp.cmp(*files, shallow=False), name
+
+
+def test_the_seed_orders_the_visits(tmp_path):
+    data = random_data(15)
+    tree = build_tree(data, clusters=3)
+    one, again, other = (
+        train(tmp_path, data, tree, tolerance=0.1, seed=s, name=f"{k}").trees[0].weights
+        for k, s in enumerate((0, 0, 1))
+    )
+    assert np.array_equal(one, again)
+    assert not np.array_equal(one, other)
+    np.testing.assert_allclose(one, other, atol=0.3)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"loss": "l1"}, "loss must be one of squared_hinge, hinge, logistic, but got 'l1'"),
+        ({"cost": 0}, "cost must be greater than 0, but got 0"),
+        ({"cost": float("nan")}, "cost must be greater than 0, but got nan"),
+        ({"cost": float("inf")}, "cost must be .* but got inf"),
+        ({"tolerance": -1}, "tolerance must be greater than 0, but got -1"),
+        ({"bias": -1}, "bias must be 0 or greater, but got -1"),
+        ({"bias": float("inf")}, "bias must be .* but got inf"),
+        ({"max_iterations": 0}, "max_iterations must be at least 1, but got 0"),
+        ({"seed": -1}, "seed must be 0 or greater, but got -1"),
+    ],
+)
+def test_bad_settings_are_refused(options, said):
+    with pytest.raises(InputError, match=said):
+        SolverSettings(**options)
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [np.ones(59), np.ones((60, 1)), np.zeros(60), -np.ones(60), np.full(60, np.nan), np.full(60, np.inf)],
+)
+def test_bad_costs_are_refused(tmp_path, costs):
+    data = random_data()
+    with pytest.raises(InputError, match="costs must be one positive number for each of the 60 instances"):
+        train(tmp_path, data, build_tree(data), costs=costs)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_plan_with_another_bias_is_refused(tmp_path):
+    data = random_data()
+    plan = make_plan(data, build_tree(data), bias=False)
+    with pytest.raises(InputError, match="disagree on whether there is a bias"):
+        train_model(data, plan, tmp_path / "model")
+
+
+@pytest.mark.parametrize("other", [{"labels": 13}, {"instances": 61}, {"features": 10}])
+def test_a_plan_of_data_of_another_shape_is_refused(tmp_path, other):
+    plan = make_plan(random_data(), build_tree(random_data(), clusters=3))
+    with pytest.raises(InputError, match="The plan was made for data of another shape"):
+        train_model(random_data(**other), plan, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_plan_of_other_data_is_refused(tmp_path):
+    plan = make_plan(random_data(), build_tree(random_data(), clusters=3))
+    with pytest.raises(ValueError, match="the plan was made for other data"):
+        train_model(random_data(1, density=0.05), plan, tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_an_empty_row_without_bias_does_not_keep_the_descent_going(tmp_path, loss):
+    """It has nothing to learn from, so at the usual tolerance more allowed passes must change nothing."""
+    data = random_data(11)
+    assert data.X.getnnz(axis=1)[1] == 0
+    tree = build_tree(data, max_depth=1)
+    few, many = (
+        train(tmp_path, data, tree, loss=loss, bias=0, tolerance=0.1, max_iterations=passes, name=f"{passes}")
+        for passes in (120, 121)
+    )
+    assert np.array_equal(few.trees[0].weights, many.trees[0].weights)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("tolerance", [0.1, 1e-6])
+def test_values_whose_squares_overflow_give_no_nan(tmp_path, loss, tolerance):
+    data = random_data(12)
+    data = Dataset.from_matrices(data.X * np.float32(1e20), data.Y)
+    model = train(
+        tmp_path, data, build_tree(data, clusters=3), loss=loss, tolerance=tolerance, max_iterations=20
+    )
+    assert np.isfinite(model.trees[0].weights).all()

@@ -1,0 +1,344 @@
+"""The label tree: label vectors against a dense twin, and the laws that every tree obeys."""
+
+import numpy as np
+import pytest
+from helpers import nested, node_labels, random_data, topic_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from labeltree import InputError, _native
+from labeltree.data import Dataset, csr_arrays
+from labeltree.tree import LabelTree, build_tree
+
+
+def label_vectors(data, threads=1):
+    by_label = data.Y.tocsc()
+    indptr, indices, values = _native.label_vectors(
+        *csr_arrays(data.X), data.features, by_label.indptr.astype(np.int64), by_label.indices, threads
+    )
+    return sparse.csr_matrix((values, indices, indptr), shape=(data.labels, data.features))
+
+
+def twin_vectors(data):
+    sums = (data.Y.T @ data.X).toarray().astype(np.float64)
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    return np.divide(sums, norms, out=np.zeros_like(sums), where=norms > 0)
+
+
+def same(one, other):
+    return np.array_equal(one.child_ptr, other.child_ptr) and np.array_equal(one.children, other.children)
+
+
+def shape(tree, node=0):
+    """The tree without the order of children."""
+    row = tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]].tolist()
+    return frozenset(child if child < 0 else shape(tree, child) for child in row)
+
+
+def check_laws(tree, data, clusters, max_depth):
+    """What holds for every tree that build_tree makes."""
+    known = data.Y.getnnz(axis=0) > 0
+    vectors = twin_vectors(data)
+    assert tree.label_count == data.labels
+    assert np.array_equal(np.sort(tree.labels), np.arange(data.labels))
+    assert tree.depth <= max_depth
+    assert tree.first[0] == 0
+    assert tree.last[0] == data.labels
+    for u in range(tree.nodes):
+        children = tree.children[tree.child_ptr[u] : tree.child_ptr[u + 1]]
+        labels = node_labels(tree, u)
+        assert labels == tree.labels[tree.first[u] : tree.last[u]].tolist()
+        assert len(children) == tree.child_count[u] >= 1
+        if u:
+            assert u in tree.children[tree.child_ptr[tree.parent[u]] : tree.child_ptr[tree.parent[u] + 1]]
+            assert tree.node_depth[u] == tree.node_depth[tree.parent[u]] + 1
+            assert len(labels) >= 2
+            assert known[labels].all() or not known[labels].any()
+        most = clusters + (u == 0 and not known.all())
+        if (children >= 0).any():
+            assert len(children) <= most
+        elif len(children) > most and tree.node_depth[u] < max_depth - 1:  # not split: must be for a reason
+            members = vectors[labels]
+            assert not known[labels].any() or np.allclose(members, members[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_label_vectors_equal_their_twin(signed, threads):
+    data = random_data(3, instances=90, labels=25, signed=signed)
+    vectors = label_vectors(data, threads)
+    assert vectors.indptr[-1] == vectors.indptr[-2]  # a label without instances has nothing
+    np.testing.assert_allclose(vectors.toarray(), twin_vectors(data), atol=1e-6)
+    # Every feature that occurs once, in one label's instances, is listed once.
+    assert [np.unique(row.indices).size for row in vectors] == np.diff(vectors.indptr).tolist()
+
+
+def test_label_vectors_that_cancel_are_zero():
+    data = Dataset.from_matrices([[1, 2], [-1, -2], [1, 0]], [[1, 0], [1, 0], [0, 1]])
+    assert label_vectors(data).toarray().tolist() == [[0, 0], [1, 0]]
+
+
+@pytest.mark.parametrize("scale", [1e-18, 1e-3, 1e3, 1e18])
+def test_label_vectors_have_length_one_at_any_scale(scale):
+    data = random_data(1)
+    data = Dataset.from_matrices(data.X * np.float32(scale), data.Y)
+    lengths = np.linalg.norm(label_vectors(data).toarray().astype(np.float64), axis=1)
+    np.testing.assert_allclose(lengths[:-1], 1, atol=1e-5)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    clusters=st.integers(2, 6),
+    max_depth=st.integers(1, 7),
+    labels=st.integers(1, 60),
+    empty=st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_laws_of_a_built_tree(seed, clusters, max_depth, labels, empty):
+    data = random_data(seed, labels=labels, empty_label=empty)
+    check_laws(build_tree(data, clusters=clusters, max_depth=max_depth, seed=seed), data, clusters, max_depth)
+
+
+@given(seed=st.integers(0, 10**6), clusters=st.integers(2, 5), empty=st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_a_deep_tree_clipped_is_the_shallow_tree(seed, clusters, empty):
+    data = random_data(seed, instances=80, labels=50, empty_label=empty)
+    deep = build_tree(data, clusters=clusters, max_depth=6, seed=seed)
+    for depth in range(1, 6):
+        shallow = build_tree(data, clusters=clusters, max_depth=depth, seed=seed)
+        assert same(deep.clip(depth), shallow)
+        check_laws(deep.clip(depth), data, clusters, depth)
+
+
+def test_clip_keeps_what_is_shallow_enough_and_refuses_depth_0():
+    tree = LabelTree.from_nested([[0, 1], 2])
+    assert tree.clip(2) is tree
+    assert tree.clip(9) is tree
+    assert sorted(nested(tree.clip(1))) == [0, 1, 2]
+    with pytest.raises(InputError, match="max_depth must be at least 1, but got 0"):
+        tree.clip(0)
+
+
+def test_depth_1_is_one_vs_rest():
+    tree = build_tree(random_data(labels=20), clusters=3, max_depth=1)
+    assert (tree.nodes, tree.depth, tree.build_bytes) == (1, 1, 0)
+    assert sorted(nested(tree)) == list(range(20))
+
+
+def test_few_labels_are_children_of_the_root():
+    tree = build_tree(random_data(labels=7, empty_label=False), clusters=7)
+    assert nested(tree) == list(range(7))
+    assert build_tree(random_data(labels=8, empty_label=False), clusters=7).depth > 1
+
+
+def test_labels_without_instances_are_a_child_of_the_root():
+    data = random_data(labels=20)
+    y = data.Y.toarray()
+    y[:, [2, 5, 9]] = 0
+    tree = build_tree(Dataset.from_matrices(data.X, y), clusters=4)
+    children = [c if isinstance(c, list) else [c] for c in nested(tree)]
+    assert [2, 5, 9, 19] in [sorted(c) for c in children if all(isinstance(label, int) for label in c)]
+
+
+def test_no_label_has_an_instance():
+    data = Dataset.from_matrices(np.eye(3), np.zeros((3, 9)))
+    assert sorted(nested(build_tree(data, clusters=2))) == list(range(9))
+
+
+@pytest.mark.parametrize("vector", [[0.3, 0.7, -0.2], [0, 0, 0]])
+def test_equal_vectors_are_not_split(vector):
+    data = Dataset.from_matrices([vector] * 40, np.eye(40))
+    assert nested(build_tree(data, clusters=4)) == list(range(40))
+
+
+def test_equal_vectors_under_a_split_root_are_one_node():
+    x = np.vstack([np.tile([1.0, 0], (30, 1)), np.tile([0, 1.0], (30, 1))])
+    data = Dataset.from_matrices(x, np.eye(60))
+    for seed in range(8):
+        tree = build_tree(data, clusters=2, seed=seed)
+        if tree.nodes > 1:  # else both first centroids were equal
+            break
+    assert sorted(map(sorted, nested(tree))) == [list(range(30)), list(range(30, 60))]
+
+
+def test_planted_clusters_are_found():
+    data = topic_data(topics=4, labels_each=8)
+    planted = {frozenset(range(8 * t, 8 * t + 8)) for t in range(4)}
+    vectors = twin_vectors(data)
+    found = 0
+    for seed in range(12):
+        tree = build_tree(data, clusters=4, max_depth=2, seed=seed)
+        groups = {
+            frozenset([~c] if c < 0 else node_labels(tree, c))
+            for c in tree.children[: tree.child_ptr[1]].tolist()
+        }
+        found += groups == planted
+        # Whatever the start, it is a fixed point of Lloyd's iteration: each label is nearest to its own mean.
+        groups = [sorted(g) for g in groups]
+        means = np.array([vectors[g].mean(axis=0) for g in groups])
+        for c, group in enumerate(groups):
+            distances = np.linalg.norm(vectors[group][:, None] - means, axis=2)
+            assert (distances[:, c] <= distances.min(axis=1) + 1e-5).all()
+    assert found >= 1
+
+
+@pytest.mark.parametrize("clusters", [2, 7, 8, 9, 16, 105])
+def test_the_number_of_threads_changes_nothing(clusters):
+    data = random_data(7, instances=400, features=60, labels=300)
+    trees = [build_tree(data, clusters=clusters, seed=5, threads=t) for t in (1, 2, 3)]
+    assert trees[0].nodes > 1
+    assert same(trees[0], trees[1])
+    assert same(trees[0], trees[2])
+
+
+def test_the_seed_matters():
+    data = random_data(7, labels=60)
+    trees = [build_tree(data, clusters=5, seed=s) for s in range(4)]
+    assert len({shape(tree) for tree in trees}) == 4
+    assert same(trees[2], build_tree(data, clusters=5, seed=2))
+
+
+def test_the_tree_of_the_paper():
+    """The tree of fig:tree, labels numbered from 0."""
+    tree = LabelTree.from_nested([[0, 1, 2], [3, 4], [[5, 6], 7, 8]])
+    assert tree.child_ptr.tolist() == [0, 3, 6, 8, 11, 13]
+    assert tree.children.tolist() == [1, 2, 3, ~0, ~1, ~2, ~3, ~4, 4, ~7, ~8, ~5, ~6]
+    assert tree.parent.tolist() == [-1, 0, 0, 0, 3]
+    assert tree.node_depth.tolist() == [0, 1, 1, 1, 2]
+    assert tree.child_count.tolist() == [3, 3, 2, 3, 2]
+    assert tree.labels.tolist() == list(range(9))
+    assert list(zip(tree.first.tolist(), tree.last.tolist(), strict=True)) == [
+        (0, 9),
+        (0, 3),
+        (3, 5),
+        (5, 9),
+        (5, 7),
+    ]
+    assert (tree.nodes, tree.label_count, tree.depth, tree.build_bytes) == (5, 9, 3, 0)
+    assert tree.child_ptr.dtype == np.int64
+    assert tree.children.dtype == np.int32
+    assert [sorted(c) for c in nested(tree.clip(2))] == [[0, 1, 2], [3, 4], [5, 6, 7, 8]]
+
+
+@given(
+    st.recursive(st.none(), lambda inner: st.lists(inner, min_size=1, max_size=4), max_leaves=25).filter(
+        lambda drawn: drawn is not None
+    ),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_given_tree_keeps_its_shape(skeleton, random):
+    count = repr(skeleton).count("None")
+    numbers = random.sample(range(count), count)
+
+    def fill(part):
+        return numbers.pop() if part is None else [fill(child) for child in part]
+
+    given_tree = fill(skeleton)
+    tree = LabelTree.from_nested(given_tree)
+    assert nested(tree) == given_tree
+    for u in range(tree.nodes):
+        assert tree.labels[tree.first[u] : tree.last[u]].tolist() == node_labels(tree, u)
+
+
+@pytest.mark.parametrize(
+    ("given_tree", "said"),
+    [
+        (7, "nested lists of labels, but got int"),
+        ("ab", "nested lists of labels, but got str"),
+        ([], "no children"),
+        ([0, []], "no children"),
+        ([0, "1"], "'1'"),
+        ([0, 1.0], r"1\.0"),
+        ([0, None], "None"),
+        ([0, -1], "-1"),
+        ([0, 2**31], "2147483648"),
+        ([0, 2], "label 1 is missing"),
+        ([1, [2, 3]], "label 0 is missing"),
+        ([0, [0, 1]], "0 occurs twice"),
+        ([[0, 1], [1, 2]], "1 occurs twice"),
+    ],
+)
+def test_bad_trees_are_refused(given_tree, said):
+    with pytest.raises(InputError, match=said):
+        LabelTree.from_nested(given_tree)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"clusters": 1}, "clusters must be at least 2, but got 1"),
+        ({"clusters": -3}, "but got -3"),
+        ({"max_depth": 0}, "max_depth must be at least 1, but got 0"),
+        ({"threads": -1}, "threads must be at least 1, but got -1"),
+        ({"threads": 0}, "threads must be at least 1, but got 0"),
+        ({"seed": -1}, "seed must be 0 or greater, but got -1"),
+    ],
+)
+def test_bad_options_are_refused(options, said):
+    with pytest.raises(InputError, match=said):
+        build_tree(random_data(), **options)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_stops_the_building(monkeypatch, threads):
+    monkeypatch.setattr("labeltree.tree.MAX_KMEANS_ITERATIONS", 2**31 - 1)
+    monkeypatch.setattr("labeltree.tree.LEAST_MOVED", -1.0)  # so it would go on for ever
+
+    def stop(done):
+        assert 0 <= done <= 1
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_tree(random_data(labels=200), clusters=20, threads=threads, progress=stop)
+
+
+def broken(**changes):
+    """Arguments of the clustering kernel, one of them wrong."""
+    right = {
+        "ptr": np.array([0, 1, 2, 3], np.int64),
+        "index": np.array([0, 1, 0], np.int32),
+        "value": np.ones(3, np.float32),
+        "feature_count": 2,
+        "labels": np.array([0, 1, 2], np.int32),
+        "first": np.array([0], np.int64),
+        "last": np.array([3], np.int64),
+        "streams": np.array([0], np.int64),
+        "clusters": 2,
+        "max_iterations": 5,
+        "least_moved": 0.01,
+        "seed": 0,
+        "threads": 1,
+        "progress": None,
+    }
+    return {**right, **changes}
+
+
+def test_the_clustering_kernel_takes_the_right_arguments():
+    cluster = _native.cluster_level(**broken())
+    assert cluster[0] == cluster[2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ptr": np.array([0, 2, 1, 3], np.int64)},
+        {"ptr": np.array([1, 1, 2, 3], np.int64)},
+        {"ptr": np.array([0, 1, 2, 4], np.int64)},
+        {"index": np.array([0, 2, 0], np.int32)},
+        {"index": np.array([0, -1, 0], np.int32)},
+        {"value": np.ones(2, np.float32)},
+        {"labels": np.array([0, 1, 3], np.int32)},
+        {"first": np.array([-1], np.int64)},
+        {"last": np.array([4], np.int64)},
+        {"last": np.array([1], np.int64)},
+        {"streams": np.array([], np.int64)},
+        {"clusters": 1},
+        {"max_iterations": 0},
+        {"threads": 0},
+    ],
+)
+def test_the_clustering_kernel_refuses_what_it_cannot_use(changes):
+    with pytest.raises(ValueError, match=r"\w"):
+        _native.cluster_level(**broken(**changes))
