@@ -30,11 +30,15 @@ class Dataset:
         1 where the instance has the label; sorted indices, no duplicates.
     label_names : tuple of str or None
         A name for each column of Y; None where labels are the integers 0 to labels - 1.
+    one_based : bool or None
+        Whether the file it was read from numbers features from 1; None where there was no file. Other files of
+        the same data, which may not show their base, are to be read the same way.
     """
 
     X: sparse.csr_matrix
     Y: sparse.csr_matrix
     label_names: tuple[str, ...] | None = None
+    one_based: bool | None = None
 
     @classmethod
     def from_matrices(cls, X: Any, Y: Any, label_names: Iterable[str] | None = None) -> Dataset:
@@ -123,7 +127,7 @@ class Dataset:
             if self.labels >= labels:
                 return self
             Y = wrap_csr(self.Y.data, self.Y.indices, self.Y.indptr, (self.instances, labels))
-            return Dataset(self.X, Y)
+            return Dataset(self.X, Y, one_based=self.one_based)
         known = tuple(map(str, range(labels)) if label_names is None else label_names)
         if known == self.label_names:
             return self
@@ -135,7 +139,7 @@ class Dataset:
         )
         Y = wrap_csr(self.Y.data, target[positions], self.Y.indptr, (self.instances, len(columns)))
         Y.sort_indices()
-        return Dataset(self.X, Y, tuple(columns))
+        return Dataset(self.X, Y, tuple(columns), self.one_based)
 
 
 def csr_arrays(

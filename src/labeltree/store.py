@@ -99,6 +99,11 @@ class ModelWriter:
         self._files[name] = {"bytes": content.size, "crc32c": _native.crc32c(content)}
 
 
+def directory_bytes(path: Path) -> int:
+    """Size of a model directory without its manifest, as the disk has it."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and file != path / MANIFEST)
+
+
 def check_target(path: Path, overwrite: bool) -> None:
     """Refuse to write over anything that is there, unless it is a model and may be replaced."""
     if not path.exists() and not path.is_symlink():

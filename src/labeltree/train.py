@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from labeltree import __version__, _native
+from labeltree import _native
+from labeltree._version import __version__
 from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
 from labeltree.model import Model, load
@@ -122,6 +123,7 @@ def train_model(
                 "instances": dataset.instances,
                 "features": dataset.features,
                 "labels": dataset.labels,
+                "one_based": dataset.one_based,
                 "trees": [{"nodes": part.tree.nodes, "depth": part.tree.depth} for part in plan.trees],
                 "weights": plan.weights,
                 "settings": {**asdict(settings), **(notes or {})},
