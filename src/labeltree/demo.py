@@ -40,39 +40,43 @@ def run_demo(folder: Path, *, tell: Callable[[str], None], threads: int | None =
     folder.mkdir(parents=True, exist_ok=True)
     train_file, test_file, path = folder / "train.svm", folder / "test.svm", folder / "model"
 
-    tell(f"$ labeltree synth {folder} --like {LIKE} --scale {SCALE}")
+    tell(f"$ labeltree synth . --like {LIKE} --scale {SCALE}")
     for file, part in zip((train_file, test_file), synthesize(LIKE, SCALE), strict=True):
         write_svm(file, part)
     train, test = read_svm(train_file, threads=threads), read_svm(test_file, threads=threads)
     tell(
-        f"  Made-up texts, shaped like the EUR-Lex data: {train.instances:,} to learn from and {test.instances:,} to\n"
-        f"  be judged by, {train.features:,} words, {train.labels:,} labels."
+        f"  Made-up texts, shaped like the EUR-Lex data: {train.instances:,} to learn from and\n"
+        f"  {test.instances:,} to be judged by, with {train.features:,} words and {train.labels:,} labels."
     )
 
-    tell(f"\n$ labeltree estimate {train_file}")
+    tell("\n$ labeltree estimate train.svm")
     tree = build_tree(train, threads=threads)
     plan = make_plan(train, tree, threads=threads)
     for line in _estimate(plan):
         tell(f"  {line}")
 
-    tell(f"\n$ labeltree train {train_file} {path}")
+    tell("\n$ labeltree train train.svm model")
     start = time.perf_counter()
     model = train_model(train, plan, path)
     seconds = time.perf_counter() - start
     on_disk = directory_bytes(path)
     tell(
-        f"  {plan.nodes:,} nodes, {plan.nodes - 1 + plan.labels:,} classifiers, {plan.weights:,} weights in {seconds:.1f} s, "
-        "nothing pruned."
+        f"  {plan.nodes:,} nodes, {plan.nodes - 1 + plan.labels:,} classifiers and {plan.weights:,} weights "
+        f"in {seconds:.1f} s, nothing pruned."
     )
 
-    tell(f"\n$ labeltree evaluate {path} {test_file}")
+    tell("\n$ labeltree evaluate model test.svm")
     start = time.perf_counter()
     labels, scores = model.predict(test.X, threads=threads)
     per_row = 1000 * (time.perf_counter() - start) / test.instances
     percent = {name: 100 * value for name, value in model.judge(test, labels).items()}
-    tell("  " + ", ".join(f"P@{k} {percent[f'P@{k}']:.1f} %" for k in (1, 3, 5)) + f", {per_row:.2f} ms a text.")
+    tell(
+        "  "
+        + ", ".join(f"P@{k} {percent[f'P@{k}']:.1f} %" for k in (1, 3, 5))
+        + f", {per_row:.2f} ms a text."
+    )
 
-    tell(f"\n$ labeltree predict {path} {test_file}")
+    tell("\n$ labeltree predict model test.svm | head")
     for row in range(2):
         tell(f"  {_prediction(model, row, labels[row], scores[row], test.Y[row].indices)}")
 
@@ -92,11 +96,12 @@ def run_demo(folder: Path, *, tell: Callable[[str], None], threads: int | None =
 
 
 def _estimate(plan: Plan) -> list[str]:
+    size, ovr = human_bytes(plan.model_bytes), human_bytes(plan.paper_ovr_bytes)
     alpha = ", ".join(f"{row['alpha']:.2f}" for row in plan.depths()[1:])
     return [
-        f"The model will take {human_bytes(plan.model_bytes)}: {plan.model_bytes} bytes, before anything is trained.",
-        f"One-vs-rest would take {human_bytes(plan.paper_ovr_bytes)}. The tree is smaller because a node only uses",
-        f"the words of its own texts: down the tree, this share of its parent's: {alpha}.",
+        f"The model will take {size}, {plan.model_bytes:,} bytes to the byte: known before it is trained.",
+        f"One-vs-rest would take {ovr}. A tree takes less because a node needs weights only for the",
+        f"words of its own texts, a share of its parent's (alpha, from depth 1 down: {alpha}).",
     ]
 
 

@@ -142,7 +142,7 @@ def parse_bytes(text: str) -> int:
     if match:
         number, unit, binary = match.groups()
         power = "kmgt".index(unit.lower()) + 1 if unit else 0
-        size = round(float(number) * (1024 if binary else 1000) ** power)
+        size = round(float(number) * (1024.0 if binary else 1000.0) ** power)
         if size > 0:
             return size
     raise InputError(f"got {text!r} as a number of bytes, expected something like 8GB, 500MB or 1000000")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from labeltree._version import __version__
 from labeltree.cli import making, training, using
 from labeltree.errors import InputError
 
-# Click's UsageError: Typer has carried Click as a dependency and as a part of itself, so it has no steady address.
+# Click's UsageError, which has no steady address: Typer once depended on Click and now carries it inside.
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(name="labeltree", add_completion=False, pretty_exceptions_enable=False)
@@ -65,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return stop.exit_code
     except _UsageError as error:
         where = error.ctx.command_path if error.ctx else "labeltree"
-        return _fail(f"{error.format_message().rstrip('.')}; see `{where} --help`")
+        return _fail(f"{error.format_message().rstrip('.')} (see `{where} --help`)")
     except InputError as error:
         return _fail(str(error))
     except KeyboardInterrupt as stop:
@@ -90,7 +91,5 @@ def _fail(message: str) -> int:
 
 def _drop_output() -> None:
     """Give what is still buffered nowhere to go, or Python would complain when it flushes at exit."""
-    try:
+    with contextlib.suppress(OSError):  # a standard output that is no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError:  # a standard output that is no file
-        pass

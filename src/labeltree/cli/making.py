@@ -18,8 +18,8 @@ def synth(
     out_dir: Annotated[
         Path, typer.Argument(metavar="OUT_DIR", help="Folder for train.svm and test.svm.", show_default=False)
     ],
-    like: Annotated[str, typer.Option(help="Data set whose shape to take.")] = "eur-lex",
-    scale: Annotated[float, typer.Option(help="Multiplies instances and labels.")] = 1.0,
+    like: Annotated[str, typer.Option(metavar="NAME", help="Data set whose shape to take.")] = "eur-lex",
+    scale: Annotated[float, typer.Option(metavar="S", help="Multiplies instances and labels.")] = 1.0,
     seed: options.Seed = 0,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,

@@ -89,24 +89,27 @@ def depth_table(depths: Iterable[dict[str, Any]]) -> list[str]:
     )
 
 
-def estimate_lines(report: dict[str, Any]) -> list[str]:
+def estimate_lines(report: dict[str, Any], memory_limit: int | None) -> list[str]:
     """Answer how large a model will be, from `Plan.report`."""
+    memory = (
+        (report["available_memory_bytes"], "available") if memory_limit is None else (memory_limit, "allowed")
+    )
     exact, per_weight = f"{report['model_bytes']:,} bytes", report["bytes_per_weight"]
     if per_weight:
         exact += f", {per_weight:.2f} a weight"
     return [
         *facts(
             [
-                ("data", shape(report)),
-                ("trees", f"{forest(report)}, {plural(report['weights'], 'weight')}"),
                 ("model", f"{human_bytes(report['model_bytes'])} on disk, exactly ({exact})"),
                 (
                     "paper",
                     f"{human_bytes(report['paper_tree_bytes'])} as a sparse tree, "
                     f"{human_bytes(report['paper_ovr_bytes'])} one-vs-rest, ratio {report['ratio']:.3g}",
                 ),
-                ("memory", _needed(report["training_memory_bytes"], report["available_memory_bytes"], "available")),
+                ("memory", _needed(report["training_memory_bytes"], *memory)),
                 ("disk", _needed(report["model_bytes"], report["free_disk_bytes"], "free")),
+                ("data", shape(report)),
+                ("trees", f"{forest(report)}, {plural(report['weights'], 'weight')}"),
             ]
         ),
         "",

@@ -48,7 +48,7 @@ def estimate(
     if json:
         show.print_json({**report, "memory_limit_bytes": limit, "fits": verdict is None})
         return
-    print(*show.estimate_lines(report), "", verdict or "It fits.", sep="\n")
+    print(*show.estimate_lines(report, limit), "", verdict or "It fits.", sep="\n")
 
 
 def train(
@@ -121,7 +121,9 @@ class _Trees:
 
     def __init__(self, clusters: int, max_depth: int, trees: int, seed: int, given: Path | None) -> None:
         if given is not None and trees > 1:
-            raise InputError(f"got --tree together with --trees {trees}, expected one tree; leave out one of them")
+            raise InputError(
+                f"got --tree together with --trees {trees}, expected one tree; leave out one of them"
+            )
         self.clusters, self.max_depth, self.trees, self.seed = clusters, max_depth, trees, seed
         self.given = given
         self._nested = None if given is None else _read_nested(given)
@@ -183,15 +185,15 @@ def _planned(
 
 
 def _trained_lines(figures: dict[str, Any]) -> list[str]:
-    same = figures["model_bytes"] == figures["planned_bytes"]
-    planned = "as planned" if same else f"but {figures['planned_bytes']:,} were planned"
+    size, expected = figures["model_bytes"], figures["planned_bytes"]
+    planned = "as planned" if size == expected else f"but {expected:,} were planned"
     times = ", ".join(f"{name} {show.human_seconds(spent)}" for name, spent in figures["seconds"].items())
     return show.facts(
         [
             ("model", figures["model"]),
             ("data", show.shape(figures)),
             ("trees", f"{show.forest(figures)}, {show.plural(figures['weights'], 'weight')}"),
-            ("size", f"{human_bytes(figures['model_bytes'])} ({figures['model_bytes']:,} bytes on disk, {planned})"),
+            ("size", f"{human_bytes(size)} ({size:,} bytes on disk, {planned})"),
             ("time", f"{times} ({show.plural(figures['threads'], 'thread')})"),
             ("memory", f"{human_bytes(figures['peak_memory_bytes'])} at most"),
         ]

@@ -47,13 +47,18 @@ def evaluate(
 def predict(
     model: options.ModelPath,
     data: options.Data,
-    top: Annotated[int, typer.Option(min=1, max=2**31 - 1, help="Labels to predict for a row.")] = 5,
+    top: Annotated[
+        int, typer.Option(metavar="N", callback=options.whole_number(1), help="Labels to predict for a row.")
+    ] = 5,
     beam: options.Beam = 10,
     score: options.ScoreOption = options.Score.sigmoid,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write there, not to standard output; .gz, .bz2 and .xz compress."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write there, not to standard output; .gz, .bz2 and .xz compress.",
         ),
     ] = None,
     format: Annotated[
@@ -127,7 +132,13 @@ def info(
 
 
 def _opened(
-    stages: Stages, path: Path, data: str, threads: int | None, one_based: bool | None, *, require_labels: bool
+    stages: Stages,
+    path: Path,
+    data: str,
+    threads: int | None,
+    one_based: bool | None,
+    *,
+    require_labels: bool,
 ) -> tuple[Model, Dataset]:
     from labeltree.files import display_name
     from labeltree.model import load
@@ -145,7 +156,13 @@ def _opened(
 
 
 def _search(
-    stages: Stages, model: Model, dataset: Dataset, top: int, beam: int, score: options.Score, threads: int | None
+    stages: Stages,
+    model: Model,
+    dataset: Dataset,
+    top: int,
+    beam: int,
+    score: options.Score,
+    threads: int | None,
 ) -> tuple[Any, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -175,12 +192,17 @@ def _rows(model: Model, labels: Any, scores: Any) -> Iterator[tuple[int, list[tu
     names = model.label_names
     for first in range(0, len(labels), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)
-        for row, (found, reached) in enumerate(zip(labels[part].tolist(), scores[part].tolist(), strict=True), first):
-            yield row, [
-                (label if names is None else names[label], f"{value:.6g}")
-                for label, value in zip(found, reached, strict=True)
-                if label >= 0
-            ]
+        for row, (found, reached) in enumerate(
+            zip(labels[part].tolist(), scores[part].tolist(), strict=True), first
+        ):
+            yield (
+                row,
+                [
+                    (label if names is None else names[label], f"{value:.6g}")
+                    for label, value in zip(found, reached, strict=True)
+                    if label >= 0
+                ],
+            )
 
 
 def _formatted(rows: Iterator[tuple[int, list[tuple[Any, str]]]], format: options.Format) -> Iterator[str]:
