@@ -109,6 +109,8 @@ def check_target(path: Path, overwrite: bool) -> None:
     if not path.exists() and not path.is_symlink():
         if not path.parent.is_dir():
             raise InputError(f"{path}: the folder {path.parent} does not exist; make it first.")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise InputError(f"{path}: no right to write in {path.parent}; give another place.")
         return
     if not overwrite:
         raise InputError(f"{path} exists already; give another name, or --overwrite to replace it.")

@@ -33,11 +33,13 @@ def synth(
     for path in files.values():
         if path.exists() and not overwrite:
             raise InputError(f"{path} exists already; give another folder, or --overwrite to replace it")
-    out_dir.mkdir(parents=True, exist_ok=True)
+    if out_dir.exists() and not out_dir.is_dir():
+        raise InputError(f"{out_dir} is a file, expected a folder; give another name")
     stages = Stages(quiet or json)
     with stages.stage("synth", f"making up data like {like}"):
         parts = dict(zip(files, synthesize(like, scale, seed), strict=True))
     with stages.stage("write", f"writing to {out_dir}"):
+        out_dir.mkdir(parents=True, exist_ok=True)
         for name, path in files.items():
             write_svm(path, parts[name])
     figures = {

@@ -49,12 +49,14 @@ class Stages:
         callable
             To be called with the fraction that is done, if the work can tell.
         """
-        shown = _silent() if self._quiet else _bar(what) if sys.stderr.isatty() else _lines(what)
+        terminal = sys.stderr.isatty()
+        shown = _silent() if self._quiet else _bar(what) if terminal else _lines(what)
         start = time.perf_counter()
         with shown as report:
             yield report
         self.seconds[name] = time.perf_counter() - start
-        if not self._quiet:
+        # In a log, the next stage's line tells that a short one is over.
+        if not self._quiet and (terminal or self.seconds[name] >= 1):
             print(f"{what}: {human_seconds(self.seconds[name])}", file=sys.stderr)
 
 

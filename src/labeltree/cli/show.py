@@ -11,8 +11,9 @@ from labeltree.system import human_bytes
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """Print one JSON object on standard output."""
-    print(json.dumps(content, indent=2))
+    """Print one JSON object on standard output, a key a line."""
+    lines = (f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+    print("{", ",\n".join(lines), "}", sep="\n")
 
 
 def note(message: str) -> None:

@@ -150,7 +150,7 @@ class _Trees:
         """What the manifest keeps of it."""
         if self.given is not None:
             return {"tree": str(self.given)}
-        return {"clusters": self.clusters, "max_depth": self.max_depth, "tree_seed": self.seed}
+        return {"clusters": self.clusters, "max_depth": self.max_depth}
 
 
 def _read_nested(path: Path) -> Any:

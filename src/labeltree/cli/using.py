@@ -118,7 +118,10 @@ def info(
     if json:
         show.print_json(figures)
         return
-    settings = ", ".join(f"{name} {value}" for name, value in figures["settings"].items())
+    settings = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in figures["settings"].items()
+    )
     lines = show.facts(
         [
             ("model", f"{model} (labeltree {figures['labeltree_version']})"),
