@@ -85,7 +85,14 @@ class Model:
     @cached_property
     def _search(self) -> _native.BeamSearch:
         arrays = [
-            (part.tree.child_ptr, part.tree.children, part.feature_ptr, part.features, part.weight_ptr, part.weights)
+            (
+                part.tree.child_ptr,
+                part.tree.children,
+                part.feature_ptr,
+                part.features,
+                part.weight_ptr,
+                part.weights,
+            )
             for part in self.trees
         ]
         return _native.BeamSearch(arrays, self.features, self.labels, self.bias)
@@ -176,7 +183,12 @@ class Model:
         """Read every block and compare it with its checksum."""
         for t, part in enumerate(self.trees):
             damaged = _native.damaged_blocks(
-                part.feature_ptr, part.features, part.weight_ptr, part.weights, part.checksums, threads or usable_cpus()
+                part.feature_ptr,
+                part.features,
+                part.weight_ptr,
+                part.weights,
+                part.checksums,
+                threads or usable_cpus(),
             )
             if damaged.size:
                 raise InputError(
@@ -207,14 +219,18 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
     manifest = read_manifest(path)
     reader = ModelReader(path, manifest)
     try:
-        labels = int(manifest["labels"])
-        shapes = [(int(entry["nodes"]), int(entry["depth"])) for entry in manifest["trees"]]
-        names_listed = "label_names.json" in manifest["files"]
-        float(manifest["settings"]["bias"]), int(manifest["instances"]), int(manifest["features"])
-    except (KeyError, TypeError, ValueError):
+        labels, _, _ = (_count(manifest[key]) for key in ("labels", "features", "instances"))
+        nodes_of_trees = [_count(entry["nodes"]) for entry in manifest["trees"]]
+        for entry in manifest["files"].values():
+            _count(entry["bytes"])
+        float(manifest["settings"]["bias"])
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise InputError(f"{path}: manifest.json is damaged; copy or train the model again.") from None
-    trees = tuple(_load_tree(reader, f"tree-{t}", nodes, labels) for t, (nodes, _) in enumerate(shapes))
-    names = tuple(json.loads(reader.text("label_names.json"))) if names_listed else None
+    trees = tuple(_load_tree(reader, f"tree-{t}", nodes, labels) for t, nodes in enumerate(nodes_of_trees))
+    named = "label_names.json" in manifest["files"]
+    names = tuple(json.loads(reader.text("label_names.json"))) if named else None
+    if names is not None and len(names) != labels:
+        raise InputError(f"{path} names {len(names)} of its {labels} labels; copy or train the model again.")
     model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", labels), names)
     try:
         _ = model._search
@@ -225,6 +241,13 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
     return model
 
 
+def _count(value: Any) -> int:
+    """Check a number in the manifest, before anything is sized by it."""
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(value)
+    return value
+
+
 def _load_tree(reader: ModelReader, folder: str, nodes: int, labels: int) -> TreeBlocks:
     child_ptr = reader.array(f"{folder}/child_ptr.npy", "<i8", nodes + 1)
     children = reader.array(f"{folder}/children.npy", "<i4", nodes - 1 + labels)
@@ -232,7 +255,9 @@ def _load_tree(reader: ModelReader, folder: str, nodes: int, labels: int) -> Tre
     checksums = reader.array(f"{folder}/checksums.npy", "<u4", nodes)
     tree = LabelTree(child_ptr, children)
     if child_ptr[-1] != children.size or (np.diff(child_ptr) < 0).any() or (np.diff(feature_ptr) < 0).any():
-        raise InputError(f"{reader.path / folder} is damaged: its pointers fall; copy or train the model again.")
+        raise InputError(
+            f"{reader.path / folder} is damaged: its pointers fall; copy or train the model again."
+        )
     weight_ptr = weight_pointers(tree, feature_ptr)
     features = reader.array(f"{folder}/features.npy", "<i4", int(feature_ptr[-1]), mapped=True)
     weights = reader.array(f"{folder}/weights.npy", "<f4", int(weight_ptr[-1]), mapped=True)
