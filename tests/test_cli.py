@@ -15,6 +15,7 @@ from scipy import sparse
 
 from labeltree import Dataset, __version__, load, read_svm, write_svm
 from labeltree.cli import main
+from labeltree.system import parse_bytes
 
 PLAN_KEYS = {
     *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
@@ -565,6 +566,14 @@ def test_what_is_no_model_is_never_replaced(refused, folder, tmp_path):
     target = tmp_path / "thesis" / "chapter-1.tex"
     assert "not a model" in refused("train", folder / "train.svm", target, "--overwrite")
     assert target.read_text() == "years of work"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8GB", 8 * 10**9), ("500mb", 5 * 10**8), ("1.5 GiB", 3 * 2**29), ("4k", 4000), ("123", 123), ("7B", 7)],
+)
+def test_sizes_as_people_write_them(text, size):
+    assert parse_bytes(text) == size
 
 
 # A shell's ways

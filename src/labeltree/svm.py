@@ -43,7 +43,7 @@ _FAULTS = {
     "index huge": ("an index up to 2147483646", "number the features anew"),
     "index zero": (
         "indices from 1, as said or as in the model's training file",
-        "set one_based=False (--zero-based) if the first feature is 0",
+        "if features count from 0, train and predict with one_based=False (--zero-based)",
     ),
     "index twice": ("each feature once a line", "remove or add up the repeated feature"),
     "no value": ("a value after the colon", "add the value or remove the feature"),

@@ -126,5 +126,5 @@ Beam = Annotated[
     int, _option("--beam", metavar="N", callback=whole_number(1), help="Nodes kept at each depth.")
 ]
 ScoreOption = Annotated[Score, _option("--score", help="How a margin becomes a score in (0, 1].")]
-Quiet = Annotated[bool, _option("--quiet", "-q", help="No progress, no summary.")]
+Quiet = Annotated[bool, _option("--quiet", "-q", help="Results only: no progress, no summary.")]
 Json = Annotated[bool, _option("--json", help="Print one JSON object instead.")]

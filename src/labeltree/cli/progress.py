@@ -51,10 +51,10 @@ class Stages:
         """
         terminal = sys.stderr.isatty()
         shown = _silent() if self._quiet else _bar(what) if terminal else _lines(what)
-        start = time.perf_counter()
         with shown as report:
+            start = time.perf_counter()
             yield report
-        self.seconds[name] = time.perf_counter() - start
+            self.seconds[name] = time.perf_counter() - start
         # In a log, the next stage's line tells that a short one is over.
         if not self._quiet and (terminal or self.seconds[name] >= 1):
             print(f"{what}: {human_seconds(self.seconds[name])}", file=sys.stderr)
@@ -70,7 +70,9 @@ def _bar(what: str) -> Iterator[Report]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    # No markup: a file's name may hold brackets.
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     # Transient: the line with the seconds takes its place.
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=None)
