@@ -14,7 +14,7 @@ from labeltree._version import __version__
 from labeltree.cli import making, training, using
 from labeltree.errors import InputError
 
-# Click's UsageError, which has no steady address: Typer once depended on Click and now carries it inside.
+# Every mistake in the arguments is one of these; Typer gives the class no public name.
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(name="labeltree", add_completion=False, pretty_exceptions_enable=False)
