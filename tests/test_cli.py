@@ -1,5 +1,6 @@
 """The command line as a shell sees it: output, exit codes, and what is on disk afterwards."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -496,6 +497,17 @@ def test_what_the_machine_lacks_is_no_traceback(refused, folder, tmp_path, monke
 
     monkeypatch.setattr("labeltree.train._native.train_nodes", fail)
     refused("train", folder / "train.svm", tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fails_under_the_kernel(refused, folder, tmp_path, monkeypatch):
+    @contextlib.contextmanager
+    def read_only(writer, name, spec):
+        with open(os.devnull, "rb") as file:
+            yield file.fileno(), 0
+
+    monkeypatch.setattr("labeltree.store.ModelWriter.reserve", read_only)
+    assert "Bad file descriptor" in refused("train", folder / "train.svm", tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
 
 

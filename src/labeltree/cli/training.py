@@ -88,7 +88,7 @@ def train(
         dataset, plan = _planned(stages, data, grown, bias, threads, one_based)
         if not force:
             plan.check_room(model, limit)
-        what = f"training {show.plural(plan.nodes, 'node')}, {show.plural(plan.labels * trees, 'label')}"
+        what = f"training {show.plural(trees, 'tree')}, {show.plural(plan.nodes, 'node')}"
         with stages.stage("train", what) as progress:
             train_model(
                 dataset, plan, model, settings, overwrite=overwrite, progress=progress, notes=grown.notes()
