@@ -1,6 +1,6 @@
 """Milliseconds a row of the beam search kernel, on a random model of realistic shape.
 
-python benchmarks/beam_search.py [--threads 2] [--trees 1] [--skew 4]
+python benchmarks/beam_search.py [--threads 2] [--trees 1] [--skew 1]
 """
 
 import argparse

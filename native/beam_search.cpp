@@ -8,15 +8,12 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <optional>
 
-#include "binding.h"
+#include "forest.h"
 #include "margins.h"
 
 namespace labeltree {
 namespace {
-
-enum Score { sigmoid = 0, squared = 1, cubed = 2 };
 
 // log g of a margin: never above 0, never falling as the margin rises.
 float log_g(int score, float margin) {
@@ -73,86 +70,6 @@ struct BestLists {
         return true;
     }
     void rank(int64_t query) { std::sort_heap(begin(query), end(query), ranks_before); }
-};
-
-using TreeArrays = std::tuple<In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<float>>;
-
-// A tree's arrays, held alive, and what the search must know of its shape.
-struct Tree {
-    TreeArrays arrays;
-    const int64_t *child_ptr, *feature_ptr, *weight_ptr;
-    const int32_t *children, *features;
-    const float* weights;
-    std::vector<uint8_t> kinds;  // of each node's children: has_nodes, has_leaves
-    int64_t widest = 1;          // nodes of the widest level
-    int64_t most_children = 0;
-    int64_t levels = 0;
-
-    static constexpr uint8_t has_nodes = 1, has_leaves = 2;
-
-    Tree(TreeArrays given, int64_t n_features, int64_t n_labels) : arrays(std::move(given)) {
-        const auto& [child_ptr_in, children_in, feature_ptr_in, features_in, weight_ptr_in, weights_in] = arrays;
-        child_ptr = child_ptr_in.data(), children = children_in.data();
-        feature_ptr = feature_ptr_in.data(), features = features_in.data();
-        weight_ptr = weight_ptr_in.data(), weights = weights_in.data();
-        const int64_t nodes = static_cast<int64_t>(child_ptr_in.size()) - 1;
-        require(nodes >= 1 && nodes <= std::numeric_limits<int32_t>::max(), "a tree needs a root");
-        check_indptr(child_ptr_in, children_in.size(), "child_ptr");
-        require(feature_ptr_in.size() == child_ptr_in.size(), "feature_ptr must have one entry a node, and one more");
-        check_indptr(feature_ptr_in, features_in.size(), "feature_ptr");
-        require(weight_ptr_in.size() == child_ptr_in.size(), "weight_ptr must have one entry a node, and one more");
-        check_indptr(weight_ptr_in, weights_in.size(), "weight_ptr");
-        check_blocks(nodes, n_features);
-        check_children(nodes, n_labels);
-    }
-
-    int64_t child_count(int64_t node) const { return child_ptr[node + 1] - child_ptr[node]; }
-    int64_t feature_count(int64_t node) const { return feature_ptr[node + 1] - feature_ptr[node]; }
-
-   private:
-    void check_blocks(int64_t nodes, int64_t n_features) {
-        for (int64_t u = 0; u < nodes; ++u) {
-            int64_t size;
-            require(feature_count(u) <= n_features + 1, "a node lists more features than there are");
-            require(!__builtin_mul_overflow(feature_count(u), child_count(u), &size) &&
-                        size == weight_ptr[u + 1] - weight_ptr[u],
-                    "weight_ptr must step by features times children");
-            most_children = std::max(most_children, child_count(u));
-        }
-    }
-
-    // With ids in range and none twice, a list of (nodes - 1 + labels) holds each of them.
-    void check_children(int64_t nodes, int64_t n_labels) {
-        require(child_ptr[nodes] == nodes - 1 + n_labels, "children must be every node but the root, and every label");
-        std::vector<bool> node_seen(nodes), label_seen(n_labels);
-        std::vector<int32_t> depth(nodes);
-        std::vector<int64_t> width(1, 1);
-        kinds.resize(nodes);
-        for (int64_t u = 0; u < nodes; ++u) {
-            for (int64_t k = child_ptr[u]; k < child_ptr[u + 1]; ++k) {
-                const int32_t child = children[k];
-                const int64_t id = child < 0 ? ~child : child;
-                auto& seen = child < 0 ? label_seen : node_seen;
-                require(id < static_cast<int64_t>(seen.size()), "children holds an id out of range");
-                require(child < 0 || child > u, "a child node must come after its parent");
-                require(!seen[id], "children holds an id twice");
-                seen[id] = true;
-                kinds[u] |= child < 0 ? has_leaves : has_nodes;
-                if (child < 0) continue;
-                depth[child] = depth[u] + 1;
-                if (depth[child] == static_cast<int32_t>(width.size())) width.push_back(0);
-                ++width[depth[child]];
-            }
-        }
-        widest = *std::max_element(width.begin(), width.end());
-        levels = static_cast<int64_t>(width.size());
-    }
-};
-
-struct Forest {
-    std::vector<Tree> trees;
-    int64_t n_features, n_labels;
-    float bias;
 };
 
 struct Queries {
@@ -269,9 +186,7 @@ class Search {
         if (worth_.empty() || children == 0) return;
         find_rows(tree.features + tree.feature_ptr[node], tree.feature_count(node));
 
-        // As few tiles as the registers allow, and all about as wide.
-        const int64_t vectors = (children + 7) / 8, tiles = (vectors + kernels_.vectors - 1) / kernels_.vectors;
-        const int64_t step = (vectors + tiles - 1) / tiles * 8;
+        const int64_t step = kernels_.step(children);
         for (int64_t c = 0; c < children && !cancel_.load(std::memory_order_relaxed); c += step) {
             const int columns = static_cast<int>(std::min(step, children - c));
             const float* block = tree.weights + tree.weight_ptr[node] + c;
@@ -303,10 +218,19 @@ class Search {
         }
     }
 
+    // With several trees every leaf counts, however low: its mean over the trees decides.
     void pool(const Visit& visit, const int32_t* ids, int columns) {
+        float scores[MarginKernels::most_vectors * 8];
+        kernels_.score_all(margins_, columns, visit.log_score, settings_.score, scores);
         auto& into = pools_[visit.query()];
-        for (int c = 0; c < columns; ++c)
-            if (ids[c] < 0) into.push_back({~ids[c], score_of(visit.log_score + log_g(settings_.score, margins_[c]))});
+        const size_t size = into.size();
+        into.resize(size + columns);
+        Scored* out = into.data() + size;
+        for (int c = 0; c < columns; ++c) {
+            *out = {~ids[c], scores[c]};
+            out += ids[c] < 0;
+        }
+        into.resize(out - into.data());
     }
 
     // Finds the features of the visiting queries in a node's sorted list: matches_, match_ptr_.
@@ -409,7 +333,7 @@ class Search {
     std::vector<int32_t> row_of_;  // by feature; all -1 between nodes
     std::vector<Match> matches_;
     std::vector<int64_t> match_ptr_;
-    float margins_[MarginKernels::most_vectors * 8];
+    float margins_[MarginKernels::most_vectors * 8] = {};
 };
 
 // The most children that one query can meet.
@@ -428,7 +352,7 @@ int64_t rows_at_once(const Forest& forest, const Settings& settings, int64_t row
     const double bytes = 48 * std::min<double>(widest, settings.beam) + 12 * std::min(settings.top, forest.n_labels) +
                          (forest.trees.size() > 1 ? 8 * reach(forest, settings.beam) : 0);
     const auto fitting = static_cast<int64_t>(most_bytes / (bytes + 1));
-    return std::max<int64_t>(1, std::min({rows / (4 * threads), fitting, int64_t{2048}}));
+    return std::max<int64_t>(1, std::min({rows / (int64_t{4} * threads), fitting, int64_t{2048}}));
 }
 
 using Labels = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;
@@ -439,7 +363,7 @@ class BeamSearch {
     BeamSearch(nb::list trees, int64_t n_features, int64_t n_labels, float bias) {
         constexpr int64_t most = std::numeric_limits<int32_t>::max() - 1;
         require(n_features >= 0 && n_features <= most, "n_features out of range");
-        require(n_labels >= 0 && n_labels <= most, "n_labels out of range");
+        require(n_labels >= 1 && n_labels <= most, "n_labels out of range");
         require(std::isfinite(bias), "bias must be finite");
         require(trees.size() > 0, "at least one tree is needed");
         forest_.n_features = n_features, forest_.n_labels = n_labels, forest_.bias = bias;
@@ -477,7 +401,7 @@ class BeamSearch {
     void run(const Queries& queries, const Settings& settings, const Result& result, int threads) const {
         const double work = static_cast<double>(queries.indptr[queries.rows] + queries.rows) *
                             std::max(1.0, reach(forest_, settings.beam));
-        if (work < 1e7) threads = 1;
+        threads = work < 1e7 ? 1 : static_cast<int>(std::min<int64_t>(threads, queries.rows));
         const int64_t step = rows_at_once(forest_, settings, queries.rows, threads);
         const int64_t chunks = (queries.rows + step - 1) / step;
         std::atomic<double> unused{0};

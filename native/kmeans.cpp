@@ -1,8 +1,8 @@
 // Euclidean K-means of the label vectors of a tree level's nodes: Lloyd's iterations from distinct random labels.
 #include <cmath>
 
+#include "margins.h"
 #include "random.h"
-#include "rows.h"
 #include "tree_binding.h"
 
 namespace labeltree {
@@ -24,7 +24,7 @@ class NodeClustering {
     NodeClustering(const Sparse& vectors, const int32_t* labels, int64_t count, const Settings& settings, Random random,
                    int threads, const Cancel& cancel)
         : vectors_(vectors), labels_(labels), count_(count), settings_(settings), random_(random), threads_(threads),
-          cancel_(cancel), width_((settings.clusters + lane_floats - 1) / lane_floats * lane_floats),
+          cancel_(cancel), width_((settings.clusters + 7) / 8 * 8),
           local_(vectors.columns, -1), members_(settings.clusters), rate_(width_), offset_(width_) {}
 
     void run(int32_t* cluster) {
@@ -87,37 +87,37 @@ class NodeClustering {
         }
     }
 
-    void assign(int32_t* next) {
+    void assign(int32_t* next) const {
+        const MarginKernels& kernels = margin_kernels();
         parallel_for((count_ + row_chunk - 1) / row_chunk, threads_, [&](int64_t part, int) {
-            const int64_t from = part * row_chunk, to = std::min(count_, from + row_chunk);
             if (cancel_) return;
-            use_avx2() ? assign_avx2(from, to, next) : assign_portable(from, to, next);
+            std::vector<Match> entries;
+            std::vector<float> product(width_);
+            for (int64_t i = part * row_chunk; i < std::min(count_, (part + 1) * row_chunk); ++i)
+                next[i] = nearest(i, kernels, entries, product);
         });
     }
 
-    LABELTREE_AVX2 void assign_avx2(int64_t from, int64_t to, int32_t* next) const { assign_rows(from, to, next); }
-    void assign_portable(int64_t from, int64_t to, int32_t* next) const { assign_rows(from, to, next); }
-
-    LABELTREE_INLINE void assign_rows(int64_t from, int64_t to, int32_t* next) const {
-        std::vector<Entry> entries;
-        std::vector<float> product(width_);
-        for (int64_t i = from; i < to; ++i) {
-            const int64_t start = vectors_.ptr[labels_[i]], entries_count = vectors_.ptr[labels_[i] + 1] - start;
-            entries.resize(entries_count);
-            for (int64_t k = 0; k < entries_count; ++k)
-                entries[k] = {local_[vectors_.index[start + k]], vectors_.value[start + k]};
-            sum_rows(entries.data(), entries_count, sums_.data(), width_, width_, product.data());
-            int32_t best = 0;
-            float most = -HUGE_VALF;
-            for (int64_t c = 0; c < settings_.clusters; ++c) {
-                const float nearness = product[c] * rate_[c] - offset_[c];
-                if (nearness > most) {
-                    most = nearness;
-                    best = static_cast<int32_t>(c);
-                }
-            }
-            next[i] = best;
+    int32_t nearest(int64_t i, const MarginKernels& kernels, std::vector<Match>& entries,
+                    std::vector<float>& product) const {
+        const int64_t start = vectors_.ptr[labels_[i]], size = vectors_.ptr[labels_[i] + 1] - start;
+        entries.assign(size + prefetch_ahead, {0, 0});
+        for (int64_t k = 0; k < size; ++k)
+            entries[k] = {local_[vectors_.index[start + k]], vectors_.value[start + k]};
+        for (int64_t c = 0; c < width_; c += kernels.step(width_)) {
+            const int columns = static_cast<int>(std::min(kernels.step(width_), width_ - c));
+            kernels.tile(columns)(sums_.data() + c, width_, entries.data(), size, columns, product.data() + c);
         }
+        int32_t best = 0;
+        float most = -HUGE_VALF;
+        for (int64_t c = 0; c < settings_.clusters; ++c) {
+            const float nearness = product[c] * rate_[c] - offset_[c];
+            if (nearness > most) {
+                most = nearness;
+                best = static_cast<int32_t>(c);
+            }
+        }
+        return best;
     }
 
     // A thread owns whole clusters and meets their labels in order, so the sums don't depend on the threads.

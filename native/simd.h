@@ -4,6 +4,8 @@
 // LABELTREE_AVX2 before it. use_avx2() says which of the two to call. LABELTREE_SIMD=portable forces the plain one.
 #pragma once
 
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -30,6 +32,31 @@ inline bool use_avx2() {
 #endif
 }
 
+// A 32-byte vector, and one that may begin anywhere. Values are read and written through the second: a copy through
+// memcpy would make a detour over the stack.
+typedef float Eight __attribute__((vector_size(32)));
+typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
+
+LABELTREE_INLINE Eight larger(Eight a, Eight b) { return a > b ? a : b; }
+LABELTREE_INLINE Eight smaller(Eight a, Eight b) { return a < b ? a : b; }
+
+// exp for arguments from -87.34 to 88, to about 1e-7 of its value.
+LABELTREE_INLINE Eight exp_eight(Eight x) {
+    typedef int32_t Bits __attribute__((vector_size(32)));
+    constexpr float rounder = 12582912;  // 1.5 * 2^23: adding it leaves no room for a fraction
+    const Eight shifted = x * 1.44269504f + rounder;
+    const Eight whole = shifted - rounder;
+    const Eight r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;  // x = whole * log(2) + r
+    Eight y = 1.9875691500e-4f * r + 1.3981999507e-3f;                     // the polynomial of Cephes' expf
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    y = y * r * r + r + 1.0f;
+    const Bits exponent = reinterpret_cast<Bits>(shifted) - std::bit_cast<int32_t>(rounder) + 127;
+    return y * reinterpret_cast<Eight>(exponent << 23);
+}
+
 // N numbers of one type in 32-byte vectors: two AVX2 registers for 16 floats, four for 16 doubles.
 template <class Real, int N>
 struct Lanes {
@@ -37,7 +64,6 @@ struct Lanes {
     static constexpr int vectors = N / per_vector;
     static_assert(N % per_vector == 0);
     typedef Real Vector __attribute__((vector_size(32)));
-    // Read and written through this type, since a copy through memcpy costs a detour over the stack.
     typedef Real Unaligned __attribute__((vector_size(32), aligned(sizeof(Real)), may_alias));
     Vector v[vectors];
 

@@ -257,6 +257,12 @@ def test_unknown_features_are_ignored():
             assert a.tobytes() == b.tobytes()
 
 
+def test_more_threads_than_rows():
+    model = tiny_model(np.arange(100_000))
+    labels, _ = search(model, [ONE] * 200, top=2, threads=2**31 - 1)
+    assert labels.tolist() == [[99_999, 99_998]] * 200
+
+
 def test_no_rows():
     labels, scores = search(make_model(0), [])
     assert labels.shape == scores.shape == (0, 5)
@@ -396,6 +402,8 @@ def test_refuses_wrong_types():
         BeamSearch([trees[0][:5]], *rest)
     with pytest.raises(ValueError, match="at least one tree"):
         BeamSearch([], *rest)
+    with pytest.raises(ValueError, match="n_labels"):
+        BeamSearch(trees, rest[0], 0, rest[2])
     with pytest.raises(ValueError, match="children must be every node"):
         BeamSearch(trees, rest[0], rest[1] + 1, rest[2])
 

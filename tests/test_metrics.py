@@ -195,6 +195,8 @@ def test_evaluate_explains_bad_ks():
         evaluate(TRUTH, PREDICTED, ks=())
     with pytest.raises(InputError, match="k=-1"):
         evaluate(TRUTH, PREDICTED, ks=(3, -1))
+    with pytest.raises(InputError, match=r"k=1\.5"):
+        evaluate(TRUTH, PREDICTED, ks=(1, 1.5, 3))
 
 
 def test_propensities_explain_mistakes():

@@ -22,11 +22,7 @@ def machine(tmp_path, monkeypatch):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(str(text) + "\n")
 
-    write(
-        {
-            "proc/meminfo": f"MemTotal:       {16 * 1024**2} kB\nMemAvailable:   {12 * 1024**2} kB\nHugePages: 0"
-        }
-    )
+    write({"proc/meminfo": f"MemTotal: {16 * 1024**2} kB\nMemAvailable: {12 * 1024**2} kB\nHugePages: 0"})
     return write
 
 

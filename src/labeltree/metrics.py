@@ -3,8 +3,8 @@
 Every function takes ``truth``, a sparse matrix (instances x labels) whose non-zeros are the true labels, and
 ``predicted``, either an integer array (instances x k) of label ids, best first, padded with -1, or a sparse
 matrix of scores, of which only the stored entries count, ranked by falling score, ties by rising label id.
-Results are fractions in [0, 1], averaged over all instances; one without a true label counts 0.
-A true label that the model does not know is a miss.
+Results are fractions in [0, 1], averaged over all instances; one without a true label counts 0, and a true
+label that the model does not know is a miss.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Propensities:
     unseen: float
 
     def __post_init__(self) -> None:
-        known = np.append(np.asarray(self.values, dtype=np.float64), self.unseen)
+        known = np.append(self.values, self.unseen)
         if not ((known > 0) & (known <= 1)).all():
             raise InputError(
                 "propensities must lie in (0, 1]; compute them with labeltree.metrics.propensities"
@@ -202,11 +202,9 @@ class _Judged:
         # Number each (instance, label) pair, so that one sorted search finds all hits.
         width = truth.shape[1] + 1
         row = np.arange(truth.shape[0], dtype=np.int64) * width
-        true_pairs = np.repeat(row, np.diff(truth.indptr)) + truth.indices
+        true_pairs = np.repeat(row, np.diff(truth.indptr)) + truth.indices + 1
         pairs = row[:, None] + np.where(labels < truth.shape[1], labels, -1) + 1
-        found = np.searchsorted(true_pairs + 1, pairs)
-        hits = np.append(true_pairs + 1, -1)[found] == pairs
-        return cls(truth, labels, hits)
+        return cls(truth, labels, np.append(true_pairs, -1)[np.searchsorted(true_pairs, pairs)] == pairs)
 
     def precision(self, k: int) -> float:
         return float(self.hits[:, :k].sum(axis=1).mean() / k)

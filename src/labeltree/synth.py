@@ -1,9 +1,9 @@
 """Make up data that look like the paper's six sets, where those cannot be had: texts from a tree of topics.
 
-The labels are the leaves of a hidden tree of topics with about nine children a node. An instance draws a first
-label by Zipf's law, further ones mostly from the same topic. Each topic has a vocabulary of its own, a random part
-of its parent's, the smaller the deeper it lies, with Zipf's law inside; an instance draws its words from the
-topics above its labels. Thus, as in real text, the used features shrink on the way down a label tree.
+The labels are the leaves of a hidden tree of topics with about nine children a node. An instance draws a
+first label by Zipf's law and further ones mostly from the same topic. Each topic has a vocabulary of its own,
+a random part of its parent's, with Zipf's law inside; an instance draws its words from the topics above its
+labels. Thus, as in real text, the used features shrink on the way down a label tree.
 Nothing of the tree is stored: a topic's words are hashes of its number.
 """
 
@@ -19,61 +19,18 @@ from scipy.sparse import csr_array
 
 from labeltree.data import Dataset
 from labeltree.errors import InputError
+from labeltree.presets import PRESETS, Preset
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
 
 _TOKENS_A_BLOCK = 1 << 20  # bounds the memory beside the result to some 100 MB
 _BACKGROUND = 0.45  # share of the words that say nothing of the labels
-_LEAF = 0.05  # share of the words that belong to one label alone
+_LEAF = 0.03  # share of the words that belong to one label alone
 _LEAF_WORDS = 60  # size of a label's own vocabulary
 _COMMON = 0.7  # the first features ** _COMMON words are those that any text may use
 _NEAR = 0.85  # chance that a further label is a sibling of the first, not of the wider family
-_ELSEWHERE = 0.01  # share of the further labels that come from anywhere in the tree
-
-
-@dataclass(frozen=True)
-class Preset:
-    """The shape of a data set.
-
-    Attributes
-    ----------
-    instances, features, labels : int
-        Of the training set.
-    words : float
-        Non-zero features an instance, on average.
-    tags : float
-        Labels an instance, on average.
-    """
-
-    instances: int
-    features: int
-    labels: int
-    words: float
-    tags: float
-
-    def scaled(self, scale: float) -> Preset:
-        """Return the shape of a smaller or larger set: as dense, with the features growing by Heaps' law."""
-        features = max(200, round(self.features * math.sqrt(scale)))
-        labels = max(2, round(self.labels * scale))
-        return Preset(
-            instances=max(2, round(self.instances * scale)),
-            features=features,
-            labels=labels,
-            words=min(self.words, features / 10),
-            tags=min(self.tags, 1 + labels / 10),
-        )
-
-
-# Shapes: the paper's table tbl:dataset-stat; densities: the non-zeros that PECOS states for the same files.
-PRESETS = {
-    "eur-lex": Preset(15_449, 186_104, 3_956, 4_194_123 / 15_449, 82_265 / 15_449),
-    "amazoncat-13k": Preset(1_186_239, 203_882, 13_330, 84_415_397 / 1_186_239, 5_979_439 / 1_186_239),
-    "wiki10-31k": Preset(14_146, 104_374, 30_938, 9_526_572 / 14_146, 263_705 / 14_146),
-    "wiki-500k": Preset(1_779_881, 2_381_304, 501_070, 689_526_754 / 1_779_881, 8_446_236 / 1_779_881),
-    "amazon-670k": Preset(490_449, 135_909, 670_091, 37_119_040 / 490_449, 2_674_356 / 490_449),
-    "amazon-3m": Preset(1_717_899, 337_067, 2_812_281, 84_600_285 / 1_717_899, 61_916_857 / 1_717_899),
-}
+_ELSEWHERE = 0.005  # share of the further labels that come from anywhere in the tree
 
 
 def synthesize(
@@ -96,7 +53,7 @@ def synthesize(
     Returns
     -------
     train, test : Dataset
-        TF-IDF values (the idf of the training set) in rows of Euclidean length 1.
+        TF-IDF values (with the idf of the training set) in rows of Euclidean length 1.
         Every label occurs in the training set.
 
     Examples
@@ -193,7 +150,7 @@ class _World:
         )
 
     def seeds(self, random: np.random.Generator, instances: int) -> _Ints:
-        """Choose instances that must have certain labels, so that each label occurs: their first place, or -1."""
+        """Choose instances that must have certain labels, so that each occurs: their first place, or -1."""
         run = self.run(instances)
         starts = np.arange(0, self.shape.labels, run)[:instances]
         seeds = np.full(instances, -1)
@@ -209,14 +166,15 @@ class _World:
         rows = max(1, int(_TOKENS_A_BLOCK / max(length, self.shape.tags)))
         X, Y = _Rows(), _Rows()
         for start in range(0, len(seeds), rows):
-            first, row, place = self.draw_labels(random, seeds[start : start + rows])
-            X.add(len(first), *self.draw_words(random, first, row, place, length))
+            block = seeds[start : start + rows]
+            row, place = self.draw_labels(random, block)
+            X.add(len(block), *self.draw_words(random, row, place, len(block), length))
             labels = np.sort(row * self.shape.labels + self.label_at[place])
-            Y.add(len(first), *np.divmod(labels, self.shape.labels), np.ones(len(labels)))
+            Y.add(len(block), *np.divmod(labels, self.shape.labels), np.ones(len(labels)))
         return X.matrix(self.shape.features), Y.matrix(self.shape.labels)
 
-    def draw_labels(self, random: np.random.Generator, seeds: _Ints) -> tuple[_Ints, _Ints, _Ints]:
-        """Return the first place of each row of a block, and all (row, place) pairs, sorted."""
+    def draw_labels(self, random: np.random.Generator, seeds: _Ints) -> tuple[_Ints, _Ints]:
+        """Return the (row, place) pairs of a block of instances, sorted."""
         size, rows = self.shape.labels, np.arange(len(seeds))
         # A Poisson of a Gamma: some instances have many more labels than others.
         wanted = 1 + random.poisson(random.gamma(2.0, (self.shape.tags - 1) / 2, len(seeds)))
@@ -234,7 +192,7 @@ class _World:
             up[random.random(len(row)) < _ELSEWHERE] = self.depth
             pairs = np.union1d(pairs, row * size + self.near(random, first[row], up))
         row, place = np.divmod(pairs, size)
-        return first, row, place
+        return row, place
 
     def near(self, random: np.random.Generator, place: _Ints, up: _Ints) -> _Ints:
         """Draw a place by popularity from the topic that lies `up` levels above each of the given ones."""
@@ -244,13 +202,13 @@ class _World:
         point = left + random.random(len(place)) * (right - left)
         # Rounding may carry a point over the end of its topic, or of all.
         drawn = np.searchsorted(self.popularity, point, side="right") - 1
-        return np.minimum(drawn, self.shape.labels - 1)
+        return np.asarray(np.minimum(drawn, self.shape.labels - 1), dtype=np.int64)
 
     def draw_words(
-        self, random: np.random.Generator, first: _Ints, row: _Ints, place: _Ints, length: float
+        self, random: np.random.Generator, row: _Ints, place: _Ints, rows: int, length: float
     ) -> tuple[_Ints, _Ints, _Ints]:
         """Return (row, feature, count) of a block whose instances are `length` words long on average."""
-        rows, sigma = len(first), 0.4
+        sigma = 0.4
         lengths = np.ceil(length * random.lognormal(-(sigma**2) / 2, sigma, rows)).astype(np.int64)
         depth = np.searchsorted(self.levels[:-1], random.random(lengths.sum()), side="right").astype(np.int8)
         # Deepest first, so that the tokens still below a depth are always the first ones.
@@ -276,12 +234,12 @@ class _World:
         return of_row, feature, counts
 
     def calibrated_length(self, random: np.random.Generator) -> float:
-        """Find how many words to draw for the wanted number of different ones, by trying it on a few instances."""
+        """Find how many words to draw for the wanted number of different ones, by trying it on a few rows."""
         rows = 200
         labels = self.draw_labels(random, np.full(rows, -1))
         length = self.shape.words
         for _ in range(6):
-            different = len(self.draw_words(random, *labels, length)[0]) / rows
+            different = len(self.draw_words(random, *labels, rows, length)[0]) / rows
             length *= self.shape.words / different
         return length
 
@@ -301,16 +259,17 @@ class _Rows:
 
     def matrix(self, columns: int) -> csr_array:
         sizes = np.concatenate(self.sizes)
-        indptr = np.append(0, np.cumsum(sizes))
+        total = int(sizes.sum())
+        indptr = np.zeros(len(sizes) + 1, dtype=np.int32 if total < 2**31 else np.int64)
+        np.cumsum(sizes, out=indptr[1:])
         shape = (len(sizes), columns)
         return csr_array((np.concatenate(self.data), np.concatenate(self.indices), indptr), shape=shape)
 
 
 def _zipf(uniform: _Floats, size: np.int64) -> npt.NDArray[np.uint64]:
     """Return numbers below `size`, n with a chance of about 1 / (n + shift)."""
-    shift = 1 + size / 5000  # the most frequent words of a large vocabulary are stop words: leave them out
-    steeper = 1 - np.sqrt(1 - uniform)  # rare words are rarer than Zipf's law has it
-    return np.minimum(shift * ((size + shift) / shift) ** steeper - shift, size - 1).astype(np.uint64)
+    shift = 1 + size / 500  # the most frequent words of a large vocabulary are stop words: leave them out
+    return np.minimum(shift * ((size + shift) / shift) ** uniform - shift, size - 1).astype(np.uint64)
 
 
 def _mixed(numbers: npt.NDArray[np.uint64], salt: int) -> npt.NDArray[np.uint64]:

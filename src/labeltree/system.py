@@ -34,8 +34,8 @@ def total_memory() -> int:
 def available_memory() -> int:
     """Return the bytes of memory that can be taken without swapping or being killed.
 
-    The least of what the machine has available and what each cgroup of this process has left. Cached files that
-    the kernel can drop count as available. Where the system does not tell (macOS), it is all the memory.
+    The least of what the machine has available and what each cgroup of this process has left. Cached files
+    that the kernel can drop count as available. Where the system does not tell (macOS), it is all the memory.
 
     Returns
     -------
@@ -183,8 +183,8 @@ def _cpu_quotas() -> Iterator[float]:
 def _cgroups(controller: str) -> Iterator[Path]:
     """Yield the folders of this process's cgroup and of all above it, each of which can set a limit.
 
-    Inside a container, /proc may name the cgroup by its path on the host, of which only the last part or nothing
-    is mounted; folders that do not exist have no files to read, and the top one is always among those tried.
+    Inside a container, /proc may name the cgroup by its path on the host, of which only the end or nothing is
+    mounted; folders that do not exist have no files to read, and the top one is always among those tried.
     """
     top = ROOT / "sys/fs/cgroup"
     for line in _read(ROOT / "proc/self/cgroup").splitlines():
