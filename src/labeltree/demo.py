@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from labeltree.model import Model
 from labeltree.plan import Plan, make_plan
 from labeltree.store import directory_bytes
 from labeltree.svm import read_svm, write_svm
@@ -16,7 +15,7 @@ from labeltree.system import human_bytes, usable_cpus
 from labeltree.train import train_model
 from labeltree.tree import build_tree
 
-LIKE, SCALE = "eur-lex", 0.3
+LIKE, SCALE = "eur-lex", 0.5
 
 
 def run_demo(folder: Path, *, tell: Callable[[str], None], threads: int | None = None) -> dict[str, Any]:
@@ -78,7 +77,7 @@ def run_demo(folder: Path, *, tell: Callable[[str], None], threads: int | None =
 
     tell("\n$ labeltree predict model test.svm | head")
     for row in range(2):
-        tell(f"  {_prediction(model, row, labels[row], scores[row], test.Y[row].indices)}")
+        tell(f"  {_prediction(row, labels[row], scores[row], test.Y[row].indices)}")
 
     tell(f"\nestimated {plan.model_bytes} bytes, on disk {on_disk} bytes")
     return {
@@ -99,15 +98,15 @@ def _estimate(plan: Plan) -> list[str]:
     size, ovr = human_bytes(plan.model_bytes), human_bytes(plan.paper_ovr_bytes)
     alpha = ", ".join(f"{row['alpha']:.2f}" for row in plan.depths()[1:])
     return [
-        f"The model will take {size}, {plan.model_bytes:,} bytes to the byte: known before it is trained.",
+        f"The model will take {size}, exactly {plan.model_bytes:,} bytes: known before it is trained.",
         f"One-vs-rest would take {ovr}. A tree takes less because a node needs weights only for the",
         f"words of its own texts, a share of its parent's (alpha, from depth 1 down: {alpha}).",
     ]
 
 
-def _prediction(model: Model, row: int, labels: Any, scores: Any, truth: Any) -> str:
+def _prediction(row: int, labels: Any, scores: Any, truth: Any) -> str:
     right = set(truth.tolist())
     found = ", ".join(
-        f"{label}{'*' * (label in right)} ({score:.2f})" for label, score in zip(labels, scores, strict=True)
+        f"{label}{'*' * (label in right)} {score:.2f}" for label, score in zip(labels, scores, strict=True)
     )
-    return f"text {row}: {found}; * is right, of {len(right)}"
+    return f"text {row}, with {len(right)} labels (*): {found}"
