@@ -1,4 +1,6 @@
 // The extension module: one bind_* function a kernel.
+#include <system_error>
+
 #include "binding.h"
 
 namespace labeltree {
@@ -14,6 +16,14 @@ void bind_svm_writer(nb::module_&);
 
 NB_MODULE(_native, m) {
     m.doc() = "labeltree's kernels: raw arrays in, raw arrays out.";
+    // A full disk, or no thread to be had: Python's OSError, as from its own calls.
+    nanobind::register_exception_translator([](const std::exception_ptr& error, void*) {
+        try {
+            std::rethrow_exception(error);
+        } catch (const std::system_error& e) {
+            PyErr_SetObject(PyExc_OSError, nanobind::make_tuple(e.code().value(), e.code().message().c_str()).ptr());
+        }
+    });
     labeltree::bind_beam_search(m);
     labeltree::bind_checksum(m);
     labeltree::bind_kmeans(m);

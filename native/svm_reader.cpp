@@ -146,6 +146,7 @@ class SvmReader {
         for (const auto& name : columns_) out.append(nb::str(name.data(), name.size()));
         return out;
     }
+    bool one_based() const { return one_based_ == 1; }
     int64_t features() const { return max_index_ + 1; }
     int64_t labels() const { return columns_.empty() ? max_label_ + 1 : static_cast<int64_t>(columns_.size()); }
 
@@ -308,6 +309,7 @@ void bind_svm_reader(nb::module_& m) {
         .def_prop_ro("fault", &SvmReader::fault, "The first line that cannot be used: what, line, text.")
         .def_prop_ro("header", &SvmReader::header, "Instances, features and labels, if the file says them.")
         .def_prop_ro("names", &SvmReader::names, "Names of the columns of Y; None where labels are numbers.")
+        .def_prop_ro("one_based", &SvmReader::one_based, "Whether features count from 1; known after finish.")
         .def_prop_ro("features", &SvmReader::features, "One more than the last feature in the file.")
         .def_prop_ro("labels", &SvmReader::labels, "One more than the last label in the file.");
 }

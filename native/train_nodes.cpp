@@ -187,15 +187,14 @@ void write_panel(const Training& t, Panel& panel, const Files& files) {
     }
 }
 
+// Assigning {} would empty a vector and keep its memory.
+template <class... T>
+void free_all(std::vector<T>&... vectors) {
+    (std::vector<T>().swap(vectors), ...);
+}
+
 void release(Panel& panel) {
-    panel.instances = {};
-    panel.features = {};
-    panel.ptr = {};
-    panel.index = {};
-    panel.value = {};
-    panel.norms = {};
-    panel.costs = {};
-    panel.block = {};
+    free_all(panel.instances, panel.features, panel.ptr, panel.index, panel.value, panel.norms, panel.costs, panel.block);
 }
 
 void train_nodes(const Training& t, const Files& files, const int64_t* nonzeros, int64_t panel_bytes, int threads,

@@ -34,7 +34,7 @@ def test_any_matrix_will_do(make):
     assert data.Y.toarray().tolist() == Y.tolist()
     assert (data.instances, data.features, data.labels) == (2, 3, 2)
     assert data.label_names == ("a", "b")
-    assert data.bytes == 4 * (3 + 3 + 3) + 4 * (3 + 3 + 3)
+    assert data.bytes == 4 * (3 + 3 + 3) + 4 * (3 + 3 + 3) + 4 * 3 + 8 * (data.labels + 1)
     assert repr(data) == "Dataset(instances=2, features=3, labels=2)"
 
 

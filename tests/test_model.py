@@ -121,7 +121,7 @@ def test_the_manifest_says_what_is_there(trained):
 
 
 def test_notes_are_kept(tmp_path):
-    assert train(tmp_path / "model", notes={"clusters": 3}).manifest["settings"]["clusters"] == 3
+    assert train(tmp_path / "model", notes={"clusters": 3}).manifest["notes"] == {"clusters": 3}
 
 
 # Writing

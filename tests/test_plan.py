@@ -77,7 +77,7 @@ def test_one_vs_rest_has_one_and_a_half_times_the_papers_size():
     data = random_data(1, features=80, density=0.05)
     plan = make_plan(data, build_tree(data, max_depth=1))
     assert plan.ratio == pytest.approx(1.5)
-    assert plan.trees[0].alpha() == []
+    assert plan.report()["alpha"] == []
 
 
 def test_alpha_of_the_papers_example():
@@ -89,8 +89,7 @@ def test_alpha_of_the_papers_example():
     tree = LabelTree.from_nested([[0, 1], [2, 3], [4, 5, 6, 7, 8, 9]])
     plan = make_plan(Dataset.from_matrices(x, y), tree)
     assert plan.trees[0].used_features.tolist() == [100, 10, 30, 80]
-    assert plan.trees[0].alpha() == pytest.approx([(0.1 * 2 + 0.3 * 2 + 0.8 * 6) / 10])
-    assert plan.report()["alpha"] == plan.trees[0].alpha()
+    assert plan.report()["alpha"] == pytest.approx([(0.1 * 2 + 0.3 * 2 + 0.8 * 6) / 10])
     assert [row["weights"] for row in plan.depths()] == [300, 10 * 2 + 30 * 2 + 80 * 6]
     assert [row["mean_used_features"] for row in plan.depths()] == [100, 40]
 
@@ -100,7 +99,7 @@ def test_alpha_is_relative_to_the_parent():
     x[0, :2], x[1, :4], x[2, :8] = 1, 1, 1
     tree = LabelTree.from_nested([[[0, 3], 1], 2])
     plan = make_plan(Dataset.from_matrices(x, np.eye(4)), tree)
-    assert plan.trees[0].alpha() == [4 / 8, 2 / 4]
+    assert plan.report()["alpha"] == [4 / 8, 2 / 4]
 
 
 def disk_bytes(path):

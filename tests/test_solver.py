@@ -402,10 +402,12 @@ def test_an_empty_row_without_bias_does_not_keep_the_descent_going(tmp_path, los
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("tolerance", [0.1, 1e-6])
-def test_values_whose_squares_overflow_give_no_nan(tmp_path, loss, tolerance):
+def test_large_values_give_no_nan_and_too_large_ones_a_sentence(tmp_path, loss, tolerance):
     data = random_data(12)
-    data = Dataset.from_matrices(data.X * np.float32(1e20), data.Y)
-    model = train(
-        tmp_path, data, build_tree(data, clusters=3), loss=loss, tolerance=tolerance, max_iterations=20
-    )
+    tree = build_tree(data, clusters=3)
+    large = Dataset.from_matrices(data.X * np.float32(1e12), data.Y)
+    model = train(tmp_path, large, tree, loss=loss, tolerance=tolerance, max_iterations=20)
     assert np.isfinite(model.trees[0].weights).all()
+    too_large = Dataset.from_matrices(data.X * np.float32(1e20), data.Y)
+    with pytest.raises(InputError, match="too large to be squared"):
+        train(tmp_path / "other", too_large, tree, loss=loss, tolerance=tolerance)

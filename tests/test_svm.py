@@ -398,3 +398,21 @@ def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
         write_svm(path, Dataset.from_matrices([[1]], [[1]]))
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_base_of_a_file_is_remembered(read):
+    assert read("0 1:1\n").one_based is True
+    assert read("0 0:1\n").one_based is False
+    assert read("1 5 9\n1 4:1\n").one_based is False
+    assert read("0 1:1\n", one_based=False).one_based is False
+    assert read("0 1:1\n").align(None, 5).one_based is True
+    assert read("a 0:1\n").align(("b", "a"), 2).one_based is False
+
+
+def test_labels_can_be_done_without(read):
+    data = read("1:1\n 2:1\n\n3:1\n", require_labels=False)
+    assert data.X.shape == (4, 3)
+    assert data.Y.shape == (4, 0)
+    assert read("1:1\n2 2:1\n", require_labels=False).Y.shape == (2, 3)
+    with pytest.raises(InputError, match="empty"):
+        read("", require_labels=False)

@@ -1,7 +1,65 @@
 """Extreme multi-label classification with linear label trees, whose size is known before they are trained."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from labeltree._version import __version__
 from labeltree.errors import InputError
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from labeltree import metrics
+    from labeltree.data import Dataset
+    from labeltree.model import Model, load
+    from labeltree.plan import Plan, make_plan
+    from labeltree.svm import read_svm, write_svm
+    from labeltree.synth import synthesize
+    from labeltree.train import SolverSettings, train_model
+    from labeltree.tree import LabelTree, build_tree
 
-__all__ = ["InputError"]
+# Imported when first asked for: `import labeltree`, and with it the command line, stays quick.
+_MODULES = {
+    "Dataset": "data",
+    "LabelTree": "tree",
+    "Model": "model",
+    "Plan": "plan",
+    "SolverSettings": "train",
+    "build_tree": "tree",
+    "load": "model",
+    "make_plan": "plan",
+    "read_svm": "svm",
+    "synthesize": "synth",
+    "train_model": "train",
+    "write_svm": "svm",
+}
+
+__all__ = [
+    "Dataset",
+    "InputError",
+    "LabelTree",
+    "Model",
+    "Plan",
+    "SolverSettings",
+    "__version__",
+    "build_tree",
+    "load",
+    "make_plan",
+    "metrics",
+    "read_svm",
+    "synthesize",
+    "train_model",
+    "write_svm",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "metrics":
+        return import_module("labeltree.metrics")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'labeltree' has no attribute {name!r}")
+    value = getattr(import_module(f"labeltree.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

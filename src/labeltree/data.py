@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,15 @@ class Dataset:
         1 where the instance has the label; sorted indices, no duplicates.
     label_names : tuple of str or None
         A name for each column of Y; None where labels are the integers 0 to labels - 1.
+    one_based : bool or None
+        Whether the file it was read from numbers features from 1; None where there was no file. Other files
+        of the same data, which may not show their base, are to be read the same way.
     """
 
     X: sparse.csr_matrix
     Y: sparse.csr_matrix
     label_names: tuple[str, ...] | None = None
+    one_based: bool | None = None
 
     @classmethod
     def from_matrices(cls, X: Any, Y: Any, label_names: Iterable[str] | None = None) -> Dataset:
@@ -93,10 +98,17 @@ class Dataset:
         """int: Number of columns of Y."""
         return int(self.Y.shape[1])
 
+    @cached_property
+    def by_label(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Y by columns, made once: (ptr, instances); label j has ``instances[ptr[j]:ptr[j + 1]]``."""
+        columns = self.Y.tocsc()
+        return columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
+
     @property
     def bytes(self) -> int:
-        """int: Memory that the arrays of X and Y take."""
-        return int(sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in (self.X, self.Y)))
+        """int: Memory that the arrays take, those of ``by_label`` included."""
+        rows = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in (self.X, self.Y))
+        return int(rows + 4 * self.Y.nnz + 8 * (self.labels + 1))
 
     def __repr__(self) -> str:
         return f"Dataset(instances={self.instances}, features={self.features}, labels={self.labels})"
@@ -123,7 +135,7 @@ class Dataset:
             if self.labels >= labels:
                 return self
             Y = wrap_csr(self.Y.data, self.Y.indices, self.Y.indptr, (self.instances, labels))
-            return Dataset(self.X, Y)
+            return Dataset(self.X, Y, one_based=self.one_based)
         known = tuple(map(str, range(labels)) if label_names is None else label_names)
         if known == self.label_names:
             return self
@@ -135,7 +147,7 @@ class Dataset:
         )
         Y = wrap_csr(self.Y.data, target[positions], self.Y.indptr, (self.instances, len(columns)))
         Y.sort_indices()
-        return Dataset(self.X, Y, tuple(columns))
+        return Dataset(self.X, Y, tuple(columns), self.one_based)
 
 
 def csr_arrays(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree import _native
+from labeltree import _native, metrics
+from labeltree.data import Dataset
 from labeltree.errors import InputError
-from labeltree.plan import weight_pointers
+from labeltree.plan import describe_depths, weight_pointers
 from labeltree.predict import SCORES, as_matrix, check_queries
 from labeltree.store import ModelReader, read_manifest
 from labeltree.system import available_memory, usable_cpus
@@ -46,6 +48,8 @@ class Model:
         The shape of what it was trained on.
     label_names : tuple of str or None
         Names of the labels; None where labels are integers.
+    one_based : bool or None
+        Whether the file it was trained on numbers features from 1; None where it was no file.
     label_counts : ndarray of int64
         Training instances of each label.
     trees : tuple of TreeBlocks
@@ -67,6 +71,7 @@ class Model:
         self.instances: int = manifest["instances"]
         self.features: int = manifest["features"]
         self.labels: int = manifest["labels"]
+        self.one_based: bool | None = manifest.get("one_based")
         self.bias: float = manifest["settings"]["bias"]
 
     def __repr__(self) -> str:
@@ -135,6 +140,35 @@ class Model:
         """Like ``predict``, as a sparse matrix of scores, rows x labels."""
         return as_matrix(*self.predict(X, **options), self.labels)
 
+    def judge(
+        self, dataset: Dataset, predicted: NDArray[np.int32], ks: Sequence[int] = (1, 3, 5)
+    ) -> dict[str, float]:
+        """Compare predicted labels with the true ones, by every metric.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            The true labels. Those that the model does not know are missed.
+        predicted : ndarray of int32, rows x top
+            What ``predict`` returned for ``dataset.X``.
+        ks : sequence of int
+            The ranks at which to cut.
+
+        Returns
+        -------
+        dict of str to float
+            As from :func:`labeltree.metrics.evaluate`: fractions, the propensities from the training labels.
+        """
+        truth = dataset.align(self.label_names, self.labels).Y
+        missing = max(0, max(ks) - predicted.shape[1])  # fewer labels in the model than ranks asked for
+        ranked = np.pad(predicted, ((0, 0), (0, missing)), constant_values=-1)
+        return metrics.evaluate(truth, ranked, ks, metrics.propensities(self.label_counts, self.instances))
+
+    def depths(self, tree: int = 0) -> list[dict[str, Any]]:
+        """Describe a tree depth by depth: nodes, children, mean used features, alpha, weights."""
+        part = self.trees[tree]
+        return describe_depths(part.tree, np.diff(part.feature_ptr) - (self.bias != 0))
+
     def block(self, node: int, tree: int = 0) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Look at one node: its features, sorted, and its weights, features x children.
 
@@ -188,16 +222,16 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
     manifest = read_manifest(path)
     try:
         reader = ModelReader(path, manifest)
-        labels = int(manifest["labels"])
-        shapes = [(int(entry["nodes"]), int(entry["depth"])) for entry in manifest["trees"]]
-        names_listed = "label_names.json" in manifest["files"]
-        int(manifest["instances"]), int(manifest["features"])
+        labels, _, _ = (_count(manifest[key]) for key in ("labels", "features", "instances"))
+        nodes_of_trees = [_count(entry["nodes"]) for entry in manifest["trees"]]
+        for entry in manifest["files"].values():
+            _count(entry["bytes"])
         if not manifest["settings"]["bias"] >= 0:
             raise ValueError("negative bias")
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InputError(f"{path}: manifest.json is damaged; copy or train the model again.") from None
-    trees = tuple(_load_tree(reader, f"tree-{t}", nodes, labels) for t, (nodes, _) in enumerate(shapes))
-    names = _load_names(reader, labels) if names_listed else None
+    trees = tuple(_load_tree(reader, f"tree-{t}", nodes, labels) for t, nodes in enumerate(nodes_of_trees))
+    names = _load_names(reader, labels) if "label_names.json" in manifest["files"] else None
     model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", labels), names)
     try:
         _ = model._search
@@ -206,6 +240,13 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
     if verify or (verify is None and model.bytes <= available_memory()):
         model.verify()
     return model
+
+
+def _count(value: Any) -> int:
+    """Check a number in the manifest, before anything is sized by it."""
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(value)
+    return value
 
 
 def _load_tree(reader: ModelReader, folder: str, nodes: int, labels: int) -> TreeBlocks:

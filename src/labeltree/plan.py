@@ -75,21 +75,6 @@ class TreePlan:
             "checksums.npy": ArrayFile("<u4", self.tree.nodes),
         }
 
-    def alpha(self) -> list[float]:
-        """Average feature reduction of the nodes of each depth from 1 on (eq:weighted-average-alpha).
-
-        alpha_u is the used features of node u over those of its parent; the average is weighted by the number
-        of children, since each child has a weight vector of that length.
-        """
-        tree = self.tree
-        own, above = self.used_features[1:], self.used_features[tree.parent[1:]]
-        ratio = own / np.maximum(above, 1)
-        return [
-            float(np.average(ratio[at], weights=tree.child_count[1:][at]))
-            for d in range(1, tree.depth)
-            if (at := tree.node_depth[1:] == d).any()
-        ]
-
     def training_bytes(self, threads: int) -> int:
         """Memory that the solver needs beside the data, at most."""
         features, instances = self.used_features + 1, self.instances
@@ -106,6 +91,41 @@ class TreePlan:
 def weight_pointers(tree: LabelTree, feature_ptr: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where each node's block begins: blocks of features x children follow one another."""
     return np.concatenate([[0], np.cumsum(np.diff(feature_ptr) * tree.child_count)]).astype(np.int64)
+
+
+def describe_depths(tree: LabelTree, used_features: NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Describe a tree depth by depth.
+
+    Parameters
+    ----------
+    tree : LabelTree
+    used_features : ndarray of int64
+        Features that each node uses (F_u), the bias not counted.
+
+    Returns
+    -------
+    list of dict
+        Of the nodes of each depth: ``depth``, ``nodes``, ``children``, ``mean_used_features``, ``alpha``,
+        ``weights``. alpha_u is the used features of node u over those of its parent; the average is
+        weighted by the number of children, since each child has a weight vector of that length
+        (eq:weighted-average-alpha). The root has none.
+    """
+    ratio = used_features / np.maximum(used_features[tree.parent], 1)
+    rows: list[dict[str, Any]] = []
+    for d in range(tree.depth):
+        at = tree.node_depth == d
+        children, used = tree.child_count[at], used_features[at]
+        rows.append(
+            {
+                "depth": d,
+                "nodes": int(at.sum()),
+                "children": int(children.sum()),
+                "mean_used_features": float(used.mean()),
+                "alpha": float(np.average(ratio[at], weights=children)) if d else None,
+                "weights": int(used @ children),
+            }
+        )
+    return rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +198,7 @@ class Plan:
 
     def report(self, path: Path | str = ".") -> dict[str, Any]:
         """Every figure of the plan, beside the memory and the disk (at ``path``) that there are."""
+        depths = self.depths()
         return {
             "instances": self.instances,
             "features": self.features,
@@ -191,30 +212,16 @@ class Plan:
             "paper_tree_bytes": self.paper_tree_bytes,
             "paper_ovr_bytes": self.paper_ovr_bytes,
             "ratio": self.ratio,
-            "alpha": self.trees[0].alpha(),
-            "depths": self.depths(),
+            "alpha": [row["alpha"] for row in depths[1:]],
+            "depths": depths,
             "training_memory_bytes": self.training_memory_bytes,
             "available_memory_bytes": available_memory(),
             "free_disk_bytes": free_disk(path),
         }
 
     def depths(self) -> list[dict[str, Any]]:
-        """The first tree, depth by depth: nodes, children, mean used features, weights."""
-        part = self.trees[0]
-        rows = []
-        for d in range(part.tree.depth):
-            at = part.tree.node_depth == d
-            children, used = part.tree.child_count[at], part.used_features[at]
-            rows.append(
-                {
-                    "depth": d,
-                    "nodes": int(at.sum()),
-                    "children": int(children.sum()),
-                    "mean_used_features": float(used.mean()),
-                    "weights": int(used @ children),
-                }
-            )
-        return rows
+        """Describe the first tree depth by depth: nodes, children, mean used features, alpha, weights."""
+        return describe_depths(self.trees[0].tree, self.trees[0].used_features)
 
     def check_room(self, path: Path, memory_limit: int | None = None) -> None:
         """Refuse what memory or disk cannot hold, and say what would fit.
@@ -275,8 +282,7 @@ def make_plan(
     if not trees:
         raise InputError("A model needs at least one tree, but got none.")
     x_ptr, x_index, _ = csr_arrays(dataset.X)
-    by_label = dataset.Y.tocsc()
-    label_ptr = by_label.indptr.astype(np.int64)
+    label_ptr, label_instances = dataset.by_label
     parts = []
     for tree in trees:
         if tree.label_count != dataset.labels:
@@ -284,17 +290,7 @@ def make_plan(
                 f"The tree has {tree.label_count:,} labels, but the data has {dataset.labels:,}."
             )
         usage = _native.used_features(
-            x_ptr,
-            x_index,
-            dataset.features,
-            label_ptr,
-            by_label.indices,
-            tree.child_ptr,
-            tree.children,
-            tree.labels,
-            tree.first,
-            tree.last,
-            threads,
+            x_ptr, x_index, dataset.features, label_ptr, label_instances, *tree.arrays, threads
         )
         parts.append(TreePlan(tree, *usage, bias))
     return Plan(tuple(parts), *dataset.X.shape, dataset.labels, dataset.bytes, threads, dataset.label_names)

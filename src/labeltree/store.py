@@ -107,11 +107,18 @@ class ModelWriter:
         self._files[name] = {"bytes": content.size, "crc32c": _native.crc32c(content)}
 
 
+def directory_bytes(path: Path) -> int:
+    """Size of a model directory without its manifest, as the disk has it."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and file != path / MANIFEST)
+
+
 def check_target(path: Path, overwrite: bool) -> None:
     """Refuse to write over anything that is there, unless it is a model and may be replaced."""
     if not path.exists() and not path.is_symlink():
         if not path.parent.is_dir():
             raise InputError(f"{path}: the folder {path.parent} does not exist; make it first.")
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise InputError(f"{path}: no right to write in {path.parent}; give another place.")
         return
     if not overwrite:
         raise InputError(f"{path} exists already; give another name, or --overwrite to replace it.")

@@ -41,7 +41,10 @@ _FAULTS = {
     "index": ("a whole number before the colon", "number the features"),
     "index negative": ("an index of at least 0", "number the features from 0 or 1"),
     "index huge": ("an index up to 2147483646", "number the features anew"),
-    "index zero": ("indices from 1, as one_based=True says", "leave out one_based, or set it to False"),
+    "index zero": (
+        "indices from 1, as said or as in the model's training file",
+        "if features count from 0, train and predict with one_based=False (--zero-based)",
+    ),
     "index twice": ("each feature once a line", "remove or add up the repeated feature"),
     "no value": ("a value after the colon", "add the value or remove the feature"),
     "value": ("a number after the colon", "correct the value"),
@@ -56,6 +59,7 @@ def read_svm(
     threads: int | None = None,
     features: int | None = None,
     labels: int | None = None,
+    require_labels: bool = True,
 ) -> Dataset:
     """Read a LIBSVM file, plain or compressed (gzip, bzip2, xz: told by its first bytes).
 
@@ -72,6 +76,9 @@ def read_svm(
         Number of columns of X, instead of the header's or of one more than the last feature.
     labels : int, optional
         Number of columns of Y, likewise; names need none and only must not be more.
+    require_labels : bool, default=True
+        Whether to refuse a file without a single label, from which nothing can be learned; there are
+        labels to predict for it.
 
     Returns
     -------
@@ -87,7 +94,7 @@ def read_svm(
             raise InputError(
                 f"got {name}={value}, expected a whole number from 1 to 2147483647; correct or omit it"
             )
-    return _read(path, one_based, threads, features, labels, _PIECE_BYTES, _CHUNK_BYTES)
+    return _read(path, one_based, threads, features, labels, _PIECE_BYTES, _CHUNK_BYTES, require_labels)
 
 
 def _read(
@@ -98,6 +105,7 @@ def _read(
     labels: int | None,
     piece_bytes: int,
     chunk_bytes: int,
+    require_labels: bool = True,
 ) -> Dataset:
     name = display_name(path)
     reader = _native.SvmReader(
@@ -115,12 +123,16 @@ def _read(
         _raise_fault(name, reader, features, labels)
     shape = _shape(name, reader, features, labels)
     x_indptr, indices, values, y_indptr, columns = reader.arrays()
-    _check_rows(name, reader.header, len(x_indptr) - 1, len(columns))
+    _check_rows(name, reader.header, len(x_indptr) - 1)
+    if require_labels and not len(columns):
+        raise InputError(
+            f"{name}: the file has no label, expected some before the features (`3,17 1:0.5`); add the labels"
+        )
     X = wrap_csr(values, indices, x_indptr, (len(x_indptr) - 1, shape[0]))
     Y = wrap_csr(np.ones(len(columns), dtype=np.float32), columns, y_indptr, (len(y_indptr) - 1, shape[1]))
     X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not look
     names = reader.names
-    return Dataset(X, Y, None if names is None else tuple(names))
+    return Dataset(X, Y, None if names is None else tuple(names), reader.one_based)
 
 
 def _processors() -> int:
@@ -133,7 +145,7 @@ def _shape(name: str, reader: _native.SvmReader, features: int | None, labels: i
     if features is not None and reader.features > features:
         raise InputError(
             f"{name}: got feature {features} counted from 0, expected indices below features={features}; "
-            "set one_based=True if the first feature is 1, or omit features"
+            "set one_based=True (--one-based) if the first feature is 1, or omit features"
         )
     allowed = min(n for n in (labels, header and header[2], reader.labels) if n is not None)
     if reader.labels > allowed:
@@ -147,7 +159,7 @@ def _shape(name: str, reader: _native.SvmReader, features: int | None, labels: i
     return wide, labels or (header[2] if header else reader.labels)
 
 
-def _check_rows(name: str, header: tuple[int, int, int] | None, rows: int, entries: int) -> None:
+def _check_rows(name: str, header: tuple[int, int, int] | None, rows: int) -> None:
     if header and header[0] != rows:
         raise InputError(
             f"{name}:1: the header says {header[0]} instances, the file holds {rows}, expected as many; "
@@ -158,10 +170,6 @@ def _check_rows(name: str, header: tuple[int, int, int] | None, rows: int, entri
             f"{name}: the file is empty (comments and blank lines apart), expected a line for each instance; "
             "check how it was made"
         )
-    if entries == 0:
-        raise InputError(
-            f"{name}: the file has no label, expected some before the features (`3,17 1:0.5`); add the labels"
-        )
 
 
 def _raise_fault(name: str, reader: _native.SvmReader, features: int | None, labels: int | None) -> NoReturn:
@@ -169,7 +177,7 @@ def _raise_fault(name: str, reader: _native.SvmReader, features: int | None, lab
     what, line, raw = reader.fault
     if what == "index beyond":
         expected = f"indices within {_tighter(features, 'features', reader.header and reader.header[1])}"
-        remedy = "correct that number, or say one_based=True if the first is 1"
+        remedy = "correct that number, or set one_based=True (--one-based) if the first feature is 1"
     elif what == "label beyond":
         expected = f"labels from 0 within {_tighter(labels, 'labels', reader.header and reader.header[2])}"
         remedy = "correct that number"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import resource
 import shutil
 import sys
@@ -128,6 +129,39 @@ def human_bytes(size: int) -> str:
         if number < 999.95:
             return f"{number:.1f} {unit}"
     return f"{number / 1000:.1f} PB"
+
+
+def parse_bytes(text: str) -> int:
+    """Read a number of bytes as people write it.
+
+    Parameters
+    ----------
+    text : str
+        A number, alone or with a unit: kB, MB, GB, TB (powers of 1000), or KiB, MiB, GiB, TiB (powers of
+        1024). The B may be left out, and the case does not matter.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        If it is no such number, or none above 0.
+
+    Examples
+    --------
+    >>> parse_bytes("8GB"), parse_bytes("1.5 GiB"), parse_bytes("500")
+    (8000000000, 1610612736, 500)
+    """
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*(?:([kmgt])(i?))?b?\s*", text, re.IGNORECASE)
+    if match:
+        number, unit, binary = match.groups()
+        power = "kmgt".index(unit.lower()) + 1 if unit else 0
+        size = round(float(number) * (1024.0 if binary else 1000.0) ** power)
+        if size > 0:
+            return size
+    raise InputError(f"got {text!r} as a number of bytes, expected something like 8GB, 500MB or 1000000")
 
 
 def _physical_memory() -> int:

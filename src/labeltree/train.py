@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from labeltree import __version__, _native
+from labeltree import _native
+from labeltree._version import __version__
 from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
 from labeltree.model import Model, load
@@ -19,6 +20,8 @@ from labeltree.plan import PANEL_BYTES, Plan, TreePlan
 from labeltree.store import ModelWriter, names_bytes, new_model
 from labeltree.tree import Progress
 
+# Squares of more than this, summed over a row, may not fit a float.
+LARGEST_VALUE = 1e15
 LOSSES = ("squared_hinge", "hinge", "logistic")
 
 
@@ -109,6 +112,12 @@ def train_model(
         raise InputError(
             "The plan and the settings disagree on whether there is a bias; make the plan again."
         )
+    largest = float(np.abs(dataset.X.data).max(initial=0))
+    if largest > LARGEST_VALUE:
+        raise InputError(
+            f"The data has a value of size {largest:.2g}, too large to be squared and summed; "
+            "scale the features, for instance each row to length 1."
+        )
     weights = None if costs is None else np.ascontiguousarray(costs, np.float32)
     if weights is not None and not (
         weights.shape == (dataset.instances,) and (weights > 0).all() and np.isfinite(weights).all()
@@ -118,7 +127,7 @@ def train_model(
         )
     path = Path(path)
     with new_model(path, overwrite) as writer:
-        writer.write("label_counts.npy", dataset.Y.getnnz(axis=0).astype("<i8"))
+        writer.write("label_counts.npy", np.diff(dataset.by_label[0]))
         if plan.label_names is not None:
             writer.write_text("label_names.json", names_bytes(plan.label_names))
         for t, part in enumerate(plan.trees):
@@ -130,9 +139,11 @@ def train_model(
                 "instances": dataset.instances,
                 "features": dataset.features,
                 "labels": dataset.labels,
+                "one_based": dataset.one_based,
                 "trees": [{"nodes": part.tree.nodes, "depth": part.tree.depth} for part in plan.trees],
                 "weights": plan.weights,
-                "settings": {**asdict(settings), **(notes or {})},
+                "settings": asdict(settings),
+                "notes": notes or {},
             }
         )
     return load(path, verify=False)
@@ -151,26 +162,31 @@ def _train_tree(
 ) -> None:
     tree = part.tree
     files = part.files()
-    by_label = dataset.Y.tocsc()
+    x_ptr, x_index, x_value = csr_arrays(dataset.X)
+    label_ptr, label_instances = dataset.by_label
     with ExitStack() as stack:
-        feature_file = stack.enter_context(writer.reserve(f"{folder}/features.npy", files["features.npy"]))
-        weight_file = stack.enter_context(writer.reserve(f"{folder}/weights.npy", files["weights.npy"]))
+        feature_file, feature_start = stack.enter_context(
+            writer.reserve(f"{folder}/features.npy", files["features.npy"])
+        )
+        weight_file, weight_start = stack.enter_context(
+            writer.reserve(f"{folder}/weights.npy", files["weights.npy"])
+        )
         checksums = _native.train_nodes(
-            *csr_arrays(dataset.X),
+            x_ptr,
+            x_index,
+            x_value,
             dataset.features,
-            by_label.indptr.astype(np.int64),
-            by_label.indices,
+            label_ptr,
+            label_instances,
             costs,
-            tree.child_ptr,
-            tree.children,
-            tree.labels,
-            tree.first,
-            tree.last,
+            *tree.arrays,
             part.nonzeros,
             part.feature_ptr,
             part.weight_ptr,
-            *feature_file,
-            *weight_file,
+            feature_file,
+            feature_start,
+            weight_file,
+            weight_start,
             settings.loss,
             settings.cost,
             settings.tolerance,

@@ -50,10 +50,21 @@ class LabelTree:
     build_bytes: int = 0
 
     @classmethod
-    def from_nested(cls, nested: Sequence[Any]) -> LabelTree:
+    def from_nested(cls, nested: Sequence[Any], label_names: Sequence[str] | None = None) -> LabelTree:
         """Make a tree from nested lists: an integer is a label, a list is a node.
 
         Every label from 0 to the largest must occur exactly once.
+
+        Parameters
+        ----------
+        nested : sequence
+            The root: labels, and sequences for nodes, nested as deep as need be.
+        label_names : sequence of str, optional
+            Names of the labels 0, 1, ...: then the tree holds names, a number for a name that spells it.
+
+        Returns
+        -------
+        LabelTree
 
         Examples
         --------
@@ -63,6 +74,7 @@ class LabelTree:
         """
         if not isinstance(nested, Sequence) or isinstance(nested, str):
             raise InputError(f"A tree is nested lists of labels, but got {type(nested).__name__}.")
+        numbers = None if label_names is None else {name: label for label, name in enumerate(label_names)}
         counts: list[int] = []
         children: list[int] = []
         queue: list[Sequence[Any]] = [nested]
@@ -74,10 +86,8 @@ class LabelTree:
                 if isinstance(child, Sequence) and not isinstance(child, str):
                     children.append(len(queue))
                     queue.append(child)
-                elif isinstance(child, (int, np.integer)) and 0 <= child < 2**31 - 1:
-                    children.append(~int(child))
                 else:
-                    raise InputError(f"A tree holds lists and label numbers from 0, but got {child!r}.")
+                    children.append(~_label(child, numbers))
         tree = cls(_pointers(counts), np.array(children, np.int32))
         labels = np.sort(~tree.children[tree.children < 0])
         wrong = np.flatnonzero(labels != np.arange(labels.size))
@@ -162,6 +172,13 @@ class LabelTree:
         """The labels in the order of the leaves: each node's labels are one range."""
         return self._ranges[2]
 
+    @property
+    def arrays(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """child_ptr, children, labels, first, last: the tree as the kernels take it."""
+        return self.child_ptr, self.children, self.labels, self.first, self.last
+
     def clip(self, max_depth: int) -> LabelTree:
         """Cut the tree at a depth (d_max): labels that lay deeper become children of the node above the cut.
 
@@ -223,8 +240,7 @@ def build_tree(
     if seed < 0:
         raise InputError(f"seed must be 0 or greater, but got {seed}.")
     threads = threads_to_use(threads)
-    by_label = dataset.Y.tocsc()
-    instances = np.diff(by_label.indptr)
+    instances = np.diff(dataset.by_label[0])
     order = np.argsort(instances == 0, kind="stable").astype(np.int32)
     known = int(np.count_nonzero(instances))  # labels without instances stand behind these
     vectors: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]] | None = None
@@ -238,9 +254,8 @@ def build_tree(
         split: dict[int, list[tuple[int, int]]] = {}
         if chosen:
             if vectors is None:
-                pointers = by_label.indptr.astype(np.int64)
                 vectors = _native.label_vectors(
-                    *csr_arrays(dataset.X), dataset.features, pointers, by_label.indices, threads
+                    *csr_arrays(dataset.X), dataset.features, *dataset.by_label, threads
                 )
             cluster = _native.cluster_level(
                 *vectors,
@@ -298,6 +313,18 @@ def _gather(order: NDArray[np.int32], cluster: NDArray[np.int32], a: int, b: int
     edges = a + np.flatnonzero(np.diff(cluster[a:b][by_cluster])) + 1
     bounds = [a, *edges.tolist(), b]
     return list(pairwise(bounds))
+
+
+def _label(child: Any, numbers: dict[str, int] | None) -> int:
+    """Number of a label in a nested tree, which is written as its name where labels have names."""
+    whole = isinstance(child, (int, np.integer)) and not isinstance(child, bool)
+    if numbers is None:
+        if whole and 0 <= child < 2**31 - 1:
+            return int(child)
+        raise InputError(f"A tree holds lists and label numbers from 0, but got {child!r}.")
+    if (whole or isinstance(child, str)) and str(child) in numbers:
+        return numbers[str(child)]
+    raise InputError(f"The given tree holds {child!r}, but the data has no label of that name.")
 
 
 def _pointers(counts: Any) -> NDArray[np.int64]:

@@ -1,0 +1,84 @@
+"""`labeltree synth` and `labeltree demo`: data for those who have none at hand."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labeltree.cli import options, show
+from labeltree.cli.progress import Stages
+from labeltree.errors import InputError
+
+
+def synth(
+    out_dir: Annotated[
+        Path, typer.Argument(metavar="OUT_DIR", help="Folder for train.svm and test.svm.", show_default=False)
+    ],
+    like: Annotated[str, typer.Option(metavar="NAME", help="Data set whose shape to take.")] = "eur-lex",
+    scale: Annotated[float, typer.Option(metavar="S", help="Multiplies instances and labels.")] = 1.0,
+    seed: options.Seed = 0,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Make up a realistic data set with the shape of a well-known one."""
+    from labeltree.svm import write_svm
+    from labeltree.synth import synthesize
+
+    files = {name: out_dir / f"{name}.svm" for name in ("train", "test")}
+    for path in files.values():
+        if path.exists() and not overwrite:
+            raise InputError(f"{path} exists already; give another folder, or --overwrite to replace it")
+    if out_dir.exists() and not out_dir.is_dir():
+        raise InputError(f"{out_dir} is a file, expected a folder; give another name")
+    stages = Stages(quiet or json)
+    with stages.stage("synth", f"making up data like {like}"):
+        parts = dict(zip(files, synthesize(like, scale, seed), strict=True))
+    with stages.stage("write", f"writing to {out_dir}"):
+        out_dir.mkdir(parents=True, exist_ok=True)
+        for name, path in files.items():
+            write_svm(path, parts[name])
+    figures = {
+        name: {
+            "path": str(path),
+            "instances": parts[name].instances,
+            "features": parts[name].features,
+            "labels": parts[name].labels,
+        }
+        for name, path in files.items()
+    }
+    if json:
+        show.print_json({"like": like, "scale": scale, "seed": seed, **figures, "seconds": stages.seconds})
+    elif not quiet:
+        print(*show.facts((str(part["path"]), show.shape(part)) for part in figures.values()), sep="\n")
+
+
+def demo(
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep the data and the model in this new folder.", show_default=False
+        ),
+    ] = None,
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """See it work: made-up data, the estimate, training, evaluation, predictions."""
+    from labeltree.demo import run_demo
+
+    if out is not None and out.exists():
+        raise InputError(f"{out} exists already, expected a new folder; give another name")
+    with contextlib.ExitStack() as stack:
+        if out is None:
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labeltree-demo-")))
+        figures = run_demo(out, threads=threads, tell=(lambda line: None) if json else _tell)
+    if json:
+        show.print_json(figures)
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)

@@ -1,0 +1,200 @@
+"""`labeltree estimate` and `labeltree train`: from a data file to a plan, and on to a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labeltree.cli import options, show
+from labeltree.cli.progress import Stages
+from labeltree.errors import InputError
+from labeltree.system import human_bytes, parse_bytes, peak_memory, usable_cpus
+
+if TYPE_CHECKING:
+    from labeltree.data import Dataset
+    from labeltree.plan import Plan
+    from labeltree.tree import LabelTree
+
+
+def estimate(
+    data: options.Data,
+    clusters: options.Clusters = 100,
+    max_depth: options.MaxDepth = 6,
+    trees: options.Trees = 1,
+    tree: options.Tree = None,
+    seed: options.Seed = 0,
+    bias: options.Bias = 1.0,
+    threads: options.Threads = None,
+    memory_limit: options.MemoryLimit = None,
+    one_based: options.OneBased = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Tell to the byte how large a model will be, and whether it can be trained here."""
+    from labeltree.train import SolverSettings
+
+    SolverSettings(bias=bias)  # refuses a bias that cannot be trained
+    limit = None if memory_limit is None else parse_bytes(memory_limit)
+    grown = _Trees(clusters, max_depth, trees, seed, tree)
+    _, plan = _planned(Stages(quiet or json), data, grown, bias, threads, one_based)
+    report = plan.report()
+    try:
+        plan.check_room(Path("."), limit)
+        verdict = None
+    except InputError as error:
+        verdict = str(error)
+    if json:
+        show.print_json({**report, "memory_limit_bytes": limit, "fits": verdict is None})
+        return
+    print(*show.estimate_lines(report, limit), "", verdict or "It fits.", sep="\n")
+
+
+def train(
+    data: options.Data,
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Model directory to write.", show_default=False)
+    ],
+    clusters: options.Clusters = 100,
+    max_depth: options.MaxDepth = 6,
+    trees: options.Trees = 1,
+    tree: options.Tree = None,
+    seed: options.Seed = 0,
+    loss: options.Loss = "squared_hinge",
+    cost: options.Cost = 1.0,
+    tolerance: options.Tolerance = 0.1,
+    max_iterations: options.MaxIterations = 300,
+    bias: options.Bias = 1.0,
+    threads: options.Threads = None,
+    memory_limit: options.MemoryLimit = None,
+    force: options.Force = False,
+    overwrite: options.Overwrite = False,
+    one_based: options.OneBased = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Train a model: plan it, check that it fits, and fill it."""
+    from labeltree.store import check_target, directory_bytes
+    from labeltree.train import SolverSettings, train_model
+
+    # Whatever can be wrong without the data is said before it is read.
+    settings = SolverSettings(loss.replace("-", "_"), cost, tolerance, max_iterations, bias, seed)
+    limit = None if memory_limit is None else parse_bytes(memory_limit)
+    grown = _Trees(clusters, max_depth, trees, seed, tree)
+    check_target(model, overwrite)
+    stages = Stages(quiet or json)
+    try:
+        dataset, plan = _planned(stages, data, grown, bias, threads, one_based)
+        if not force:
+            plan.check_room(model, limit)
+        what = f"training {show.plural(trees, 'tree')}, {show.plural(plan.nodes, 'node')}"
+        with stages.stage("train", what) as progress:
+            train_model(
+                dataset, plan, model, settings, overwrite=overwrite, progress=progress, notes=grown.notes()
+            )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; nothing was written") from None
+    figures: dict[str, Any] = {
+        "model": str(model),
+        "instances": plan.instances,
+        "features": plan.features,
+        "labels": plan.labels,
+        "trees": trees,
+        "nodes": plan.nodes,
+        "depth": plan.depth,
+        "weights": plan.weights,
+        "threads": plan.threads,
+        "seconds": stages.seconds,
+        "planned_bytes": plan.model_bytes,
+        "model_bytes": directory_bytes(model),
+        "peak_memory_bytes": peak_memory(),
+    }
+    if json:
+        show.print_json(figures)
+    elif not quiet:
+        print(*_trained_lines(figures), sep="\n")
+
+
+class _Trees:
+    """How the trees of a model come about: clustered, or given in a file."""
+
+    def __init__(self, clusters: int, max_depth: int, trees: int, seed: int, given: Path | None) -> None:
+        if given is not None and trees > 1:
+            raise InputError(
+                f"got --tree together with --trees {trees}, expected one tree; leave out one of them"
+            )
+        self.clusters, self.max_depth, self.trees, self.seed = clusters, max_depth, trees, seed
+        self.given = given
+        self._nested = None if given is None else _read_nested(given)
+
+    def build(self, dataset: Dataset, threads: int, progress: Any) -> list[LabelTree]:
+        """Build them, each with a seed of its own."""
+        from labeltree.tree import LabelTree, build_tree
+
+        if self._nested is not None:
+            return [LabelTree.from_nested(self._nested, dataset.label_names)]
+        return [
+            build_tree(
+                dataset,
+                clusters=self.clusters,
+                max_depth=self.max_depth,
+                seed=self.seed + t,
+                threads=threads,
+                progress=lambda done, t=t: progress((t + done) / self.trees),  # type: ignore[misc]
+            )
+            for t in range(self.trees)
+        ]
+
+    def notes(self) -> dict[str, Any]:
+        """What the manifest keeps of it."""
+        if self.given is not None:
+            return {"tree": str(self.given)}
+        return {"clusters": self.clusters, "max_depth": self.max_depth}
+
+
+def _read_nested(path: Path) -> Any:
+    import json
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file, expected a tree in JSON; check the path") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: got a directory, expected a file with a tree in JSON") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: not a tree in JSON ({error}), expected nested lists of labels") from None
+
+
+def _planned(
+    stages: Stages, data: str, grown: _Trees, bias: float, threads: int | None, one_based: bool | None
+) -> tuple[Dataset, Plan]:
+    """Read the data, build the trees and lay them out."""
+    from labeltree.files import display_name
+    from labeltree.plan import make_plan
+    from labeltree.svm import read_svm
+
+    threads = threads or usable_cpus()
+    with stages.stage("read", f"reading {display_name(data)}"):
+        dataset = read_svm(data, one_based=one_based, threads=threads)
+    with stages.stage("tree", f"building {show.plural(grown.trees, 'tree')}") as progress:
+        trees = grown.build(dataset, threads, progress)
+    with stages.stage("plan", "planning"):
+        plan = make_plan(dataset, trees, bias=bias != 0, threads=threads)
+    return dataset, plan
+
+
+def _trained_lines(figures: dict[str, Any]) -> list[str]:
+    size, expected = figures["model_bytes"], figures["planned_bytes"]
+    planned = "as planned" if size == expected else f"but {expected:,} were planned"
+    times = ", ".join(f"{name} {show.human_seconds(spent)}" for name, spent in figures["seconds"].items())
+    return show.facts(
+        [
+            ("model", figures["model"]),
+            ("data", show.shape(figures)),
+            ("trees", f"{show.forest(figures)}, {show.plural(figures['weights'], 'weight')}"),
+            ("size", f"{human_bytes(size)} ({size:,} bytes on disk, {planned})"),
+            ("time", f"{times} ({show.plural(figures['threads'], 'thread')})"),
+            ("memory", f"{human_bytes(figures['peak_memory_bytes'])} at most"),
+        ]
+    )

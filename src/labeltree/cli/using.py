@@ -1,0 +1,231 @@
+"""`labeltree evaluate`, `predict` and `info`: what a trained model is good for."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labeltree.cli import options, show
+from labeltree.cli.progress import Stages
+from labeltree.system import human_bytes, usable_cpus
+
+if TYPE_CHECKING:
+    from labeltree.data import Dataset
+    from labeltree.model import Model
+
+_ROWS_AT_ONCE = 10_000  # that are formatted before they are written
+
+
+def evaluate(
+    model: options.ModelPath,
+    data: options.Data,
+    beam: options.Beam = 10,
+    score: options.ScoreOption = options.Score.sigmoid,
+    threads: options.Threads = None,
+    one_based: options.OneBasedLikeModel = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Measure how good a model's predictions are, in percent."""
+    stages = Stages(quiet or json)
+    opened, dataset = _opened(stages, model, data, threads, one_based, require_labels=True)
+    labels, _ = _search(stages, opened, dataset, 5, beam, score, threads)
+    percent = {name: round(100 * value, 4) for name, value in opened.judge(dataset, labels).items()}
+    figures = {**percent, **_speed(dataset, stages)}
+    if json:
+        show.print_json(figures)
+        return
+    print(*show.metric_table(percent), "", _speed_line(figures), sep="\n")
+
+
+def predict(
+    model: options.ModelPath,
+    data: options.Data,
+    top: Annotated[
+        int, typer.Option(metavar="N", callback=options.whole_number(1), help="Labels to predict for a row.")
+    ] = 5,
+    beam: options.Beam = 10,
+    score: options.ScoreOption = options.Score.sigmoid,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write there, not to standard output; .gz, .bz2 and .xz compress.",
+        ),
+    ] = None,
+    format: Annotated[
+        options.Format,
+        typer.Option(help="tsv: row (from 0), label, score; svm: a line a row, label:score ..., best first."),
+    ] = options.Format.tsv,
+    threads: options.Threads = None,
+    one_based: options.OneBasedLikeModel = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Predict the best labels of each row. The data need not have labels."""
+    stages = Stages(quiet or json)
+    opened, dataset = _opened(stages, model, data, threads, one_based, require_labels=False)
+    labels, scores = _search(stages, opened, dataset, top, beam, score, threads)
+    rows = _rows(opened, labels, scores)
+    figures: dict[str, Any] = _speed(dataset, stages)
+    if json and output is None:
+        figures["predictions"] = [
+            {"row": row, "labels": [name for name, _ in best], "scores": [float(text) for _, text in best]}
+            for row, best in rows
+        ]
+    else:
+        with _sink(output) as file:
+            for text in _formatted(rows, format):
+                file.write(text.encode())
+    if json:
+        show.print_json(figures if output is None else {**figures, "output": str(output)})
+
+
+def info(
+    model: options.ModelPath,
+    json: options.Json = False,
+) -> None:
+    """Show what a model holds. Its files are checked on the way."""
+    from labeltree.model import load
+
+    opened = load(model)
+    manifest = opened.manifest
+    figures: dict[str, Any] = {
+        "model": str(model),
+        "format_version": manifest["format_version"],
+        "labeltree_version": manifest.get("labeltree_version"),
+        "instances": opened.instances,
+        "features": opened.features,
+        "labels": opened.labels,
+        "named_labels": opened.label_names is not None,
+        "one_based": opened.one_based,
+        "trees": len(opened.trees),
+        "nodes": sum(part.tree.nodes for part in opened.trees),
+        "depth": max(part.tree.depth for part in opened.trees),
+        "weights": manifest.get("weights"),
+        "model_bytes": opened.bytes,
+        "settings": manifest["settings"],
+        "notes": manifest.get("notes", {}),
+        "depths": opened.depths(),
+    }
+    if json:
+        show.print_json(figures)
+        return
+    settings = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in {**figures["notes"], **figures["settings"]}.items()
+    )
+    lines = show.facts(
+        [
+            ("model", f"{model} (labeltree {figures['labeltree_version']})"),
+            ("data", show.shape(figures) + " with names" * figures["named_labels"]),
+            ("trees", f"{show.forest(figures)}, {show.plural(figures['weights'], 'weight')}"),
+            ("size", f"{human_bytes(opened.bytes)} ({opened.bytes:,} bytes)"),
+            ("trained", settings),
+        ]
+    )
+    print(*lines, "", *show.depth_table(figures["depths"]), sep="\n")
+
+
+def _opened(
+    stages: Stages,
+    path: Path,
+    data: str,
+    threads: int | None,
+    one_based: bool | None,
+    *,
+    require_labels: bool,
+) -> tuple[Model, Dataset]:
+    from labeltree.files import display_name
+    from labeltree.model import load
+    from labeltree.svm import read_svm
+
+    with stages.stage("load", f"opening {path}"):
+        model = load(path)
+    # A file that happens to lack its first feature does not show its base; the model knows it.
+    base = model.one_based if one_based is None else one_based
+    with stages.stage("read", f"reading {display_name(data)}"):
+        dataset = read_svm(
+            data, one_based=base, threads=threads or usable_cpus(), require_labels=require_labels
+        )
+    return model, dataset
+
+
+def _search(
+    stages: Stages,
+    model: Model,
+    dataset: Dataset,
+    top: int,
+    beam: int,
+    score: options.Score,
+    threads: int | None,
+) -> tuple[Any, Any]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with stages.stage("predict", f"predicting {show.plural(dataset.instances, 'row')}"):
+            found = model.predict(dataset.X, top=top, beam=beam, score=score.value, threads=threads)
+    for warning in caught:
+        show.note(str(warning.message))
+    return found
+
+
+def _speed(dataset: Dataset, stages: Stages) -> dict[str, Any]:
+    seconds = stages.seconds["predict"]
+    return {
+        "rows": dataset.instances,
+        "seconds": seconds,
+        "milliseconds_per_row": 1000 * seconds / dataset.instances,
+    }
+
+
+def _speed_line(figures: dict[str, Any]) -> str:
+    took = show.human_seconds(figures["seconds"])
+    return f"{show.plural(figures['rows'], 'row')} in {took}, {figures['milliseconds_per_row']:.3f} ms a row"
+
+
+def _rows(model: Model, labels: Any, scores: Any) -> Iterator[tuple[int, list[tuple[Any, str]]]]:
+    """Yield each row's number and its labels with their scores; labels by name where the model has names."""
+    names = model.label_names
+    for first in range(0, len(labels), _ROWS_AT_ONCE):
+        part = slice(first, first + _ROWS_AT_ONCE)
+        for row, (found, reached) in enumerate(
+            zip(labels[part].tolist(), scores[part].tolist(), strict=True), first
+        ):
+            yield (
+                row,
+                [
+                    (label if names is None else names[label], f"{value:.6g}")
+                    for label, value in zip(found, reached, strict=True)
+                    if label >= 0
+                ],
+            )
+
+
+def _formatted(rows: Iterator[tuple[int, list[tuple[Any, str]]]], format: options.Format) -> Iterator[str]:
+    if format is options.Format.tsv:
+        yield "row\tlabel\tscore\n"
+        for row, best in rows:
+            yield "".join(f"{row}\t{label}\t{score}\n" for label, score in best)
+    else:
+        for _, best in rows:
+            yield " ".join(f"{label}:{score}" for label, score in best) + "\n"
+
+
+@contextlib.contextmanager
+def _sink(output: Path | None) -> Iterator[IO[bytes] | Any]:
+    from labeltree.files import write_whole
+
+    if output is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with write_whole(output) as file:
+        yield file

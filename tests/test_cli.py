@@ -1,0 +1,629 @@
+"""The command line as a shell sees it: output, exit codes, and what is on disk afterwards."""
+
+import contextlib
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from labeltree import Dataset, __version__, load, read_svm, write_svm
+from labeltree.cli import main
+from labeltree.system import parse_bytes
+
+PLAN_KEYS = {
+    *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
+    *("paper_tree_bytes", "paper_ovr_bytes", "ratio", "training_memory_bytes"),
+}
+METRIC_KEYS = [f"{name}@{k}" for name in ("P", "R", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5)]
+
+
+def make_data(rows, features=60, labels=40, seed=0):
+    random = np.random.default_rng(seed)
+    first = random.integers(labels, size=rows)
+    Y = sparse.lil_matrix((rows, labels))
+    X = sparse.lil_matrix((rows, features))
+    for i, label in enumerate(first):
+        Y[i, [label, (label + random.integers(3)) % labels]] = 1
+        X[i, [label, (label * 7) % features, random.integers(features)]] = random.random(3) + 0.5
+    return Dataset.from_matrices(X, Y)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Data, a model of one tree, and the same data with names for labels."""
+    place = tmp_path_factory.mktemp("cli")
+    train, test = make_data(400), make_data(50, seed=1)
+    write_svm(place / "train.svm", train)
+    write_svm(place / "test.svm", test)
+    names = tuple(f"größe-{label}" for label in range(train.labels))
+    write_svm(place / "named.svm", Dataset(train.X, train.Y, names))
+    for name, data in (("model", "train.svm"), ("named-model", "named.svm")):
+        assert main(["train", str(place / data), str(place / name), "--clusters", "5", "--quiet"]) == 0
+    return place
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command in this process: exit code, standard output, standard error."""
+
+    def call(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def refused(run):
+    """Run a command that must fail with one sentence and exit code 2; return the sentence."""
+
+    def call(*arguments):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        errors = [line for line in err.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1
+        assert err.endswith(errors[0] + "\n")
+        assert "Traceback" not in err
+        return errors[0]
+
+    return call
+
+
+def shell(*arguments, **options):
+    command = [sys.executable, "-m", "labeltree", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def disk_bytes(model):
+    return sum(f.stat().st_size for f in model.rglob("*") if f.is_file() and f.name != "manifest.json")
+
+
+def contents(model):
+    return {f.relative_to(model): f.read_bytes() for f in model.rglob("*") if f.is_file()}
+
+
+# Each command
+
+
+@pytest.mark.parametrize("trees", [1, 3])
+def test_estimate_train_and_disk_agree_to_the_byte(run, folder, tmp_path, trees):
+    options = ["--clusters", 5, "--trees", trees, "--json"]
+    code, out, err = run("estimate", folder / "train.svm", *options)
+    report = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(report) >= PLAN_KEYS
+    assert report["fits"]
+    code, out, err = run("train", folder / "train.svm", tmp_path / "model", *options)
+    trained = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(trained["seconds"]) == {"read", "tree", "plan", "train"}
+    assert trained["peak_memory_bytes"] > 1e6
+    assert report["model_bytes"] == trained["model_bytes"] == disk_bytes(tmp_path / "model")
+    assert len(list((tmp_path / "model").glob("tree-*"))) == trees
+    assert {f.name for f in tmp_path.iterdir()} == {"model"}
+
+
+def test_estimate_answers_in_words(run, folder):
+    code, out, err = run("estimate", folder / "train.svm", "--clusters", 5)
+    assert code == 0
+    assert "on disk, exactly" in out
+    assert "alpha" in out
+    assert out.endswith("It fits.\n")
+    assert "reading" in err
+    assert run("estimate", folder / "train.svm", "--quiet")[2] == ""
+    code, out, _ = run("estimate", folder / "train.svm", "--memory-limit", "1MB")
+    assert code == 0
+    assert "1.0 MB allowed" in out
+    assert "Training needs" in out.splitlines()[-1]
+
+
+def test_train_tells_stages_and_summary(run, folder, tmp_path):
+    code, out, err = run("train", folder / "train.svm", tmp_path / "m")
+    assert code == 0
+    assert "as planned" in out
+    assert [line.split()[0] for line in err.splitlines()] == ["reading", "building", "planning", "training"]
+    assert run("train", folder / "train.svm", tmp_path / "m", "--overwrite", "--quiet") == (0, "", "")
+
+
+def test_settings_reach_the_model(run, folder, tmp_path):
+    options = (
+        "--loss squared-hinge --cost 2 --tolerance 0.01 --max-iterations 7 --bias 0 --seed 3 --clusters 4"
+    )
+    assert run("train", folder / "train.svm", tmp_path / "m", "--quiet", *options.split())[0] == 0
+    manifest = load(tmp_path / "m").manifest
+    assert manifest["notes"] == {"clusters": 4, "max_depth": 6}
+    assert manifest["settings"] == {
+        "loss": "squared_hinge",
+        "cost": 2.0,
+        "tolerance": 0.01,
+        "max_iterations": 7,
+        "bias": 0.0,
+        "seed": 3,
+    }
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_other_losses(run, folder, tmp_path, loss):
+    assert run("train", folder / "train.svm", tmp_path / "m", "--quiet", "--loss", loss)[0] == 0
+
+
+def test_evaluate(run, folder):
+    code, out, err = run("evaluate", folder / "model", folder / "test.svm", "--json")
+    figures = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(figures) == {*METRIC_KEYS, "rows", "seconds", "milliseconds_per_row"}
+    assert figures["rows"] == 50
+    assert 50 < figures["P@1"] <= 100
+    code, out, _ = run("evaluate", folder / "model", folder / "test.svm", "--score", "hinge3", "--beam", 50)
+    assert code == 0
+    assert out.splitlines()[0].split() == ["%", "@1", "@3", "@5"]
+    assert "ms a row" in out
+
+
+def test_evaluate_a_model_of_fewer_labels_than_ranks(run, tmp_path):
+    (tmp_path / "d.svm").write_text("0 1:1\n1 2:1\n0 1:2\n1 2:2\n")
+    assert run("train", tmp_path / "d.svm", tmp_path / "m", "--quiet")[0] == 0
+    code, out, _ = run("evaluate", tmp_path / "m", tmp_path / "d.svm", "--json")
+    assert code == 0
+    assert json.loads(out)["P@1"] == 100
+    assert json.loads(out)["P@5"] == 20
+
+
+def test_unknown_test_labels_count_as_misses(run, folder, tmp_path):
+    (tmp_path / "t.svm").write_text("99 1:1\n")
+    code, out, _ = run("evaluate", folder / "model", tmp_path / "t.svm", "--json")
+    assert code == 0
+    assert json.loads(out)["P@1"] == 0
+
+
+def test_predict_formats_agree(run, folder, tmp_path):
+    model, data = load(folder / "model"), read_svm(folder / "test.svm")
+    labels, scores = model.predict(data.X, top=3)
+    code, tsv, err = run("predict", folder / "model", folder / "test.svm", "--top", 3, "--quiet")
+    assert (code, err) == (0, "")
+    head, *lines = tsv.splitlines()
+    assert head == "row\tlabel\tscore"
+    rows, found, values = zip(*(line.split("\t") for line in lines), strict=True)
+    assert list(map(int, rows)) == np.repeat(np.arange(50), 3).tolist()
+    assert list(map(int, found)) == labels.ravel().tolist()
+    np.testing.assert_allclose(np.array(values, float), scores.ravel(), rtol=1e-5)
+
+    out_file = tmp_path / "p.svm"
+    assert run(
+        "predict", folder / "model", folder / "test.svm", "--top", 3, "-q", "--format", "svm", "-o", out_file
+    ) == (0, "", "")
+    pairs = [line.split() for line in out_file.read_text().splitlines()]
+    flat = [f"{label}:{value}" for label, value in zip(found, values, strict=True)]
+    assert [pair for row in pairs for pair in row] == flat
+    assert len(pairs) == 50
+
+    code, out, err = run("predict", folder / "model", folder / "test.svm", "--top", 3, "--json")
+    answer = json.loads(out)
+    assert (code, err, answer["rows"]) == (0, "", 50)
+    assert [row["labels"] for row in answer["predictions"]] == labels.tolist()
+    assert answer["predictions"][7]["row"] == 7
+
+
+def test_predict_to_a_file_with_json(run, folder, tmp_path):
+    target = tmp_path / "p.tsv.gz"
+    code, out, _ = run("predict", folder / "model", folder / "test.svm", "--json", "-o", target)
+    assert code == 0
+    assert json.loads(out)["output"] == str(target)
+    assert gzip.decompress(target.read_bytes()).startswith(b"row\tlabel\tscore\n")
+    assert [f.name for f in tmp_path.iterdir()] == [target.name]
+
+
+def test_predict_needs_no_labels_and_reads_standard_input(folder):
+    with shell("predict", folder / "model", "-", "--json", stdin=subprocess.PIPE) as process:
+        out, err = process.communicate("1:1 8:1\n 3:0.5\n\n2:1\n")
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out)["rows"] == 4
+
+
+def test_labels_print_by_name(run, folder):
+    code, out, _ = run("predict", folder / "named-model", folder / "test.svm", "--quiet")
+    assert code == 0
+    assert all(line.split("\t")[1].startswith("größe-") for line in out.splitlines()[1:])
+    code, out, _ = run("evaluate", folder / "named-model", folder / "named.svm", "--json")
+    assert json.loads(out)["P@1"] > 50
+
+
+def test_names_in_another_encoding_of_the_terminal(folder):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    with shell("predict", folder / "named-model", folder / "test.svm", env=environment) as process:
+        out, _ = process.communicate()
+    assert process.returncode == 0
+    assert "größe-" in out
+
+
+def test_info(run, folder):
+    code, out, err = run("info", folder / "model", "--json")
+    figures = json.loads(out)
+    assert (code, err) == (0, "")
+    assert figures["model_bytes"] == disk_bytes(folder / "model")
+    assert figures["one_based"] is True
+    assert sum(row["weights"] for row in figures["depths"]) == figures["weights"]
+    report = json.loads(run("estimate", folder / "train.svm", "--clusters", 5, "--json")[1])
+    assert figures["depths"] == report["depths"]
+    code, out, _ = run("info", folder / "named-model")
+    assert code == 0
+    assert "with names" in out
+
+
+def test_synth(run, refused, tmp_path):
+    options = ["--like", "eur-lex", "--scale", 0.01, "--seed", 3]
+    code, out, err = run("synth", tmp_path / "new" / "s", *options, "--json")
+    made = json.loads(out)
+    assert (code, err) == (0, "")
+    assert read_svm(made["train"]["path"]).instances == made["train"]["instances"]
+    before = contents(tmp_path)
+    assert "exists already" in refused("synth", tmp_path / "new" / "s", *options)
+    assert run("synth", tmp_path / "new" / "s", *options, "--overwrite", "-q")[:2] == (0, "")
+    assert contents(tmp_path) == before
+    assert "unknown" in refused("synth", tmp_path / "other", "--like", "nothing")
+    assert "scale" in refused("synth", tmp_path / "other", "--scale", 0)
+    assert not (tmp_path / "other").exists()
+
+
+def test_demo(run, refused, tmp_path, monkeypatch):
+    monkeypatch.setattr("labeltree.demo.SCALE", 0.02)
+    code, out, _ = run("demo", "--out", tmp_path / "d")
+    size = disk_bytes(tmp_path / "d" / "model")
+    assert code == 0
+    assert "P@1" in out
+    assert out.splitlines()[-1] == f"estimated {size} bytes, on disk {size} bytes"
+    assert "exists already" in refused("demo", "--out", tmp_path / "d")
+    code, out, err = run("demo", "--json")
+    figures = json.loads(out)
+    assert (code, err) == (0, "")
+    assert figures["estimated_bytes"] == figures["model_bytes"] == size
+
+
+def test_version_and_help(run):
+    assert run("--version") == (0, f"labeltree {__version__}\n", "")
+    for arguments in ([], ["--help"], ["train", "--help"]):
+        code, out, err = run(*arguments)
+        assert (code, err) == (0, "")
+        assert "Usage" in out
+
+
+def test_importing_the_command_line_is_quick():
+    check = "import sys, labeltree.cli; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check]).returncode == 0
+
+
+# Trees that are given
+
+
+def test_given_tree(run, folder, tmp_path):
+    nested = [list(range(10)), list(range(10, 40))]
+    (tmp_path / "tree.json").write_text(json.dumps(nested))
+    code, out, _ = run(
+        "train", folder / "train.svm", tmp_path / "m", "--tree", tmp_path / "tree.json", "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["nodes"] == 3
+    assert load(tmp_path / "m").trees[0].tree.children[2:12].tolist() == [~label for label in range(10)]
+
+
+def test_given_tree_of_names(run, refused, tmp_path):
+    data, tree = tmp_path / "d.svm", tmp_path / "tree.json"
+    data.write_text("cat 1:1\ndog 2:1\n3 3:1\n")
+    tree.write_text('[["dog", 3], "cat"]')
+    code, out, _ = run("estimate", data, "--tree", tree, "--json")
+    assert (code, json.loads(out)["nodes"]) == (0, 2)
+    tree.write_text('[["dog", 4], "cat"]')
+    assert "no label of that name" in refused("estimate", data, "--tree", tree)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[0, 1", "not a tree in JSON"),
+        ("[" * 100_000, "not a tree in JSON"),
+        ('{"a": 1}', "nested lists"),
+        ("[[0, 1], []]", "empty list"),
+        ("[[0, 1], [1, 2]]", "twice"),
+        ("[[0, 1], [2, true]]", "True"),
+        ("[[0, 1], [2, 3]]", "4 labels"),
+    ],
+)
+def test_given_tree_that_is_wrong(refused, folder, tmp_path, content, message):
+    (tmp_path / "tree.json").write_text(content)
+    assert message in refused("train", folder / "train.svm", tmp_path / "m", "--tree", tmp_path / "tree.json")
+    assert not (tmp_path / "m").exists()
+
+
+def test_given_tree_that_is_not_there(refused, folder, tmp_path):
+    assert "no such file" in refused("estimate", folder / "train.svm", "--tree", tmp_path / "tree.json")
+    assert "directory" in refused("estimate", folder / "train.svm", "--tree", tmp_path)
+    (tmp_path / "tree.json").write_text("[0]")
+    assert "--trees" in refused(
+        "estimate", folder / "train.svm", "--tree", tmp_path / "tree.json", "--trees", 2
+    )
+
+
+# The base of features
+
+
+def test_a_test_file_without_its_first_feature_has_the_base_of_the_training_file(run, tmp_path):
+    train, test = tmp_path / "train.svm", tmp_path / "test.svm"
+    train.write_text("0 0:1\n1 1:1\n2 2:1\n3 3:1\n" * 5)
+    test.write_text("1 1:1\n2 2:1\n")
+    assert run("train", train, tmp_path / "m", "-q")[0] == 0
+    assert load(tmp_path / "m").one_based is False
+    assert json.loads(run("evaluate", tmp_path / "m", test, "--json")[1])["P@1"] == 100
+    assert json.loads(run("evaluate", tmp_path / "m", test, "--json", "--one-based")[1])["P@1"] == 0
+    predicted = json.loads(run("predict", tmp_path / "m", test, "--json", "--top", 1)[1])
+    assert [row["labels"] for row in predicted["predictions"]] == [[1], [2]]
+
+
+def test_said_base_of_training_file(run, refused, folder, tmp_path):
+    (tmp_path / "d.svm").write_text("0 1:1\n1 2:1\n")
+    assert run("train", tmp_path / "d.svm", tmp_path / "m", "-q", "--zero-based")[0] == 0
+    assert load(tmp_path / "m").features == 3
+    (tmp_path / "d.svm").write_text("0 0:1\n1 2:1\n")
+    message = refused("train", tmp_path / "d.svm", tmp_path / "m2", "--one-based")
+    assert "d.svm:1:" in message
+    assert "--zero-based" in message
+    assert "d.svm:1:" in refused("predict", folder / "model", tmp_path / "d.svm")
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty"),
+        (b"\x00\x01\x02\xff\xfe", ":1:"),
+        (b"1 1:1\n3,4 1:x\n", ":2:"),
+        (b"1 1:1\n1 1:0.5:2\n", ":2:"),
+        (b"1 1:1\n1 -1:2\n", ":2:"),
+        (b"1 1:1\n1 99999999999:2\n", ":2:"),
+        (b"1 1:1\n1 3:2 3:1\n", ":2:"),
+        (b"1 1:1\n1 3:nan\n", ":2:"),
+        (b"1 1:1\n1 3:inf\n", ":2:"),
+        (b"1:1\n2:1\n", "no label"),
+        (gzip.compress(b"1 1:1\n" * 100)[:-10], "cut short"),
+    ],
+)
+def test_bad_data(refused, folder, tmp_path, content, message):
+    data = tmp_path / "bad.svm"
+    data.write_bytes(content)
+    for command in (
+        ["estimate", data],
+        ["train", data, tmp_path / "m"],
+        ["evaluate", folder / "model", data],
+    ):
+        error = refused(*command)
+        assert str(data) in error
+        assert message in error
+    assert {f.name for f in tmp_path.iterdir()} == {"bad.svm"}
+
+
+def test_labels_without_features_are_allowed(run, tmp_path):
+    (tmp_path / "d.svm").write_text("0 1:1\n1\n2 2:1\n")
+    assert run("train", tmp_path / "d.svm", tmp_path / "m", "-q")[0] == 0
+
+
+def test_missing_data_and_directories(refused, folder, tmp_path):
+    for command in (["estimate"], ["evaluate", folder / "model"], ["predict", folder / "model"]):
+        assert "no such file" in refused(*command, tmp_path / "nothing.svm")
+        assert "directory" in refused(*command, tmp_path)
+    for command in (["evaluate"], ["predict"]):
+        assert "no such model" in refused(*command, tmp_path / "nothing", folder / "test.svm")
+        assert "is a file" in refused(*command, folder / "test.svm", folder / "test.svm")
+        assert "not a model directory" in refused(*command, tmp_path, folder / "test.svm")
+    assert "does not exist" in refused("train", folder / "train.svm", tmp_path / "no" / "model")
+    assert "no" in refused("predict", folder / "model", folder / "test.svm", "-o", tmp_path / "no" / "p.tsv")
+    assert "directory" in refused("predict", folder / "model", folder / "test.svm", "-o", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--clusters 1",
+        "--clusters x",
+        "--clusters 99999999999",
+        "--max-depth 0",
+        "--trees 0",
+        "--cost 0",
+        "--cost nan",
+        "--threads -1",
+        "--threads 0",
+        "--tolerance 0",
+        "--max-iterations 0",
+        "--bias -1",
+        "--seed -1",
+        "--loss squared",
+        "--memory-limit lots",
+        "--memory-limit 0",
+        "--no-such-option",
+    ],
+)
+def test_bad_options_are_told_before_the_data_is_read(refused, tmp_path, option):
+    error = refused("train", tmp_path / "nothing.svm", tmp_path / "m", *option.split())
+    name, _, value = option.partition(" ")
+    assert name.lstrip("-").replace("-", "") in error.replace("-", "").replace("_", "") or value in error
+    assert "no such file" not in error
+    assert not (tmp_path / "m").exists()
+
+
+def test_bad_options_of_prediction(refused, tmp_path):
+    for option in ("--top 0", "--beam 0", "--score cosine", "--format xml", "--threads -1"):
+        assert option.split()[0] in refused("predict", tmp_path / "m", tmp_path / "d.svm", *option.split())
+    assert "MODEL" in refused("info")
+    assert "No such command" in refused("trian")
+
+
+def test_more_features_than_the_model_are_said_once(run, folder, tmp_path):
+    (tmp_path / "d.svm").write_text("0 1:1 900:1\n1 2:1 901:3\n")
+    for command in ("evaluate", "predict"):
+        code, out, err = run(command, folder / "model", tmp_path / "d.svm", "--json")
+        json.loads(out)
+        assert code == 0
+        assert err.count("\n") == 1
+        assert "ignored" in err
+
+
+def test_no_room(run, refused, folder, tmp_path, monkeypatch):
+    command = ["train", folder / "train.svm", tmp_path / "m"]
+    error = refused(*command, "--memory-limit", "100kB")
+    assert "--force" in error
+    assert "--max-depth" in error
+    with monkeypatch.context() as patched:
+        patched.setattr("labeltree.plan.free_disk", lambda path: 1000)
+        assert "free disk" in refused(*command, "--trees", 3)
+    assert not (tmp_path / "m").exists()
+    assert run(*command, "--memory-limit", "100kB", "--force", "-q")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OSError(28, "No space left on device"), PermissionError(13, "No")]
+)
+def test_what_the_machine_lacks_is_no_traceback(refused, folder, tmp_path, monkeypatch, error):
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("labeltree.train._native.train_nodes", fail)
+    refused("train", folder / "train.svm", tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fails_under_the_kernel(refused, folder, tmp_path, monkeypatch):
+    @contextlib.contextmanager
+    def read_only(writer, name, spec):
+        with open(os.devnull, "rb") as file:
+            yield file.fileno(), 0
+
+    monkeypatch.setattr("labeltree.store.ModelWriter.reserve", read_only)
+    assert "Bad file descriptor" in refused("train", folder / "train.svm", tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+# Models that are damaged, or in the way
+
+
+def edit_manifest(model, **changes):
+    manifest = json.loads((model / "manifest.json").read_text())
+    (model / "manifest.json").write_text(json.dumps(manifest | changes))
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda m: (m / "tree-0/weights.npy").unlink(), "lacks"),
+        (lambda m: (m / "label_counts.npy").unlink(), "lacks"),
+        (lambda m: os.truncate(m / "tree-0/weights.npy", 200), "cut short"),
+        (lambda m: os.truncate(m / "tree-0/children.npy", 130), "cut short"),
+        (lambda m: flip(m / "tree-0/weights.npy"), "checksum"),
+        (lambda m: flip(m / "tree-0/features.npy"), "damaged"),
+        (lambda m: flip(m / "tree-0/children.npy"), "checksum"),
+        (lambda m: edit_manifest(m, format_version=99), "newer labeltree"),
+        (lambda m: edit_manifest(m, format="other"), "not the manifest"),
+        (lambda m: edit_manifest(m, labels=7), "model"),
+        (lambda m: edit_manifest(m, labels="x"), "damaged"),
+        (lambda m: edit_manifest(m, files=[]), "damaged"),
+        (lambda m: edit_manifest(m, trees=[]), "damaged"),
+        (lambda m: edit_manifest(m, settings={}), "damaged"),
+        (lambda m: (m / "manifest.json").write_text("{"), "cannot be read"),
+        (lambda m: (m / "manifest.json").unlink(), "not a model directory"),
+    ],
+)
+def test_damaged_model(refused, folder, tmp_path, damage, message):
+    model = tmp_path / "m"
+    shutil.copytree(folder / "model", model)
+    damage(model)
+    for command in (["info", model], ["predict", model, folder / "test.svm"]):
+        error = refused(*command)
+        assert message in error
+        assert str(model) in error
+
+
+def test_a_model_is_replaced_only_when_the_new_one_is_complete(run, refused, folder, tmp_path):
+    model, bad = tmp_path / "m", tmp_path / "bad.svm"
+    shutil.copytree(folder / "model", model)
+    before = contents(model)
+    assert "--overwrite" in refused("train", folder / "train.svm", model)
+    bad.write_text("1 1:1\n1 2:x\n")
+    refused("train", bad, model, "--overwrite")
+    refused("train", folder / "train.svm", model, "--overwrite", "--memory-limit", "1MB")
+    assert contents(model) == before
+    assert run("train", folder / "train.svm", model, "--overwrite", "--clusters", 3, "-q")[0] == 0
+    assert contents(model) != before
+    assert load(model).manifest["notes"]["clusters"] == 3
+    assert {f.name for f in tmp_path.iterdir()} == {"m", "bad.svm"}
+
+
+def test_what_is_no_model_is_never_replaced(refused, folder, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter-1.tex").write_text("years of work")
+    assert "not a model" in refused("train", folder / "train.svm", tmp_path / "thesis", "--overwrite")
+    target = tmp_path / "thesis" / "chapter-1.tex"
+    assert "not a model" in refused("train", folder / "train.svm", target, "--overwrite")
+    assert target.read_text() == "years of work"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8GB", 8 * 10**9), ("500mb", 5 * 10**8), ("1.5 GiB", 3 * 2**29), ("4k", 4000), ("123", 123), ("7B", 7)],
+)
+def test_sizes_as_people_write_them(text, size):
+    assert parse_bytes(text) == size
+
+
+# A shell's ways
+
+
+def test_ctrl_c_leaves_everything_as_it_was(folder, tmp_path):
+    data = tmp_path / "large.svm"
+    write_svm(data, make_data(3000, features=40, labels=30))
+    shutil.copytree(folder / "model", tmp_path / "m")
+    before = contents(tmp_path / "m")
+    endless = ["--tolerance", "1e-30", "--max-iterations", "2000000000", "--cost", "1000"]
+    with shell("train", data, tmp_path / "m", "--overwrite", *endless) as process:
+        while not process.stderr.readline().startswith("training"):
+            assert process.poll() is None
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, "")
+    assert err.splitlines()[-1] == "stopped; nothing was written"
+    assert "Traceback" not in err
+    assert contents(tmp_path / "m") == before
+    assert {f.name for f in tmp_path.iterdir()} == {"m", "large.svm"}
+
+
+def test_a_closed_pipe_is_quiet(folder):
+    arguments = [sys.executable, "-m", "labeltree", "predict", folder / "model", folder / "train.svm", "-q"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()  # before anything was read, as `| true` does
+    err = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), err) == (141, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_behind_standard_output(folder):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "labeltree", "info", folder / "model"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
