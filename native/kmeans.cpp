@@ -1,4 +1,7 @@
-// Euclidean K-means of the label vectors of a tree level's nodes: Lloyd's iterations from distinct random labels.
+// K-means of the label vectors of a tree level's nodes: Lloyd's iterations from distinct random labels.
+//
+// Vectors have length 1, and so have the centroids: a label goes to the centroid of the largest cosine. With centroids
+// left at the length of the mean, wide clusters draw the rare labels, and the tree ranks up to 0.1 points worse.
 #include <cmath>
 
 #include "margins.h"
@@ -25,7 +28,7 @@ class NodeClustering {
                    int threads, const Cancel& cancel)
         : vectors_(vectors), labels_(labels), count_(count), settings_(settings), random_(random), threads_(threads),
           cancel_(cancel), width_((settings.clusters + 7) / 8 * 8),
-          local_(vectors.columns, -1), members_(settings.clusters), rate_(width_), offset_(width_) {}
+          local_(vectors.columns, -1), members_(settings.clusters), rate_(width_) {}
 
     void run(int32_t* cluster) {
         number_features();
@@ -69,7 +72,7 @@ class NodeClustering {
             sums_[local_[vectors_.index[k]] * width_ + cluster] += sign * vectors_.value[k];
     }
 
-    // rate = 1 / members and offset = |centroid|^2 / 2: a label goes to the cluster of the largest v'sum * rate - offset.
+    // rate = 1 / |sum|: a label goes to the cluster of the largest v'sum * rate.
     void measure() {
         const int64_t parts = (features_ + feature_chunk - 1) / feature_chunk;
         std::vector<float> squares(parts * width_, 0.0f);
@@ -81,9 +84,7 @@ class NodeClustering {
         for (int64_t c = 0; c < settings_.clusters; ++c) {
             double total = 0;
             for (int64_t part = 0; part < parts; ++part) total += squares[part * width_ + c];
-            const double n = static_cast<double>(members_[c]);
-            rate_[c] = n > 0 ? static_cast<float>(1 / n) : 0.0f;
-            offset_[c] = n > 0 ? static_cast<float>(total / (n * n) / 2) : HUGE_VALF;  // an empty cluster stays empty
+            rate_[c] = total > 0 ? static_cast<float>(1 / std::sqrt(total)) : 0.0f;
         }
     }
 
@@ -111,9 +112,8 @@ class NodeClustering {
         int32_t best = 0;
         float most = -HUGE_VALF;
         for (int64_t c = 0; c < settings_.clusters; ++c) {
-            const float nearness = product[c] * rate_[c] - offset_[c];
-            if (nearness > most) {
-                most = nearness;
+            if (members_[c] > 0 && product[c] * rate_[c] > most) {  // an empty cluster stays empty
+                most = product[c] * rate_[c];
                 best = static_cast<int32_t>(c);
             }
         }
@@ -152,7 +152,7 @@ class NodeClustering {
     int64_t features_ = 0;
     std::vector<float> sums_;
     std::vector<int64_t> members_;
-    std::vector<float> rate_, offset_;
+    std::vector<float> rate_;
 };
 
 // Large nodes are clustered one after the other by all threads, the others side by side.
