@@ -17,7 +17,8 @@
 
 namespace labeltree {
 
-constexpr int siblings = 16;
+constexpr int siblings = 16;     // solved at once: one feature's weights are a cache line
+constexpr int few_siblings = 8;  // where there are no more, half a line
 
 // After the early passes, an instance whose gradients are all below this share of the tolerance is set aside until the
 // others have converged; then all are looked at again. It saves a third of the work; a larger share makes it come back.
@@ -48,13 +49,13 @@ struct Problem {
 // The siblings' weights and dual variables, feature-major and instance-major: one cache line each for floats.
 template <class Real>
 struct SolverSpace {
-    Buffer<Real> weights;  // (features + 1) x 16
-    Buffer<Real> alpha;    // instances x 16
+    Buffer<Real> weights;  // (features + 1) x siblings
+    Buffer<Real> alpha;    // instances x siblings
     std::vector<int32_t> order;
 };
 
-template <class Real>
-using Group = Lanes<Real, siblings>;
+template <class Real, int W>
+using Group = Lanes<Real, W>;
 
 // A value for each sibling from one bit each.
 template <class Real>
@@ -64,14 +65,13 @@ struct BitTable {
         for (int byte = 0; byte < 256; ++byte)
             for (int s = 0; s < 8; ++s) of[byte][s] = byte >> s & 1 ? set : clear;
     }
-    LABELTREE_INLINE Group<Real> operator[](uint16_t bits) const {
-        const auto low = Lanes<Real, 8>::load(of[bits & 255]), high = Lanes<Real, 8>::load(of[bits >> 8]);
-        Group<Real> out;
+    template <int W>
+    LABELTREE_INLINE Group<Real, W> lanes(uint16_t bits) const {
+        constexpr int eight = Lanes<Real, 8>::vectors;
+        Group<Real, W> out;
 #pragma GCC unroll 4
-        for (int k = 0; k < Group<Real>::vectors / 2; ++k) {
-            out.v[k] = low.v[k];
-            out.v[k + Group<Real>::vectors / 2] = high.v[k];
-        }
+        for (int k = 0; k < out.vectors; ++k)
+            out.v[k] = Lanes<Real, 8>::load(of[k < eight ? bits & 255 : bits >> 8]).v[k % eight];
         return out;
     }
 };
@@ -83,12 +83,12 @@ LABELTREE_INLINE Four exponential(Four t) { return Four{std::exp(t[0]), std::exp
 
 // The minimiser of the logistic dual in one coordinate: alpha = C / (1 + e^m), where m = base + norm * alpha is the margin
 // after the step and base the margin without this instance. Newton's method on m, inside the bracket of alpha in [0, C].
-template <class Real>
-LABELTREE_INLINE Group<Real> logistic_step(const Group<Real>& margin, const Group<Real>& before, Real norm, Real cost) {
+template <class Real, int W>
+LABELTREE_INLINE Group<Real, W> logistic_step(const Group<Real, W>& margin, const Group<Real, W>& before, Real norm, Real cost) {
     constexpr Real enough = sizeof(Real) == 4 ? Real(1e-6) : Real(1e-13);
     const Real reach = norm * cost;
-    Group<Real> alpha;
-    for (int k = 0; k < Group<Real>::vectors; ++k) {
+    Group<Real, W> alpha;
+    for (int k = 0; k < Group<Real, W>::vectors; ++k) {
         auto m = margin.v[k];
         const auto base = m - norm * before.v[k];
         auto low = base, high = base + reach;
@@ -99,7 +99,7 @@ LABELTREE_INLINE Group<Real> logistic_step(const Group<Real>& margin, const Grou
             const auto size = excess > 0 ? excess : -excess, scale = 1 + (m > 0 ? m : -m);
             const auto far = size > enough * scale;
             bool done = true;
-            for (int lane = 0; lane < Group<Real>::per_vector; ++lane) done &= far[lane] == 0;
+            for (int lane = 0; lane < Group<Real, W>::per_vector; ++lane) done &= far[lane] == 0;
             if (done) break;
             low = excess > 0 ? low : m;
             high = excess > 0 ? m : high;
@@ -110,46 +110,46 @@ LABELTREE_INLINE Group<Real> logistic_step(const Group<Real>& margin, const Grou
     return alpha;
 }
 
-template <class Real>
-LABELTREE_INLINE Group<Real> margins(const Sparse& x, int64_t i, const Real* weights, Real bias) {
+template <class Real, int W>
+LABELTREE_INLINE Group<Real, W> margins(const Sparse& x, int64_t i, const Real* weights, Real bias) {
     // Several sums at a time, or each addition would wait for the one before it.
     constexpr int ways = sizeof(Real) == 4 ? 4 : 2;
-    Group<Real> sum[ways];
+    Group<Real, W> sum[ways];
 #pragma GCC unroll 4
-    for (int way = 0; way < ways; ++way) sum[way] = Group<Real>::fill(0);
+    for (int way = 0; way < ways; ++way) sum[way] = Group<Real, W>::fill(0);
     int64_t k = x.ptr[i];
     const int64_t end = x.ptr[i + 1];
     for (; k + ways <= end; k += ways)
 #pragma GCC unroll 4
         for (int way = 0; way < ways; ++way)
             sum[way].add(x.value[k + way],
-                         Group<Real>::load(weights + static_cast<int64_t>(x.index[k + way]) * siblings));
+                         Group<Real, W>::load(weights + static_cast<int64_t>(x.index[k + way]) * W));
     for (; k < end; ++k)
-        sum[0].add(x.value[k], Group<Real>::load(weights + static_cast<int64_t>(x.index[k]) * siblings));
-    if (bias != 0) sum[0].add(bias, Group<Real>::load(weights + x.columns * siblings));
+        sum[0].add(x.value[k], Group<Real, W>::load(weights + static_cast<int64_t>(x.index[k]) * W));
+    if (bias != 0) sum[0].add(bias, Group<Real, W>::load(weights + x.columns * W));
 #pragma GCC unroll 4
     for (int way = 1; way < ways; ++way) sum[0].add(1, sum[way]);
     return sum[0];
 }
 
-template <class Real>
-LABELTREE_INLINE void move_weights(const Sparse& x, int64_t i, Real* weights, Real bias, const Group<Real>& step) {
+template <class Real, int W>
+LABELTREE_INLINE void move_weights(const Sparse& x, int64_t i, Real* weights, Real bias, const Group<Real, W>& step) {
     for (int64_t k = x.ptr[i]; k < x.ptr[i + 1]; ++k) {
-        Real* row = weights + static_cast<int64_t>(x.index[k]) * siblings;
-        Group<Real> w = Group<Real>::load(row);
+        Real* row = weights + static_cast<int64_t>(x.index[k]) * W;
+        Group<Real, W> w = Group<Real, W>::load(row);
         w.add(x.value[k], step);
         w.store(row);
     }
     if (bias != 0) {
-        Real* row = weights + x.columns * siblings;
-        Group<Real> w = Group<Real>::load(row);
+        Real* row = weights + x.columns * W;
+        Group<Real, W> w = Group<Real, W>::load(row);
         w.add(bias, step);
         w.store(row);
     }
 }
 
 // Brings a coming visit's data near: the order is random, so the processor cannot guess it.
-template <class Real>
+template <class Real, int W>
 LABELTREE_INLINE void prefetch_visit(const Sparse& x, const int32_t* order, int64_t visit, int64_t active,
                                      const Real* alpha) {
     if (visit + 8 < active) __builtin_prefetch(x.ptr + order[visit + 8]);
@@ -159,42 +159,42 @@ LABELTREE_INLINE void prefetch_visit(const Sparse& x, const int32_t* order, int6
             __builtin_prefetch(reinterpret_cast<const char*>(x.index + x.ptr[i]) + byte);
             __builtin_prefetch(reinterpret_cast<const char*>(x.value + x.ptr[i]) + byte);
         }
-        for (size_t byte = 0; byte < siblings * sizeof(Real); byte += 64)
-            __builtin_prefetch(reinterpret_cast<const char*>(alpha + i * siblings) + byte);
+        for (size_t byte = 0; byte < W * sizeof(Real); byte += 64)
+            __builtin_prefetch(reinterpret_cast<const char*>(alpha + i * W) + byte);
     }
 }
 
 // What a pass over the instances saw of the siblings' projected gradients.
-template <class Real>
+template <class Real, int W>
 struct Violation {
-    Group<Real> most, least;
+    Group<Real, W> most, least;
 };
 
 // One pass over the first `active` instances of `order` for the siblings in `live`. An instance whose projected gradient
 // is at most `quiet` for all of them is left as it is and moved behind the active ones.
-template <class Real, Loss loss>
-LABELTREE_INLINE Violation<Real> sweep(const Problem& problem, const SolverSettings& settings, Real* weights, Real* alpha,
+template <class Real, int W, Loss loss>
+LABELTREE_INLINE Violation<Real, W> sweep(const Problem& problem, const SolverSettings& settings, Real* weights, Real* alpha,
                                        int32_t* order, int64_t& active, uint16_t live, Real quiet) {
-    constexpr int vectors = Group<Real>::vectors;
+    constexpr int vectors = Group<Real, W>::vectors;
     static const BitTable<Real> signs(-1, 1), ones(0, 1);
     const Sparse& x = problem.x;
     const Real bias = static_cast<Real>(settings.bias), infinity = std::numeric_limits<Real>::infinity();
-    const Group<Real> moving = ones[live], zero = Group<Real>::fill(0);
-    Violation<Real> seen{Group<Real>::fill(-infinity), Group<Real>::fill(infinity)};
+    const Group<Real, W> moving = ones.template lanes<W>(live), zero = Group<Real, W>::fill(0);
+    Violation<Real, W> seen{Group<Real, W>::fill(-infinity), Group<Real, W>::fill(infinity)};
     for (int64_t visit = 0; visit < active; ++visit) {
         const int64_t i = order[visit];
-        prefetch_visit(x, order, visit, active, alpha);
+        prefetch_visit<Real, W>(x, order, visit, active, alpha);
         const Real cost = static_cast<Real>(settings.cost) * (problem.costs ? problem.costs[i] : 1);
         const Real norm = problem.norms[i];
-        const Group<Real> y = signs[problem.positive[i]];
-        const Group<Real> before = Group<Real>::load(alpha + i * siblings);
-        const Group<Real> product = margins(x, i, weights, bias);
-        Group<Real> after, gradient, step, loud;
+        const Group<Real, W> y = signs.template lanes<W>(problem.positive[i]);
+        const Group<Real, W> before = Group<Real, W>::load(alpha + i * W);
+        const Group<Real, W> product = margins<Real, W>(x, i, weights, bias);
+        Group<Real, W> after, gradient, step, loud;
         if constexpr (loss == Loss::logistic) {
-            Group<Real> margin;
+            Group<Real, W> margin;
 #pragma GCC unroll 4
             for (int k = 0; k < vectors; ++k) margin.v[k] = y.v[k] * product.v[k];
-            after = logistic_step(margin, before, norm, cost);
+            after = logistic_step<Real, W>(margin, before, norm, cost);
 #pragma GCC unroll 4
             for (int k = 0; k < vectors; ++k) gradient.v[k] = norm * (before.v[k] - after.v[k]);
         } else {
@@ -232,31 +232,31 @@ LABELTREE_INLINE Violation<Real> sweep(const Problem& problem, const SolverSetti
             step.v[k] = change * y.v[k];
         }
         if (step.any()) {
-            after.store(alpha + i * siblings);
-            move_weights(x, i, weights, bias, step);
+            after.store(alpha + i * W);
+            move_weights<Real, W>(x, i, weights, bias, step);
         }
     }
     return seen;
 }
 
-template <class Real, Loss loss>
-LABELTREE_AVX2 Violation<Real> sweep_avx2(const Problem& p, const SolverSettings& s, Real* w, Real* a, int32_t* order,
+template <class Real, int W, Loss loss>
+LABELTREE_AVX2 Violation<Real, W> sweep_avx2(const Problem& p, const SolverSettings& s, Real* w, Real* a, int32_t* order,
                                           int64_t& active, uint16_t live, Real quiet) {
-    return sweep<Real, loss>(p, s, w, a, order, active, live, quiet);
+    return sweep<Real, W, loss>(p, s, w, a, order, active, live, quiet);
 }
-template <class Real, Loss loss>
-Violation<Real> sweep_portable(const Problem& p, const SolverSettings& s, Real* w, Real* a, int32_t* order,
+template <class Real, int W, Loss loss>
+Violation<Real, W> sweep_portable(const Problem& p, const SolverSettings& s, Real* w, Real* a, int32_t* order,
                                int64_t& active, uint16_t live, Real quiet) {
-    return sweep<Real, loss>(p, s, w, a, order, active, live, quiet);
+    return sweep<Real, W, loss>(p, s, w, a, order, active, live, quiet);
 }
 
-// Leaves the solution in space.weights.
-template <class Real, Loss loss>
+// Leaves the solution in space.weights, W to a feature.
+template <class Real, int W, Loss loss>
 void solve(const Problem& problem, const SolverSettings& settings, Random random, SolverSpace<Real>& space,
           const Cancel& cancel) {
     const int64_t instances = problem.x.rows;
-    Real* weights = space.weights.zeros((problem.x.columns + 1) * siblings);
-    Real* alpha = space.alpha.zeros(instances * siblings);
+    Real* weights = space.weights.zeros((problem.x.columns + 1) * W);
+    Real* alpha = space.alpha.zeros(instances * W);
     space.order.resize(instances);
     std::iota(space.order.begin(), space.order.end(), 0);
 
@@ -267,13 +267,13 @@ void solve(const Problem& problem, const SolverSettings& settings, Random random
         random.shuffle(space.order.data(), active);
         const bool whole = active == instances;
         const Real quiet = pass <= early_passes ? Real(-1) : static_cast<Real>(settings.tolerance * share);
-        auto* sweep_fast = use_avx2() ? &sweep_avx2<Real, loss> : &sweep_portable<Real, loss>;
-        const Violation<Real> seen =
+        auto* sweep_fast = use_avx2() ? &sweep_avx2<Real, W, loss> : &sweep_portable<Real, W, loss>;
+        const Violation<Real, W> seen =
             sweep_fast(problem, settings, weights, alpha, space.order.data(), active, live, quiet);
-        Real most[siblings], least[siblings];
+        Real most[W], least[W];
         seen.most.store(most);
         seen.least.store(least);
-        for (int s = 0; s < siblings; ++s) {
+        for (int s = 0; s < W; ++s) {
             const double tolerance = settings.tolerance;  // no instance seen: most = -infinity, which has converged
             if ((live >> s & 1) && most[s] <= tolerance && least[s] >= -tolerance && most[s] - least[s] <= tolerance) {
                 live &= ~(1 << s);

@@ -143,6 +143,16 @@ void mark_positives(const Training& t, const Panel& panel, int64_t first_child, 
         }
 }
 
+template <class Real, int W>
+void solve_lanes(const Problem& problem, const SolverSettings& settings, Random random, SolverSpace<Real>& solver,
+                 const Cancel& cancel) {
+    switch (settings.loss) {
+        case Loss::squared_hinge: return solve<Real, W, Loss::squared_hinge>(problem, settings, random, solver, cancel);
+        case Loss::hinge: return solve<Real, W, Loss::hinge>(problem, settings, random, solver, cancel);
+        case Loss::logistic: return solve<Real, W, Loss::logistic>(problem, settings, random, solver, cancel);
+    }
+}
+
 template <class Real>
 void solve_group(const Training& t, Panel& panel, int64_t group, Workspace& space, SolverSpace<Real>& solver,
                  const Cancel& cancel) {
@@ -151,16 +161,16 @@ void solve_group(const Training& t, Panel& panel, int64_t group, Workspace& spac
     const Problem problem{panel.x, panel.norms.data(), t.costs ? panel.costs.data() : nullptr, space.positive.data(),
                           static_cast<uint16_t>((1 << count) - 1)};
     const Random random(t.settings.seed, panel.node);
-    switch (t.settings.loss) {
-        case Loss::squared_hinge: solve<Real, Loss::squared_hinge>(problem, t.settings, random, solver, cancel); break;
-        case Loss::hinge: solve<Real, Loss::hinge>(problem, t.settings, random, solver, cancel); break;
-        case Loss::logistic: solve<Real, Loss::logistic>(problem, t.settings, random, solver, cancel); break;
-    }
+    const int64_t lanes = count <= few_siblings ? few_siblings : siblings;
+    if (lanes == few_siblings)
+        solve_lanes<Real, few_siblings>(problem, t.settings, random, solver, cancel);
+    else
+        solve_lanes<Real, siblings>(problem, t.settings, random, solver, cancel);
     const Real* weights = solver.weights.data();
     const int64_t rows = static_cast<int64_t>(panel.features.size());
     auto copy_row = [&](int64_t from, int64_t to) {
         for (int64_t s = 0; s < count; ++s)
-            panel.block[to * panel.children + column + s] = static_cast<float>(weights[from * siblings + s]);
+            panel.block[to * panel.children + column + s] = static_cast<float>(weights[from * lanes + s]);
     };
     for (int64_t f = 0; f < rows; ++f) copy_row(panel.node == 0 ? panel.features[f] : f, f);
     if (t.settings.bias != 0) copy_row(panel.x.columns, rows);
