@@ -81,7 +81,7 @@ def depth_table(depths: Iterable[dict[str, Any]]) -> list[str]:
                 str(row["depth"]),
                 f"{row['nodes']:,}",
                 f"{row['children']:,}",
-                f"{row['mean_used_features']:,.1f}",
+                f"{row['mean_used_features']:,.0f}",
                 "" if row["alpha"] is None else f"{row['alpha']:.3f}",
                 f"{row['weights']:,}",
             )
