@@ -167,7 +167,7 @@ def test_memory_that_does_not_suffice(tmp_path):
 def test_memory_that_the_machine_lacks(tmp_path, monkeypatch):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
-    monkeypatch.setattr("labeltree.plan.available_memory", lambda: 1234)
+    monkeypatch.setattr("labeltree.plan.usable_memory", lambda: 1234)
     with pytest.raises(InputError, match=r"but there are 1\.2 kB"):
         plan.check_room(tmp_path / "model")
     plan.check_room(tmp_path / "model", 2**40)  # a limit given by the user is believed

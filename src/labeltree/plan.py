@@ -15,7 +15,7 @@ from labeltree import _native
 from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
 from labeltree.store import ArrayFile, names_bytes
-from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
+from labeltree.system import free_disk, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import LabelTree
 
 # The weights of a node are held in memory up to this many bytes a thread; wider nodes are trained in strips.
@@ -215,7 +215,7 @@ class Plan:
             "alpha": [row["alpha"] for row in depths[1:]],
             "depths": depths,
             "training_memory_bytes": self.training_memory_bytes,
-            "available_memory_bytes": available_memory(),
+            "available_memory_bytes": usable_memory(),
             "free_disk_bytes": free_disk(path),
         }
 
@@ -231,9 +231,10 @@ class Plan:
         path : Path
             Where the model is to be written.
         memory_limit : int, optional
-            Bytes that training may take; by default what the machine (or its cgroup) has available.
+            Bytes that training may take, the data that is in memory already included; by default what this
+            process has and what the machine (or its cgroup) has left.
         """
-        memory = available_memory() if memory_limit is None else memory_limit
+        memory = usable_memory() if memory_limit is None else memory_limit
         if self.training_memory_bytes > memory:
             raise InputError(
                 f"Training needs {human_bytes(self.training_memory_bytes)} of memory, but there are "
