@@ -480,7 +480,7 @@ def test_no_room(run, refused, folder, tmp_path, monkeypatch):
     command = ["train", folder / "train.svm", tmp_path / "m"]
     error = refused(*command, "--memory-limit", "100kB")
     assert "--force" in error
-    assert "--max-depth" in error
+    assert "the data in memory takes" in error
     with monkeypatch.context() as patched:
         patched.setattr("labeltree.plan.free_disk", lambda path: 1000)
         assert "free disk" in refused(*command, "--trees", 3)

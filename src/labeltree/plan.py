@@ -238,8 +238,8 @@ class Plan:
         if self.training_memory_bytes > memory:
             raise InputError(
                 f"Training needs {human_bytes(self.training_memory_bytes)} of memory, but there are "
-                f"{human_bytes(memory)}; use fewer --threads, a deeper tree (--max-depth) or more "
-                "--clusters, raise --memory-limit, or go on with --force."
+                f"{human_bytes(memory)}; {self._what_needs_less(memory)}, raise --memory-limit, or go on "
+                "with --force."
             )
         disk = free_disk(path)
         if self.model_bytes > disk:
@@ -247,6 +247,15 @@ class Plan:
                 f"The model takes {human_bytes(self.model_bytes)}, but {path} has {human_bytes(disk)} "
                 f"of free disk; {self._what_would_fit(disk)}, or go on with --force."
             )
+
+    def _what_needs_less(self, memory: int) -> str:
+        for fewer in range(self.threads - 1, 0, -1):
+            if replace(self, threads=fewer).training_memory_bytes <= memory:
+                return f"--threads {fewer} would fit"
+        least = INTERPRETER_BYTES + self.data_bytes
+        if least > memory:
+            return f"no other tree would fit, since the data in memory takes {human_bytes(least)}"
+        return "a deeper tree (--max-depth) or more --clusters may take less, with --threads 1"
 
     def _what_would_fit(self, disk: int) -> str:
         for fewer in range(len(self.trees) - 1, 0, -1):
