@@ -62,4 +62,14 @@ inline std::function<void()> python_watch(nb::handle progress, const std::atomic
     };
 }
 
+// Runs body(cancel) with the GIL released, ready to be stopped by Ctrl-C, which sets cancel.
+template <class Body>
+void run_interruptible(Body&& body) {
+    const std::atomic<double> unused{0};
+    const auto watch = python_watch(nb::none(), unused);
+    Cancel cancel{false};
+    nb::gil_scoped_release free;
+    run_watched([&] { body(cancel); }, watch, cancel);
+}
+
 }  // namespace labeltree

@@ -66,11 +66,15 @@ namespace {
 
 // Nodes whose features and weights do not give the checksum that was stored with them.
 std::vector<int64_t> damaged_blocks(const int64_t* feature_ptr, const int32_t* features, const int64_t* weight_ptr,
-                                    const float* weights, const uint32_t* checksums, int64_t nodes, int threads) {
+                                    const float* weights, const uint32_t* checksums, int64_t nodes, int threads,
+                                    const Cancel& cancel) {
     std::vector<char> damaged(nodes, 0);
     parallel_for(nodes, threads, [&](int64_t u, int) {
-        const uint32_t crc = crc32c(features + feature_ptr[u], (feature_ptr[u + 1] - feature_ptr[u]) * 4);
-        damaged[u] = crc32c(weights + weight_ptr[u], (weight_ptr[u + 1] - weight_ptr[u]) * 4, crc) != checksums[u];
+        constexpr int64_t step = 1 << 24;  // a one-vs-rest model is one block: Ctrl-C must not wait for all of it
+        uint32_t crc = crc32c(features + feature_ptr[u], (feature_ptr[u + 1] - feature_ptr[u]) * 4);
+        for (int64_t w = weight_ptr[u]; w < weight_ptr[u + 1] && !cancel; w += step)
+            crc = crc32c(weights + w, std::min(step, weight_ptr[u + 1] - w) * 4, crc);
+        damaged[u] = crc != checksums[u];
     });
     std::vector<int64_t> out;
     for (int64_t u = 0; u < nodes; ++u)
@@ -99,11 +103,10 @@ void bind_checksum(nb::module_& m) {
             require(feature_ptr.size() == checksums.size() + 1 && weight_ptr.size() == checksums.size() + 1,
                     "pointers must have one entry more than there are checksums");
             std::vector<int64_t> damaged;
-            {
-                nb::gil_scoped_release free;
+            run_interruptible([&](const Cancel& cancel) {
                 damaged = damaged_blocks(feature_ptr.data(), features.data(), weight_ptr.data(), weights.data(),
-                                         checksums.data(), checksums.size(), threads);
-            }
+                                         checksums.data(), checksums.size(), threads, cancel);
+            });
             return to_numpy(std::move(damaged));
         },
         "feature_ptr"_a.noconvert(), "features"_a.noconvert(), "weight_ptr"_a.noconvert(), "weights"_a.noconvert(),

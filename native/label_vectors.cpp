@@ -13,7 +13,7 @@ struct Matrix {
 };
 
 // Two passes, count and fill, so that the product takes its own size in memory and no more.
-Matrix label_vectors(const Sparse& x, const Sparse& label_instances, int threads) {
+Matrix label_vectors(const Sparse& x, const Sparse& label_instances, int threads, const Cancel& cancel) {
     const int64_t labels = label_instances.rows;
     const int64_t chunk = std::max<int64_t>(1, std::min<int64_t>(256, labels / (4 * threads) + 1));
     const int64_t chunks = (labels + chunk - 1) / chunk;
@@ -31,6 +31,7 @@ Matrix label_vectors(const Sparse& x, const Sparse& label_instances, int threads
         }
     };
     parallel_for(chunks, threads, [&](int64_t part, int worker) {
+        if (cancel) return;
         auto& mark = seen[worker];
         each_label(part, [&](int64_t j) {
             int64_t count = 0;
@@ -41,6 +42,7 @@ Matrix label_vectors(const Sparse& x, const Sparse& label_instances, int threads
             out.ptr[j + 1] = count;
         });
     });
+    if (cancel) return out;
     for (int64_t j = 0; j < labels; ++j) out.ptr[j + 1] += out.ptr[j];
     out.index.resize(out.ptr[labels]);
     out.value.resize(out.ptr[labels]);
@@ -48,6 +50,7 @@ Matrix label_vectors(const Sparse& x, const Sparse& label_instances, int threads
     // Now mark[f] is where feature f of the present label stands in the output; what is before its start is stale.
     for (auto& mark : seen) std::fill(mark.begin(), mark.end(), -1);
     parallel_for(chunks, threads, [&](int64_t part, int worker) {
+        if (cancel) return;
         auto& mark = seen[worker];
         each_label(part, [&](int64_t j) {
             const int64_t start = out.ptr[j];
@@ -84,10 +87,7 @@ void bind_label_vectors(nb::module_& m) {
             const Sparse x = check_sparse(x_ptr, x_index, x_value.data(), feature_count, "x");
             const Sparse by_label = check_sparse(label_ptr, label_instances, nullptr, x.rows, "label_instances");
             Matrix out;
-            {
-                nb::gil_scoped_release free;
-                out = label_vectors(x, by_label, threads);
-            }
+            run_interruptible([&](const Cancel& cancel) { out = label_vectors(x, by_label, threads, cancel); });
             return nb::make_tuple(to_numpy(std::move(out.ptr)), to_numpy(std::move(out.index)),
                                   to_numpy(std::move(out.value)));
         },

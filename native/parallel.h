@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -40,7 +41,11 @@ void parallel_for(int64_t count, int threads, Task&& task) {
     };
     std::vector<std::thread> workers;
     workers.reserve(threads - 1);
-    for (int w = 1; w < threads; ++w) workers.emplace_back(work, w);
+    try {
+        for (int w = 1; w < threads; ++w) workers.emplace_back(work, w);
+    } catch (const std::system_error&) {
+        // The system gives no more threads: those that run do the work.
+    }
     work(0);
     for (auto& w : workers) w.join();
     if (failure) std::rethrow_exception(failure);

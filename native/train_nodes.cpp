@@ -45,9 +45,9 @@ void write_at(int file, const void* bytes, size_t count, int64_t position) {
     }
 }
 
-uint32_t checksum_of_file(int file, int64_t position, int64_t count, uint32_t before) {
+uint32_t checksum_of_file(int file, int64_t position, int64_t count, uint32_t before, const Cancel& cancel) {
     std::vector<char> piece(1 << 20);
-    while (count > 0) {
+    while (count > 0 && !cancel) {
         const ssize_t got = ::pread(file, piece.data(), std::min<int64_t>(count, piece.size()), position);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) throw std::system_error(got < 0 ? errno : EIO, std::generic_category(), "reading the model back");
@@ -269,9 +269,9 @@ void train_nodes(const Training& t, const Files& files, const int64_t* nonzeros,
             const int64_t u = panel->node;
             const int64_t features = files.feature_ptr[u + 1] - files.feature_ptr[u];
             const uint32_t crc = checksum_of_file(files.features, files.feature_start + files.feature_ptr[u] * 4,
-                                                  features * 4, 0);
+                                                  features * 4, 0, cancel);
             files.checksums[u] = checksum_of_file(files.weights, files.weight_start + files.weight_ptr[u] * 4,
-                                                  (files.weight_ptr[u + 1] - files.weight_ptr[u]) * 4, crc);
+                                                  (files.weight_ptr[u + 1] - files.weight_ptr[u]) * 4, crc, cancel);
         }
 }
 

@@ -8,7 +8,8 @@ struct Usage {
     std::vector<int64_t> instances, nonzeros, features;
 };
 
-Usage used_features(const TreeView& tree, const Sparse& x, const Sparse& label_instances, int threads) {
+Usage used_features(const TreeView& tree, const Sparse& x, const Sparse& label_instances, int threads,
+                    const Cancel& cancel) {
     Usage usage;
     for (auto* column : {&usage.instances, &usage.nonzeros, &usage.features}) column->resize(tree.nodes);
     struct Workspace {
@@ -19,6 +20,7 @@ Usage used_features(const TreeView& tree, const Sparse& x, const Sparse& label_i
     std::vector<Workspace> spaces(threads, Workspace(x.rows, x.columns));
     // Breadth-first order is near enough to largest first.
     parallel_for(tree.nodes, threads, [&](int64_t u, int worker) {
+        if (cancel) return;
         Workspace& space = spaces[worker];
         instances_of(tree, label_instances, x.rows, u, space.instances, space.rows);
         features_of(x, space.rows, space.features, space.used);
@@ -44,10 +46,7 @@ void bind_used_features(nb::module_& m) {
             const Sparse by_label = check_sparse(label_ptr, label_instances, nullptr, x.rows, "label_instances");
             const TreeView tree = check_tree(child_ptr, children, labels, first, last, by_label.rows);
             Usage usage;
-            {
-                nb::gil_scoped_release free;
-                usage = used_features(tree, x, by_label, threads);
-            }
+            run_interruptible([&](const Cancel& cancel) { usage = used_features(tree, x, by_label, threads, cancel); });
             return nb::make_tuple(to_numpy(std::move(usage.instances)), to_numpy(std::move(usage.nonzeros)),
                                   to_numpy(std::move(usage.features)));
         },

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from labeltree import InputError
 from labeltree.data import Dataset
-from labeltree.plan import make_plan
+from labeltree.plan import INTERPRETER_BYTES, make_plan
 from labeltree.train import SolverSettings, train_model
 from labeltree.tree import LabelTree, build_tree
 
@@ -160,14 +160,26 @@ def test_memory_that_does_not_suffice(tmp_path):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
     plan.check_room(tmp_path / "model", plan.training_memory_bytes)
-    with pytest.raises(InputError, match=r"Training needs .* but there are 1.0 MB; .*--max-depth.*--force"):
+    with pytest.raises(InputError, match=r"Training needs .* but there are 1.0 MB; no other tree .*--force"):
         plan.check_room(tmp_path / "model", 10**6)
+    with pytest.raises(InputError, match=r"a deeper tree \(--max-depth\) .*--threads 1, raise"):
+        plan.check_room(tmp_path / "model", INTERPRETER_BYTES + plan.data_bytes)
+
+
+def test_the_number_of_threads_that_is_said_to_fit_does(tmp_path):
+    data = random_data()
+    tree = build_tree(data, clusters=3)
+    needed = [make_plan(data, tree, threads=n).training_memory_bytes for n in (1, 2, 3)]
+    plan = make_plan(data, tree, threads=3)
+    for memory, fitting in ((needed[0], 1), (needed[1] - 1, 1), (needed[1], 2), (needed[2] - 1, 2)):
+        with pytest.raises(InputError, match=f"--threads {fitting} would fit"):
+            plan.check_room(tmp_path / "model", memory)
 
 
 def test_memory_that_the_machine_lacks(tmp_path, monkeypatch):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
-    monkeypatch.setattr("labeltree.plan.available_memory", lambda: 1234)
+    monkeypatch.setattr("labeltree.plan.usable_memory", lambda: 1234)
     with pytest.raises(InputError, match=r"but there are 1\.2 kB"):
         plan.check_room(tmp_path / "model")
     plan.check_room(tmp_path / "model", 2**40)  # a limit given by the user is believed

@@ -386,8 +386,11 @@ def test_names_that_are_all_numbers_are_not_written(tmp_path):
 
 
 def test_nowhere_to_write(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        write_svm(tmp_path / "none" / "a.svm", Dataset.from_matrices([[1]], [[1]]))
+    data = Dataset.from_matrices([[0.5]], [[1]])
+    with pytest.raises(InputError, match=r"the folder .*none does not exist"):
+        write_svm(tmp_path / "none" / "a.svm", data)
+    with pytest.raises(InputError, match="got a directory"):
+        write_svm(tmp_path, data)
 
 
 def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -416,3 +419,19 @@ def test_labels_can_be_done_without(read):
     assert read("1:1\n2 2:1\n", require_labels=False).Y.shape == (2, 3)
     with pytest.raises(InputError, match="empty"):
         read("", require_labels=False)
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
+    data = Dataset.from_matrices([[0.5]], [[1]])
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    write_svm(tmp_path / "link", data)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "0 1:0.5\n"
+    os.mkfifo(tmp_path / "pipe")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    write_svm(tmp_path / "pipe", data)
+    reader.join()
+    assert read == ["0 1:0.5\n"]
+    assert (tmp_path / "pipe").is_fifo()

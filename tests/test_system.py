@@ -26,7 +26,16 @@ def machine(tmp_path, monkeypatch):
     return write
 
 
+def test_what_the_process_has_already_is_usable(machine):
+    page = os.sysconf("SC_PAGE_SIZE")
+    machine({"proc/self/statm": f"{9 * GIB // page} {3 * GIB // page} 100 1 0 500 0"})
+    assert system.usable_memory() == 15 * GIB
+    machine({"proc/self/statm": f"{9 * GIB // page} {5 * GIB // page} 100 1 0 500 0"})
+    assert system.usable_memory() == 16 * GIB  # pages that others share count twice
+
+
 def test_without_cgroups(machine):
+    assert system.usable_memory() == 12 * GIB
     assert system.total_memory() == 16 * GIB
     assert system.available_memory() == 12 * GIB
 

@@ -74,7 +74,8 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
     Parameters
     ----------
     path : path-like
-        The file; compressed if its name ends in .gz, .bz2 or .xz. One that exists is replaced at the end.
+        The file; compressed if its name ends in .gz, .bz2 or .xz. One that exists is replaced at the end, a
+        link stays a link, and a pipe or device such as /dev/null is written to as it is.
 
     Yields
     ------
@@ -86,16 +87,29 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
     InputError
         If the file cannot be written.
     """
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    given = Path(path)
+    check_place(given)
+    special = given.exists() and not given.is_file()
+    target = given if special else Path(os.path.realpath(given))
+    partial = target if special else target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with open(partial, "wb") as raw, _compressed(raw, target.suffix) as file:
+        with open(partial, "wb") as raw, _compressed(raw, given.suffix) as file:
             yield file
-        os.replace(partial, target)
+        if not special:
+            os.replace(partial, target)
     except OSError as error:
         raise _unusable(os.fspath(path), error) from None
     finally:
-        partial.unlink(missing_ok=True)
+        if not special:
+            partial.unlink(missing_ok=True)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a path that no file can be written to, before the work is done that would be lost."""
+    if path.is_dir():
+        raise InputError(f"{path}: got a directory, expected a file; name the file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist; make it first")
 
 
 def display_name(path: str | os.PathLike[str]) -> str:

@@ -15,7 +15,7 @@ from labeltree import _native
 from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
 from labeltree.store import ArrayFile, names_bytes
-from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
+from labeltree.system import free_disk, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import LabelTree
 
 # The weights of a node are held in memory up to this many bytes a thread; wider nodes are trained in strips.
@@ -215,7 +215,7 @@ class Plan:
             "alpha": [row["alpha"] for row in depths[1:]],
             "depths": depths,
             "training_memory_bytes": self.training_memory_bytes,
-            "available_memory_bytes": available_memory(),
+            "available_memory_bytes": usable_memory(),
             "free_disk_bytes": free_disk(path),
         }
 
@@ -231,14 +231,15 @@ class Plan:
         path : Path
             Where the model is to be written.
         memory_limit : int, optional
-            Bytes that training may take; by default what the machine (or its cgroup) has available.
+            Bytes that training may take, the data that is in memory already included; by default what this
+            process has and what the machine (or its cgroup) has left.
         """
-        memory = available_memory() if memory_limit is None else memory_limit
+        memory = usable_memory() if memory_limit is None else memory_limit
         if self.training_memory_bytes > memory:
             raise InputError(
                 f"Training needs {human_bytes(self.training_memory_bytes)} of memory, but there are "
-                f"{human_bytes(memory)}; use fewer --threads, a deeper tree (--max-depth) or more "
-                "--clusters, raise --memory-limit, or go on with --force."
+                f"{human_bytes(memory)}; {self._what_needs_less(memory)}, raise --memory-limit, or go on "
+                "with --force."
             )
         disk = free_disk(path)
         if self.model_bytes > disk:
@@ -246,6 +247,15 @@ class Plan:
                 f"The model takes {human_bytes(self.model_bytes)}, but {path} has {human_bytes(disk)} "
                 f"of free disk; {self._what_would_fit(disk)}, or go on with --force."
             )
+
+    def _what_needs_less(self, memory: int) -> str:
+        for fewer in range(self.threads - 1, 0, -1):
+            if replace(self, threads=fewer).training_memory_bytes <= memory:
+                return f"--threads {fewer} would fit"
+        least = INTERPRETER_BYTES + self.data_bytes
+        if least > memory:
+            return f"no other tree would fit, since the data in memory takes {human_bytes(least)}"
+        return "a deeper tree (--max-depth) or more --clusters may take less, with --threads 1"
 
     def _what_would_fit(self, disk: int) -> str:
         for fewer in range(len(self.trees) - 1, 0, -1):

@@ -25,6 +25,7 @@ from labeltree import _native
 from labeltree.data import Dataset, csr_arrays, wrap_csr
 from labeltree.errors import InputError
 from labeltree.files import display_name, read_pieces, write_whole
+from labeltree.system import threads_to_use
 
 _PIECE_BYTES = 1 << 23  # read at once; two pieces are in memory
 _CHUNK_BYTES = 1 << 19  # parsed at once by a thread
@@ -71,7 +72,7 @@ def read_svm(
         Whether the first feature is 1 rather than 0. By default it is, unless the file has a header or a
         feature 0.
     threads : int, optional
-        Threads that parse; by default one for each processor. The result does not depend on it.
+        Threads that parse; by default one for each usable processor. The result does not depend on it.
     features : int, optional
         Number of columns of X, instead of the header's or of one more than the last feature.
     labels : int, optional
@@ -109,7 +110,7 @@ def _read(
 ) -> Dataset:
     name = display_name(path)
     reader = _native.SvmReader(
-        threads or _processors(),
+        threads_to_use(threads),
         chunk_bytes,
         -1 if one_based is None else int(one_based),
         -1 if features is None else features,
@@ -133,10 +134,6 @@ def _read(
     X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not look
     names = reader.names
     return Dataset(X, Y, None if names is None else tuple(names), reader.one_based)
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _shape(name: str, reader: _native.SvmReader, features: int | None, labels: int | None) -> tuple[int, int]:

@@ -46,6 +46,18 @@ def available_memory() -> int:
     return min([machine, *(max(0, limit - used) for limit, used in _memory_limits())])
 
 
+def usable_memory() -> int:
+    """Return the bytes of memory that this process can have in all: what it has already, and what is left.
+
+    Returns
+    -------
+    int
+    """
+    resident = _integers(ROOT / "proc/self/statm")[1:2]
+    held = resident[0] * os.sysconf("SC_PAGE_SIZE") if resident else 0
+    return min(total_memory(), held + available_memory())
+
+
 def peak_memory() -> int:
     """Return the most bytes of memory that this process ever had resident.
 

@@ -22,6 +22,8 @@ from labeltree.tree import Progress
 
 # Squares of more than this, summed over a row, may not fit a float.
 LARGEST_VALUE = 1e15
+# Of less than this, the inverse may not fit a float.
+SMALLEST_COST = 1e-15
 LOSSES = ("squared_hinge", "hinge", "logistic")
 
 
@@ -60,6 +62,11 @@ class SolverSettings:
                 raise InputError(f"{name} must be greater than {least:g}, but got {value}.")
         if not (math.isfinite(self.bias) and self.bias >= 0):
             raise InputError(f"bias must be 0 or greater, but got {self.bias}.")
+        if not SMALLEST_COST <= self.cost <= LARGEST_VALUE or self.bias > LARGEST_VALUE:
+            raise InputError(
+                f"cost must be from {SMALLEST_COST:g} to {LARGEST_VALUE:g} and bias at most as large, "
+                f"but got cost {self.cost:g} and bias {self.bias:g}."
+            )
         if self.max_iterations < 1:
             raise InputError(f"max_iterations must be at least 1, but got {self.max_iterations}.")
         if self.seed < 0:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -53,8 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit code: 0, or 2 after a user's mistake, 130 after Ctrl-C, 141 if nobody reads the output.
+        The exit code: 0, or 2 after a user's mistake, 130 after Ctrl-C, 141 if nobody reads the output; 143
+        after SIGTERM, with which batch systems and containers stop a process.
     """
+    if arguments is None:  # the process is ours
+        signal.signal(signal.SIGTERM, _terminated)
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     command = typer.main.get_command(app)
     try:
@@ -82,6 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _fail("the memory is used up; `labeltree estimate` tells what training needs")
     return 0
+
+
+def _terminated(number: int, frame: Any) -> NoReturn:
+    """Leave by an exception, so that a model half written is removed on the way out."""
+    raise SystemExit(128 + number)
 
 
 def _fail(message: str) -> int:

@@ -12,13 +12,16 @@ import typer
 from labeltree.cli import options, show
 from labeltree.cli.progress import Stages
 from labeltree.errors import InputError
+from labeltree.presets import PRESETS
 
 
 def synth(
     out_dir: Annotated[
         Path, typer.Argument(metavar="OUT_DIR", help="Folder for train.svm and test.svm.", show_default=False)
     ],
-    like: Annotated[str, typer.Option(metavar="NAME", help="Data set whose shape to take.")] = "eur-lex",
+    like: Annotated[
+        str, typer.Option(metavar="NAME", help=f"Data set whose shape to take: {', '.join(PRESETS)}.")
+    ] = "eur-lex",
     scale: Annotated[float, typer.Option(metavar="S", help="Multiplies instances and labels.")] = 1.0,
     seed: options.Seed = 0,
     overwrite: options.Overwrite = False,

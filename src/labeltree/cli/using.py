@@ -71,6 +71,10 @@ def predict(
     json: options.Json = False,
 ) -> None:
     """Predict the best labels of each row. The data need not have labels."""
+    from labeltree.files import check_place
+
+    if output is not None:
+        check_place(output)
     stages = Stages(quiet or json)
     opened, dataset = _opened(stages, model, data, threads, one_based, require_labels=False)
     labels, scores = _search(stages, opened, dataset, top, beam, score, threads)
