@@ -25,10 +25,10 @@ struct Settings {
 class NodeClustering {
   public:
     NodeClustering(const Sparse& vectors, const int32_t* labels, int64_t count, const Settings& settings, Random random,
-                   int threads, const Cancel& cancel)
+                   std::vector<int32_t>& local, int threads, const Cancel& cancel)
         : vectors_(vectors), labels_(labels), count_(count), settings_(settings), random_(random), threads_(threads),
           cancel_(cancel), width_((settings.clusters + 7) / 8 * 8),
-          local_(vectors.columns, -1), members_(settings.clusters), rate_(width_) {}
+          local_(local), members_(settings.clusters), rate_(width_) {}
 
     void run(int32_t* cluster) {
         number_features();
@@ -45,15 +45,21 @@ class NodeClustering {
             std::copy(next.begin(), next.end(), cluster);
             if (last) break;
         }
+        each_feature([&](int32_t& id) { id = -1; });
     }
 
   private:
     void number_features() {
+        each_feature([&](int32_t& id) {
+            if (id < 0) id = static_cast<int32_t>(features_++);
+        });
+    }
+
+    template <class Visit>
+    void each_feature(Visit&& visit) {
         for (int64_t i = 0; i < count_; ++i)
-            for (int64_t k = vectors_.ptr[labels_[i]]; k < vectors_.ptr[labels_[i] + 1]; ++k) {
-                int32_t& id = local_[vectors_.index[k]];
-                if (id < 0) id = static_cast<int32_t>(features_++);
-            }
+            for (int64_t k = vectors_.ptr[labels_[i]]; k < vectors_.ptr[labels_[i] + 1]; ++k)
+                visit(local_[vectors_.index[k]]);
     }
 
     void start_from_random_labels() {
@@ -148,14 +154,17 @@ class NodeClustering {
     const int threads_;
     const Cancel& cancel_;
     const int64_t width_;         // clusters, rounded up to whole vectors
-    std::vector<int32_t> local_;  // feature -> row of sums_
+    std::vector<int32_t>& local_;  // feature -> row of sums_; all -1 before and after
     int64_t features_ = 0;
     std::vector<float> sums_;
     std::vector<int64_t> members_;
     std::vector<float> rate_;
 };
 
-// Large nodes are clustered one after the other by all threads, the others side by side.
+// Large nodes are clustered one after the other by all threads, the others side by side; large in work, or in memory:
+// the centroids held at a time stay below those of `most_matrices` roots (src/labeltree/tree.py counts on it).
+constexpr int64_t most_matrices = 4;
+
 void cluster_level(const Sparse& vectors, const int32_t* labels, const int64_t* first, const int64_t* last,
                    const int64_t* streams, int64_t nodes, const Settings& settings, uint64_t seed, int threads,
                    int32_t* cluster, std::atomic<double>& fraction, const Cancel& cancel) {
@@ -167,16 +176,21 @@ void cluster_level(const Sparse& vectors, const int32_t* labels, const int64_t* 
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return work[a] > work[b]; });
     const int64_t total = std::max<int64_t>(1, std::accumulate(work.begin(), work.end(), int64_t{0}));
     std::atomic<int64_t> done{0};
-    auto run = [&](int64_t u, int threads_inside) {
-        NodeClustering(vectors, labels + first[u], last[u] - first[u], settings, Random(seed, streams[u]),
+    std::vector<std::vector<int32_t>> local(threads);
+    auto run = [&](int64_t u, int worker, int threads_inside) {
+        if (local[worker].empty()) local[worker].assign(vectors.columns, -1);
+        NodeClustering(vectors, labels + first[u], last[u] - first[u], settings, Random(seed, streams[u]), local[worker],
                        threads_inside, cancel)
             .run(cluster + first[u]);
         fraction = static_cast<double>(done += work[u]) / total;
     };
+    auto is_large = [&](int64_t u) {
+        return work[u] * 2 * threads > total || std::min(work[u], vectors.columns) * threads > most_matrices * vectors.columns;
+    };
     int64_t large = 0;
-    while (large < nodes && threads > 1 && work[order[large]] * 2 * threads > total) run(order[large++], threads);
-    parallel_for(nodes - large, threads, [&](int64_t k, int) {
-        if (!cancel) run(order[large + k], 1);
+    while (large < nodes && threads > 1 && is_large(order[large]) && !cancel) run(order[large++], 0, threads);
+    parallel_for(nodes - large, threads, [&](int64_t k, int worker) {
+        if (!cancel) run(order[large + k], worker, 1);
     });
 }
 

@@ -6,94 +6,116 @@
 namespace labeltree {
 namespace {
 
-struct Matrix {
-    std::vector<int64_t> ptr;
-    std::vector<int32_t> index;
-    std::vector<float> value;
-};
+// Two kernels, count and fill, so that the size is known before the memory is taken, and no more is taken.
+class LabelVectors {
+  public:
+    LabelVectors(const Sparse& x, const Sparse& label_instances, int threads, const Cancel& cancel)
+        : x_(x), label_instances_(label_instances), threads_(threads), cancel_(cancel) {}
 
-// Two passes, count and fill, so that the product takes its own size in memory and no more.
-Matrix label_vectors(const Sparse& x, const Sparse& label_instances, int threads, const Cancel& cancel) {
-    const int64_t labels = label_instances.rows;
-    const int64_t chunk = std::max<int64_t>(1, std::min<int64_t>(256, labels / (4 * threads) + 1));
-    const int64_t chunks = (labels + chunk - 1) / chunk;
-    Matrix out;
-    out.ptr.assign(labels + 1, 0);
-
-    std::vector<std::vector<int64_t>> seen(threads, std::vector<int64_t>(x.columns, -1));
-    auto each_label = [&](int64_t part, auto&& visit) {
-        for (int64_t j = part * chunk; j < std::min(labels, (part + 1) * chunk); ++j) visit(j);
-    };
-    auto each_entry = [&](int64_t label, auto&& visit) {
-        for (int64_t k = label_instances.ptr[label]; k < label_instances.ptr[label + 1]; ++k) {
-            const int32_t i = label_instances.index[k];
-            for (int64_t e = x.ptr[i]; e < x.ptr[i + 1]; ++e) visit(x.index[e], e);
-        }
-    };
-    parallel_for(chunks, threads, [&](int64_t part, int worker) {
-        if (cancel) return;
-        auto& mark = seen[worker];
-        each_label(part, [&](int64_t j) {
-            int64_t count = 0;
-            each_entry(j, [&](int32_t f, int64_t) {
-                count += mark[f] != j;
-                mark[f] = j;
+    // Where each label's entries will begin.
+    std::vector<int64_t> count() const {
+        std::vector<int64_t> ptr(label_instances_.rows + 1, 0);
+        each_label([&](int64_t label, std::vector<int64_t>& mark) {
+            each_entry(label, [&](int32_t f, int64_t) {
+                ptr[label + 1] += mark[f] != label;
+                mark[f] = label;
             });
-            out.ptr[j + 1] = count;
         });
-    });
-    if (cancel) return out;
-    for (int64_t j = 0; j < labels; ++j) out.ptr[j + 1] += out.ptr[j];
-    out.index.resize(out.ptr[labels]);
-    out.value.resize(out.ptr[labels]);
+        for (int64_t j = 0; j < label_instances_.rows; ++j) ptr[j + 1] += ptr[j];
+        return ptr;
+    }
 
-    // Now mark[f] is where feature f of the present label stands in the output; what is before its start is stale.
-    for (auto& mark : seen) std::fill(mark.begin(), mark.end(), -1);
-    parallel_for(chunks, threads, [&](int64_t part, int worker) {
-        if (cancel) return;
-        auto& mark = seen[worker];
-        each_label(part, [&](int64_t j) {
-            const int64_t start = out.ptr[j];
+    // mark[f]: where feature f of the present label stands in the output; what lies before its start is stale.
+    void fill(const int64_t* ptr, int32_t* index, float* value) const {
+        each_label([&](int64_t label, std::vector<int64_t>& mark) {
+            const int64_t start = ptr[label];
             int64_t end = start;
-            each_entry(j, [&](int32_t f, int64_t e) {
-                if (mark[f] < start || mark[f] >= end || out.index[mark[f]] != f) {
+            each_entry(label, [&](int32_t f, int64_t e) {
+                if (mark[f] < start) {
+                    if (end == ptr[label + 1]) throw std::invalid_argument("ptr was made for other data");
                     mark[f] = end;
-                    out.index[end] = f;
-                    out.value[end++] = x.value[e];
+                    index[end] = f;
+                    value[end++] = x_.value[e];
                 } else {
-                    out.value[mark[f]] += x.value[e];
+                    value[mark[f]] += x_.value[e];
                 }
             });
-            double squares = 0;
-            for (int64_t k = start; k < end; ++k) squares += static_cast<double>(out.value[k]) * out.value[k];
-            if (squares > 0) {
-                const float scale = static_cast<float>(1 / std::sqrt(squares));
-                for (int64_t k = start; k < end; ++k) out.value[k] *= scale;
-            }
+            normalise(value + start, end - start);
         });
-    });
-    return out;
-}
+    }
+
+  private:
+    // Labels go up within a thread, so a mark of an earlier label is always below that of a later one.
+    template <class Visit>
+    void each_label(Visit&& visit) const {
+        const int64_t labels = label_instances_.rows;
+        const int64_t chunk = std::clamp<int64_t>(labels / (4 * threads_), 1, 256);
+        std::vector<std::vector<int64_t>> marks(threads_);
+        parallel_for((labels + chunk - 1) / chunk, threads_, [&](int64_t part, int worker) {
+            if (marks[worker].empty()) marks[worker].assign(x_.columns, -1);
+            for (int64_t j = part * chunk; j < std::min(labels, (part + 1) * chunk) && !cancel_; ++j)
+                visit(j, marks[worker]);
+        });
+    }
+
+    template <class Visit>
+    void each_entry(int64_t label, Visit&& visit) const {
+        for (int64_t k = label_instances_.ptr[label]; k < label_instances_.ptr[label + 1]; ++k) {
+            const int32_t i = label_instances_.index[k];
+            for (int64_t e = x_.ptr[i]; e < x_.ptr[i + 1]; ++e) visit(x_.index[e], e);
+        }
+    }
+
+    static void normalise(float* values, int64_t count) {
+        double squares = 0;
+        for (int64_t k = 0; k < count; ++k) squares += static_cast<double>(values[k]) * values[k];
+        if (squares <= 0) return;
+        const float scale = static_cast<float>(1 / std::sqrt(squares));
+        for (int64_t k = 0; k < count; ++k) values[k] *= scale;
+    }
+
+    const Sparse& x_;
+    const Sparse& label_instances_;
+    const int threads_;
+    const Cancel& cancel_;
+};
 
 }  // namespace
 
 void bind_label_vectors(nb::module_& m) {
     m.def(
+        "count_label_vectors",
+        [](In<int64_t> x_ptr, In<int32_t> x_index, int64_t feature_count, In<int64_t> label_ptr,
+           In<int32_t> label_instances, int threads) {
+            require(threads >= 1, "threads must be at least 1");
+            const Sparse x = check_sparse(x_ptr, x_index, nullptr, feature_count, "x");
+            const Sparse by_label = check_sparse(label_ptr, label_instances, nullptr, x.rows, "label_instances");
+            std::vector<int64_t> ptr;
+            run_interruptible(
+                [&](const Cancel& cancel) { ptr = LabelVectors(x, by_label, threads, cancel).count(); });
+            return to_numpy(std::move(ptr));
+        },
+        "x_ptr"_a.noconvert(), "x_index"_a.noconvert(), "feature_count"_a, "label_ptr"_a.noconvert(),
+        "label_instances"_a.noconvert(), "threads"_a, "indptr of the label vectors: how many entries each will have.");
+    m.def(
         "label_vectors",
         [](In<int64_t> x_ptr, In<int32_t> x_index, In<float> x_value, int64_t feature_count, In<int64_t> label_ptr,
-           In<int32_t> label_instances, int threads) {
+           In<int32_t> label_instances, In<int64_t> ptr, Out<int32_t> index, Out<float> value, int threads) {
             require(threads >= 1, "threads must be at least 1");
             require(x_value.size() == x_index.size(), "x needs one value an index");
             const Sparse x = check_sparse(x_ptr, x_index, x_value.data(), feature_count, "x");
             const Sparse by_label = check_sparse(label_ptr, label_instances, nullptr, x.rows, "label_instances");
-            Matrix out;
-            run_interruptible([&](const Cancel& cancel) { out = label_vectors(x, by_label, threads, cancel); });
-            return nb::make_tuple(to_numpy(std::move(out.ptr)), to_numpy(std::move(out.index)),
-                                  to_numpy(std::move(out.value)));
+            require(static_cast<int64_t>(ptr.size()) == by_label.rows + 1 && index.size() == value.size(),
+                    "ptr must have one entry a label and one more, index and value must match");
+            check_indptr(ptr, index.size(), "ptr");
+            run_interruptible([&](const Cancel& cancel) {
+                LabelVectors(x, by_label, threads, cancel).fill(ptr.data(), index.data(), value.data());
+            });
         },
         "x_ptr"_a.noconvert(), "x_index"_a.noconvert(), "x_value"_a.noconvert(), "feature_count"_a,
-        "label_ptr"_a.noconvert(), "label_instances"_a.noconvert(), "threads"_a,
-        "One L2-normalised row a label, columns in no order: (indptr, indices, values).");
+        "label_ptr"_a.noconvert(), "label_instances"_a.noconvert(), "ptr"_a.noconvert(), "index"_a.noconvert(),
+        "value"_a.noconvert(), "threads"_a,
+        "Fills in one L2-normalised row a label, columns in no order; ptr is from count_label_vectors.");
 }
 
 }  // namespace labeltree

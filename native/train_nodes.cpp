@@ -13,15 +13,13 @@
 namespace labeltree {
 namespace {
 
-// Below this, float gradients are noise: the descent then runs in double precision.
-constexpr double float_tolerance = 1e-3;
-
 struct Training {
     Sparse x;
     Sparse label_instances;
     const float* costs;  // of each instance; may be null
     TreeView tree;
     SolverSettings settings;
+    bool precise;  // in double precision
 };
 
 // Where the plan puts the blocks: position of each node's first feature and first weight in its file.
@@ -251,7 +249,7 @@ void train_nodes(const Training& t, const Files& files, const int64_t* nonzeros,
         Panel& panel = *tasks[k].panel;
         std::call_once(panel.compacted, [&] { compact(t, panel, space); });
         for (int64_t g = tasks[k].first_group; g < tasks[k].first_group + tasks[k].groups; ++g) {
-            if (t.settings.tolerance < float_tolerance)
+            if (t.precise)
                 solve_group(t, panel, g, space, space.precise, cancel);
             else
                 solve_group(t, panel, g, space, space.single, cancel);
@@ -292,7 +290,7 @@ void bind_train_nodes(nb::module_& m) {
            In<int32_t> labels, In<int64_t> first, In<int64_t> last, In<int64_t> nonzeros, In<int64_t> feature_ptr,
            In<int64_t> weight_ptr, int feature_file, int64_t feature_start, int weight_file, int64_t weight_start,
            const std::string& loss, double cost, double tolerance, int max_iterations, double bias, uint64_t seed,
-           int64_t panel_bytes, int threads, nb::object progress) {
+           bool precise, int64_t panel_bytes, int threads, nb::object progress) {
             require(threads >= 1 && max_iterations >= 1 && panel_bytes >= 1, "threads, max_iterations or panel_bytes < 1");
             require(cost > 0 && tolerance > 0 && bias >= 0, "cost and tolerance must be positive, bias not negative");
             require(x_value.size() == x_index.size(), "x needs one value an index");
@@ -300,6 +298,7 @@ void bind_train_nodes(nb::module_& m) {
             t.x = check_sparse(x_ptr, x_index, x_value.data(), feature_count, "x");
             t.label_instances = check_sparse(label_ptr, label_instances, nullptr, t.x.rows, "label_instances");
             t.tree = check_tree(child_ptr, children, labels, first, last, t.label_instances.rows);
+            t.precise = precise;
             t.settings = {loss_named(loss), cost, tolerance, max_iterations, bias, seed};
             In<float> cost_array;
             if (!costs.is_none()) {
@@ -334,7 +333,7 @@ void bind_train_nodes(nb::module_& m) {
         "children"_a.noconvert(), "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert(),
         "nonzeros"_a.noconvert(), "feature_ptr"_a.noconvert(), "weight_ptr"_a.noconvert(), "feature_file"_a,
         "feature_start"_a, "weight_file"_a, "weight_start"_a, "loss"_a, "cost"_a, "tolerance"_a, "max_iterations"_a,
-        "bias"_a, "seed"_a, "panel_bytes"_a, "threads"_a, "progress"_a.none(),
+        "bias"_a, "seed"_a, "precise"_a, "panel_bytes"_a, "threads"_a, "progress"_a.none(),
         "Solves every node's problems, writes features and weights to the two files; returns the nodes' checksums.");
 }
 

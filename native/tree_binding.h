@@ -21,6 +21,9 @@ inline TreeView check_tree(const In<int64_t>& child_ptr, const In<int32_t>& chil
             "first and last must have one entry a node");
     require(static_cast<int64_t>(labels.size()) == label_count, "labels must hold every label once");
     check_range(labels, label_count, "labels");
+    std::vector<bool> seen(label_count, false);
+    for (int64_t p = 0; p < label_count; ++p) seen[labels.data()[p]] = true;
+    require(std::find(seen.begin(), seen.end(), false) == seen.end(), "labels must hold every label once");
     TreeView tree{child_ptr.data(), children.data(), labels.data(), first.data(), last.data(), nodes};
     for (int64_t u = 0; u < nodes; ++u) {
         int64_t leaves = 0;

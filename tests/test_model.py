@@ -16,11 +16,11 @@ from scipy import sparse
 
 from labeltree import InputError
 from labeltree._native import crc32c
+from labeltree.clustering import build_tree
 from labeltree.model import load
 from labeltree.plan import make_plan
 from labeltree.store import MANIFEST, ModelWriter
 from labeltree.train import SolverSettings, train_model
-from labeltree.tree import build_tree
 
 V1 = Path(__file__).parent / "models/v1"
 TREE_FILES = ("child_ptr", "children", "feature_ptr", "features", "weights", "checksums")

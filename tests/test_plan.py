@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from labeltree import InputError
+from labeltree.clustering import build_tree
 from labeltree.data import Dataset
 from labeltree.plan import INTERPRETER_BYTES, make_plan
 from labeltree.train import SolverSettings, train_model
-from labeltree.tree import LabelTree, build_tree
+from labeltree.tree import LabelTree
 
 
 def usage_twin(data, tree):
@@ -160,9 +161,9 @@ def test_memory_that_does_not_suffice(tmp_path):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
     plan.check_room(tmp_path / "model", plan.training_memory_bytes)
-    with pytest.raises(InputError, match=r"Training needs .* but there are 1.0 MB; no other tree .*--force"):
+    with pytest.raises(InputError, match=r"Training needs .* but there are 1.0 MB; no other tree"):
         plan.check_room(tmp_path / "model", 10**6)
-    with pytest.raises(InputError, match=r"a deeper tree \(--max-depth\) .*--threads 1, raise"):
+    with pytest.raises(InputError, match=r"a deeper tree \(--max-depth\) .*--threads 1, or raise"):
         plan.check_room(tmp_path / "model", INTERPRETER_BYTES + plan.data_bytes)
 
 
@@ -191,7 +192,7 @@ def test_disk_that_does_not_suffice(tmp_path, monkeypatch):
     monkeypatch.setattr("labeltree.plan.free_disk", lambda path: plan.model_bytes)
     plan.check_room(tmp_path / "model", 2**40)
     monkeypatch.setattr("labeltree.plan.free_disk", lambda path: plan.model_bytes - 1)
-    with pytest.raises(InputError, match=r"The model takes .* of free disk; a deeper tree .*--force"):
+    with pytest.raises(InputError, match=r"The model takes .* of free disk; a deeper tree"):
         plan.check_room(tmp_path / "model", 2**40)
 
 
@@ -216,6 +217,6 @@ def test_the_planned_memory_covers_strips_of_one_node_side_by_side(monkeypatch):
     data = random_data(labels=200)
     part = make_plan(data, build_tree(data, max_depth=1)).trees[0]
     lines = 64 * (31 + data.instances)  # what the solver holds of each feature and each instance
-    assert part.training_bytes(2) - part.training_bytes(1) >= strip + lines
+    assert part.training_bytes(2, precise=False) - part.training_bytes(1, precise=False) >= strip + lines
     few = make_plan(data, build_tree(data, clusters=200)).trees[0]
-    assert few.training_bytes(2) > few.training_bytes(1)
+    assert few.training_bytes(2, precise=False) > few.training_bytes(1, precise=False)

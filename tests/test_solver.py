@@ -9,10 +9,11 @@ from liblinear import liblinear, liblinearutil
 from scipy.optimize import minimize
 
 from labeltree import InputError
+from labeltree.clustering import build_tree
 from labeltree.data import Dataset
 from labeltree.plan import make_plan
 from labeltree.train import SolverSettings, train_model
-from labeltree.tree import LabelTree, build_tree
+from labeltree.tree import LabelTree
 
 LOSSES = ["squared_hinge", "hinge", "logistic"]
 # Newton's method on the primal where LIBLINEAR has it: it reaches the optimum exactly.
@@ -289,7 +290,7 @@ import sys
 from helpers import random_data
 from labeltree.plan import make_plan
 from labeltree.train import SolverSettings, train_model
-from labeltree.tree import build_tree
+from labeltree.clustering import build_tree
 data = random_data(13, labels=40)
 tree = build_tree(data, clusters=5, max_depth=4)
 settings = SolverSettings(sys.argv[2], tolerance=1e-6, max_iterations=100000)

@@ -435,3 +435,12 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
     reader.join()
     assert read == ["0 1:0.5\n"]
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_label_numbers_with_huge_gaps_are_refused(tmp_path):
+    path = tmp_path / "gaps.svm"
+    path.write_text("1234567890 1:1\n3 2:1\n")
+    with pytest.raises(InputError, match="got label 1234567890 in a file with only 2 labels"):
+        read_svm(path)
+    path.write_text("1234 1:1\n3 2:1\n")
+    assert read_svm(path).labels == 1235

@@ -8,16 +8,28 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from labeltree import InputError, _native
+from labeltree.clustering import build_tree
 from labeltree.data import Dataset, csr_arrays
-from labeltree.tree import LabelTree, build_tree
+from labeltree.tree import LabelTree
 
 
 def label_vectors(data, threads=1):
     by_label = data.Y.tocsc()
-    indptr, indices, values = _native.label_vectors(
-        *csr_arrays(data.X), data.features, by_label.indptr.astype(np.int64), by_label.indices, threads
+    x_ptr, x_index, x_value = csr_arrays(data.X)
+    instances = by_label.indptr.astype(np.int64), by_label.indices
+    indptr = _native.count_label_vectors(x_ptr, x_index, data.features, *instances, threads)
+    indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+    _native.label_vectors(
+        x_ptr, x_index, x_value, data.features, *instances, indptr, indices, values, threads
     )
     return sparse.csr_matrix((values, indices, indptr), shape=(data.labels, data.features))
+
+
+def test_memory_that_is_not_there_is_not_taken():
+    data = random_data()
+    with pytest.raises(InputError, match=r"Building the tree needs .* but there are 1.0 MB; use fewer"):
+        build_tree(data, clusters=3, memory_limit=10**6)
+    assert build_tree(data, max_depth=1, memory_limit=10**6).nodes == 1  # nothing to cluster
 
 
 def twin_vectors(data):
@@ -283,8 +295,8 @@ def test_bad_options_are_refused(options, said):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_an_interrupt_stops_the_building(monkeypatch, threads):
-    monkeypatch.setattr("labeltree.tree.MAX_KMEANS_ITERATIONS", 2**31 - 1)
-    monkeypatch.setattr("labeltree.tree.LEAST_MOVED", -1.0)  # so it would go on for ever
+    monkeypatch.setattr("labeltree.clustering.MAX_KMEANS_ITERATIONS", 2**31 - 1)
+    monkeypatch.setattr("labeltree.clustering.LEAST_MOVED", -1.0)  # so it would go on for ever
 
     def stop(done):
         assert 0 <= done <= 1

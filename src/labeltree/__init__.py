@@ -8,13 +8,14 @@ from labeltree.errors import InputError
 
 if TYPE_CHECKING:
     from labeltree import metrics
+    from labeltree.clustering import build_tree
     from labeltree.data import Dataset
     from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
     from labeltree.svm import read_svm, write_svm
     from labeltree.synth import synthesize
     from labeltree.train import SolverSettings, train_model
-    from labeltree.tree import LabelTree, build_tree
+    from labeltree.tree import LabelTree
 
 # Imported when first asked for: `import labeltree`, and with it the command line, stays quick.
 _MODULES = {
@@ -23,7 +24,7 @@ _MODULES = {
     "Model": "model",
     "Plan": "plan",
     "SolverSettings": "train",
-    "build_tree": "tree",
+    "build_tree": "clustering",
     "load": "model",
     "make_plan": "plan",
     "read_svm": "svm",

@@ -73,6 +73,14 @@ def damaged_blocks(
     checksums: NDArray[np.uint32],
     threads: int,
 ) -> NDArray[np.int64]: ...
+def count_label_vectors(
+    x_ptr: NDArray[np.int64],
+    x_index: NDArray[np.int32],
+    feature_count: int,
+    label_ptr: NDArray[np.int64],
+    label_instances: NDArray[np.int32],
+    threads: int,
+) -> NDArray[np.int64]: ...
 def label_vectors(
     x_ptr: NDArray[np.int64],
     x_index: NDArray[np.int32],
@@ -80,8 +88,11 @@ def label_vectors(
     feature_count: int,
     label_ptr: NDArray[np.int64],
     label_instances: NDArray[np.int32],
+    ptr: NDArray[np.int64],
+    index: NDArray[np.int32],
+    value: NDArray[np.float32],
     threads: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]: ...
+) -> None: ...
 def cluster_level(
     ptr: NDArray[np.int64],
     index: NDArray[np.int32],
@@ -137,6 +148,7 @@ def train_nodes(
     max_iterations: int,
     bias: float,
     seed: int,
+    precise: bool,
     panel_bytes: int,
     threads: int,
     progress: Callable[[float], None] | None,

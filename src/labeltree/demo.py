@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from labeltree.clustering import build_tree
 from labeltree.plan import Plan, make_plan
 from labeltree.store import directory_bytes
 from labeltree.svm import read_svm, write_svm
 from labeltree.synth import synthesize
-from labeltree.system import human_bytes, usable_cpus
+from labeltree.system import human_bytes, threads_to_use
 from labeltree.train import train_model
-from labeltree.tree import build_tree
 
 LIKE, SCALE = "eur-lex", 0.5
 
@@ -35,7 +35,7 @@ def run_demo(folder: Path, *, tell: Callable[[str], None], threads: int | None =
     dict
         The figures of the story.
     """
-    threads = threads or usable_cpus()
+    threads = threads_to_use(threads)
     folder.mkdir(parents=True, exist_ok=True)
     train_file, test_file, path = folder / "train.svm", folder / "test.svm", folder / "model"
 

@@ -1,4 +1,4 @@
-"""The one exception that labeltree raises for a user's mistake."""
+"""The exceptions that labeltree raises for what a user can mend."""
 
 
 class InputError(ValueError):
@@ -7,3 +7,7 @@ class InputError(ValueError):
     The message is one sentence that says what was got, what was expected, where, and what to do.
     The command line prints it and exits with code 2; it never shows a traceback for it.
     """
+
+
+class RoomError(InputError):
+    """Memory or disk cannot hold what was asked for."""

@@ -20,7 +20,7 @@ from labeltree.errors import InputError
 from labeltree.plan import describe_depths, weight_pointers
 from labeltree.predict import SCORES, as_matrix, check_queries
 from labeltree.store import ModelReader, read_manifest
-from labeltree.system import available_memory, usable_cpus
+from labeltree.system import available_memory, threads_to_use
 from labeltree.tree import LabelTree
 
 
@@ -131,7 +131,7 @@ class Model:
                 stacklevel=2,
             )
         labels, scores = self._search.search(
-            *queries.arrays, beam, min(top, self.labels), SCORES[score], threads or usable_cpus()
+            *queries.arrays, beam, min(top, self.labels), SCORES[score], threads_to_use(threads)
         )
         shape = (queries.rows, min(top, self.labels))
         return labels.reshape(shape), scores.reshape(shape)
@@ -190,7 +190,7 @@ class Model:
                 part.weight_ptr,
                 part.weights,
                 part.checksums,
-                threads or usable_cpus(),
+                threads_to_use(threads),
             )
             if damaged.size:
                 raise InputError(

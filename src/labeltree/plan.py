@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.data import Dataset, csr_arrays
-from labeltree.errors import InputError
+from labeltree.errors import InputError, RoomError
 from labeltree.store import ArrayFile, names_bytes
-from labeltree.system import free_disk, human_bytes, threads_to_use, usable_memory
+from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import LabelTree
 
 # The weights of a node are held in memory up to this many bytes a thread; wider nodes are trained in strips.
 PANEL_BYTES = 128 << 20
-# What Python, NumPy and SciPy take by themselves.
-INTERPRETER_BYTES = 120 << 20
 # The solver's two arrays hold one cache line a feature and one an instance (native/solver.h).
 LINE_BYTES = 64
+# Arrays that a tree is described by while it is trained, for each label.
+LABEL_BYTES = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class TreePlan:
             "checksums.npy": ArrayFile("<u4", self.tree.nodes),
         }
 
-    def training_bytes(self, threads: int) -> int:
+    def training_bytes(self, threads: int, precise: bool) -> int:
         """Memory that the solver needs beside the data, at most."""
         features, instances = self.used_features + 1, self.instances
         copied = self.nonzeros * 8
@@ -84,7 +84,7 @@ class TreePlan:
         strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * LINE_BYTES))
         held = copied + strip + instances * 22 + features * 4
         held = np.repeat(held, np.minimum(-(-whole // strip), threads))  # strips of one node side by side
-        solver = (features + instances) * LINE_BYTES + instances * 4
+        solver = (features + instances) * LINE_BYTES * (1 + precise) + instances * 4
         return int(np.sort(held)[-threads:].sum() + threads * solver.max())
 
 
@@ -139,6 +139,7 @@ class Plan:
     data_bytes: int
     threads: int
     label_names: tuple[str, ...] | None = None
+    precise: bool = False
 
     @property
     def bias(self) -> bool:
@@ -193,8 +194,8 @@ class Plan:
     def training_memory_bytes(self) -> int:
         """Memory that building the trees and training them needs, data and interpreter included."""
         building = max(part.tree.build_bytes for part in self.trees)
-        training = max(part.training_bytes(self.threads) for part in self.trees)
-        return INTERPRETER_BYTES + self.data_bytes + max(building, training)
+        training = max(part.training_bytes(self.threads, self.precise) for part in self.trees)
+        return INTERPRETER_BYTES + self.data_bytes + LABEL_BYTES * self.labels + max(building, training)
 
     def report(self, path: Path | str = ".") -> dict[str, Any]:
         """Every figure of the plan, beside the memory and the disk (at ``path``) that there are."""
@@ -236,16 +237,15 @@ class Plan:
         """
         memory = usable_memory() if memory_limit is None else memory_limit
         if self.training_memory_bytes > memory:
-            raise InputError(
+            raise RoomError(
                 f"Training needs {human_bytes(self.training_memory_bytes)} of memory, but there are "
-                f"{human_bytes(memory)}; {self._what_needs_less(memory)}, raise --memory-limit, or go on "
-                "with --force."
+                f"{human_bytes(memory)}; {self._what_needs_less(memory)}, or raise --memory-limit."
             )
         disk = free_disk(path)
         if self.model_bytes > disk:
-            raise InputError(
+            raise RoomError(
                 f"The model takes {human_bytes(self.model_bytes)}, but {path} has {human_bytes(disk)} "
-                f"of free disk; {self._what_would_fit(disk)}, or go on with --force."
+                f"of free disk; {self._what_would_fit(disk)}."
             )
 
     def _what_needs_less(self, memory: int) -> str:
@@ -267,7 +267,12 @@ class Plan:
 
 
 def make_plan(
-    dataset: Dataset, trees: LabelTree | Sequence[LabelTree], *, bias: bool = True, threads: int | None = None
+    dataset: Dataset,
+    trees: LabelTree | Sequence[LabelTree],
+    *,
+    bias: bool = True,
+    threads: int | None = None,
+    precise: bool = False,
 ) -> Plan:
     """Count what every node of the trees uses of the data, and lay out the model's files.
 
@@ -281,6 +286,8 @@ def make_plan(
         Whether a bias is trained: one more row in each block.
     threads : int, optional
         Threads to count with, and to be trained with; all usable processors unless given.
+    precise : bool, default False
+        Whether it will be trained in double precision (``SolverSettings.precise``), which takes more memory.
 
     Returns
     -------
@@ -303,4 +310,6 @@ def make_plan(
             x_ptr, x_index, dataset.features, label_ptr, label_instances, *tree.arrays, threads
         )
         parts.append(TreePlan(tree, *usage, bias))
-    return Plan(tuple(parts), *dataset.X.shape, dataset.labels, dataset.bytes, threads, dataset.label_names)
+    return Plan(
+        tuple(parts), *dataset.X.shape, dataset.labels, dataset.bytes, threads, dataset.label_names, precise
+    )

@@ -129,6 +129,8 @@ def _read(
         raise InputError(
             f"{name}: the file has no label, expected some before the features (`3,17 1:0.5`); add the labels"
         )
+    if reader.names is None and reader.header is None and labels is None:
+        _check_label_gaps(name, reader.labels, len(columns))
     X = wrap_csr(values, indices, x_indptr, (len(x_indptr) - 1, shape[0]))
     Y = wrap_csr(np.ones(len(columns), dtype=np.float32), columns, y_indptr, (len(y_indptr) - 1, shape[1]))
     X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not look
@@ -154,6 +156,15 @@ def _shape(name: str, reader: _native.SvmReader, features: int | None, labels: i
     if reader.names is not None:
         return wide, reader.labels
     return wide, labels or (header[2] if header else reader.labels)
+
+
+def _check_label_gaps(name: str, labels: int, entries: int) -> None:
+    """Refuse numbers that are no column numbers: a model keeps a place for each label up to the largest."""
+    if labels > 1_000_000 + 100 * entries:
+        raise InputError(
+            f"{name}: got label {labels - 1} in a file with only {entries:,} labels in all, expected numbers "
+            "from 0 without large gaps; number the labels anew, or write them as names (`L1234`)"
+        )
 
 
 def _check_rows(name: str, header: tuple[int, int, int] | None, rows: int) -> None:

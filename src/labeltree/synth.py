@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -84,33 +83,6 @@ def synthesize(
         norms = np.sqrt(np.add.reduceat(X.data**2, X.indptr[:-1]))
         X.data /= np.repeat(norms, np.diff(X.indptr))
     return Dataset.from_matrices(*train), Dataset.from_matrices(*test)
-
-
-def write_synthetic(
-    out_dir: str | Path, like: str = "eur-lex", scale: float = 1.0, seed: int = 0
-) -> tuple[Path, Path]:
-    """Make up a data set and write it as ``train.svm`` and ``test.svm``.
-
-    Parameters
-    ----------
-    out_dir : path-like
-        The folder to write to, made if need be.
-    like, scale, seed
-        As for :func:`synthesize`.
-
-    Returns
-    -------
-    train, test : Path
-        The files written.
-    """
-    from labeltree.svm import write_svm
-
-    train, test = synthesize(like, scale, seed)
-    folder = Path(out_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_svm(folder / "train.svm", train)
-    write_svm(folder / "test.svm", test)
-    return folder / "train.svm", folder / "test.svm"
 
 
 @dataclass(frozen=True)

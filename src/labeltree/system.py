@@ -16,6 +16,9 @@ from pathlib import Path
 
 from labeltree.errors import InputError
 
+# What Python, NumPy and SciPy take by themselves.
+INTERPRETER_BYTES = 120 << 20
+
 ROOT = Path("/")
 
 

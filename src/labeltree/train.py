@@ -6,10 +6,10 @@ import math
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from labeltree import _native
 from labeltree._version import __version__
@@ -17,7 +17,7 @@ from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
 from labeltree.model import Model, load
 from labeltree.plan import PANEL_BYTES, Plan, TreePlan
-from labeltree.store import ModelWriter, names_bytes, new_model
+from labeltree.store import names_bytes, new_model
 from labeltree.tree import Progress
 
 # Squares of more than this, summed over a row, may not fit a float.
@@ -52,6 +52,11 @@ class SolverSettings:
     max_iterations: int = 300
     bias: float = 1.0
     seed: int = 0
+
+    @property
+    def precise(self) -> bool:
+        """Whether the descent runs in double precision: below this tolerance, float gradients are noise."""
+        return self.tolerance < 1e-3
 
     def __post_init__(self) -> None:
         if self.loss not in LOSSES:
@@ -137,9 +142,23 @@ def train_model(
         writer.write("label_counts.npy", np.diff(dataset.by_label[0]))
         if plan.label_names is not None:
             writer.write_text("label_names.json", names_bytes(plan.label_names))
-        for t, part in enumerate(plan.trees):
-            share = _share(progress, t, len(plan.trees))
-            _train_tree(dataset, plan, part, f"tree-{t}", writer, settings, t, weights, share)
+        with ExitStack() as open_files:  # room on disk for all trees, before the first is trained
+            files = [
+                _Files(
+                    *(
+                        open_files.enter_context(writer.reserve(f"tree-{t}/{name}", part.files()[name]))
+                        for name in ("features.npy", "weights.npy")
+                    )
+                )
+                for t, part in enumerate(plan.trees)
+            ]
+            for t, part in enumerate(plan.trees):
+                share = _share(progress, t, len(plan.trees))
+                checksums = _train_tree(dataset, plan, part, files[t], settings, t, weights, share)
+                writer.write(f"tree-{t}/child_ptr.npy", part.tree.child_ptr)
+                writer.write(f"tree-{t}/children.npy", part.tree.children)
+                writer.write(f"tree-{t}/feature_ptr.npy", part.feature_ptr)
+                writer.write(f"tree-{t}/checksums.npy", checksums)
         writer.finish(
             {
                 "labeltree_version": __version__,
@@ -156,58 +175,51 @@ def train_model(
     return load(path, verify=False)
 
 
+class _Files(NamedTuple):
+    """A tree's two large files: descriptor, and where the data begins."""
+
+    features: tuple[int, int]
+    weights: tuple[int, int]
+
+
 def _train_tree(
     dataset: Dataset,
     plan: Plan,
     part: TreePlan,
-    folder: str,
-    writer: ModelWriter,
+    files: _Files,
     settings: SolverSettings,
     number: int,
     costs: Any,
     progress: Progress | None,
-) -> None:
-    tree = part.tree
-    files = part.files()
+) -> NDArray[np.uint32]:
+    """Fill a tree's two large files; return the checksums of its nodes."""
     x_ptr, x_index, x_value = csr_arrays(dataset.X)
     label_ptr, label_instances = dataset.by_label
-    with ExitStack() as stack:
-        feature_file, feature_start = stack.enter_context(
-            writer.reserve(f"{folder}/features.npy", files["features.npy"])
-        )
-        weight_file, weight_start = stack.enter_context(
-            writer.reserve(f"{folder}/weights.npy", files["weights.npy"])
-        )
-        checksums = _native.train_nodes(
-            x_ptr,
-            x_index,
-            x_value,
-            dataset.features,
-            label_ptr,
-            label_instances,
-            costs,
-            *tree.arrays,
-            part.nonzeros,
-            part.feature_ptr,
-            part.weight_ptr,
-            feature_file,
-            feature_start,
-            weight_file,
-            weight_start,
-            settings.loss,
-            settings.cost,
-            settings.tolerance,
-            settings.max_iterations,
-            settings.bias,
-            settings.seed + number,
-            PANEL_BYTES,
-            plan.threads,
-            progress,
-        )
-    writer.write(f"{folder}/child_ptr.npy", tree.child_ptr)
-    writer.write(f"{folder}/children.npy", tree.children)
-    writer.write(f"{folder}/feature_ptr.npy", part.feature_ptr)
-    writer.write(f"{folder}/checksums.npy", checksums)
+    return _native.train_nodes(
+        x_ptr,
+        x_index,
+        x_value,
+        dataset.features,
+        label_ptr,
+        label_instances,
+        costs,
+        *part.tree.arrays,
+        part.nonzeros,
+        part.feature_ptr,
+        part.weight_ptr,
+        *files.features,
+        *files.weights,
+        settings.loss,
+        settings.cost,
+        settings.tolerance,
+        settings.max_iterations,
+        settings.bias,
+        settings.seed + number,
+        settings.precise,
+        PANEL_BYTES,
+        plan.threads,
+        progress,
+    )
 
 
 def _share(progress: Progress | None, number: int, total: int) -> Progress | None:

@@ -1,24 +1,16 @@
-"""The label tree: built by recursive K-means on label vectors, given, or clipped from a deeper one."""
+"""The label tree: its shape as a few arrays; given as nested lists, or clipped from a deeper one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree import _native
-from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
-from labeltree.system import threads_to_use
-
-# What the prototype taught: as good as K-means run to convergence, several times sooner.
-MAX_KMEANS_ITERATIONS = 20
-LEAST_MOVED = 0.01
 
 Progress = Callable[[float], None]
 
@@ -41,7 +33,7 @@ class LabelTree:
 
     See Also
     --------
-    build_tree : the tree of the paper, by K-means.
+    labeltree.build_tree : the tree of the paper, by K-means.
     LabelTree.from_nested : a tree given as nested lists of labels.
     """
 
@@ -88,7 +80,7 @@ class LabelTree:
                     queue.append(child)
                 else:
                     children.append(~_label(child, numbers))
-        tree = cls(_pointers(counts), np.array(children, np.int32))
+        tree = cls(pointers(counts), np.array(children, np.int32))
         labels = np.sort(~tree.children[tree.children < 0])
         wrong = np.flatnonzero(labels != np.arange(labels.size))
         if wrong.size:
@@ -147,7 +139,7 @@ class LabelTree:
             child_size[entries] = within
             size[level] = np.add.reduceat(within, self.child_ptr[level] - entries.start)
         first = np.zeros(self.nodes, np.int64)
-        labels = np.empty(self.label_count, np.int32)
+        labels = np.zeros(self.label_count, np.int32)
         before = np.cumsum(child_size) - child_size
         for level in levels:
             entries = slice(self.child_ptr[level[0]], self.child_ptr[level[-1] + 1])
@@ -193,126 +185,10 @@ class LabelTree:
         cut = [~np.sort(self.labels[self.first[u] : self.last[u]]) for u in range(lowest, kept)]
         counts = np.concatenate([self.child_count[:lowest], [c.size for c in cut]])
         return LabelTree(
-            _pointers(counts),
+            pointers(counts),
             np.concatenate([self.children[: self.child_ptr[lowest]], *cut]),
             self.build_bytes,
         )
-
-
-def build_tree(
-    dataset: Dataset,
-    *,
-    clusters: int = 100,
-    max_depth: int = 6,
-    seed: int = 0,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> LabelTree:
-    """Build the label tree by recursive K-means on the label vectors, by cosine.
-
-    A node is split until it has at most ``clusters`` labels or lies at depth ``max_depth - 1``; then its
-    labels become its children. Labels without instances have no vector to cluster by: they form a child of
-    the root of their own. Labels whose vectors are equal cannot be told apart, and are not split further.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        The training data.
-    clusters : int, default 100
-        Clusters that a node is split into (K).
-    max_depth : int, default 6
-        Largest depth of a label (d_max, the paper's counting). 1 is one-vs-rest.
-    seed : int, default 0
-        The same seed gives the same tree on any number of threads.
-    threads : int, optional
-        All usable processors unless given.
-    progress : callable, optional
-        Called now and then with the fraction that is done.
-
-    Returns
-    -------
-    LabelTree
-    """
-    if clusters < 2:
-        raise InputError(f"clusters must be at least 2, but got {clusters}.")
-    if max_depth < 1:
-        raise InputError(f"max_depth must be at least 1, but got {max_depth}; 1 is one-vs-rest.")
-    if seed < 0:
-        raise InputError(f"seed must be 0 or greater, but got {seed}.")
-    threads = threads_to_use(threads)
-    instances = np.diff(dataset.by_label[0])
-    order = np.argsort(instances == 0, kind="stable").astype(np.int32)
-    known = int(np.count_nonzero(instances))  # labels without instances stand behind these
-    vectors: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]] | None = None
-
-    counts: list[int] = []
-    children: list[NDArray[np.int32]] = []
-    level = [(0, dataset.labels)]  # the nodes of a depth, as ranges of order
-    for depth in range(max_depth):
-        ends = [min(b, known) for _, b in level]
-        chosen = [k for k, (a, _) in enumerate(level) if depth < max_depth - 1 and ends[k] - a > clusters]
-        split: dict[int, list[tuple[int, int]]] = {}
-        if chosen:
-            if vectors is None:
-                vectors = _native.label_vectors(
-                    *csr_arrays(dataset.X), dataset.features, *dataset.by_label, threads
-                )
-            cluster = _native.cluster_level(
-                *vectors,
-                dataset.features,
-                order,
-                np.array([level[k][0] for k in chosen], np.int64),
-                np.array([ends[k] for k in chosen], np.int64),
-                np.array([len(counts) + k for k in chosen], np.int64),
-                clusters,
-                MAX_KMEANS_ITERATIONS,
-                LEAST_MOVED,
-                seed,
-                threads,
-                _of_level(progress, depth),
-            )
-            for k in chosen:
-                split[k] = _gather(order, cluster, level[k][0], ends[k])
-        below: list[tuple[int, int]] = []
-        first_below = len(counts) + len(level)
-        for k, (a, b) in enumerate(level):
-            parts = split.get(k, [])
-            if depth == 0 and max_depth > 1 and 0 < known < b:
-                # Labels without instances: a child of their own.
-                parts = [*(parts or [(p, p + 1) for p in range(known)]), (known, b)]
-            if len(parts) < 2:
-                counts.append(b - a)
-                children.append(~np.sort(order[a:b]))
-                continue
-            counts.append(len(parts))
-            row = np.empty(len(parts), np.int32)
-            for c, (start, end) in enumerate(parts):
-                if end - start == 1:
-                    row[c] = ~order[start]
-                else:
-                    row[c] = first_below + len(below)
-                    below.append((start, end))
-            children.append(row)
-        level = below
-        if not level:
-            break
-    centroids = 4 * (clusters + 8) * dataset.features if vectors else 0
-    scratch = sum(array.nbytes for array in vectors or ()) + centroids
-    return LabelTree(_pointers(counts), np.concatenate(children), scratch)
-
-
-def _of_level(progress: Progress | None, depth: int) -> Progress | None:
-    """How deep the tree will go is not known: each level is taken for half of what is left."""
-    return progress and (lambda done: progress(1 - 0.5 ** (depth + done)))
-
-
-def _gather(order: NDArray[np.int32], cluster: NDArray[np.int32], a: int, b: int) -> list[tuple[int, int]]:
-    """Bring the labels of each cluster of order[a:b] together; return the ranges, without empty clusters."""
-    by_cluster = np.argsort(cluster[a:b], kind="stable")
-    order[a:b] = order[a:b][by_cluster]
-    edges = a + np.flatnonzero(np.diff(cluster[a:b][by_cluster])) + 1
-    bounds = [a, *edges.tolist(), b]
-    return list(pairwise(bounds))
 
 
 def _label(child: Any, numbers: dict[str, int] | None) -> int:
@@ -327,5 +203,6 @@ def _label(child: Any, numbers: dict[str, int] | None) -> int:
     raise InputError(f"The given tree holds {child!r}, but the data has no label of that name.")
 
 
-def _pointers(counts: Any) -> NDArray[np.int64]:
+def pointers(counts: Any) -> NDArray[np.int64]:
+    """Where each of several runs of these lengths begins, and after the last where it ends."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,12 +10,13 @@ import typer
 
 from labeltree.cli import options, show
 from labeltree.cli.progress import Stages
-from labeltree.errors import InputError
-from labeltree.system import human_bytes, parse_bytes, peak_memory, usable_cpus
+from labeltree.errors import InputError, RoomError
+from labeltree.system import human_bytes, parse_bytes, peak_memory, threads_to_use
 
 if TYPE_CHECKING:
     from labeltree.data import Dataset
     from labeltree.plan import Plan
+    from labeltree.train import SolverSettings
     from labeltree.tree import LabelTree
 
 
@@ -35,15 +37,15 @@ def estimate(
     """Tell to the byte how large a model will be, and whether it can be trained here."""
     from labeltree.train import SolverSettings
 
-    SolverSettings(bias=bias)  # refuses a bias that cannot be trained
+    settings = SolverSettings(bias=bias)
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     grown = _Trees(clusters, max_depth, trees, seed, tree)
-    _, plan = _planned(Stages(quiet or json), data, grown, bias, threads, one_based)
+    _, plan = _planned(Stages(quiet or json), data, grown, settings, threads, one_based)
     report = plan.report()
     try:
         plan.check_room(Path("."), limit)
         verdict = None
-    except InputError as error:
+    except RoomError as error:
         verdict = str(error)
     if json:
         show.print_json({**report, "memory_limit_bytes": limit, "fits": verdict is None})
@@ -80,12 +82,12 @@ def train(
 
     # Whatever can be wrong without the data is said before it is read.
     settings = SolverSettings(loss.replace("-", "_"), cost, tolerance, max_iterations, bias, seed)
-    limit = None if memory_limit is None else parse_bytes(memory_limit)
+    limit = sys.maxsize if force else None if memory_limit is None else parse_bytes(memory_limit)
     grown = _Trees(clusters, max_depth, trees, seed, tree)
     check_target(model, overwrite)
     stages = Stages(quiet or json)
     try:
-        dataset, plan = _planned(stages, data, grown, bias, threads, one_based)
+        dataset, plan = _planned(stages, data, grown, settings, threads, one_based, limit)
         if not force:
             plan.check_room(model, limit)
         what = f"training {show.plural(trees, 'tree')}, {show.plural(plan.nodes, 'node')}"
@@ -93,6 +95,8 @@ def train(
             train_model(
                 dataset, plan, model, settings, overwrite=overwrite, progress=progress, notes=grown.notes()
             )
+    except RoomError as error:
+        raise InputError(f"{error} Or go on all the same with --force.") from None
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; nothing was written") from None
     figures: dict[str, Any] = {
@@ -128,9 +132,12 @@ class _Trees:
         self.given = given
         self._nested = None if given is None else _read_nested(given)
 
-    def build(self, dataset: Dataset, threads: int, progress: Any) -> list[LabelTree]:
+    def build(
+        self, dataset: Dataset, threads: int, memory_limit: int | None, progress: Any
+    ) -> list[LabelTree]:
         """Build them, each with a seed of its own."""
-        from labeltree.tree import LabelTree, build_tree
+        from labeltree.clustering import build_tree
+        from labeltree.tree import LabelTree
 
         if self._nested is not None:
             return [LabelTree.from_nested(self._nested, dataset.label_names)]
@@ -141,6 +148,7 @@ class _Trees:
                 max_depth=self.max_depth,
                 seed=self.seed + t,
                 threads=threads,
+                memory_limit=memory_limit,
                 progress=lambda done, t=t: progress((t + done) / self.trees),  # type: ignore[misc]
             )
             for t in range(self.trees)
@@ -167,20 +175,26 @@ def _read_nested(path: Path) -> Any:
 
 
 def _planned(
-    stages: Stages, data: str, grown: _Trees, bias: float, threads: int | None, one_based: bool | None
+    stages: Stages,
+    data: str,
+    grown: _Trees,
+    settings: SolverSettings,
+    threads: int | None,
+    one_based: bool | None,
+    memory_limit: int | None = None,
 ) -> tuple[Dataset, Plan]:
     """Read the data, build the trees and lay them out."""
     from labeltree.files import display_name
     from labeltree.plan import make_plan
     from labeltree.svm import read_svm
 
-    threads = threads or usable_cpus()
+    threads = threads_to_use(threads)
     with stages.stage("read", f"reading {display_name(data)}"):
         dataset = read_svm(data, one_based=one_based, threads=threads)
     with stages.stage("tree", f"building {show.plural(grown.trees, 'tree')}") as progress:
-        trees = grown.build(dataset, threads, progress)
+        trees = grown.build(dataset, threads, memory_limit, progress)
     with stages.stage("plan", "planning"):
-        plan = make_plan(dataset, trees, bias=bias != 0, threads=threads)
+        plan = make_plan(dataset, trees, bias=settings.bias != 0, threads=threads, precise=settings.precise)
     return dataset, plan
 
 

@@ -13,7 +13,7 @@ import typer
 
 from labeltree.cli import options, show
 from labeltree.cli.progress import Stages
-from labeltree.system import human_bytes, usable_cpus
+from labeltree.system import human_bytes, threads_to_use
 
 if TYPE_CHECKING:
     from labeltree.data import Dataset
@@ -158,7 +158,7 @@ def _opened(
     base = model.one_based if one_based is None else one_based
     with stages.stage("read", f"reading {display_name(data)}"):
         dataset = read_svm(
-            data, one_based=base, threads=threads or usable_cpus(), require_labels=require_labels
+            data, one_based=base, threads=threads_to_use(threads), require_labels=require_labels
         )
     return model, dataset
 

@@ -1,0 +1,169 @@
+"""Builds the label tree of the paper: recursive K-means on label vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree import _native
+from labeltree.data import Dataset, csr_arrays
+from labeltree.errors import InputError, RoomError
+from labeltree.system import INTERPRETER_BYTES, human_bytes, threads_to_use, usable_memory
+from labeltree.tree import LabelTree, Progress, pointers
+
+# What the prototype taught: as good as K-means run to convergence, several times sooner.
+MAX_KMEANS_ITERATIONS = 20
+LEAST_MOVED = 0.01
+# Centroids of so many roots are held at a time, at most (native/kmeans.cpp).
+MOST_MATRICES = 4
+
+
+def build_tree(
+    dataset: Dataset,
+    *,
+    clusters: int = 100,
+    max_depth: int = 6,
+    seed: int = 0,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    progress: Progress | None = None,
+) -> LabelTree:
+    """Build the label tree by recursive K-means on the label vectors, by cosine.
+
+    A node is split until it has at most ``clusters`` labels or lies at depth ``max_depth - 1``; then its
+    labels become its children. Labels without instances have no vector to cluster by: they form a child of
+    the root of their own. Labels whose vectors are equal cannot be told apart, and are not split further.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The training data.
+    clusters : int, default 100
+        Clusters that a node is split into (K).
+    max_depth : int, default 6
+        Largest depth of a label (d_max, the paper's counting). 1 is one-vs-rest.
+    seed : int, default 0
+        The same seed gives the same tree on any number of threads.
+    threads : int, optional
+        All usable processors unless given.
+    memory_limit : int, optional
+        Bytes that this process may take, the data included; by default what it has and what is left. More is
+        refused before it is taken.
+    progress : callable, optional
+        Called now and then with the fraction that is done.
+
+    Returns
+    -------
+    LabelTree
+    """
+    if clusters < 2:
+        raise InputError(f"clusters must be at least 2, but got {clusters}.")
+    if max_depth < 1:
+        raise InputError(f"max_depth must be at least 1, but got {max_depth}; 1 is one-vs-rest.")
+    if seed < 0:
+        raise InputError(f"seed must be 0 or greater, but got {seed}.")
+    threads = threads_to_use(threads)
+    instances = np.diff(dataset.by_label[0])
+    order = np.argsort(instances == 0, kind="stable").astype(np.int32)
+    known = int(np.count_nonzero(instances))  # labels without instances stand behind these
+    vectors: _Vectors | None = None
+
+    counts: list[int] = []
+    children: list[NDArray[np.int32]] = []
+    level = [(0, dataset.labels)]  # the nodes of a depth, as ranges of order
+    for depth in range(max_depth):
+        ends = [min(b, known) for _, b in level]
+        chosen = [k for k, (a, _) in enumerate(level) if depth < max_depth - 1 and ends[k] - a > clusters]
+        split: dict[int, list[tuple[int, int]]] = {}
+        if chosen:
+            if vectors is None:
+                vectors = _label_vectors(dataset, clusters, threads, memory_limit)
+            cluster = _native.cluster_level(
+                vectors.ptr,
+                vectors.index,
+                vectors.value,
+                dataset.features,
+                order,
+                np.array([level[k][0] for k in chosen], np.int64),
+                np.array([ends[k] for k in chosen], np.int64),
+                np.array([len(counts) + k for k in chosen], np.int64),
+                clusters,
+                MAX_KMEANS_ITERATIONS,
+                LEAST_MOVED,
+                seed,
+                threads,
+                _of_level(progress, depth),
+            )
+            for k in chosen:
+                split[k] = _gather(order, cluster, level[k][0], ends[k])
+        below: list[tuple[int, int]] = []
+        first_below = len(counts) + len(level)
+        for k, (a, b) in enumerate(level):
+            parts = split.get(k, [])
+            if depth == 0 and max_depth > 1 and 0 < known < b:
+                # Labels without instances: a child of their own.
+                parts = [*(parts or [(p, p + 1) for p in range(known)]), (known, b)]
+            if len(parts) < 2:
+                counts.append(b - a)
+                children.append(~np.sort(order[a:b]))
+                continue
+            counts.append(len(parts))
+            row = np.empty(len(parts), np.int32)
+            for c, (start, end) in enumerate(parts):
+                if end - start == 1:
+                    row[c] = ~order[start]
+                else:
+                    row[c] = first_below + len(below)
+                    below.append((start, end))
+            children.append(row)
+        level = below
+        if not level:
+            break
+    return LabelTree(pointers(counts), np.concatenate(children), vectors.scratch if vectors else 0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Vectors:
+    """The label vectors (v_j), and the memory that clustering them takes, themselves included."""
+
+    ptr: NDArray[np.int64]
+    index: NDArray[np.int32]
+    value: NDArray[np.float32]
+    scratch: int
+
+
+def _label_vectors(dataset: Dataset, clusters: int, threads: int, memory_limit: int | None) -> _Vectors:
+    x_ptr, x_index, x_value = csr_arrays(dataset.X)
+    label_ptr, label_instances = dataset.by_label
+    ptr = _native.count_label_vectors(x_ptr, x_index, dataset.features, label_ptr, label_instances, threads)
+    centroids = min(threads, MOST_MATRICES) * dataset.features * (4 * (clusters + 8) + 4)
+    scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids, 8 * threads * dataset.features)
+    needed = INTERPRETER_BYTES + dataset.bytes + scratch
+    memory = usable_memory() if memory_limit is None else memory_limit
+    if needed > memory:
+        raise RoomError(
+            f"Building the tree needs {human_bytes(needed)} of memory, but there are {human_bytes(memory)}; "
+            "use fewer --clusters or --threads, give a --tree, or raise --memory-limit."
+        )
+    index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
+    _native.label_vectors(
+        x_ptr, x_index, x_value, dataset.features, label_ptr, label_instances, ptr, index, value, threads
+    )
+    return _Vectors(ptr, index, value, scratch)
+
+
+def _of_level(progress: Progress | None, depth: int) -> Progress | None:
+    """How deep the tree will go is not known: each level is taken for half of what is left."""
+    return progress and (lambda done: progress(1 - 0.5 ** (depth + done)))
+
+
+def _gather(order: NDArray[np.int32], cluster: NDArray[np.int32], a: int, b: int) -> list[tuple[int, int]]:
+    """Bring the labels of each cluster of order[a:b] together; return the ranges, without empty clusters."""
+    by_cluster = np.argsort(cluster[a:b], kind="stable")
+    order[a:b] = order[a:b][by_cluster]
+    edges = a + np.flatnonzero(np.diff(cluster[a:b][by_cluster])) + 1
+    bounds = [a, *edges.tolist(), b]
+    return list(pairwise(bounds))
