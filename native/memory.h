@@ -8,6 +8,7 @@
 #include <utility>
 
 #if defined(__linux__)
+#include <malloc.h>
 #include <sys/mman.h>
 #endif
 
@@ -49,5 +50,12 @@ class Buffer {
     T* data_ = nullptr;
     size_t size_ = 0;
 };
+
+// Gives what is free back to the system: the allocator would keep what ended threads have freed.
+inline void return_free_memory() {
+#if defined(__GLIBC__)
+    malloc_trim(0);
+#endif
+}
 
 }  // namespace labeltree

@@ -261,6 +261,8 @@ void train_nodes(const Training& t, const Files& files, const int64_t* nonzeros,
         }
         fraction = (done += tasks[k].work) / total;
     });
+    spaces.clear();
+    return_free_memory();
     if (cancel) return;
     for (const auto& panel : panels)  // blocks written in pieces are read back for their checksum
         if (!panel->whole_node && panel->first_child == 0) {

@@ -17,7 +17,7 @@ from pathlib import Path
 from labeltree.errors import InputError
 
 # What Python, NumPy and SciPy take by themselves.
-INTERPRETER_BYTES = 120 << 20
+INTERPRETER_BYTES = 140 << 20
 
 ROOT = Path("/")
 
