@@ -74,6 +74,10 @@ class SvmReader {
         const char* const end = piece + size;
         const size_t first_newline = text.find('\n');
         if (first_newline == std::string_view::npos) {
+            if (text.find('\0') != std::string_view::npos) {  // or an endless one would be kept as a line
+                fault_ = {"binary", lines_ + 1, std::string(text.substr(0, 80))};
+                return false;
+            }
             rest_.append(text);
         } else {
             const char* from = piece;

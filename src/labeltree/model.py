@@ -269,7 +269,7 @@ def _load_names(reader: ModelReader, labels: int) -> tuple[str, ...]:
     content = reader.text("label_names.json")
     try:
         names = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         names = None
     if not (
         isinstance(names, list) and len(names) == labels and all(isinstance(name, str) for name in names)

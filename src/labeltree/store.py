@@ -172,7 +172,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a model directory: it has no {MANIFEST}.")
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise InputError(
             f"{path / MANIFEST} cannot be read ({error}); copy or train the model again."
         ) from None
