@@ -1,0 +1,340 @@
+// One worker's beam search: for a chunk of queries, the best labels and their scores.
+//
+// A chunk goes level by level, and within a level node by node, so that a node's block is read once for all the queries
+// that reach it. A query meets its nodes in the same order whatever the chunk, so neither batches nor threads change a
+// bit of its result.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "forest.h"
+#include "margins.h"
+
+namespace labeltree {
+
+// log g of a margin: never above 0, never falling as the margin rises.
+inline float log_g(int score, float margin) {
+    if (score == sigmoid) {
+        const float t = 3 * margin;
+        return std::min(t, 0.0f) - std::log1p(std::exp(-std::fabs(t)));
+    }
+    const float short_of = std::max(0.0f, 1 - margin);
+    return -short_of * short_of * (score == squared ? 1.0f : short_of);
+}
+
+inline float score_of(float log_score) {
+    return std::clamp(std::exp(log_score), std::numeric_limits<float>::min(), 1.0f);
+}
+
+struct Candidate {
+    float log_score;
+    float margin;
+    int32_t id;  // of a node or a label
+};
+
+inline bool ranks_before(const Candidate& a, const Candidate& b) {
+    if (a.log_score != b.log_score) return a.log_score > b.log_score;
+    if (a.margin != b.margin) return a.margin > b.margin;  // still tells apart what a saturated g does not
+    return a.id < b.id;
+}
+
+// For each query of a chunk the best `limit` candidates offered so far: a heap whose front is the worst of them.
+struct BestLists {
+    int64_t limit = 0;
+    std::vector<Candidate> slots;
+    std::vector<int32_t> sizes;
+
+    void reset(int64_t queries, int64_t most) {
+        limit = most;
+        slots.resize(queries * limit);
+        sizes.assign(queries, 0);
+    }
+    Candidate* begin(int64_t query) { return slots.data() + query * limit; }
+    Candidate* end(int64_t query) { return begin(query) + sizes[query]; }
+
+    // What a candidate's log-score must at least be to have a chance.
+    float bar(int64_t query) { return sizes[query] < limit ? minus_infinity : begin(query)->log_score; }
+
+    bool offer(int64_t query, const Candidate& candidate) {
+        if (sizes[query] == limit) {
+            if (!ranks_before(candidate, *begin(query))) return false;
+            std::pop_heap(begin(query), end(query), ranks_before);
+        } else {
+            ++sizes[query];
+        }
+        *(end(query) - 1) = candidate;
+        std::push_heap(begin(query), end(query), ranks_before);
+        return true;
+    }
+    void rank(int64_t query) { std::sort_heap(begin(query), end(query), ranks_before); }
+};
+
+struct Queries {
+    const int64_t* indptr;
+    const int32_t* indices;
+    const float* data;
+    int64_t rows;
+};
+
+struct SearchSettings {
+    int64_t beam, top;
+    int score;
+};
+
+struct Result {
+    int32_t* labels;
+    float* scores;
+};
+
+// One worker's search: its buffers serve chunk after chunk.
+class Search {
+   public:
+    Search(const Forest& forest, const SearchSettings& settings, const Cancel& cancel)
+        : forest_(forest), settings_(settings), cancel_(cancel), kernels_(margin_kernels()) {}
+
+    // Answers queries [first, last).
+    void run(const Queries& queries, int64_t first, int64_t last, const Result& result) {
+        take(queries, first, last);
+        const int64_t top = std::min(settings_.top, forest_.n_labels);
+        labels_.reset(count_, several() ? 0 : top);
+        if (several() && static_cast<int64_t>(pools_.size()) < count_) pools_.resize(count_);
+        for (const Tree& tree : forest_.trees) search(tree);
+        if (cancel_) return;
+        for (int64_t q = 0; q < count_; ++q) {
+            if (several()) merge(q, top);
+            labels_.rank(several() ? 0 : q);
+            write(several() ? 0 : q, first + q, result);
+        }
+    }
+
+   private:
+    // A query at a node, sorted by stage, node, query.
+    struct Visit {
+        uint64_t key;
+        float log_score;
+        int64_t node() const { return key >> 32 & 0x7fffffff; }
+        int64_t query() const { return key & 0xffffffff; }
+    };
+    struct Scored {
+        int32_t label;
+        float score;
+    };
+
+    // A level's visits go in two stages, each query's best nodes first: the labels found there often show that its
+    // other nodes are not worth a visit.
+    static constexpr int64_t first_stage = 3;
+
+    bool several() const { return forest_.trees.size() > 1; }
+
+    // Copies the queries, without the features that no node knows and with the bias behind the others.
+    void take(const Queries& queries, int64_t first, int64_t last) {
+        count_ = last - first;
+        query_ptr_.assign(1, 0);
+        indices_.clear();
+        values_.clear();
+        for (int64_t q = first; q < last; ++q) {
+            for (int64_t i = queries.indptr[q]; i < queries.indptr[q + 1]; ++i) {
+                if (queries.indices[i] >= forest_.n_features) continue;
+                indices_.push_back(queries.indices[i]);
+                values_.push_back(queries.data[i]);
+            }
+            if (forest_.bias != 0) {
+                indices_.push_back(static_cast<int32_t>(forest_.n_features));
+                values_.push_back(forest_.bias);
+            }
+            query_ptr_.push_back(static_cast<int64_t>(indices_.size()));
+        }
+    }
+
+    void search(const Tree& tree) {
+        const int64_t beam = std::min(settings_.beam, tree.widest);
+        next_.reset(count_, beam);
+        for (int64_t q = 0; q < count_; ++q) next_.offer(q, {0, 0, 0});
+        for (;;) {
+            visits_.clear();
+            for (int64_t q = 0; q < count_; ++q) {
+                next_.rank(q);
+                for (const Candidate* c = next_.begin(q); c != next_.end(q); ++c) {
+                    const uint64_t stage = c - next_.begin(q) >= first_stage;
+                    visits_.push_back({stage << 63 | static_cast<uint64_t>(c->id) << 32 | static_cast<uint64_t>(q),
+                                       c->log_score});
+                }
+            }
+            if (visits_.empty() || cancel_) return;
+            std::sort(visits_.begin(), visits_.end(), [](const Visit& a, const Visit& b) { return a.key < b.key; });
+            next_.reset(count_, beam);
+            const Visit* end = visits_.data() + visits_.size();
+            for (const Visit* from = visits_.data(); from != end;) {
+                const Visit* to = from;
+                while (to != end && to->key >> 32 == from->key >> 32) ++to;
+                expand(tree, from->node(), from, to);
+                from = to;
+            }
+        }
+    }
+
+    // Offers the children of a node to the queries that visit it.
+    void expand(const Tree& tree, int64_t node, const Visit* from, const Visit* to) {
+        worth_.clear();
+        for (; from != to; ++from)
+            // No descendant can have a better log-score than the node.
+            if (several() || from->log_score >= labels_.bar(from->query())) worth_.push_back(*from);
+        const int64_t children = tree.child_count(node);
+        if (worth_.empty() || children == 0) return;
+        find_rows(tree.features + tree.feature_ptr[node], tree.feature_count(node));
+
+        const int64_t step = kernels_.step(children);
+        for (int64_t c = 0; c < children && !cancel_.load(std::memory_order_relaxed); c += step) {
+            const int columns = static_cast<int>(std::min(step, children - c));
+            const float* block = tree.weights + tree.weight_ptr[node] + c;
+            const int32_t* ids = tree.children + tree.child_ptr[node] + c;
+            const MarginTile tile = kernels_.tile(columns);
+            for (size_t v = 0; v < worth_.size(); ++v) {
+                const int64_t begin = match_ptr_[v], count = match_ptr_[v + 1] - begin;
+                const float most = tile(block, children, matches_.data() + begin, count, columns, margins_);
+                if (tree.kinds[node] & Tree::has_nodes) offer<false>(next_, worth_[v], most, ids, columns);
+                if (!(tree.kinds[node] & Tree::has_leaves)) continue;
+                if (several())
+                    pool(worth_[v], ids, columns);
+                else
+                    offer<true>(labels_, worth_[v], most, ids, columns);
+            }
+        }
+    }
+
+    // Offers the leaves, or the nodes, among the children whose margins were just computed, the largest being `most`.
+    template <bool leaves>
+    void offer(BestLists& best, const Visit& visit, float most, const int32_t* ids, int columns) {
+        const int64_t query = visit.query();
+        if (visit.log_score + log_g(settings_.score, most) < best.bar(query)) return;
+        float cut = minus_infinity;  // a sibling was turned down with this margin
+        for (int c = 0; c < columns; ++c) {
+            if (margins_[c] < cut || (ids[c] < 0) != leaves) continue;
+            const float log_score = visit.log_score + log_g(settings_.score, margins_[c]);
+            if (!best.offer(query, {log_score, margins_[c], leaves ? ~ids[c] : ids[c]})) cut = margins_[c];
+        }
+    }
+
+    // With several trees every leaf counts, however low: its mean over the trees decides.
+    void pool(const Visit& visit, const int32_t* ids, int columns) {
+        float scores[MarginKernels::most_vectors * 8];
+        kernels_.score_all(margins_, columns, visit.log_score, settings_.score, scores);
+        auto& into = pools_[visit.query()];
+        const size_t size = into.size();
+        into.resize(size + columns);
+        Scored* out = into.data() + size;
+        for (int c = 0; c < columns; ++c) {
+            *out = {~ids[c], scores[c]};
+            out += ids[c] < 0;
+        }
+        into.resize(out - into.data());
+    }
+
+    // Finds the features of the visiting queries in a node's sorted list: matches_, match_ptr_.
+    void find_rows(const int32_t* features, int64_t count) {
+        int64_t wanted = 0;
+        for (const Visit& visit : worth_) wanted += query_ptr_[visit.query() + 1] - query_ptr_[visit.query()];
+        matches_.resize(wanted + prefetch_ahead);
+        match_ptr_.assign(1, 0);
+        // A sorted list of `count` ids that ends with count - 1 is 0, 1, 2, ...: often so at the root.
+        const bool identity = count > 0 && features[count - 1] == count - 1;
+        const int64_t halvings = std::bit_width(static_cast<uint64_t>(count));
+        const bool by_map = !identity && wanted * halvings > 2 * count;
+        if (by_map) map_features(features, count, true);
+        Match* out = matches_.data();
+        for (const Visit& visit : worth_) {
+            const int64_t begin = query_ptr_[visit.query()], end = query_ptr_[visit.query() + 1];
+            if (count == 0) {
+                // an empty list holds none of them
+            } else if (identity) {
+                for (int64_t i = begin; i < end; ++i) {
+                    *out = {indices_[i], values_[i]};
+                    out += indices_[i] < count;
+                }
+            } else if (by_map) {
+                for (int64_t i = begin; i < end; ++i) {
+                    const int32_t row = row_of_[indices_[i]];
+                    *out = {row, values_[i]};
+                    out += row >= 0;
+                }
+            } else {
+                out = find_by_halving(features, count, begin, end, out);
+            }
+            match_ptr_.push_back(out - matches_.data());
+        }
+        std::fill_n(out, prefetch_ahead, Match{0, 0});
+        if (by_map) map_features(features, count, false);
+    }
+
+    // Sets, or clears again, the map from features to rows. The list comes from a file: trust no id in it.
+    void map_features(const int32_t* features, int64_t count, bool set) {
+        if (row_of_.empty()) row_of_.assign(forest_.n_features + 1, -1);
+        const uint32_t last = static_cast<uint32_t>(forest_.n_features);
+        for (int64_t k = 0; k < count; ++k)
+            if (static_cast<uint32_t>(features[k]) <= last) row_of_[features[k]] = set ? static_cast<int32_t>(k) : -1;
+    }
+
+    // Binary searches without branches, eight side by side so that their cache misses overlap.
+    Match* find_by_halving(const int32_t* features, int64_t count, int64_t begin, int64_t end, Match* out) {
+        constexpr int64_t group = 8;
+        for (; begin < end; begin += group) {
+            const int64_t width = std::min(group, end - begin);
+            int32_t wanted[group] = {};
+            int64_t at[group] = {};
+            std::copy_n(indices_.data() + begin, width, wanted);
+            for (int64_t left = count; left > 1;) {
+                const int64_t half = left / 2;
+                for (int64_t j = 0; j < group; ++j) at[j] += features[at[j] + half] <= wanted[j] ? half : 0;
+                left -= half;
+            }
+            for (int64_t j = 0; j < width; ++j) {
+                if (features[at[j]] == wanted[j]) *out++ = {static_cast<int32_t>(at[j]), values_[begin + j]};
+            }
+        }
+        return out;
+    }
+
+    // The mean over trees of each label a query reached; the best of them become list 0 of labels_.
+    void merge(int64_t query, int64_t top) {
+        if (sums_.empty()) sums_.assign(forest_.n_labels, 0);
+        labels_.reset(1, top);
+        for (const Scored& s : pools_[query]) sums_[s.label] += s.score;
+        for (const Scored& s : pools_[query]) {
+            if (sums_[s.label] == 0) continue;  // offered already
+            labels_.offer(0, {sums_[s.label] / static_cast<float>(forest_.trees.size()), 0, s.label});
+            sums_[s.label] = 0;
+        }
+        pools_[query].clear();
+    }
+
+    void write(int64_t list, int64_t row, const Result& result) {
+        int64_t at = row * settings_.top;
+        for (const Candidate* c = labels_.begin(list); c != labels_.end(list); ++c, ++at) {
+            result.labels[at] = c->id;
+            result.scores[at] = several() ? c->log_score : score_of(c->log_score);
+        }
+    }
+
+    const Forest& forest_;
+    const SearchSettings& settings_;
+    const Cancel& cancel_;
+    const MarginKernels& kernels_;
+    int64_t count_ = 0;  // queries of the chunk
+    std::vector<int64_t> query_ptr_;
+    std::vector<int32_t> indices_;
+    std::vector<float> values_;
+    BestLists next_, labels_;
+    std::vector<std::vector<Scored>> pools_;  // with several trees: every leaf a query reached
+    std::vector<float> sums_;                 // by label; all zero between queries
+    std::vector<Visit> visits_, worth_;
+    std::vector<int32_t> row_of_;  // by feature; all -1 between nodes
+    std::vector<Match> matches_;
+    std::vector<int64_t> match_ptr_;
+    float margins_[MarginKernels::most_vectors * 8] = {};
+};
+
+}  // namespace labeltree
