@@ -1,7 +1,8 @@
 // K-means of the label vectors of a tree level's nodes: Lloyd's iterations from distinct random labels.
 //
 // Vectors have length 1, and so have the centroids: a label goes to the centroid of the largest cosine. With centroids
-// left at the length of the mean, wide clusters draw the rare labels, and the tree ranks up to 0.1 points worse.
+// left at the length of the mean, P@5 was 0.1 points lower on yso-finna-en and 0.06 on eurlex57k, P@1 0.1 to 0.2 higher
+// on eurlex57k and debian-depends, and the model of the latter smaller by a seventh.
 #include <cmath>
 
 #include "margins.h"

@@ -1,4 +1,4 @@
-"""Small data sets with all that is awkward in real ones, and dense twins of what a node of a tree sees."""
+"""Small data sets with all that is awkward in real ones, small models, and dense twins of what a node sees."""
 
 import os
 import subprocess
@@ -7,7 +7,12 @@ import sys
 import numpy as np
 from scipy import sparse
 
+from labeltree.clustering import build_tree
 from labeltree.data import Dataset
+from labeltree.plan import make_plan
+from labeltree.train import train_model
+
+TREE_FILES = ("child_ptr", "children", "feature_ptr", "features", "weights", "checksums")
 
 
 def random_data(
@@ -88,3 +93,34 @@ def run_portable(script, *arguments):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def train_small(path, data=None, trees=2, threads=1, **options):
+    """Train a small model on small data."""
+    data = random_data(names=True) if data is None else data
+    grown = [build_tree(data, clusters=3, seed=s) for s in range(trees)]
+    return train_model(data, make_plan(data, grown, threads=threads), path, **options)
+
+
+def make_data(rows, features=60, labels=40, seed=0):
+    random = np.random.default_rng(seed)
+    first = random.integers(labels, size=rows)
+    Y = sparse.lil_matrix((rows, labels))
+    X = sparse.lil_matrix((rows, features))
+    for i, label in enumerate(first):
+        Y[i, [label, (label + random.integers(3)) % labels]] = 1
+        X[i, [label, (label * 7) % features, random.integers(features)]] = random.random(3) + 0.5
+    return Dataset.from_matrices(X, Y)
+
+
+def shell(*arguments, **options):
+    command = [sys.executable, "-m", "labeltree", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def disk_bytes(model):
+    return sum(f.stat().st_size for f in model.rglob("*") if f.is_file() and f.name != "manifest.json")
+
+
+def contents(model):
+    return {f.relative_to(model): f.read_bytes() for f in model.rglob("*") if f.is_file()}

@@ -1,0 +1,63 @@
+"""Models and data that several test files share."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from helpers import make_data, train_small
+
+from labeltree import Dataset, write_svm
+from labeltree.cli import main
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "model"
+    train_small(path)
+    return path
+
+
+@pytest.fixture
+def model_dir(trained, tmp_path):
+    return Path(shutil.copytree(trained, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Data, a model of one tree, and the same data with names for labels."""
+    place = tmp_path_factory.mktemp("cli")
+    train, test = make_data(400), make_data(50, seed=1)
+    write_svm(place / "train.svm", train)
+    write_svm(place / "test.svm", test)
+    names = tuple(f"größe-{label}" for label in range(train.labels))
+    write_svm(place / "named.svm", Dataset(train.X, train.Y, names))
+    for name, data in (("model", "train.svm"), ("named-model", "named.svm")):
+        assert main(["train", str(place / data), str(place / name), "--clusters", "5", "--quiet"]) == 0
+    return place
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command in this process: exit code, standard output, standard error."""
+
+    def call(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def refused(run):
+    """Run a command that must fail with one sentence and exit code 2; return the sentence."""
+
+    def call(*arguments):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        errors = [line for line in err.splitlines() if line.startswith("error: ")]
+        assert len(errors) == 1
+        assert err.endswith(errors[0] + "\n")
+        assert "Traceback" not in err
+        return errors[0]
+
+    return call

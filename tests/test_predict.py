@@ -1,0 +1,144 @@
+"""Predictions of a model: rows in any form, bad ones refused, the same labels on any number of threads."""
+
+import numpy as np
+import pytest
+from helpers import random_data, train_small
+from scipy import sparse
+
+from labeltree import InputError
+from labeltree.model import load
+from labeltree.train import SolverSettings
+
+
+@pytest.fixture(scope="module")
+def model(trained):
+    return load(trained)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        sparse.csr_matrix,
+        sparse.csc_matrix,
+        sparse.coo_array,
+        np.asarray,
+        np.asfortranarray,
+        np.ndarray.tolist,
+        lambda x: x.astype(np.float64),
+    ],
+)
+def test_rows_may_come_in_any_form(model, form):
+    x = random_data(3).X
+    expected = model.predict(x)
+    assert expected[0].shape == expected[1].shape == (60, 5)
+    assert (expected[0].dtype, expected[1].dtype) == (np.int32, np.float32)
+    for one, other in zip(model.predict(form(x.toarray())), expected, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_a_single_row_is_a_row(model):
+    x = random_data(3).X.toarray()
+    for one, other in zip(model.predict(x[5]), model.predict(x), strict=True):
+        assert np.array_equal(one, other[5:6])
+
+
+@pytest.mark.parametrize("rows", [np.zeros((0, 30)), sparse.csr_matrix((0, 30))])
+def test_no_rows_give_no_predictions(model, rows):
+    labels, scores = model.predict(rows)
+    assert labels.shape == scores.shape == (0, 5)
+    assert model.predict_matrix(rows).shape == (0, 12)
+
+
+def test_unsorted_and_repeated_entries_are_summed(model):
+    tidy = np.zeros((1, 30))
+    tidy[0, [2, 9]] = 1.0, 3.0
+    untidy = sparse.csr_matrix(([3.0, 0.25, 0.75], [9, 2, 2], [0, 3]), shape=(1, 30))
+    for one, other in zip(model.predict(untidy), model.predict(tidy), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert untidy.indices.tolist() == [9, 2, 2]  # the caller's own is left alone
+
+
+def test_more_features_than_the_model_are_ignored_with_a_warning(model):
+    x = random_data(3).X.toarray()
+    with pytest.warns(UserWarning, match="The data has 33 features, the model 30; the others are ignored"):
+        wide = model.predict(np.hstack([x, np.ones((60, 3))]))
+    for one, other in zip(wide, model.predict(x), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_a_feature_number_beyond_32_bits_is_not_taken_for_another(model):
+    far = sparse.csr_matrix(([1.0], np.array([2**32 + 4]), np.array([0, 1])), shape=(1, 2**33))
+    with pytest.raises(InputError, match="8,589,934,592 columns"):
+        model.predict(far)
+
+
+def test_fewer_features_than_the_model_are_zeros(model):
+    x = random_data(3).X.toarray()[:, :20]
+    for one, other in zip(model.predict(x), model.predict(np.hstack([x, np.zeros((60, 10))])), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
+def test_numbers_that_are_none_are_refused(model, value):
+    x = np.zeros((2, 30))
+    x[1, 7] = value
+    for rows in (x, sparse.csr_matrix(x)):
+        with pytest.raises(InputError, match="NaN or infinity"):
+            model.predict(rows)
+
+
+@pytest.mark.parametrize(
+    "rows", [np.zeros((2, 3, 4)), [["a", "b"]], [[1, 2], [3]], np.zeros((1, 3), complex)]
+)
+def test_what_is_no_table_of_numbers_is_refused(model, rows):
+    with pytest.raises(InputError):
+        model.predict(rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"top": 0}, "top must be at least 1, but got 0"),
+        ({"beam": -1}, "beam must be at least 1, but got -1"),
+        ({"threads": 0}, "threads must be at least 1, but got 0"),
+        ({"score": "margin"}, "score must be one of sigmoid, hinge2, hinge3, but got 'margin'"),
+    ],
+)
+def test_bad_options_are_refused(model, options, said):
+    with pytest.raises(InputError, match=said):
+        model.predict(np.zeros((1, 30)), **options)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_no_prediction(model, threads):
+    x = random_data(3).X
+    for one, other in zip(model.predict(x, threads=threads), model.predict(x, threads=1), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_every_label_is_reached_by_a_wide_beam(model):
+    labels, scores = model.predict(random_data(3).X, top=99, beam=99)
+    assert labels.shape == (60, 12)
+    assert (np.sort(labels) == np.arange(12)).all()
+    assert ((scores > 0) & (scores <= 1)).all()
+    assert (np.diff(scores) <= 0).all()
+
+
+def test_a_matrix_holds_the_same_scores(model):
+    x = random_data(3).X
+    labels, scores = model.predict(x, top=12, beam=1)
+    matrix = model.predict_matrix(x, top=12, beam=1)
+    assert matrix.shape == (60, 12)
+    assert matrix.nnz == (labels >= 0).sum() < labels.size
+    assert (scores[labels < 0] == 0).all()
+    for row in range(60):
+        for label, score in zip(labels[row], scores[row], strict=True):
+            assert label < 0 or matrix[row, label] == score
+
+
+def test_the_training_rows_get_their_labels(tmp_path):
+    data = random_data(6, features=200, labels=8, empty_label=False)
+    model = train_small(tmp_path / "model", data, settings=SolverSettings(cost=10))
+    best = model.predict(data.X, top=1)[0][:, 0]
+    hits = data.Y.toarray()[np.arange(data.instances), best]
+    assert hits[4:].mean() > 0.9
