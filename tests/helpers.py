@@ -1,4 +1,4 @@
-"""Small data sets with all that is awkward in real ones, small models, and dense twins of what a node sees."""
+"""Small data with all that is awkward in real ones, small models, and dense twins of what a node sees."""
 
 import os
 import subprocess
