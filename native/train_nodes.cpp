@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "checksum.h"
+#include "sibling_groups.h"
 #include "solver.h"
 #include "tree_binding.h"
 
@@ -68,7 +69,9 @@ struct Panel {
     std::vector<int32_t> index;
     std::vector<float> value, norms, costs;
     Sparse x{};
-    std::vector<float> block;  // features x children
+    std::vector<float> block;        // features x children
+    std::vector<int64_t> leaf;       // place of each child's first label, and the end
+    std::vector<int32_t> order;      // of the children: each sixteen are solved together
     std::atomic<int64_t> groups_left{0};
 };
 
@@ -124,17 +127,21 @@ void compact(const Training& t, Panel& panel, Workspace& space) {
         for (int64_t r = 0; r < rows; ++r) panel.costs[r] = t.costs[panel.instances[r]];
     }
     panel.block.resize((panel.features.size() + (bias != 0)) * panel.children);
-}
-
-// Bit s of positive[i]: local instance i has a label of the group's child s.
-void mark_positives(const Training& t, const Panel& panel, int64_t first_child, int64_t count, Workspace& space) {
-    for (size_t r = 0; r < panel.instances.size(); ++r) space.local[panel.instances[r]] = static_cast<int32_t>(r);
-    space.positive.assign(panel.instances.size(), 0);
     const int32_t* children = t.tree.children + t.tree.child_ptr[panel.node];
     int64_t leaf = t.tree.first[panel.node];
-    for (int64_t c = 0; c < first_child; ++c) leaf += t.tree.leaves_of(children[c]);
+    for (int64_t c = 0; c < panel.first_child; ++c) leaf += t.tree.leaves_of(children[c]);
+    panel.leaf.assign(1, leaf);
+    for (int64_t c = 0; c < panel.children; ++c)
+        panel.leaf.push_back(leaf += t.tree.leaves_of(children[panel.first_child + c]));
+    panel.order = group_siblings(t.x, t.label_instances, t.tree.labels, panel.leaf, siblings);
+}
+
+// Bit s of positive[i]: local instance i has a label of the group's sibling s.
+void mark_positives(const Training& t, const Panel& panel, const int32_t* group, int64_t count, Workspace& space) {
+    for (size_t r = 0; r < panel.instances.size(); ++r) space.local[panel.instances[r]] = static_cast<int32_t>(r);
+    space.positive.assign(panel.instances.size(), 0);
     for (int64_t s = 0; s < count; ++s)
-        for (const int64_t end = leaf + t.tree.leaves_of(children[first_child + s]); leaf < end; ++leaf) {
+        for (int64_t leaf = panel.leaf[group[s]]; leaf < panel.leaf[group[s] + 1]; ++leaf) {
             const int64_t label = t.tree.labels[leaf];
             for (int64_t k = t.label_instances.ptr[label]; k < t.label_instances.ptr[label + 1]; ++k)
                 space.positive[space.local[t.label_instances.index[k]]] |= uint16_t(1 << s);
@@ -154,8 +161,9 @@ void solve_lanes(const Problem& problem, const SolverSettings& settings, Random 
 template <class Real>
 void solve_group(const Training& t, Panel& panel, int64_t group, Workspace& space, SolverSpace<Real>& solver,
                  const Cancel& cancel) {
-    const int64_t column = group * siblings, count = std::min<int64_t>(siblings, panel.children - column);
-    mark_positives(t, panel, panel.first_child + column, count, space);
+    const int32_t* children = panel.order.data() + group * siblings;
+    const int64_t count = std::min<int64_t>(siblings, panel.children - group * siblings);
+    mark_positives(t, panel, children, count, space);
     const Problem problem{panel.x, panel.norms.data(), t.costs ? panel.costs.data() : nullptr, space.positive.data(),
                           static_cast<uint16_t>((1 << count) - 1)};
     const Random random(t.settings.seed, panel.node);
@@ -168,7 +176,7 @@ void solve_group(const Training& t, Panel& panel, int64_t group, Workspace& spac
     const int64_t rows = static_cast<int64_t>(panel.features.size());
     auto copy_row = [&](int64_t from, int64_t to) {
         for (int64_t s = 0; s < count; ++s)
-            panel.block[to * panel.children + column + s] = static_cast<float>(weights[from * lanes + s]);
+            panel.block[to * panel.children + children[s]] = static_cast<float>(weights[from * lanes + s]);
     };
     for (int64_t f = 0; f < rows; ++f) copy_row(panel.node == 0 ? panel.features[f] : f, f);
     if (t.settings.bias != 0) copy_row(panel.x.columns, rows);
@@ -202,7 +210,8 @@ void free_all(std::vector<T>&... vectors) {
 }
 
 void release(Panel& panel) {
-    free_all(panel.instances, panel.features, panel.ptr, panel.index, panel.value, panel.norms, panel.costs, panel.block);
+    free_all(panel.instances, panel.features, panel.ptr, panel.index, panel.value, panel.norms, panel.costs, panel.block,
+             panel.leaf, panel.order);
 }
 
 void train_nodes(const Training& t, const Files& files, const int64_t* nonzeros, int64_t panel_bytes, int threads,
