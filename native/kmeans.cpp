@@ -5,7 +5,8 @@
 // on eurlex57k and debian-depends, and the model of the latter smaller by a seventh.
 #include <cmath>
 
-#include "margins.h"
+#include "likeness.h"
+#include "memory.h"
 #include "random.h"
 #include "tree_binding.h"
 
@@ -22,18 +23,27 @@ struct Settings {
     double least_moved;  // stop when fewer than this share of the labels move
 };
 
+// Scratch of one thread, kept from node to node.
+struct ClusteringSpace {
+    std::vector<int32_t> local;
+    Buffer<float> sums;
+    Buffer<uint32_t> centroids;
+};
+
 // Centroids are kept as sums over their members, feature-major: one feature's values for all clusters lie together.
+// Labels are compared with a copy of them at length 1 in half the bytes, for fetching these is what takes the time.
 class NodeClustering {
   public:
     NodeClustering(const Sparse& vectors, const int32_t* labels, int64_t count, const Settings& settings, Random random,
-                   std::vector<int32_t>& local, int threads, const Cancel& cancel)
+                   ClusteringSpace& space, int threads, const Cancel& cancel)
         : vectors_(vectors), labels_(labels), count_(count), settings_(settings), random_(random), threads_(threads),
-          cancel_(cancel), width_((settings.clusters + 7) / 8 * 8),
-          local_(local), members_(settings.clusters), rate_(width_) {}
+          cancel_(cancel), width_((settings.clusters + 7) / 8 * 8), stride_((width_ + 15) / 16 * 8), space_(space),
+          local_(space.local), members_(settings.clusters) {}
 
     void run(int32_t* cluster) {
         number_features();
-        sums_.assign(features_ * width_, 0.0f);
+        sums_ = space_.sums.zeros(features_ * width_);
+        centroids_ = space_.centroids.reserve(features_ * stride_);
         start_from_random_labels();
         std::vector<int32_t> next(count_);
         std::fill_n(cluster, count_, -1);
@@ -71,7 +81,7 @@ class NodeClustering {
             add(order[c], c, 1.0f);
             members_[c] = 1;
         }
-        measure();
+        scale_centroids();
     }
 
     void add(int64_t i, int64_t cluster, float sign) {
@@ -79,48 +89,49 @@ class NodeClustering {
             sums_[local_[vectors_.index[k]] * width_ + cluster] += sign * vectors_.value[k];
     }
 
-    // rate = 1 / |sum|: a label goes to the cluster of the largest v'sum * rate.
-    void measure() {
+    void scale_centroids() {
         const int64_t parts = (features_ + feature_chunk - 1) / feature_chunk;
-        std::vector<float> squares(parts * width_, 0.0f);
-        parallel_for(parts, threads_, [&](int64_t part, int) {
-            for (int64_t f = part * feature_chunk; f < std::min(features_, (part + 1) * feature_chunk); ++f)
-                for (int64_t c = 0; c < width_; ++c)
-                    squares[part * width_ + c] += sums_[f * width_ + c] * sums_[f * width_ + c];
+        std::vector<float> squares(parts * width_, 0.0f), rate(width_, 0.0f);
+        auto each_row = [&](auto&& visit) {
+            parallel_for(parts, threads_, [&](int64_t part, int) {
+                for (int64_t f = part * feature_chunk; f < std::min(features_, (part + 1) * feature_chunk); ++f)
+                    visit(part, f * width_);
+            });
+        };
+        each_row([&](int64_t part, int64_t row) {
+            for (int64_t c = 0; c < width_; ++c) squares[part * width_ + c] += sums_[row + c] * sums_[row + c];
         });
         for (int64_t c = 0; c < settings_.clusters; ++c) {
             double total = 0;
             for (int64_t part = 0; part < parts; ++part) total += squares[part * width_ + c];
-            rate_[c] = total > 0 ? static_cast<float>(1 / std::sqrt(total)) : 0.0f;
+            rate[c] = total > 0 ? static_cast<float>(1 / std::sqrt(total)) : 0.0f;
         }
+        each_row([&](int64_t, int64_t row) {
+            pack_halves(sums_ + row, rate.data(), width_, centroids_ + row / width_ * stride_);
+        });
     }
 
     void assign(int32_t* next) const {
-        const MarginKernels& kernels = margin_kernels();
         parallel_for((count_ + row_chunk - 1) / row_chunk, threads_, [&](int64_t part, int) {
             if (cancel_) return;
             std::vector<Match> entries;
             std::vector<float> product(width_);
             for (int64_t i = part * row_chunk; i < std::min(count_, (part + 1) * row_chunk); ++i)
-                next[i] = nearest(i, kernels, entries, product);
+                next[i] = nearest(i, entries, product);
         });
     }
 
-    int32_t nearest(int64_t i, const MarginKernels& kernels, std::vector<Match>& entries,
-                    std::vector<float>& product) const {
+    int32_t nearest(int64_t i, std::vector<Match>& entries, std::vector<float>& product) const {
         const int64_t start = vectors_.ptr[labels_[i]], size = vectors_.ptr[labels_[i] + 1] - start;
         entries.assign(size + prefetch_ahead, {0, 0});
         for (int64_t k = 0; k < size; ++k)
             entries[k] = {local_[vectors_.index[start + k]], vectors_.value[start + k]};
-        for (int64_t c = 0; c < width_; c += kernels.step(width_)) {
-            const int columns = static_cast<int>(std::min(kernels.step(width_), width_ - c));
-            kernels.tile(columns)(sums_.data() + c, width_, entries.data(), size, columns, product.data() + c);
-        }
+        likeness(centroids_, width_, entries.data(), size, product.data());
         int32_t best = 0;
         float most = -HUGE_VALF;
         for (int64_t c = 0; c < settings_.clusters; ++c) {
-            if (members_[c] > 0 && product[c] * rate_[c] > most) {  // an empty cluster stays empty
-                most = product[c] * rate_[c];
+            if (members_[c] > 0 && product[c] > most) {  // an empty cluster stays empty
+                most = product[c];
                 best = static_cast<int32_t>(c);
             }
         }
@@ -130,7 +141,7 @@ class NodeClustering {
     // A thread owns whole clusters and meets their labels in order, so the sums don't depend on the threads.
     void update(const int32_t* before, const int32_t* after, int64_t moved) {
         const bool from_scratch = moved * 2 > count_;
-        if (from_scratch) std::fill(sums_.begin(), sums_.end(), 0.0f);
+        if (from_scratch) std::fill_n(sums_, features_ * width_, 0.0f);
         parallel_for((settings_.clusters + column_chunk - 1) / column_chunk, threads_, [&](int64_t part, int) {
             auto mine = [&](int32_t c) { return c >= 0 && c / column_chunk == part; };
             for (int64_t i = 0; i < count_; ++i) {
@@ -144,7 +155,7 @@ class NodeClustering {
         });
         std::fill(members_.begin(), members_.end(), 0);
         for (int64_t i = 0; i < count_; ++i) ++members_[after[i]];
-        measure();
+        scale_centroids();
     }
 
     const Sparse& vectors_;
@@ -155,11 +166,13 @@ class NodeClustering {
     const int threads_;
     const Cancel& cancel_;
     const int64_t width_;         // clusters, rounded up to whole vectors
+    const int64_t stride_;        // words of a row of centroids_
+    ClusteringSpace& space_;
     std::vector<int32_t>& local_;  // feature -> row of sums_; all -1 before and after
     int64_t features_ = 0;
-    std::vector<float> sums_;
+    float* sums_ = nullptr;
+    uint32_t* centroids_ = nullptr;
     std::vector<int64_t> members_;
-    std::vector<float> rate_;
 };
 
 // Large nodes are clustered one after the other by all threads, the others side by side; large in work, or in memory:
@@ -177,10 +190,10 @@ void cluster_level(const Sparse& vectors, const int32_t* labels, const int64_t* 
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return work[a] > work[b]; });
     const int64_t total = std::max<int64_t>(1, std::accumulate(work.begin(), work.end(), int64_t{0}));
     std::atomic<int64_t> done{0};
-    std::vector<std::vector<int32_t>> local(threads);
+    std::vector<ClusteringSpace> spaces(threads);
     auto run = [&](int64_t u, int worker, int threads_inside) {
-        if (local[worker].empty()) local[worker].assign(vectors.columns, -1);
-        NodeClustering(vectors, labels + first[u], last[u] - first[u], settings, Random(seed, streams[u]), local[worker],
+        if (spaces[worker].local.empty()) spaces[worker].local.assign(vectors.columns, -1);
+        NodeClustering(vectors, labels + first[u], last[u] - first[u], settings, Random(seed, streams[u]), spaces[worker],
                        threads_inside, cancel)
             .run(cluster + first[u]);
         fraction = static_cast<double>(done += work[u]) / total;

@@ -139,7 +139,7 @@ def _label_vectors(dataset: Dataset, clusters: int, threads: int, memory_limit: 
     x_ptr, x_index, x_value = csr_arrays(dataset.X)
     label_ptr, label_instances = dataset.by_label
     ptr = _native.count_label_vectors(x_ptr, x_index, dataset.features, label_ptr, label_instances, threads)
-    centroids = min(threads, MOST_MATRICES) * dataset.features * (4 * (clusters + 8) + 4)
+    centroids = min(threads, MOST_MATRICES) * dataset.features * (6 * (clusters + 16) + 4)
     scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids, 8 * threads * dataset.features)
     needed = INTERPRETER_BYTES + dataset.bytes + scratch
     memory = usable_memory() if memory_limit is None else memory_limit
