@@ -74,6 +74,7 @@ def test_failed_rows_count_as_no_runs_and_give_a_sentence():
     rows = [
         row("labeltree"),
         failed("pecos", error="killed"),
+        row("labeltree-3-trees"),
         row("napkinxc"),
         failed("napkinxc", 2, error="ended after 3600 s"),
         failed("pecos-unpruned", skipped="needs 9 GB"),

@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator, NullFormatter
-from registry import COMPETITORS, OURS
+from registry import is_ours
 from report import MEGA, number
 
 PANELS = (
@@ -32,10 +32,6 @@ STYLE = {
 }
 
 
-def ours(name):
-    return name in COMPETITORS and COMPETITORS[name].peer == OURS
-
-
 def limits(values):
     """A log axis whose bars all show and whose longest leaves room for its number."""
     low = 10 ** math.floor(math.log10(min(values)) - 0.15)
@@ -53,7 +49,7 @@ def draw_panel(axes, names, figures, key, factor):
             axes.text(low * (high / low) ** 0.02, place, reason, va="center", color="#888888")
             continue
         median, least, most = (factor * shown[name][end] for end in ("median", "min", "max"))
-        colour = OUR_COLOUR if ours(name) else THEIR_COLOUR
+        colour = OUR_COLOUR if is_ours(name) else THEIR_COLOUR
         axes.barh(place, median - low, left=low, height=0.68, color=colour)
         if least < most:
             axes.plot([least, most], [place, place], color=INK, linewidth=1)
@@ -72,6 +68,7 @@ def draw(dataset, figures, folder):
     with plt.rc_context(STYLE):
         size = (13, 1.5 + 0.36 * len(names))
         figure, panels = plt.subplots(1, len(PANELS), figsize=size, sharey=True, layout="constrained")
+        figure.get_layout_engine().set(wspace=0.06)
         for axes, (title, unit, key, factor) in zip(panels, PANELS, strict=True):
             draw_panel(axes, names, figures, key, factor)
             axes.set_title(title, loc="left")
@@ -83,7 +80,7 @@ def draw(dataset, figures, folder):
         panels[0].set_yticks(range(len(names)), names)
         panels[0].invert_yaxis()
         for label in panels[0].get_yticklabels():
-            label.set_fontweight("bold" if ours(label.get_text()) else "normal")
+            label.set_fontweight("bold" if is_ours(label.get_text()) else "normal")
         figure.suptitle(f"{dataset}: shorter is better, log scales", x=0.01, ha="left", fontsize=12)
         figure.savefig(folder / f"{dataset}.png", dpi=150)
         figure.savefig(folder / f"{dataset}.svg", metadata={"Date": None})

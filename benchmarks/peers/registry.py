@@ -86,6 +86,11 @@ ENVIRONMENTS = {
 }
 
 
+def is_ours(name):
+    """Whether a row is labeltree's, with whatever settings."""
+    return name in COMPETITORS and COMPETITORS[name].peer == OURS
+
+
 def choose(peers, variants):
     """Competitors in the order in which they run: labeltree, then those of the peers that are asked for."""
     return [

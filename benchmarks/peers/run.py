@@ -95,6 +95,13 @@ class Bench:
             return None
         return json.loads(result.stdout)
 
+    def find_python(self, peer):
+        """Where a peer runs, its environment made if it is missing; where that fails, the reason."""
+        try:
+            return python_of(peer, self.given.envs, self.logs / "environments.log")
+        except NoEnvironment as error:
+            return error
+
     def find_row(self, dataset, name, number):
         key = (dataset, name, number)
         return next((r for r in self.rows if (r["dataset"], r["competitor"], r["round"]) == key), None)
@@ -133,12 +140,6 @@ class Bench:
                 "skipped": f"needs about {human_bytes(needed)} of memory, "
                 f"but {human_bytes(available_memory())} are available"
             }
-        if competitor.peer not in self.pythons:
-            try:
-                log = self.logs / "environments.log"
-                self.pythons[competitor.peer] = python_of(competitor.peer, self.given.envs, log)
-            except NoEnvironment as error:
-                self.pythons[competitor.peer] = error
         python = self.pythons[competitor.peer]
         if isinstance(python, NoEnvironment):
             return {"error": str(python)}
@@ -179,7 +180,7 @@ class Bench:
                     os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
                 shutil.rmtree(work, ignore_errors=True)
-        if process.returncode == 0:
+        if output:  # written last, so a library that crashes while it is unloaded did all its work
             return json.loads(output)
         return {"error": describe_failure(process.returncode, log)}
 
@@ -202,13 +203,14 @@ def main():
     given = parse_arguments()
     bench = Bench(given)
     competitors = choose(given.peers, given.variants)
+    bench.pythons = {peer: bench.find_python(peer) for peer in dict.fromkeys(c.peer for c in competitors)}
     for dataset in given.datasets:
         about = bench.prepare(dataset)
         for number in range(1, given.rounds + 1) if about else ():
             for competitor in competitors:
                 bench.turn(about, competitor, number)
     plots = ["--no-plots"] if given.no_plots else []
-    subprocess.run([sys.executable, HERE / "report.py", given.out, *plots], check=True)
+    sys.exit(subprocess.run([sys.executable, HERE / "report.py", given.out, *plots]).returncode)
 
 
 if __name__ == "__main__":

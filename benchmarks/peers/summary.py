@@ -3,7 +3,7 @@
 import json
 import statistics
 
-from registry import COMPETITORS, OURS
+from registry import COMPETITORS, OURS, is_ours
 
 METRICS = (
     "read_s",
@@ -84,7 +84,7 @@ def _figures(rows):
 
 
 def compare(figures):
-    """labeltree against every other competitor of one data set, by medians.
+    """labeltree against every peer of one data set, by medians.
 
     ``faster`` is the other's time over labeltree's; ``difference`` is labeltree's figure minus the other's.
     Figures that either lacks are None.
@@ -98,7 +98,7 @@ def compare(figures):
             "difference": {m: _both(ours[m], other[m], lambda a, b: a - b) for m in DIFFERENCES},
         }
         for name, other in figures.items()
-        if name != OURS and other["runs"]
+        if not is_ours(name) and other["runs"]
     }
 
 

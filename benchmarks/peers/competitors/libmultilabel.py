@@ -10,7 +10,7 @@ from libmultilabel.linear import tree
 from measure import TOP, load_matrix
 
 DISTRIBUTION = "libmultilabel"
-SINGLE_ROWS = 50  # several milliseconds each
+SINGLE_ROWS = 50  # tens of milliseconds each
 CHUNK = 500
 
 
