@@ -282,3 +282,27 @@ def test_labeltree_alone_end_to_end(tmp_path, folder):
     assert rounds == [1, 2]
     results = json.loads((out / "results.json").read_text())
     assert results["datasets"]["toy"]["figures"]["labeltree"]["runs"] == 2
+
+
+def test_failures_in_words(tmp_path):
+    from run import describe_failure
+
+    log = tmp_path / "log"
+    log.write_text("Examples 1 / 2\rExamples 2 / 2\nTraceback\nValueError: no such thing\n\n")
+    assert describe_failure(1, log) == "ValueError: no such thing"
+    assert describe_failure(-9, log).startswith("killed")
+    assert describe_failure(-11, log) == "ended by signal SIGSEGV"
+
+
+@pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="needs Linux")
+def test_memory_of_loading_is_not_memory_of_training():
+    code = (
+        "import numpy as np, measure; np.ones(25_000_000).sum(); loaded = measure.peak_bytes(); "
+        "measure.forget_peak(); before = measure.resident_bytes(); np.ones(10_000_000).sum(); "
+        "print(loaded, measure.peak_bytes() - before)"
+    )
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, cwd=PEERS, capture_output=True, text=True, check=True)
+    loaded, above = map(int, run.stdout.split())
+    assert loaded > 200e6
+    assert 75e6 < above < 100e6

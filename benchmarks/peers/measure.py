@@ -53,24 +53,15 @@ def resident_bytes():
 
 
 def peak_bytes():
-    """The most memory that this process ever had resident."""
+    """The most memory that this process had resident, ever or since `forget_peak`."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def forget_peak():
-    """Start the high-water mark anew, so that what loading took for a moment does not count as training."""
-    try:
+    """Start the high-water mark anew where Linux lets us: what loading took is not training's."""
+    with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return False
-    return True
-
-
-def peak_since():
-    """The most memory since `forget_peak`."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def folder_bytes(path):
@@ -88,13 +79,13 @@ def run(competitor, folder, work, threads, options):
     data = competitor.load(folder)
     gc.collect()
     resident = resident_bytes()
-    renewed = forget_peak()
+    forget_peak()
     model_path = Path(work, "model")
     elapsed, (model, parts) = seconds(competitor.train, data, model_path, threads, options)
     # A competitor that only learns from a file reads it while it trains, and tells how long that took.
     row = {"train_s": elapsed - parts.get("read_s", 0), **parts}
     row["peak_bytes"] = peak_bytes()
-    row["above_bytes"] = max(0, (peak_since() if renewed else peak_bytes()) - resident)
+    row["above_bytes"] = max(0, row["peak_bytes"] - resident)
     del data
 
     row["save_s"], model = seconds(competitor.save, model, model_path)
