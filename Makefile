@@ -1,9 +1,10 @@
 # make demo: see it work.  make test: what CI runs.  make build: after a change of native code.
+# make bench DATA=folder: measure against the peers (benchmarks/README.md).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test build lint clean
+.PHONY: demo test build lint bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo
@@ -19,6 +20,13 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 	$(BIN)/mypy
 
+OUT ?= build/bench
+bench: $(VENV)/.installed-bench
+	@test -n "$(DATA)" || { echo "make bench needs DATA=, a folder with one folder a data set" >&2; exit 2; }
+	$(BIN)/python benchmarks/peers/run.py "$(DATA)" --out "$(OUT)" $(if $(ENVS),--envs "$(ENVS)") \
+	    $(if $(PEERS),--peers "$(PEERS)") $(if $(DATASETS),--datasets "$(DATASETS)") \
+	    $(if $(VARIANTS),--variants "$(VARIANTS)") $(if $(CONTINUE),--continue) $(OPTIONS)
+
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py*' -not -path '*__pycache__*')
 
 $(BIN)/python:
@@ -30,6 +38,10 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 
 $(VENV)/.installed-test: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
 	touch $@ $(VENV)/.installed
 
 clean:

@@ -1,0 +1,46 @@
+"""Virtual environments for the peers, made when they are missing."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from registry import ENVIRONMENTS, OURS
+
+
+class NoEnvironment(Exception):
+    """Why an environment cannot be used."""
+
+
+def python_of(peer, folder, log):
+    """The Python that a peer runs under; its environment is made if it is not there.
+
+    Raises NoEnvironment with a sentence if it cannot be made or does not work.
+    """
+    if peer == OURS:
+        return sys.executable
+    environment = ENVIRONMENTS[peer]
+    place = Path(folder, environment.name).absolute()
+    python = place / "bin" / "python"
+    if not place.exists():
+        print(f"making the environment {place} ...", flush=True)
+        try:
+            _call([sys.executable, "-m", "venv", place], log)
+            for step in environment.steps:
+                _call([python, "-m", "pip", "install", "--disable-pip-version-check", *step], log)
+        except subprocess.CalledProcessError as error:
+            shutil.rmtree(place, ignore_errors=True)
+            command = " ".join(str(part) for part in error.cmd[1:])
+            raise NoEnvironment(f"`{command}` failed, see {log}") from None
+    try:
+        _call([python, "-c", environment.probe], log)
+    except (OSError, subprocess.CalledProcessError):
+        raise NoEnvironment(
+            f"{place} fails at `{environment.probe}`, see {log}; delete it to have it made again"
+        ) from None
+    return python
+
+
+def _call(command, log):
+    with open(log, "a") as stream:
+        subprocess.run(list(map(str, command)), stdout=stream, stderr=stream, check=True)

@@ -1,0 +1,151 @@
+"""Measure one competitor on one data set, in a process of its own, and print one JSON row.
+
+usage: python measure.py {run|read} MODULE FOLDER WORK [--threads 2] [--options JSON]
+
+It runs under the competitor's own Python: NumPy, SciPy and the competitor are all it may import. Whatever
+else is printed, by Python or native code, goes to standard error.
+"""
+
+import argparse
+import contextlib
+import gc
+import importlib
+import importlib.metadata
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+TOP = 5
+DEPTHS = (1, 3, 5)  # the k of P@k
+SINGLE_ROWS = 1000
+WARM_ROWS = 8
+
+
+def load_matrix(folder, name):
+    """A matrix that prepare.py saved: CSR of float32 with sorted indices."""
+    return sparse.csr_matrix(sparse.load_npz(Path(folder, f"{name}.npz")))
+
+
+def precision(Y, top):
+    """P@k in percent over all rows; a row with fewer than k labels in ``top`` misses the others."""
+    rows, labels = Y.shape
+    table = np.full((rows, TOP), -1, dtype=np.int64)
+    for i, row in enumerate(top):
+        row = row[:TOP]
+        table[i, : len(row)] = row
+    truth = np.repeat(np.arange(rows, dtype=np.int64), np.diff(Y.indptr)) * labels + Y.indices
+    hit = np.isin(np.arange(rows, dtype=np.int64)[:, None] * labels + table, truth) & (table >= 0)
+    return {f"P@{k}": 100 * float(hit[:, :k].sum()) / (k * rows) for k in DEPTHS}
+
+
+def resident_bytes():
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:  # no Linux
+        return peak_bytes()
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_bytes():
+    """The most memory that this process had resident, ever or since `forget_peak`."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def forget_peak():
+    """Start the high-water mark anew where Linux lets us: what loading took is not training's."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def folder_bytes(path):
+    return sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
+
+
+def seconds(call, *arguments):
+    start = time.perf_counter()
+    result = call(*arguments)
+    return time.perf_counter() - start, result
+
+
+def run(competitor, folder, work, threads, options):
+    """Train, save, predict in a batch, predict one by one."""
+    data = competitor.load(folder)
+    gc.collect()
+    resident = resident_bytes()
+    forget_peak()
+    model_path = Path(work, "model")
+    elapsed, (model, parts) = seconds(competitor.train, data, model_path, threads, options)
+    # A competitor that only learns from a file reads it while it trains, and tells how long that took.
+    row = {"train_s": elapsed - parts.get("read_s", 0), **parts}
+    row["peak_bytes"] = peak_bytes()
+    row["above_bytes"] = max(0, row["peak_bytes"] - resident)
+    del data
+
+    row["save_s"], model = seconds(competitor.save, model, model_path)
+    row["model_bytes"] = folder_bytes(model_path)
+
+    Xt, Yt = load_matrix(folder, "Xt"), load_matrix(folder, "Yt")
+    queries = competitor.queries(Xt)
+    competitor.batch(model, queries[:WARM_ROWS], threads)
+    elapsed, found = seconds(competitor.batch, model, queries, threads)
+    row |= {"batch_ms": 1e3 * elapsed / Xt.shape[0], "test_rows": Xt.shape[0]}
+    row |= precision(Yt, competitor.top(found))
+    del queries, found
+
+    filled = np.flatnonzero(np.diff(Xt.indptr))[: getattr(competitor, "SINGLE_ROWS", SINGLE_ROWS)]
+    singles = [competitor.queries(Xt[i : i + 1]) for i in filled]
+    ask = competitor.single(model)
+    for query in singles[:WARM_ROWS]:
+        ask(query)
+    times = [1e3 * seconds(ask, query)[0] for query in singles]
+    row |= {f"single_p{p}_ms": float(np.percentile(times, p)) for p in (50, 99)}
+    row["single_rows"] = len(times)
+    return row
+
+
+def read(competitor, folder, work, threads, options):
+    """Seconds of the competitor's own reader, on a file that is in the page cache."""
+    path = competitor.file_to_read(folder)
+    for part in path if isinstance(path, list) else [path]:
+        Path(part).read_bytes()
+    return {"read_s": seconds(competitor.read, path, threads)[0]}
+
+
+def settle(threads):
+    """Keep to so many processors, and be the first to go where memory runs out."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("step", choices=["run", "read"])
+    parser.add_argument("module")
+    parser.add_argument("folder")
+    parser.add_argument("work")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--options", type=json.loads, default={})
+    given = parser.parse_args()
+
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    settle(given.threads)
+    competitor = importlib.import_module(f"competitors.{given.module}")
+    step = run if given.step == "run" else read
+    row = step(competitor, given.folder, given.work, given.threads, given.options)
+    row["version"] = importlib.metadata.version(competitor.DISTRIBUTION)
+    with os.fdopen(answer, "w") as stream:
+        stream.write(json.dumps(row) + "\n")
+
+
+if __name__ == "__main__":
+    main()
