@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test build lint clean
+.PHONY: demo test build lint bench-kernels bench-scale clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo
@@ -19,6 +19,15 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 	$(BIN)/mypy
 
+# Each kernel beside its lower bound; DATA is a folder with train.svm and test.svm.
+bench-kernels: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/kernels.py $(DATA)
+
+# How cost grows with the labels; for instance OUT=folder LIKE=amazon-670k SIZES="1/27 1/9 1/3 1".
+bench-scale: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/scale.py $(or $(OUT),$(error give OUT=folder)) \
+	  $(if $(LIKE),--like $(LIKE)) $(if $(SIZES),--scales $(SIZES))
+
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py*' -not -path '*__pycache__*')
 
 $(BIN)/python:
@@ -30,6 +39,10 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 
 $(VENV)/.installed-test: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
 	touch $@ $(VENV)/.installed
 
 clean:

@@ -303,6 +303,9 @@ def main():
     except InputError as error:
         print("error:", error, file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
     if options.json:
         print(json.dumps(report, indent=1))
     else:
