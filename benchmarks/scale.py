@@ -49,6 +49,10 @@ def call(*command):
         said = err.read().decode().strip().splitlines()
         if process.returncode == 2:
             raise Skipped(said[-1].removeprefix("error: ") if said else f"{command} failed")
+        if process.returncode < 0:  # by a signal, as where the memory is used up
+            raise Skipped(
+                f"the process was ended by signal {-process.returncode}, perhaps for lack of memory"
+            )
         if process.returncode:
             last = f": {said[-1]}" if said else ""
             raise InputError(f"`{' '.join(map(str, command))}` ended with code {process.returncode}{last}")
