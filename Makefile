@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test build lint bench clean
+.PHONY: demo test build lint bench bench-kernels bench-scale clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo
@@ -26,6 +26,15 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/peers/run.py "$(DATA)" --out "$(OUT)" $(if $(ENVS),--envs "$(ENVS)") \
 	    $(if $(PEERS),--peers "$(PEERS)") $(if $(DATASETS),--datasets "$(DATASETS)") \
 	    $(if $(VARIANTS),--variants "$(VARIANTS)") $(if $(CONTINUE),--continue) $(OPTIONS)
+
+# Each kernel beside its lower bound; DATA is a folder with train.svm and test.svm.
+bench-kernels: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/kernels.py $(DATA)
+
+# How cost grows with the labels; for instance OUT=folder LIKE=amazon-670k SIZES="1/27 1/9 1/3 1".
+bench-scale: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/scale.py "$(OUT)" \
+	  $(if $(LIKE),--like $(LIKE)) $(if $(SIZES),--scales $(SIZES))
 
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py*' -not -path '*__pycache__*')
 

@@ -1,0 +1,331 @@
+"""Each kernel beside its lower bound: how long it takes, and how long the machine would need at least.
+
+usage: python benchmarks/kernels.py [FOLDER]      FOLDER holds train.svm and test.svm; made up unless given
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import bounds
+import numpy as np
+from bounds import Work
+from machine_peak import machine_peak
+from rich.console import Console
+from rich.table import Table
+
+from labeltree import (
+    SolverSettings,
+    _native,
+    build_tree,
+    make_plan,
+    read_svm,
+    synthesize,
+    train_model,
+    write_svm,
+)
+from labeltree.data import csr_arrays
+from labeltree.errors import InputError
+from labeltree.predict import SCORES
+from labeltree.system import threads_to_use
+
+ITERATIONS = 5  # of K-means, whether labels still move or not
+UNSTEADY = 1.25  # the machine's peak at the start over that at the end, from which a warning is due
+MAX_DEPTH, BEAM, TOP = 6, 10, 5
+
+COUNTS = {
+    "reader": "bytes of the file, once",
+    "reader, scikit-learn": "the same",
+    "label vectors": "features of each (label, instance) pair, read and added; vectors written",
+    "K-means": f"{ITERATIONS} iterations: entries of the label vectors of each split node x clusters",
+    "tree": "label vectors, and one iteration of K-means: more iterations lower the share",
+    "plan": "instances of each node's labels, and their features' numbers",
+    "training, first pass": "features of each node's instances x children x 2; with copying and writing",
+    "solver, next pass": "the same, by the time of two passes less that of one",
+    "training": "one pass: more passes lower the share",
+    "beam search, batch": "matched features x children of the nodes that cannot be left out",
+    "beam search, single": "the same, one row at a time and by one thread; every weight from memory",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel's times (medians) and the work that it cannot avoid."""
+
+    name: str
+    seconds: float
+    processor_seconds: float  # of all threads: steadier where others work too
+    work: Work
+    threads: int
+
+    def figures(self, peaks):
+        least, limit = self.work.seconds(peaks[self.threads])
+        return {
+            **asdict(self),
+            "multiply_adds_per_second": self.work.multiply_adds / self.seconds,
+            "bytes_per_second": self.work.bytes / self.seconds,
+            "bound_seconds": least,
+            "bound_by": limit,
+            "share": least / self.seconds,
+            "counts": COUNTS[self.name],
+        }
+
+
+class Bench:
+    """Times calls and collects the rows."""
+
+    def __init__(self, threads, repeats):
+        self.threads, self.repeats, self.rows = threads, repeats, {}
+
+    def time(self, call, repeats=None):
+        """Median seconds of the clock and of the processors, and what the last call returned."""
+        clock, processor = [], []
+        for _ in range(repeats or self.repeats):
+            start = time.perf_counter(), time.process_time()
+            result = call()
+            clock.append(time.perf_counter() - start[0])
+            processor.append(time.process_time() - start[1])
+        return (statistics.median(clock), statistics.median(processor)), result
+
+    def add(self, name, times, work, threads=None):
+        self.rows[name] = Row(name, *times, work, threads or self.threads)
+
+
+def bench_reader(bench, path):
+    work = Work(0, os.path.getsize(path))
+    path.read_bytes()  # into the page cache
+    times, dataset = bench.time(lambda: read_svm(path, threads=bench.threads))
+    bench.add("reader", times, work)
+    try:
+        from sklearn.datasets import load_svmlight_file
+
+        times, (X, _) = bench.time(lambda: load_svmlight_file(str(path), multilabel=True), repeats=1)
+    except (ImportError, ValueError):  # ValueError: a header, names, or compressed
+        return dataset
+    X.eliminate_zeros()  # labeltree stores none; a file may hold one to widen the matrix
+    if not (np.array_equal(dataset.X.indices, X.indices) and np.allclose(dataset.X.data, X.data)):
+        raise InputError(f"{path}: scikit-learn reads other features than labeltree; one of them is wrong")
+    bench.add("reader, scikit-learn", times, work, threads=1)
+    return dataset
+
+
+def bench_tree(bench, dataset, clusters):
+    x, by_label = csr_arrays(dataset.X), dataset.by_label
+    times, tree = bench.time(lambda: build_tree(dataset, clusters=clusters, threads=bench.threads), repeats=1)
+
+    def vectors():
+        ptr = _native.count_label_vectors(*x[:2], dataset.features, *by_label, bench.threads)
+        index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
+        _native.label_vectors(*x, dataset.features, *by_label, ptr, index, value, bench.threads)
+        return ptr, index, value
+
+    vector_times, (ptr, index, value) = bench.time(vectors)
+    of_vectors = bounds.label_vectors(dataset, int(ptr[-1]))
+    bench.add("label vectors", vector_times, of_vectors)
+    nodes = bounds.split_nodes(tree, np.diff(by_label[0]), clusters, MAX_DEPTH)
+    if not nodes.size:
+        return tree  # one level: nothing is clustered
+    levels = [nodes[tree.node_depth[nodes] == depth] for depth in np.unique(tree.node_depth[nodes])]
+
+    def cluster():
+        for at in levels:
+            ranges = tree.first[at], tree.last[at], at.astype(np.int64)
+            _native.cluster_level(
+                ptr, index, value, dataset.features, tree.labels, *ranges,
+                clusters, ITERATIONS, 0.0, 0, bench.threads, None,
+            )  # fmt: skip
+
+    bench.add("K-means", bench.time(cluster)[0], bounds.clustering(tree, nodes, ptr, clusters, ITERATIONS))
+    once = bounds.clustering(tree, nodes, ptr, clusters, 1)
+    whole = Work(of_vectors.multiply_adds + once.multiply_adds, of_vectors.bytes + once.bytes)
+    bench.add("tree", times, whole)
+    return tree
+
+
+def bench_training(bench, dataset, tree, folder):
+    """The plan, a pass of the solver, and all of them; returns the trained model."""
+    times, plan = bench.time(lambda: make_plan(dataset, tree, threads=bench.threads))
+    part = plan.trees[0]
+    bench.add("plan", times, bounds.plan(part, np.diff(dataset.by_label[0])))
+    plan.check_room(folder)
+
+    def train(passes):
+        settings = SolverSettings(max_iterations=passes)
+        return train_model(dataset, plan, folder / "model", settings, overwrite=True)
+
+    work = bounds.solver_pass(part, write=True)
+    train(1)  # the first model also pays for its place on disk
+    one, _ = bench.time(lambda: train(1))
+    two, _ = bench.time(lambda: train(2))
+    bench.add("training, first pass", one, work)
+    # The first two passes visit every instance for every child, so the second is a whole one.
+    difference = [b - a for a, b in zip(one, two, strict=True)]
+    if difference[0] > 0:  # else it drowned in noise
+        bench.add("solver, next pass", difference, bounds.solver_pass(part))
+    whole, model = bench.time(lambda: train(SolverSettings().max_iterations))
+    bench.add("training", whole, work)
+    return model
+
+
+def bench_search(bench, model, X, singles):
+    visits = bounds.beam_search(model, X, BEAM, TOP)
+    arrays = csr_arrays(X)
+    search = model._search.search
+
+    def batch():
+        return search(*arrays, BEAM, TOP, SCORES["sigmoid"], bench.threads)
+
+    batch()  # maps the model
+    bench.add("beam search, batch", bench.time(batch)[0], visits.batch())
+    rows = [
+        (np.array([0, end - begin]), arrays[1][begin:end], arrays[2][begin:end])
+        for begin, end in pairwise(arrays[0][: singles + 1])
+    ]
+
+    def one_by_one():
+        for row in rows:
+            search(*row, BEAM, TOP, SCORES["sigmoid"], 1)
+
+    bench.add("beam search, single", bench.time(one_by_one)[0], visits.singles(len(rows)), threads=1)
+
+
+def remarks(rows, searched, singles, apart):
+    """What the rows say together, as sentences."""
+    said = []
+    if "solver, next pass" in rows:
+        further = rows["training"].seconds - rows["training, first pass"].seconds
+        further /= rows["solver, next pass"].seconds
+        said.append(f"Training takes the time of {1 + further:.1f} passes.")
+    else:
+        said.append("Two passes took no longer than one: take larger data or more --repeats to time a pass.")
+    if "tree" in rows:
+        each = rows["K-means"].seconds / ITERATIONS
+        passes = (rows["tree"].seconds - rows["label vectors"].seconds) / each
+        said.append(f"The tree takes the time of {passes:.1f} iterations of K-means.")
+    if "reader, scikit-learn" in rows:
+        times = rows["reader, scikit-learn"].seconds / rows["reader"].seconds
+        said.append(f"The reader is {times:.0f} times as fast as scikit-learn's.")
+    batch = 1e3 * rows["beam search, batch"].seconds / searched
+    single = 1e3 * rows["beam search, single"].seconds / singles
+    said.append(f"Beam search takes {batch:.4f} ms a row in a batch, {single:.4f} ms one by one.")
+    if apart > UNSTEADY:
+        said.append(
+            f"Others use the machine: its peak at the end was {apart:.1f} times that at the start, or the "
+            "reverse. Look at the CPU seconds, or measure again when it is quiet."
+        )
+    return said
+
+
+def run(options, folder):
+    threads = threads_to_use(options.threads)
+    bench = Bench(threads, options.repeats)
+    before = {n: machine_peak(n) for n in {threads, 1}}
+    dataset = bench_reader(bench, folder / "train.svm")
+    test = read_svm(folder / "test.svm", one_based=dataset.one_based, threads=threads)
+    tree = bench_tree(bench, dataset, options.clusters)
+    X = test.X[: options.rows]
+    singles = min(200, X.shape[0])
+    with tempfile.TemporaryDirectory(prefix="labeltree-kernels-") as place:
+        model = bench_training(bench, dataset, tree, Path(place))
+        bench_search(bench, model, X, singles)
+    # Measured twice, since another process may have been in the way.
+    after = {n: machine_peak(n) for n in before}
+    peaks = {n: {k: max(v, before[n][k]) for k, v in after[n].items()} for n in after}
+    apart = max(peaks[n][k] / min(before[n][k], after[n][k]) for n in peaks for k in peaks[n])
+    return {
+        "data": str(options.folder or "made up"),
+        "instances": dataset.instances,
+        "features": dataset.features,
+        "labels": dataset.labels,
+        "threads": threads,
+        "repeats": options.repeats,
+        "machine": peaks,
+        "kernels": [row.figures(peaks) for row in bench.rows.values()],
+        "remarks": remarks(bench.rows, X.shape[0], singles, apart),
+    }
+
+
+def show(report):
+    console = Console(width=None if sys.stdout.isatty() else 130)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("kernel", "seconds", "CPU s", "Gmadd", "Gmadd/s", "GB", "GB/s", "bound s", "by", "share"):
+        table.add_column(head, justify="left" if head in ("kernel", "by") else "right", no_wrap=True)
+    for row in report["kernels"]:
+        cells = [f"{row['seconds']:.4g}", f"{row['processor_seconds']:.4g}"]
+        for kind in ("multiply_adds", "bytes"):
+            used = row["work"][kind] > 0
+            cells += (
+                [f"{row['work'][kind] / 1e9:.3g}", f"{row[f'{kind}_per_second'] / 1e9:.3g}"]
+                if used
+                else ["", ""]
+            )
+        table.add_row(
+            row["name"], *cells, f"{row['bound_seconds']:.3g}", row["bound_by"], f"{row['share']:.1%}"
+        )
+    shape = ", ".join(f"{report[name]:,} {name}" for name in ("instances", "features", "labels"))
+    console.print(f"{report['data']}: {shape}; median of {report['repeats']}", highlight=False, markup=False)
+    for threads, peak in sorted(report["machine"].items()):
+        rates = (
+            f"{peak['multiply_adds_per_second'] / 1e9:.1f} Gmadd/s, {peak['bytes_per_second'] / 1e9:.1f} GB/s"
+        )
+        console.print(f"machine, {threads} thread{'s' * (threads != 1)}: {rates}", highlight=False)
+    console.print()
+    console.print(table)
+    console.print()
+    for row in report["kernels"]:
+        console.print(f"{row['name']}: {row['counts']}", highlight=False, style="dim")
+    console.print()
+    for remark in report["remarks"]:
+        console.print(remark, highlight=False)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--threads", type=int, help="all usable processors unless given")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--clusters", type=int, default=100)
+    parser.add_argument("--rows", type=int, default=1000, help="test rows to search (default 1000)")
+    parser.add_argument("--scale", type=float, default=0.2, help="of the made-up data (default 0.2)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    options = parser.parse_args()
+    for name in ("repeats", "rows"):
+        if getattr(options, name) < 1:
+            raise InputError(f"--{name} must be at least 1, but got {getattr(options, name)}.")
+    for name in ("train.svm", "test.svm"):
+        if options.folder and not (options.folder / name).is_file():
+            raise InputError(f"{options.folder} has no {name}; give a folder with train.svm and test.svm.")
+    return options
+
+
+def main():
+    try:
+        options = parse()
+        with tempfile.TemporaryDirectory(prefix="labeltree-data-") as place:
+            folder = options.folder or Path(place)
+            if not options.folder:
+                for name, part in zip(("train", "test"), synthesize("eur-lex", options.scale), strict=True):
+                    write_svm(folder / f"{name}.svm", part)
+            report = run(options, folder)
+    except InputError as error:
+        print("error:", error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    if options.json:
+        print(json.dumps(report, indent=1))
+    else:
+        show(report)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

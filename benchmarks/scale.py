@@ -1,0 +1,212 @@
+"""How cost grows with the labels: made-up data of several sizes, each through every command of labeltree.
+
+usage: python benchmarks/scale.py FOLDER [--like amazon-670k] [--scales 1/27 1/9 1/3 1]
+
+A finished size is a line of FOLDER/scale.jsonl, and is not run again. The reports beside it (scale.json,
+.csv, .md, .png, .svg) are of all lines. Data and model of a size are deleted as soon as it is measured.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
+
+import scale_report
+
+from labeltree import InputError, __version__
+from labeltree.presets import PRESETS
+from labeltree.system import free_disk, human_bytes, threads_to_use
+
+SVM_BYTES = 20  # a feature or a label takes in a file, at most
+SPARE = 1 << 30  # of disk, that is left alone
+
+
+class Skipped(Exception):
+    """A size that cannot be run here; the message is the sentence that says why."""
+
+
+def call(*command):
+    """Run a Python program that prints JSON; return that, the seconds and the peak memory of the process."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        start = time.perf_counter()
+        process = subprocess.Popen([sys.executable, *map(str, command)], stdout=out, stderr=err)
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0), err.seek(0)
+        said = err.read().decode().strip().splitlines()
+        if process.returncode == 2:
+            raise Skipped(said[-1].removeprefix("error: ") if said else f"{command} failed")
+        if process.returncode < 0:  # by a signal, as where the memory is used up
+            raise Skipped(
+                f"the process was ended by signal {-process.returncode}, perhaps for lack of memory"
+            )
+        if process.returncode:
+            last = f": {said[-1]}" if said else ""
+            raise InputError(f"`{' '.join(map(str, command))}` ended with code {process.returncode}{last}")
+        peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return json.loads(out.read()), seconds, peak
+
+
+def check_disk(folder, needed, what):
+    free = free_disk(folder)
+    if needed + SPARE > free:
+        raise Skipped(
+            f"{what} takes {human_bytes(needed)}, and {human_bytes(SPARE)} shall stay free, but {folder} has "
+            f"only {human_bytes(free)} of free disk"
+        )
+
+
+def data_bytes(like, scale):
+    """About what the two files of a size take."""
+    shape = PRESETS[like].scaled(scale)
+    return round(1.2 * shape.instances * (shape.words + shape.tags) * SVM_BYTES)
+
+
+def run_size(folder, like, scale, seed, threads):
+    """Take one size through synth, estimate, train and evaluate; return its record."""
+    here, seconds, memory = Path(__file__).parent, {}, {}
+
+    def step(name, *command):
+        print(f"{like} x {scale:.4g}: {name} ...", file=sys.stderr, flush=True)
+        found, seconds[f"{name}_process"], memory[name] = call(*command)
+        return found
+
+    check_disk(folder, data_bytes(like, scale), "the data")
+    train, test, model = folder / "train.svm", folder / "test.svm", folder / "model"
+    cli = ("-m", "labeltree")
+    given = ("--threads", threads, "--json")
+    step("synth", *cli, "synth", folder, "--like", like, "--scale", scale, "--seed", seed, "--json")
+    estimate = step("estimate", *cli, "estimate", train, "--seed", seed, *given)
+    check_disk(folder, estimate["model_bytes"], "the model")
+    trained = step("train", *cli, "train", train, model, "--seed", seed, *given)
+    judged = step("evaluate", *cli, "evaluate", model, test, *given)
+    work = step("count", here / "training_work.py", train, model)
+    on_disk = sum(f.stat().st_size for f in model.rglob("*") if f.is_file() and f.name != "manifest.json")
+    if not estimate["model_bytes"] == trained["planned_bytes"] == on_disk:
+        raise InputError(
+            f"{like} x {scale:.4g}: estimated {estimate['model_bytes']:,} bytes, planned "
+            f"{trained['planned_bytes']:,}, but {on_disk:,} are on disk; expected the same three times"
+        )
+    return {
+        "like": like,
+        "scale": scale,
+        "seed": seed,
+        "threads": threads,
+        "version": __version__,
+        **{name: trained[name] for name in ("labels", "instances", "features", "nodes", "depth", "weights")},
+        **work,
+        "alpha": estimate["alpha"],
+        "estimated_bytes": estimate["model_bytes"],
+        "disk_bytes": on_disk,
+        "estimated_memory": estimate["training_memory_bytes"],
+        "seconds": {**trained["seconds"], "predict": judged["seconds"], **seconds},
+        "memory": memory,
+        **{f"P@{k}": judged[f"P@{k}"] for k in (1, 3, 5)},
+        "milliseconds_per_row": judged["milliseconds_per_row"],
+    }
+
+
+def read_records(path):
+    """The sizes that are done. A line that was cut off is dropped, from the file too."""
+    if not path.exists():
+        return []
+    *whole, rest = path.read_text().split("\n")
+    if rest:
+        print(f"{path}: dropped a line that is not whole", file=sys.stderr)
+        path.write_text("".join(f"{line}\n" for line in whole))
+    try:
+        return [json.loads(line) for line in whole]
+    except ValueError as error:
+        raise InputError(f"{path} is damaged ({error}); mend it, or move it away to measure anew.") from None
+
+
+def run_all(folder, like, scales, seed, threads, keep):
+    """Run what is not done yet and append each finished size; return all records and what was skipped."""
+    log = folder / "scale.jsonl"
+    records, skipped = read_records(log), []
+    settings = {"like": like, "seed": seed, "threads": threads, "version": __version__}
+    for scale in sorted(scales):
+        wanted = {**settings, "scale": scale}
+        if any(all(record[key] == value for key, value in wanted.items()) for record in records):
+            continue
+        place = folder / f"size-{like}-{scale:.6g}"
+        shutil.rmtree(place, ignore_errors=True)  # left by a run that was cut
+        place.mkdir()
+        try:
+            records.append(run_size(place, like, scale, seed, threads))
+        except Skipped as reason:
+            skipped.append(f"{like} x {scale:.4g} was skipped: {reason}")
+            print(skipped[-1], file=sys.stderr)
+            continue
+        finally:
+            if not keep:
+                shutil.rmtree(place, ignore_errors=True)
+        with log.open("a") as file:
+            file.write(json.dumps(records[-1]) + "\n")
+    return records, skipped
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument(
+        "--like", default="amazon-670k", choices=PRESETS, metavar="NAME", help="a preset of synth"
+    )
+    parser.add_argument(
+        "--scales", nargs="+", default=["1/27", "1/9", "1/3", "1"], metavar="S", help="0.1 or 1/9"
+    )
+    parser.add_argument("--threads", type=int, help="all usable processors unless given")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", action="store_true", help="keep data and models")
+    options = parser.parse_args()
+    try:
+        options.scales = [float(Fraction(scale)) for scale in options.scales]
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"got the scales {options.scales}, expected numbers such as 0.1 or 1/9.") from None
+    if min(options.scales) <= 0:
+        raise InputError(f"got the scale {min(options.scales)}, expected numbers above 0.")
+    if options.folder.exists() and not options.folder.is_dir():
+        raise InputError(f"{options.folder} is a file, expected a folder; give another name.")
+    if find_spec("matplotlib") is None:
+        raise InputError(
+            "The plot needs matplotlib, which is not installed; `pip install '.[bench]'` does it."
+        )
+    return options
+
+
+def main():
+    try:
+        options = parse()
+        threads = threads_to_use(options.threads)
+        options.folder.mkdir(parents=True, exist_ok=True)
+        records, skipped = run_all(
+            options.folder, options.like, options.scales, options.seed, threads, options.keep
+        )
+        if not records:
+            raise InputError("No size was measured; see above why, or give smaller --scales.")
+        scale_report.write(options.folder, records, skipped)
+    except InputError as error:
+        print("error:", error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; sizes that were finished are kept", file=sys.stderr)
+        return 130
+    print((options.folder / "scale.md").read_text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Count what a model had to be trained with: non-zeros, and multiply-adds of K-means and of the solver.
+
+usage: python benchmarks/training_work.py TRAIN.svm MODEL      prints JSON
+"""
+
+import json
+import sys
+
+import bounds
+import numpy as np
+
+from labeltree import _native, load, make_plan, read_svm
+from labeltree.data import csr_arrays
+
+
+def training_work(dataset, model, threads=1):
+    """Count for a model's first tree: one iteration of K-means, one pass of the solver."""
+    tree, notes = model.trees[0].tree, model.manifest["notes"]
+    by_label = dataset.by_label
+    ptr = _native.count_label_vectors(*csr_arrays(dataset.X)[:2], dataset.features, *by_label, threads)
+    nodes = bounds.split_nodes(tree, np.diff(by_label[0]), notes["clusters"], notes["max_depth"])
+    part = make_plan(dataset, tree, bias=model.bias != 0, threads=threads).trees[0]
+    return {
+        "clusters": notes["clusters"],
+        "x_nonzeros": int(dataset.X.nnz),
+        "y_nonzeros": int(dataset.Y.nnz),
+        "vector_nonzeros": int(ptr[-1]),
+        "used_features": int(part.used_features[0]),
+        "kmeans_multiply_adds": bounds.clustering(tree, nodes, ptr, notes["clusters"], 1).multiply_adds,
+        "pass_multiply_adds": bounds.solver_pass(part).multiply_adds,
+    }
+
+
+def main():
+    model = load(sys.argv[2], verify=False)
+    print(json.dumps(training_work(read_svm(sys.argv[1], one_based=model.one_based), model)))
+
+
+if __name__ == "__main__":
+    main()
