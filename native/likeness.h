@@ -1,4 +1,4 @@
-// Products of a sparse row with many centroids at once, the centroids in half the bytes.
+// Products of a sparse row with many centroids at once, the centroids as floats or in half the bytes.
 #pragma once
 
 #include <bit>
@@ -19,10 +19,9 @@ typedef uint32_t UnalignedWords __attribute__((vector_size(32), aligned(4), may_
 
 // Sixteen columns in eight words: the first eight in the lower halves, the others in the upper ones, so that a shift or
 // a mask makes floats of them. `width` is a multiple of eight.
-inline void pack_halves(const float* row, const float* rate, int64_t width, uint32_t* words) {
+inline void pack_halves(const float* row, int64_t width, uint32_t* words) {
     for (int64_t c = 0; c < width; c += 16)
-        for (int64_t k = c; k < c + 8; ++k)
-            *words++ = half(row[k] * rate[k]) | (c + 8 < width ? half(row[k + 8] * rate[k + 8]) << 16 : 0);
+        for (int64_t k = c; k < c + 8; ++k) *words++ = half(row[k]) | (c + 8 < width ? half(row[k + 8]) << 16 : 0);
 }
 
 // Folds rather than loops, as in margins.h, whose rule for the matches behind the last one holds here, too.
@@ -65,6 +64,15 @@ inline void likeness(const uint32_t* rows, int64_t width, const Match* match, in
     const int64_t widest = width <= 8 * margin_kernels().vectors ? width : margin_kernels().vectors / 2 * 16;
     for (int64_t c = 0; c < width; c += widest)
         tiles[std::min(widest, width - c) / 8 - 1](rows + c / 2, (width + 15) / 16 * 8, match, count, products + c);
+}
+
+// The same with rows of `width` floats.
+inline void likeness(const float* rows, int64_t width, const Match* match, int64_t count, float* products) {
+    const MarginKernels& kernels = margin_kernels();
+    for (int64_t c = 0; c < width; c += kernels.step(width)) {
+        const int columns = static_cast<int>(std::min(kernels.step(width), width - c));
+        kernels.tile(columns)(rows + c, width, match, count, columns, products + c);
+    }
 }
 
 }  // namespace labeltree

@@ -16,7 +16,7 @@ from labeltree.tree import LabelTree, Progress, pointers
 
 # What the prototype taught: as good as K-means run to convergence, several times sooner.
 MAX_KMEANS_ITERATIONS = 20
-LEAST_MOVED = 0.01
+LEAST_MOVED = 0.005
 # Centroids of so many roots are held at a time, at most (native/kmeans.cpp).
 MOST_MATRICES = 4
 
