@@ -195,6 +195,34 @@ def test_planted_clusters_are_found():
     assert found >= 1
 
 
+@pytest.mark.parametrize("features", [60, 16_000])  # with as many as the latter, centroids are rounded
+@pytest.mark.parametrize("clusters", [9, 100, 120])
+def test_an_iteration_of_kmeans_is_its_twins(features, clusters):
+    rng = np.random.default_rng(8)
+    known = np.append((rng.random(14_999) ** 3 * features).astype(int), features - 1)
+    rows = sparse.csr_matrix((rng.random(15_000), (np.arange(15_000) % 500, known)), shape=(500, features))
+    rows = (sparse.diags(1 / sparse.linalg.norm(rows, axis=1)) @ rows).tocsr()
+    vectors = rows.toarray()
+    arguments = broken(
+        ptr=rows.indptr.astype(np.int64),
+        index=rows.indices.astype(np.int32),
+        value=rows.data.astype(np.float32),
+        feature_count=features,
+        labels=np.arange(500, dtype=np.int32),
+        last=np.array([500], np.int64),
+        clusters=clusters,
+        least_moved=0.0,
+    )
+    before = _native.cluster_level(**arguments | {"max_iterations": 1})
+    after = _native.cluster_level(**arguments | {"max_iterations": 2})
+    means = np.array([vectors[before == c].mean(axis=0) for c in np.unique(before)])
+    squares = 1 - 2 * vectors @ means.T + (means**2).sum(axis=1)  # of the distances: vectors have length 1
+    chosen = squares[np.arange(500), np.searchsorted(np.unique(before), after)]
+    assert np.isin(after, before).all()
+    assert (before != after).any()
+    assert (chosen <= squares.min(axis=1) + (1e-6 if features == 60 else 2e-3)).all()
+
+
 @pytest.mark.parametrize("clusters", [2, 7, 8, 9, 16, 105])
 def test_the_number_of_threads_changes_nothing(clusters):
     data = random_data(7, instances=400, features=60, labels=300)
