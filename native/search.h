@@ -243,7 +243,8 @@ class Search {
         // A sorted list of `count` ids that ends with count - 1 is 0, 1, 2, ...: often so at the root.
         const bool identity = count > 0 && features[count - 1] == count - 1;
         const int64_t halvings = std::bit_width(static_cast<uint64_t>(count));
-        const bool by_map = !identity && wanted * halvings > 2 * count;
+        const int64_t first_map = row_of_.empty() ? forest_.n_features / 4 : 0;  // which must be made
+        const bool by_map = !identity && wanted * halvings > 2 * count + first_map;
         if (by_map) map_features(features, count, true);
         Match* out = matches_.data();
         for (const Visit& visit : worth_) {

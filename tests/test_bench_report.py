@@ -305,4 +305,4 @@ def test_memory_of_loading_is_not_memory_of_training():
     run = subprocess.run(command, cwd=PEERS, capture_output=True, text=True, check=True)
     loaded, above = map(int, run.stdout.split())
     assert loaded > 200e6
-    assert 75e6 < above < 100e6
+    assert 75e6 < above < 150e6  # of 80e6 bytes, and not of 200e6

@@ -45,8 +45,11 @@ def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | Non
         raise InputError(
             f"The rows to predict have {rows.shape[1]:,} columns, but fewer than 2**31 can be taken."
         )
-    with np.errstate(over="ignore"):  # found below, as an infinite value
-        matrix = sp.csr_matrix(rows, dtype=np.float32)
+    if sp.issparse(rows) and rows.format == "csr" and rows.dtype == np.float32:
+        matrix = rows  # making another would take longer than answering a query
+    else:
+        with np.errstate(over="ignore"):  # found below, as an infinite value
+            matrix = sp.csr_matrix(rows, dtype=np.float32)
     if not np.isfinite(matrix.data).all():
         raise InputError("The rows to predict hold NaN or infinity; remove or replace those values.")
     if not matrix.has_sorted_indices:
