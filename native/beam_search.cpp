@@ -30,6 +30,7 @@ using Scores = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
 
 class BeamSearch {
    public:
+    BeamSearch(const BeamSearch&) = delete;
     BeamSearch(nb::list trees, int64_t n_features, int64_t n_labels, float bias) {
         constexpr int64_t most = std::numeric_limits<int32_t>::max() - 1;
         require(n_features >= 0 && n_features <= most, "n_features out of range");

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
+#include <memory>
 #include <tuple>
 #include <vector>
 
@@ -12,6 +14,39 @@ namespace labeltree {
 
 using TreeArrays = std::tuple<In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<float>>;
 
+// Where the ids of each range of `1 << shift` features begin in a node's sorted list, so that one look-up leaves a
+// handful of ids to search. Made when a node is first searched: a tree on disk is not read for it.
+class Guide {
+   public:
+    Guide() = default;
+    ~Guide() { delete[] starts_.load(); }
+
+    // About eight ids to a range. The list comes from a file: whatever it holds, starts rise from 0 to count.
+    const int32_t* starts(const int32_t* features, int64_t count, int64_t n_features, int shift) {
+        if (const int32_t* made = starts_.load(std::memory_order_acquire)) return made;
+        const int64_t ranges = (n_features >> shift) + 1;
+        auto* mine = new int32_t[ranges + 1];
+        int64_t at = 0;
+        for (int64_t r = 0; r < ranges; ++r) {
+            while (at < count && features[at] < r << shift) ++at;
+            mine[r] = static_cast<int32_t>(at);
+        }
+        mine[ranges] = static_cast<int32_t>(count);
+        const int32_t* none = nullptr;
+        if (starts_.compare_exchange_strong(none, mine, std::memory_order_acq_rel)) return mine;
+        delete[] mine;  // another thread was first
+        return none;
+    }
+    static int shift(int64_t count, int64_t n_features) {
+        int bits = 3;
+        while (n_features >> bits > count / 8 + 1) ++bits;
+        return bits;
+    }
+
+   private:
+    std::atomic<const int32_t*> starts_{nullptr};
+};
+
 // A tree's arrays, held alive, and what the search must know of its shape.
 struct Tree {
     TreeArrays arrays;
@@ -19,6 +54,7 @@ struct Tree {
     const int32_t *children, *features;
     const float* weights;
     std::vector<uint8_t> kinds;  // of each node's children: has_nodes, has_leaves
+    std::unique_ptr<Guide[]> guides;
     int64_t widest = 1;          // nodes of the widest level
     int64_t most_children = 0;
     int64_t levels = 0;
@@ -63,6 +99,7 @@ struct Tree {
         std::vector<int32_t> depth(nodes);
         std::vector<int64_t> width(1, 1);
         kinds.resize(nodes);
+        guides = std::make_unique<Guide[]>(nodes);
         for (int64_t u = 0; u < nodes; ++u) {
             for (int64_t k = child_ptr[u]; k < child_ptr[u + 1]; ++k) {
                 const int32_t child = children[k];

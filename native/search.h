@@ -185,7 +185,7 @@ class Search {
             if (several() || from->log_score >= labels_.bar(from->query())) worth_.push_back(*from);
         const int64_t children = tree.child_count(node);
         if (worth_.empty() || children == 0) return;
-        find_rows(tree.features + tree.feature_ptr[node], tree.feature_count(node));
+        find_rows(tree.features + tree.feature_ptr[node], tree.feature_count(node), tree.guides[node]);
 
         const int64_t step = kernels_.step(children);
         for (int64_t c = 0; c < children && !cancel_.load(std::memory_order_relaxed); c += step) {
@@ -235,7 +235,7 @@ class Search {
     }
 
     // Finds the features of the visiting queries in a node's sorted list: matches_, match_ptr_.
-    void find_rows(const int32_t* features, int64_t count) {
+    void find_rows(const int32_t* features, int64_t count, Guide& guide) {
         int64_t wanted = 0;
         for (const Visit& visit : worth_) wanted += query_ptr_[visit.query() + 1] - query_ptr_[visit.query()];
         matches_.resize(wanted + prefetch_ahead);
@@ -263,7 +263,7 @@ class Search {
                     out += row >= 0;
                 }
             } else {
-                out = find_by_halving(features, count, begin, end, out);
+                out = find_by_guide(features, count, guide, begin, end, out);
             }
             match_ptr_.push_back(out - matches_.data());
         }
@@ -279,21 +279,24 @@ class Search {
             if (static_cast<uint32_t>(features[k]) <= last) row_of_[features[k]] = set ? static_cast<int32_t>(k) : -1;
     }
 
-    // Binary searches without branches, eight side by side so that their cache misses overlap.
-    Match* find_by_halving(const int32_t* features, int64_t count, int64_t begin, int64_t end, Match* out) {
+    // Binary searches in the range that the guide gives, eight side by side so that their cache misses overlap.
+    Match* find_by_guide(const int32_t* features, int64_t count, Guide& guide, int64_t begin, int64_t end, Match* out) {
         constexpr int64_t group = 8;
+        const int shift = Guide::shift(count, forest_.n_features);
+        const int32_t* starts = guide.starts(features, count, forest_.n_features, shift);
         for (; begin < end; begin += group) {
             const int64_t width = std::min(group, end - begin);
-            int32_t wanted[group] = {};
-            int64_t at[group] = {};
-            std::copy_n(indices_.data() + begin, width, wanted);
-            for (int64_t left = count; left > 1;) {
-                const int64_t half = left / 2;
-                for (int64_t j = 0; j < group; ++j) at[j] += features[at[j] + half] <= wanted[j] ? half : 0;
-                left -= half;
+            int32_t at[group], stop[group];
+            for (int64_t j = 0; j < width; ++j) {
+                const int32_t* range = starts + (indices_[begin + j] >> shift);
+                at[j] = range[0], stop[j] = range[1];
+                __builtin_prefetch(features + at[j]);
             }
             for (int64_t j = 0; j < width; ++j) {
-                if (features[at[j]] == wanted[j]) *out++ = {static_cast<int32_t>(at[j]), values_[begin + j]};
+                const int32_t wanted = indices_[begin + j];
+                const int32_t* found = std::lower_bound(features + at[j], features + stop[j], wanted);
+                if (found != features + stop[j] && *found == wanted)
+                    *out++ = {static_cast<int32_t>(found - features), values_[begin + j]};
             }
         }
         return out;
