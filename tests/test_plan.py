@@ -81,20 +81,6 @@ def test_one_vs_rest_has_one_and_a_half_times_the_papers_size():
     assert plan.report()["alpha"] == []
 
 
-def test_alpha_of_the_papers_example():
-    """fig:weighted_avg: 100 features; B, C, D use 10, 30, 80 and have 2, 2, 6 children."""
-    x, y = np.zeros((10, 100)), np.eye(10)
-    x[:2, :10] = 1
-    x[2:4, 10:40] = -1
-    x[4:, 20:100] = 1
-    tree = LabelTree.from_nested([[0, 1], [2, 3], [4, 5, 6, 7, 8, 9]])
-    plan = make_plan(Dataset.from_matrices(x, y), tree)
-    assert plan.trees[0].used_features.tolist() == [100, 10, 30, 80]
-    assert plan.report()["alpha"] == pytest.approx([(0.1 * 2 + 0.3 * 2 + 0.8 * 6) / 10])
-    assert [row["weights"] for row in plan.depths()] == [300, 10 * 2 + 30 * 2 + 80 * 6]
-    assert [row["mean_used_features"] for row in plan.depths()] == [100, 40]
-
-
 def test_alpha_is_relative_to_the_parent():
     x = np.zeros((4, 8))
     x[0, :2], x[1, :4], x[2, :8] = 1, 1, 1

@@ -239,28 +239,6 @@ def test_the_seed_matters():
     assert same(trees[2], build_tree(data, clusters=5, seed=2))
 
 
-def test_the_tree_of_the_paper():
-    """The tree of fig:tree, labels numbered from 0."""
-    tree = LabelTree.from_nested([[0, 1, 2], [3, 4], [[5, 6], 7, 8]])
-    assert tree.child_ptr.tolist() == [0, 3, 6, 8, 11, 13]
-    assert tree.children.tolist() == [1, 2, 3, ~0, ~1, ~2, ~3, ~4, 4, ~7, ~8, ~5, ~6]
-    assert tree.parent.tolist() == [-1, 0, 0, 0, 3]
-    assert tree.node_depth.tolist() == [0, 1, 1, 1, 2]
-    assert tree.child_count.tolist() == [3, 3, 2, 3, 2]
-    assert tree.labels.tolist() == list(range(9))
-    assert list(zip(tree.first.tolist(), tree.last.tolist(), strict=True)) == [
-        (0, 9),
-        (0, 3),
-        (3, 5),
-        (5, 9),
-        (5, 7),
-    ]
-    assert (tree.nodes, tree.label_count, tree.depth, tree.build_bytes) == (5, 9, 3, 0)
-    assert tree.child_ptr.dtype == np.int64
-    assert tree.children.dtype == np.int32
-    assert [sorted(c) for c in nested(tree.clip(2))] == [[0, 1, 2], [3, 4], [5, 6, 7, 8]]
-
-
 @given(
     st.recursive(st.none(), lambda inner: st.lists(inner, min_size=1, max_size=4), max_leaves=25).filter(
         lambda drawn: drawn is not None

@@ -7,7 +7,7 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree import metrics
+    from labeltree import metrics, theory
     from labeltree.clustering import build_tree
     from labeltree.data import Dataset
     from labeltree.model import Model, load
@@ -47,14 +47,15 @@ __all__ = [
     "metrics",
     "read_svm",
     "synthesize",
+    "theory",
     "train_model",
     "write_svm",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "metrics":
-        return import_module("labeltree.metrics")
+    if name in ("metrics", "theory"):
+        return import_module(f"labeltree.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'labeltree' has no attribute {name!r}")
     value = getattr(import_module(f"labeltree.{_MODULES[name]}"), name)
