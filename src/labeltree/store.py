@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,18 @@ class ModelWriter:
             if hasattr(os, "posix_fallocate") and spec.bytes:
                 os.posix_fallocate(stream.fileno(), 0, spec.bytes)
             yield stream.fileno(), len(header)
+        self._files[name] = {"bytes": spec.bytes}
+
+    @contextmanager
+    def grow(self, name: str, dtype: str) -> Iterator[BinaryIO]:
+        """Open an array whose length is not known yet: a file that its elements are appended to."""
+        start = len(ArrayFile(dtype, 0).header)
+        with open(self._place(name), "wb") as stream:
+            stream.seek(start)
+            yield stream
+            spec = ArrayFile(dtype, (stream.tell() - start) // np.dtype(dtype).itemsize)
+            stream.seek(0)
+            stream.write(spec.header)  # NumPy pads it: of every length up to 2**63 it takes the same room
         self._files[name] = {"bytes": spec.bytes}
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
