@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.errors import InputError
+from labeltree.system import umask
 
 FORMAT = "labeltree model"
 FORMAT_VERSION = 1
@@ -145,7 +146,7 @@ def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
     check_target(path, overwrite)
     work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
     try:
-        work.chmod(0o777 & ~_umask())
+        work.chmod(0o777 & ~umask())
         writer = ModelWriter(work)
         yield writer
         check_target(path, overwrite)  # it may have appeared meanwhile
@@ -166,12 +167,6 @@ def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

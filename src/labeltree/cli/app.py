@@ -25,6 +25,7 @@ app.command()(using.evaluate)
 app.command()(using.predict)
 app.command()(using.info)
 app.command()(pruning.prune)
+app.command()(making.download)
 app.command()(making.synth)
 app.command()(making.demo)
 
