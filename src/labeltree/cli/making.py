@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -96,17 +96,14 @@ def download(
         print(*lines, "", *_check_table(found.checks), sep="\n")
 
 
-def _check_table(checks: Iterable[Check]) -> list[str]:
-    rows = (
-        (
-            check.what,
-            f"{check.found:,}",
-            f"{check.published:,}",
-            f"{'as' if check.met else 'not as'} published by {check.source}; counted in {check.counted}",
-        )
+def _check_table(checks: Sequence[Check]) -> list[str]:
+    rows = ((check.what, f"{check.found:,}", f"{check.published:,}") for check in checks)
+    head, *lines = show.table(("", "found", "published"), rows, left=1)
+    said = (
+        f"{'as' if check.met else 'not as'} published by {check.source}; counted in {check.counted}"
         for check in checks
     )
-    return [line.rstrip() for line in show.table(("", "found", "published", ""), rows, left=1)]
+    return [head, *(f"{line}  {text}" for line, text in zip(lines, said, strict=True))]
 
 
 def demo(
