@@ -7,7 +7,7 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree import metrics, theory
+    from labeltree import datasets, metrics, theory
     from labeltree.clustering import build_tree
     from labeltree.data import Dataset
     from labeltree.model import Model, load
@@ -42,6 +42,7 @@ __all__ = [
     "SolverSettings",
     "__version__",
     "build_tree",
+    "datasets",
     "load",
     "make_plan",
     "metrics",
@@ -54,7 +55,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("metrics", "theory"):
+    if name in ("datasets", "metrics", "theory"):
         return import_module(f"labeltree.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'labeltree' has no attribute {name!r}")

@@ -21,7 +21,7 @@ from labeltree.plan import describe_depths, weight_pointers
 from labeltree.predict import SCORES, as_matrix, check_queries
 from labeltree.store import ModelReader, read_manifest
 from labeltree.system import available_memory, threads_to_use
-from labeltree.tree import LabelTree
+from labeltree.tree import LabelTree, Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +180,41 @@ class Model:
         features = part.features[part.feature_ptr[node] : part.feature_ptr[node + 1]]
         weights = part.weights[part.weight_ptr[node] : part.weight_ptr[node + 1]]
         return features, weights.reshape(features.size, part.tree.child_count[node])
+
+    def prune(
+        self,
+        threshold: float,
+        path: Path | str,
+        *,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> Model:
+        """Write a copy of the model in which every weight smaller than a threshold is zero.
+
+        The weights of the bias are pruned like all others, as PECOS and omikuji do. A feature whose weights
+        in a node all became zero is dropped from that node, so the copy is smaller; the rest of a block
+        stays dense. Memory does not grow with the model, and the copy appears when it is complete.
+
+        Parameters
+        ----------
+        threshold : float
+            Weights w with abs(w) < threshold become zero; greater than 0.
+        path : path-like
+            The model directory to write.
+        overwrite : bool, default False
+            Replace another model that is there, once the new one is complete.
+        progress : callable, optional
+            Called now and then with the fraction that is done.
+
+        Returns
+        -------
+        Model
+            The pruned model, opened from disk. Its manifest says what was pruned, and
+            :func:`labeltree.prune.pruning_report` what that saved.
+        """
+        from labeltree.prune import prune_model
+
+        return prune_model(self, threshold, path, overwrite=overwrite, progress=progress)
 
     def verify(self, threads: int | None = None) -> None:
         """Read every block and compare it with its checksum."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from labeltree.datasets import SETS
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -39,12 +41,13 @@ class Preset:
         )
 
 
-# Shapes: the paper's table tbl:dataset-stat; densities: the non-zeros that PECOS states for the same files.
 PRESETS = {
-    "eur-lex": Preset(15_449, 186_104, 3_956, 4_194_123 / 15_449, 82_265 / 15_449),
-    "amazoncat-13k": Preset(1_186_239, 203_882, 13_330, 84_415_397 / 1_186_239, 5_979_439 / 1_186_239),
-    "wiki10-31k": Preset(14_146, 104_374, 30_938, 9_526_572 / 14_146, 263_705 / 14_146),
-    "wiki-500k": Preset(1_779_881, 2_381_304, 501_070, 689_526_754 / 1_779_881, 8_446_236 / 1_779_881),
-    "amazon-670k": Preset(490_449, 135_909, 670_091, 37_119_040 / 490_449, 2_674_356 / 490_449),
-    "amazon-3m": Preset(1_717_899, 337_067, 2_812_281, 84_600_285 / 1_717_899, 61_916_857 / 1_717_899),
+    name: Preset(
+        source.instances,
+        source.features,
+        source.labels,
+        source.nonzeros / source.instances,
+        source.tags / source.instances,
+    )
+    for name, source in SETS.items()
 }

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.errors import InputError
+from labeltree.system import umask
 
 FORMAT = "labeltree model"
 FORMAT_VERSION = 1
@@ -91,6 +92,18 @@ class ModelWriter:
             yield stream.fileno(), len(header)
         self._files[name] = {"bytes": spec.bytes}
 
+    @contextmanager
+    def grow(self, name: str, dtype: str) -> Iterator[BinaryIO]:
+        """Open an array whose length is not known yet: a file that its elements are appended to."""
+        start = len(ArrayFile(dtype, 0).header)
+        with open(self._place(name), "wb") as stream:
+            stream.seek(start)
+            yield stream
+            spec = ArrayFile(dtype, (stream.tell() - start) // np.dtype(dtype).itemsize)
+            stream.seek(0)
+            stream.write(spec.header)  # NumPy pads it: of every length up to 2**63 it takes the same room
+        self._files[name] = {"bytes": spec.bytes}
+
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest: the directory is complete."""
         content = {"format": FORMAT, "format_version": FORMAT_VERSION, **manifest, "files": self._files}
@@ -133,7 +146,7 @@ def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
     check_target(path, overwrite)
     work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
     try:
-        work.chmod(0o777 & ~_umask())
+        work.chmod(0o777 & ~umask())
         writer = ModelWriter(work)
         yield writer
         check_target(path, overwrite)  # it may have appeared meanwhile
@@ -154,12 +167,6 @@ def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

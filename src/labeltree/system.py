@@ -118,6 +118,18 @@ def threads_to_use(threads: int | None) -> int:
     return usable_cpus() if threads is None else threads
 
 
+def umask() -> int:
+    """Return the rights that this process withholds from the files it makes.
+
+    Returns
+    -------
+    int
+    """
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 def human_bytes(size: int) -> str:
     """Write a number of bytes for people, in decimal units: 1 kB is 1000 bytes, as disks are sold.
 

@@ -1,9 +1,10 @@
-"""`labeltree synth` and `labeltree demo`: data for those who have none at hand."""
+"""`labeltree download`, `synth` and `demo`: data for those who have none at hand."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from labeltree.cli import options, show
 from labeltree.cli.progress import Stages
+from labeltree.datasets import SETS, Check
 from labeltree.errors import InputError
 from labeltree.presets import PRESETS
 
@@ -58,6 +60,50 @@ def synth(
         show.print_json({"like": like, "scale": scale, "seed": seed, **figures, "seconds": stages.seconds})
     elif not quiet:
         print(*show.facts((str(part["path"]), show.shape(part)) for part in figures.values()), sep="\n")
+
+
+def download(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(SETS)}.", show_default=False)],
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep the files there; else in LABELTREE_DATA, or in the system's cache."
+        ),
+    ] = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Fetch one of the paper's data sets, unless it is there, and check it against its published numbers."""
+    from labeltree.datasets import obtain
+
+    stages = Stages(quiet or json)
+    found = obtain(name, folder, stage=stages.stage)
+    figures = {
+        part: {
+            "path": str(path),
+            "bytes": path.stat().st_size,
+            "instances": dataset.instances,
+            "features": dataset.features,
+            "labels": dataset.labels,
+        }
+        for part, path, dataset in zip(("train", "test"), found.files, (found.train, found.test), strict=True)
+    }
+    if json:
+        checks = [{**vars(check), "met": check.met} for check in found.checks]
+        show.print_json({"name": name, **figures, "checks": checks, "seconds": stages.seconds})
+    elif not quiet:
+        lines = show.facts((str(part["path"]), show.shape(part)) for part in figures.values())
+        print(*lines, "", *_check_table(found.checks), sep="\n")
+
+
+def _check_table(checks: Sequence[Check]) -> list[str]:
+    rows = ((check.what, f"{check.found:,}", f"{check.published:,}") for check in checks)
+    head, *lines = show.table(("", "found", "published"), rows, left=1)
+    said = (
+        f"{'as' if check.met else 'not as'} published by {check.source}; counted in {check.counted}"
+        for check in checks
+    )
+    return [head, *(f"{line}  {text}" for line, text in zip(lines, said, strict=True))]
 
 
 def demo(

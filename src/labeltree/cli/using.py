@@ -118,6 +118,7 @@ def info(
         "model_bytes": opened.bytes,
         "settings": manifest["settings"],
         "notes": manifest.get("notes", {}),
+        "pruned": manifest.get("pruned"),
         "depths": opened.depths(),
     }
     if json:
@@ -127,6 +128,7 @@ def info(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in {**figures["notes"], **figures["settings"]}.items()
     )
+    pruned = figures["pruned"]
     lines = show.facts(
         [
             ("model", f"{model} (labeltree {figures['labeltree_version']})"),
@@ -134,6 +136,7 @@ def info(
             ("trees", f"{show.forest(figures)}, {show.plural(figures['weights'], 'weight')}"),
             ("size", f"{human_bytes(opened.bytes)} ({opened.bytes:,} bytes)"),
             ("trained", settings),
+            *([("pruned", f"weights below {pruned['threshold']:g}")] if pruned else []),
         ]
     )
     print(*lines, "", *show.depth_table(figures["depths"]), sep="\n")

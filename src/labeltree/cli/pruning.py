@@ -1,0 +1,75 @@
+"""`labeltree prune`: what small weights cost, and the model without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labeltree.cli import options, show
+from labeltree.cli.progress import Stages
+from labeltree.system import human_bytes
+
+
+def prune(
+    model: options.ModelPath,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Model directory to write.", show_default=False)],
+    threshold: Annotated[
+        float,
+        typer.Option(metavar="T", help="Smaller weights become zero, the bias too.", show_default=False),
+    ],
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Set small weights to zero, and tell what that saves; it can cost precision: evaluate the result."""
+    from labeltree.model import load
+    from labeltree.prune import pruning_report
+    from labeltree.store import directory_bytes
+
+    stages = Stages(quiet or json)
+    with stages.stage("load", f"opening {model}"):
+        opened = load(model, verify=False)  # every block is checked when it is read
+    try:
+        with stages.stage("prune", f"pruning {model}") as progress:
+            pruned = opened.prune(threshold, out, overwrite=overwrite, progress=progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; nothing was written") from None
+    figures: dict[str, Any] = {
+        "model": str(model),
+        "out": str(out),
+        **pruning_report(pruned),
+        "bytes_after": directory_bytes(out),
+        "seconds": stages.seconds,
+    }
+    if json:
+        show.print_json(figures)
+    elif not quiet:
+        print(*_pruned_lines(figures), sep="\n")
+
+
+def _pruned_lines(figures: dict[str, Any]) -> list[str]:
+    zeroed = figures["nonzeros_before"] - figures["nonzeros_after"]
+    return show.facts(
+        [
+            ("model", figures["out"]),
+            (
+                "pruned",
+                f"{zeroed:,} weights below {figures['threshold']:g}: "
+                f"{figures['pruned_of_nonzeros']:.1%} of the non-zeros, "
+                f"{figures['pruned_of_all']:.1%} of all",
+            ),
+            ("size", _change(figures["bytes_before"], figures["bytes_after"]) + " on disk"),
+            (
+                "paper",
+                _change(figures["paper_bytes_before"], figures["paper_bytes_after"])
+                + " as a sparse tree, 12 bytes a non-zero",
+            ),
+            ("time", show.human_seconds(figures["seconds"]["prune"])),
+        ]
+    )
+
+
+def _change(before: int, after: int) -> str:
+    return f"{human_bytes(before)} -> {human_bytes(after)} ({before:,} -> {after:,} bytes)"
