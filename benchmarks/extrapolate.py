@@ -11,6 +11,7 @@ from pathlib import Path
 
 from labeltree.cli.show import human_seconds
 from labeltree.system import human_bytes
+from labeltree.theory import largest_depth, tree_weights
 
 
 @dataclass(frozen=True)
@@ -40,20 +41,6 @@ PAPER = {
     "amazon-3m": Shape(1_717_899, 337_067, 2_812_281, 84_600_285, 61_916_857, 1_375_859_565),
 }
 LARGEST = 200_000_000
-
-
-def balanced_depth(labels, clusters):
-    """The deepest balanced tree in which a node above the leaves has at least two labels (eq:def-of-D)."""
-    depth = 1
-    while labels >= 2 * clusters**depth:
-        depth += 1
-    return depth
-
-
-def balanced_weights(features, labels, clusters, alpha, depth):
-    """Weights of a balanced tree whose used features shrink by alpha a depth (eq:balanced-tree-nnz)."""
-    inner = sum(clusters ** (i + 1) * alpha**i for i in range(depth - 1))
-    return features * (inner + labels * alpha ** (depth - 1))
 
 
 def balanced_pass(shape, clusters, depth):
@@ -89,7 +76,7 @@ class Rates:
     def of(cls, record):
         """Take them from a record of scale.py; None where the tree is too shallow to tell an alpha."""
         labels, clusters = record["labels"], record["clusters"]
-        depth = balanced_depth(labels, clusters)
+        depth = int(largest_depth(labels, clusters))
         if depth < 2 or len(record["alpha"]) < depth - 1:
             return None
         alpha = math.prod(record["alpha"][: depth - 1]) ** (1 / (depth - 1))
@@ -102,15 +89,15 @@ class Rates:
             record["disk_bytes"] / record["weights"],
             record["seconds"]["train"] / one_pass,
             record["seconds"]["tree"] / balanced_kmeans(shape, clusters, depth),
-            record["weights"] / balanced_weights(record["used_features"], labels, clusters, alpha, depth),
+            record["weights"] / float(tree_weights(labels, clusters, depth, alpha, record["used_features"])),
             record["pass_multiply_adds"] / one_pass,
         )
 
 
 def predict(shape, rates):
     """Depth, weights, bytes and seconds of a model of this shape."""
-    depth = balanced_depth(shape.labels, rates.clusters)
-    weights = balanced_weights(shape.features, shape.labels, rates.clusters, rates.alpha, depth)
+    depth = int(largest_depth(shape.labels, rates.clusters))
+    weights = float(tree_weights(shape.labels, rates.clusters, depth, rates.alpha, shape.features))
     return {
         "depth": depth,
         "weights": weights,

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import scale
 import scale_report
-from extrapolate import PAPER, Rates, Shape, balanced_depth, balanced_pass, balanced_weights
+from extrapolate import PAPER, Rates, Shape, balanced_pass
 from helpers import node_problems, node_rows, random_data, train_small
 from training_work import training_work
 
 from labeltree import Dataset, InputError, LabelTree, build_tree, load, make_plan
+from labeltree.theory import largest_depth, tree_weights
 
 
 @pytest.fixture
@@ -110,16 +111,6 @@ def test_slope_is_the_power():
     assert scale_report.slope([10, 20], [1.0, None]) is None
 
 
-def test_balanced_tree_as_in_the_paper():
-    assert [balanced_depth(n, 100) for n in (50, 199, 200, 20_000, 200_000_000)] == [1, 1, 2, 3, 5]
-    K, n, L, alpha = 100, 1000.0, 10**6, 0.3
-    for d in (1, 2, 3, 4):
-        closed = K * n * ((K * alpha) ** (d - 1) - 1) / (K * alpha - 1) + L * alpha ** (d - 1) * n
-        assert balanced_weights(n, L, K, alpha, d) == pytest.approx(closed)
-    # K alpha = 1, where the closed form is not defined.
-    assert balanced_weights(n, L, 10, 0.1, 3) == pytest.approx(2 * 10 * n + L * 0.01 * n)
-
-
 def test_balanced_pass_counts_depth_by_depth():
     shape = Shape(instances=10, features=50, labels=800, x_nonzeros=40, y_nonzeros=30, vector_nonzeros=500)
     # 3 labels an instance; the root has 10 children, each node below 10, each node above the leaves 8.
@@ -130,8 +121,8 @@ def test_balanced_pass_counts_depth_by_depth():
 def record(labels, **changes):
     """A size whose times and weights are just what the formulas say for round rates."""
     shape = PAPER["amazon-670k"].scaled(labels)
-    depth = balanced_depth(labels, 100)
-    weights = balanced_weights(shape.features, labels, 100, 0.2, depth)
+    depth = int(largest_depth(labels, 100))
+    weights = float(tree_weights(labels, 100, depth, 0.2, shape.features))
     one_pass = balanced_pass(shape, 100, depth)
     return {
         "like": "amazon-670k",
