@@ -3,6 +3,7 @@
 // Euclidean, as in the paper. With centroids of length 1 (K-means by cosine) P@1 to P@5 were the same within the noise of
 // the seeds, and the model of debian-depends larger by a fifth.
 #include <cmath>
+#include <memory>
 
 #include "likeness.h"
 #include "memory.h"
@@ -197,10 +198,13 @@ void cluster_level(const Sparse& vectors, const int32_t* labels, const int64_t* 
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return work[a] > work[b]; });
     const int64_t total = std::max<int64_t>(1, std::accumulate(work.begin(), work.end(), int64_t{0}));
     std::atomic<int64_t> done{0};
-    std::vector<ClusteringSpace> spaces(threads);
+    std::vector<std::unique_ptr<ClusteringSpace>> spaces(threads);
     auto run = [&](int64_t u, int worker, int threads_inside) {
-        if (spaces[worker].local.empty()) spaces[worker].local.assign(vectors.columns, -1);
-        NodeClustering(vectors, labels + first[u], last[u] - first[u], settings, Random(seed, streams[u]), spaces[worker],
+        if (!spaces[worker]) {
+            spaces[worker] = std::make_unique<ClusteringSpace>();
+            spaces[worker]->local.assign(vectors.columns, -1);
+        }
+        NodeClustering(vectors, labels + first[u], last[u] - first[u], settings, Random(seed, streams[u]), *spaces[worker],
                        threads_inside, cancel)
             .run(cluster + first[u]);
         fraction = static_cast<double>(done += work[u]) / total;
@@ -210,6 +214,7 @@ void cluster_level(const Sparse& vectors, const int32_t* labels, const int64_t* 
     };
     int64_t large = 0;
     while (large < nodes && threads > 1 && is_large(order[large]) && !cancel) run(order[large++], 0, threads);
+    spaces[0].reset();  // as large as the largest node
     parallel_for(nodes - large, threads, [&](int64_t k, int worker) {
         if (!cancel) run(order[large + k], worker, 1);
     });

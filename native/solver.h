@@ -288,7 +288,8 @@ void solve(const Problem& problem, const SolverSettings& settings, Random random
         seen.gap.store(gap);
         for (int s = 0; s < W; ++s) {
             const double tolerance = settings.tolerance;  // no instance seen: most = -infinity, which has converged
-            if (whole && single) near = gap[s] <= near_share * tolerance * objective[s] ? near | 1 << s : near & ~(1 << s);
+            if (whole && single && loss != Loss::logistic)
+                near = gap[s] <= near_share * tolerance * objective[s] ? near | 1 << s : near & ~(1 << s);
             if ((live >> s & 1) && most[s] <= tolerance && least[s] >= -tolerance && most[s] - least[s] <= tolerance) {
                 live &= ~(1 << s);
                 if (!whole && !(near >> s & 1)) unsure |= 1 << s;

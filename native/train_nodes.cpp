@@ -92,7 +92,7 @@ struct Workspace {
 };
 
 // Copies the node's instances with features numbered 0..F-1. The root takes the data as it is.
-void compact(const Training& t, Panel& panel, Workspace& space) {
+void compact(const Training& t, Panel& panel, Workspace& space, const Cancel& cancel) {
     instances_of(t.tree, t.label_instances, t.x.rows, panel.node, space.instances, panel.instances);
     features_of(t.x, panel.instances, space.features, panel.features);
     const int64_t rows = static_cast<int64_t>(panel.instances.size());
@@ -133,7 +133,7 @@ void compact(const Training& t, Panel& panel, Workspace& space) {
     panel.leaf.assign(1, leaf);
     for (int64_t c = 0; c < panel.children; ++c)
         panel.leaf.push_back(leaf += t.tree.leaves_of(children[panel.first_child + c]));
-    panel.order = group_siblings(t.x, t.label_instances, t.tree.labels, panel.leaf, siblings);
+    panel.order = group_siblings(t.x, t.label_instances, t.tree.labels, panel.leaf, siblings, cancel);
 }
 
 // Bit s of positive[i]: local instance i has a label of the group's sibling s.
@@ -256,7 +256,7 @@ void train_nodes(const Training& t, const Files& files, const int64_t* nonzeros,
         if (!spaces[worker]) spaces[worker] = std::make_unique<Workspace>(t);
         Workspace& space = *spaces[worker];
         Panel& panel = *tasks[k].panel;
-        std::call_once(panel.compacted, [&] { compact(t, panel, space); });
+        std::call_once(panel.compacted, [&] { compact(t, panel, space, cancel); });
         for (int64_t g = tasks[k].first_group; g < tasks[k].first_group + tasks[k].groups; ++g) {
             if (t.precise)
                 solve_group(t, panel, g, space, space.precise, cancel);

@@ -31,7 +31,7 @@ def build_tree(
     memory_limit: int | None = None,
     progress: Progress | None = None,
 ) -> LabelTree:
-    """Build the label tree by recursive K-means on the label vectors, by cosine.
+    """Build the label tree by recursive K-means on the label vectors.
 
     A node is split until it has at most ``clusters`` labels or lies at depth ``max_depth - 1``; then its
     labels become its children. Labels without instances have no vector to cluster by: they form a child of

@@ -45,7 +45,8 @@ def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | Non
         raise InputError(
             f"The rows to predict have {rows.shape[1]:,} columns, but fewer than 2**31 can be taken."
         )
-    if sp.issparse(rows) and rows.format == "csr" and rows.dtype == np.float32:
+    entries = rows.data.size if sp.issparse(rows) and rows.format == "csr" else -1
+    if entries >= 0 and rows.dtype == np.float32 and entries == rows.indptr[-1]:
         matrix = rows  # making another would take longer than answering a query
     else:
         with np.errstate(over="ignore"):  # found below, as an infinite value

@@ -46,7 +46,8 @@ def prune_model(
     threshold, path = _check_threshold(threshold), Path(path)
     limit = _float32_limit(threshold)
     _check_apart(model.path, path)
-    before = model.manifest.get("pruned", {}).get("threshold", 0.0)
+    earlier = model.manifest.get("pruned", {})  # pruned again, the report is of all that was pruned
+    origin = {key: earlier[key] for key in ("bytes_before", "nonzeros_before", "weights") if key in earlier}
     total = sum(int(part.weight_ptr[-1]) for part in model.trees)
     counts, kept_weights = PruningCounts(), 0
     with new_model(path, overwrite) as writer:
@@ -83,9 +84,10 @@ def prune_model(
                 "labeltree_version": __version__,
                 "weights": kept_weights,
                 "pruned": {
-                    "threshold": max(threshold, before),
+                    "threshold": max(threshold, earlier.get("threshold", 0.0)),
                     "bytes_before": model.bytes,
                     **vars(counts),
+                    **origin,
                 },
             }
         )

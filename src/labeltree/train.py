@@ -37,7 +37,9 @@ class SolverSettings:
     cost : float, default 1
         Weight of the losses (C).
     tolerance : float, default 0.1
-        The descent stops when the largest and the smallest projected gradient differ by no more.
+        The descent stops when the largest and the smallest projected gradient differ by no more. From 0.001
+        up, instances with small gradients are then not looked at again if the duality gap was small at the
+        last look at all of them: at 0.1 the objective ends about half a percent above its optimum.
     max_iterations : int, default 300
         Passes over a node's instances at most.
     bias : float, default 1
