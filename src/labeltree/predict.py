@@ -45,10 +45,9 @@ def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | Non
         raise InputError(
             f"The rows to predict have {rows.shape[1]:,} columns, but fewer than 2**31 can be taken."
         )
-    entries = rows.data.size if sp.issparse(rows) and rows.format == "csr" else -1
-    if entries >= 0 and rows.dtype == np.float32 and entries == rows.indptr[-1]:
-        matrix = rows  # making another would take longer than answering a query
-    else:
+    matrix: Any = rows
+    is_csr = sp.issparse(X) and matrix.format == "csr" and matrix.data.size == matrix.indptr[-1]
+    if not (is_csr and matrix.dtype == np.float32):  # else another would take longer than answering a query
         with np.errstate(over="ignore"):  # found below, as an infinite value
             matrix = sp.csr_matrix(rows, dtype=np.float32)
     if not np.isfinite(matrix.data).all():

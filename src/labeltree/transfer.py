@@ -92,10 +92,11 @@ class _Transfer:
                 fetch(self._url, self._stream, None)
                 return
             except exceptions.HTTPError as error:
-                status = error.response.status_code
+                answer: Any = error.response
+                status = answer.status_code
                 if tried == TRIES or status not in _PASSING:
                     raise InputError(
-                        f"{self._url}: got the server's answer {status} {error.response.reason}, expected a "
+                        f"{self._url}: got the server's answer {status} {answer.reason}, expected a "
                         "file; try again later, or set LABELTREE_MIRROR to another copy's address"
                     ) from None
                 if status == 416:
