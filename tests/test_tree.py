@@ -223,7 +223,9 @@ def test_an_iteration_of_kmeans_is_its_twins(features, clusters):
     chosen = squares[np.arange(500), np.searchsorted(np.unique(before), after)]
     assert np.isin(after, before).all()
     assert (before != after).any()
-    assert (chosen <= squares.min(axis=1) + (1e-6 if features == 60 else 2e-3)).all()
+    excess = chosen - squares.min(axis=1)
+    assert (excess <= (1e-6 if features == 60 else 5e-3)).all()  # rounded centroids may lose a near tie
+    assert (excess <= 1e-6).mean() > 0.98
 
 
 @pytest.mark.parametrize("clusters", [2, 7, 8, 9, 16, 105])
