@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <limits>
 #include <memory>
 #include <tuple>
@@ -14,36 +15,70 @@ namespace labeltree {
 
 using TreeArrays = std::tuple<In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<float>>;
 
-// Where the ids of each range of `1 << shift` features begin in a node's sorted list, so that one look-up leaves a
-// handful of ids to search. Made when a node is first searched: a tree on disk is not read for it.
+// Where features stand in a node's sorted list, so that a query finds them with one or two cache misses each. Made when
+// a node is first searched: a tree on disk is not read for it. The list comes from a file: whatever it holds, no row
+// leads out of it.
 class Guide {
    public:
-    Guide() = default;
-    ~Guide() { delete[] starts_.load(); }
+    // A node that uses many features has a bit for each feature there is, and before every 32 of them the number of
+    // those that it uses: a feature's row without a look at the list.
+    struct Cell {
+        uint32_t used_before, used;
 
-    // About eight ids to a range. The list comes from a file: whatever it holds, starts rise from 0 to count.
-    const int32_t* starts(const int32_t* features, int64_t count, int64_t n_features, int shift) {
-        if (const int32_t* made = starts_.load(std::memory_order_acquire)) return made;
-        const int64_t ranges = (n_features >> shift) + 1;
-        auto* mine = new int32_t[ranges + 1];
-        int64_t at = 0;
-        for (int64_t r = 0; r < ranges; ++r) {
-            while (at < count && features[at] < r << shift) ++at;
-            mine[r] = static_cast<int32_t>(at);
+        bool has(int32_t feature) const { return used >> (feature & 31) & 1; }
+        int32_t row(int32_t feature) const {
+            return static_cast<int32_t>(used_before + std::popcount(used & ((1u << (feature & 31)) - 1)));
         }
-        mine[ranges] = static_cast<int32_t>(count);
-        const int32_t* none = nullptr;
-        if (starts_.compare_exchange_strong(none, mine, std::memory_order_acq_rel)) return mine;
-        delete[] mine;  // another thread was first
-        return none;
+    };
+    // Then the cells take no more than twice the list.
+    static bool has_cells(int64_t count, int64_t n_features) { return count * 32 >= n_features; }
+
+    const Cell* cells(const int32_t* features, int64_t count, int64_t n_features) {
+        return once(cells_, n_features / 32 + 1, [=](Cell* cells, int64_t size) {
+            int64_t at = 0;
+            for (int64_t c = 0; c < size; ++c) {
+                cells[c] = {static_cast<uint32_t>(at), 0};
+                for (; at < count && features[at] >> 5 == c; ++at) cells[c].used |= 1u << (features[at] & 31);
+                // Twice the same feature, or not sorted: damaged. Rows must stay within the list all the same.
+                at = cells[c].used_before + std::popcount(cells[c].used);
+            }
+        });
     }
+
+    // Any other node has, for every range of `1 << shift` features, where they begin in the list: about eight of them.
     static int shift(int64_t count, int64_t n_features) {
         int bits = 3;
         while (n_features >> bits > count / 8 + 1) ++bits;
         return bits;
     }
+    const int32_t* starts(const int32_t* features, int64_t count, int64_t n_features, int shift) {
+        return once(starts_, (n_features >> shift) + 1, [=](int32_t* starts, int64_t size) {
+            int64_t at = 0;
+            for (int64_t r = 0; r < size; ++r) {
+                while (at < count && features[at] < r << shift) ++at;
+                starts[r] = static_cast<int32_t>(at);
+            }
+        });
+    }
+
+    ~Guide() {
+        delete[] cells_.load();
+        delete[] starts_.load();
+    }
 
    private:
+    template <class T, class Fill>
+    static const T* once(std::atomic<const T*>& made, int64_t size, Fill&& fill) {
+        if (const T* ready = made.load(std::memory_order_acquire)) return ready;
+        auto* mine = new T[size];
+        fill(mine, size);
+        const T* none = nullptr;
+        if (made.compare_exchange_strong(none, mine, std::memory_order_acq_rel)) return mine;
+        delete[] mine;  // another thread was first
+        return none;
+    }
+
+    std::atomic<const Cell*> cells_{nullptr};
     std::atomic<const int32_t*> starts_{nullptr};
 };
 

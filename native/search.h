@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -102,7 +101,7 @@ class Search {
         const int64_t top = std::min(settings_.top, forest_.n_labels);
         labels_.reset(count_, several() ? 0 : top);
         if (several() && static_cast<int64_t>(pools_.size()) < count_) pools_.resize(count_);
-        for (const Tree& tree : forest_.trees) search(tree);
+        for (const Tree& tree : forest_.trees) count_ == 1 && !several() ? search_best_first(tree) : search(tree);
         if (cancel_) return;
         for (int64_t q = 0; q < count_; ++q) {
             if (several()) merge(q, top);
@@ -119,6 +118,15 @@ class Search {
         int64_t node() const { return key >> 32 & 0x7fffffff; }
         int64_t query() const { return key & 0xffffffff; }
     };
+    // A node that best-first search has yet to visit.
+    struct Open {
+        Candidate at;
+        int32_t depth;
+    };
+    static bool comes_later(const Open& a, const Open& b) {
+        if (a.at.log_score == b.at.log_score && a.depth != b.depth) return a.depth > b.depth;
+        return ranks_before(b.at, a.at);
+    }
     struct Scored {
         int32_t label;
         float score;
@@ -177,6 +185,26 @@ class Search {
         }
     }
 
+    // One query, one tree: always the best open node next, until no label below it can be among the best.
+    // No descendant is better than its ancestor, so when a node's turn comes every better node of its depth is known:
+    // it is in the beam if it is in its depth's list now. Same labels as level by level, with the fewest visits.
+    void search_best_first(const Tree& tree) {
+        const int64_t beam = std::min(settings_.beam, tree.widest);
+        next_.reset(tree.levels, beam);
+        open_.assign(1, {{0, 0, 0}, 0});
+        while (!open_.empty() && !cancel_.load(std::memory_order_relaxed)) {
+            std::pop_heap(open_.begin(), open_.end(), comes_later);
+            const auto [node, depth] = open_.back();
+            open_.pop_back();
+            if (node.log_score < labels_.bar(0)) return;
+            if (next_.sizes[depth] == beam && ranks_before(*next_.begin(depth), node)) continue;  // no more
+            below_ = depth + 1;
+            const Visit visit{static_cast<uint64_t>(node.id) << 32, node.log_score};
+            expand(tree, node.id, &visit, &visit + 1);
+        }
+        below_ = 0;
+    }
+
     // Offers the children of a node to the queries that visit it.
     void expand(const Tree& tree, int64_t node, const Visit* from, const Visit* to) {
         worth_.clear();
@@ -209,13 +237,20 @@ class Search {
     // Offers the leaves, or the nodes, among the children whose margins were just computed, the largest being `most`.
     template <bool leaves>
     void offer(BestLists& best, const Visit& visit, float most, const int32_t* ids, int columns) {
-        const int64_t query = visit.query();
-        if (visit.log_score + log_g(settings_.score, most) < best.bar(query)) return;
+        const int64_t list = leaves || below_ == 0 ? visit.query() : below_;
+        const float bar = leaves || several() ? best.bar(list) : std::max(best.bar(list), labels_.bar(visit.query()));
+        if (visit.log_score + log_g(settings_.score, most) < bar) return;
         float cut = minus_infinity;  // a sibling was turned down with this margin
         for (int c = 0; c < columns; ++c) {
             if (margins_[c] < cut || (ids[c] < 0) != leaves) continue;
             const float log_score = visit.log_score + log_g(settings_.score, margins_[c]);
-            if (!best.offer(query, {log_score, margins_[c], leaves ? ~ids[c] : ids[c]})) cut = margins_[c];
+            const Candidate candidate{log_score, margins_[c], leaves ? ~ids[c] : ids[c]};
+            if (log_score < bar || !best.offer(list, candidate)) {
+                cut = margins_[c];
+            } else if (!leaves && below_ > 0) {
+                open_.push_back({candidate, static_cast<int32_t>(below_)});
+                std::push_heap(open_.begin(), open_.end(), comes_later);
+            }
         }
     }
 
@@ -242,10 +277,8 @@ class Search {
         match_ptr_.assign(1, 0);
         // A sorted list of `count` ids that ends with count - 1 is 0, 1, 2, ...: often so at the root.
         const bool identity = count > 0 && features[count - 1] == count - 1;
-        const int64_t halvings = std::bit_width(static_cast<uint64_t>(count));
-        const int64_t first_map = row_of_.empty() ? forest_.n_features / 4 : 0;  // which must be made
-        const bool by_map = !identity && wanted * halvings > 2 * count + first_map;
-        if (by_map) map_features(features, count, true);
+        const bool by_cells = !identity && Guide::has_cells(count, forest_.n_features);
+        const Guide::Cell* cells = by_cells ? guide.cells(features, count, forest_.n_features) : nullptr;
         Match* out = matches_.data();
         for (const Visit& visit : worth_) {
             const int64_t begin = query_ptr_[visit.query()], end = query_ptr_[visit.query() + 1];
@@ -256,47 +289,53 @@ class Search {
                     *out = {indices_[i], values_[i]};
                     out += indices_[i] < count;
                 }
-            } else if (by_map) {
-                for (int64_t i = begin; i < end; ++i) {
-                    const int32_t row = row_of_[indices_[i]];
-                    *out = {row, values_[i]};
-                    out += row >= 0;
-                }
+            } else if (cells) {
+                out = find_by_cells(cells, begin, end, out);
             } else {
-                out = find_by_guide(features, count, guide, begin, end, out);
+                out = find_by_starts(features, count, guide, begin, end, out);
             }
             match_ptr_.push_back(out - matches_.data());
         }
         std::fill_n(out, prefetch_ahead, Match{0, 0});
-        if (by_map) map_features(features, count, false);
     }
 
-    // Sets, or clears again, the map from features to rows. The list comes from a file: trust no id in it.
-    void map_features(const int32_t* features, int64_t count, bool set) {
-        if (row_of_.empty()) row_of_.assign(forest_.n_features + 1, -1);
-        const uint32_t last = static_cast<uint32_t>(forest_.n_features);
-        for (int64_t k = 0; k < count; ++k)
-            if (static_cast<uint32_t>(features[k]) <= last) row_of_[features[k]] = set ? static_cast<int32_t>(k) : -1;
+    // In a node that uses many features.
+    Match* find_by_cells(const Guide::Cell* cells, int64_t begin, int64_t end, Match* out) const {
+        for (; begin < end; ++begin) {
+            const Guide::Cell cell = cells[indices_[begin] >> 5];
+            *out = {cell.row(indices_[begin]), values_[begin]};
+            out += cell.has(indices_[begin]);
+        }
+        return out;
     }
 
-    // Binary searches in the range that the guide gives, eight side by side so that their cache misses overlap.
-    Match* find_by_guide(const int32_t* features, int64_t count, Guide& guide, int64_t begin, int64_t end, Match* out) {
-        constexpr int64_t group = 8;
+    // In any other: counts the smaller ids from where the guide says, several features side by side so that their cache
+    // misses overlap. Eight ids at a time are counted without branches: nobody could predict them.
+    Match* find_by_starts(const int32_t* features, int64_t count, Guide& guide, int64_t begin, int64_t end,
+                          Match* out) const {
+        constexpr int64_t group = 16;
         const int shift = Guide::shift(count, forest_.n_features);
         const int32_t* starts = guide.starts(features, count, forest_.n_features, shift);
+        const int64_t last_eight = std::max<int64_t>(0, count - 8);
         for (; begin < end; begin += group) {
             const int64_t width = std::min(group, end - begin);
-            int32_t at[group], stop[group];
+            int64_t rows[group];
             for (int64_t j = 0; j < width; ++j) {
-                const int32_t* range = starts + (indices_[begin + j] >> shift);
-                at[j] = range[0], stop[j] = range[1];
-                __builtin_prefetch(features + at[j]);
+                rows[j] = std::min<int64_t>(starts[indices_[begin + j] >> shift], last_eight);
+                __builtin_prefetch(features + rows[j]);
+                __builtin_prefetch(features + rows[j] + 7);
             }
             for (int64_t j = 0; j < width; ++j) {
                 const int32_t wanted = indices_[begin + j];
-                const int32_t* found = std::lower_bound(features + at[j], features + stop[j], wanted);
-                if (found != features + stop[j] && *found == wanted)
-                    *out++ = {static_cast<int32_t>(found - features), values_[begin + j]};
+                int64_t row = rows[j];
+                for (int smaller = 8; smaller == 8 && row + 8 <= count; row += smaller) {
+                    smaller = 0;
+                    for (int k = 0; k < 8; ++k) smaller += features[row + k] < wanted;
+                }
+                while (row < count - 1 && features[row] < wanted) ++row;  // fewer than eight are left
+                row = std::min(row, count - 1);
+                *out = {static_cast<int32_t>(row), values_[begin + j]};
+                out += features[row] == wanted;
             }
         }
         return out;
@@ -335,7 +374,8 @@ class Search {
     std::vector<std::vector<Scored>> pools_;  // with several trees: every leaf a query reached
     std::vector<float> sums_;                 // by label; all zero between queries
     std::vector<Visit> visits_, worth_;
-    std::vector<int32_t> row_of_;  // by feature; all -1 between nodes
+    std::vector<Open> open_;      // a heap, the next node in front
+    int64_t below_ = 0;           // depth of the children, in best-first search
     std::vector<Match> matches_;
     std::vector<int64_t> match_ptr_;
     float margins_[MarginKernels::most_vectors * 8] = {};

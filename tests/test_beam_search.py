@@ -81,7 +81,7 @@ def make_tree(rng, n_features, n_labels, bias, depth, draw):
     lists, blocks = [], []
     for node in range(m):
         kids[node] = [kids[node][i] for i in rng.permutation(len(kids[node]))]
-        share = rng.choice([0.0, 0.3, 0.9, 1.0])
+        share = rng.choice([0.0, 0.01, 0.3, 0.9, 1.0])
         known = np.flatnonzero(rng.random(n_features + (bias != 0)) < share)
         lists.append(known.astype(np.int32))
         blocks.append(draw((len(known), len(kids[node]))).astype(np.float32).ravel())
@@ -102,7 +102,9 @@ def make_tree(rng, n_features, n_labels, bias, depth, draw):
 def make_model(seed, *, n_trees=1, grid=False, n_labels=None, bias=None, depth=None):
     """Arguments of BeamSearch. On a grid every margin is exact in float32, so that ties are ties."""
     rng = np.random.default_rng(seed)
-    n_features = int(rng.integers(1, 30))
+    n_features = int(
+        rng.choice([rng.integers(1, 30), 900])
+    )  # few enough, or too many, for a node to have cells
     n_labels = n_labels or int(rng.choice([1, 2, 7, 8, 9, 20, 40, 120]))
     bias = float(rng.choice([0.0, 1.0, 0.5])) if bias is None else bias
     depth = depth or int(rng.integers(1, 6))
@@ -115,11 +117,15 @@ def make_model(seed, *, n_trees=1, grid=False, n_labels=None, bias=None, depth=N
 
 
 def make_rows(seed, model, count, *, grid=False):
-    """Sparse rows, some empty, some with features that the model does not know."""
+    """Sparse rows, some empty, some with features that the model does not know.
+
+    Fewer than eight are searched best node first, one by one; more, in chunks, level by level.
+    """
     rng = np.random.default_rng(seed)
     rows = []
     for _ in range(count):
-        indices = np.flatnonzero(rng.random(model[1] + 3) < rng.choice([0.0, 0.2, 0.6]))
+        share = rng.choice([0.0, 0.2, 0.6]) * min(1, 30 / model[1])
+        indices = np.flatnonzero(rng.random(model[1] + 3) < share)
         values = rng.integers(-2, 3, len(indices)) / 2 if grid else rng.normal(0, 1, len(indices))
         rows.append((indices.astype(np.int32), values.astype(np.float32)))
     return rows
@@ -165,10 +171,11 @@ seeds = st.integers(0, 2**32 - 1)
     beam=st.integers(1, 12),
     top=st.sampled_from([1, 3, 5, 50]),
     score=st.sampled_from([SQUARED, CUBED]),
+    count=st.sampled_from([4, 12]),
 )
-def test_equals_twin_to_the_last_tie(seed, beam, top, score):
+def test_equals_twin_to_the_last_tie(seed, beam, top, score, count):
     model = make_model(seed, grid=True)
-    rows = make_rows(seed, model, 7, grid=True)
+    rows = make_rows(seed, model, count, grid=True)
     got = search(model, rows, beam=beam, top=top, score=score)
     assert_same(got, twin(model, rows, beam, top, score), top, strict=True)
 
@@ -180,10 +187,11 @@ def test_equals_twin_to_the_last_tie(seed, beam, top, score):
     top=st.sampled_from([1, 5, 50]),
     score=st.sampled_from([SIGMOID, SQUARED, CUBED]),
     n_trees=st.integers(1, 3),
+    count=st.sampled_from([4, 12]),
 )
-def test_equals_twin(seed, beam, top, score, n_trees):
+def test_equals_twin(seed, beam, top, score, n_trees, count):
     model = make_model(seed, n_trees=n_trees)
-    rows = make_rows(seed, model, 5)
+    rows = make_rows(seed, model, count)
     got = search(model, rows, beam=beam, top=top, score=score)
     assert_same(got, twin(model, rows, beam, top, score), top, strict=False)
 

@@ -130,11 +130,11 @@ class Model:
                 "the others are ignored.",
                 stacklevel=2,
             )
-        labels, scores = self._search.search(
-            *queries.arrays, beam, min(top, self.labels), SCORES[score], threads_to_use(threads)
-        )
-        shape = (queries.rows, min(top, self.labels))
-        return labels.reshape(shape), scores.reshape(shape)
+        top = min(top, self.labels)
+        # One row needs no second thread, and to ask how many there are would take longer than to answer it.
+        workers = 1 if queries.rows == 1 else threads_to_use(threads)
+        labels, scores = self._search.search(*queries.arrays, beam, top, SCORES[score], workers)
+        return labels.reshape(queries.rows, top), scores.reshape(queries.rows, top)
 
     def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
         """Like ``predict``, as a sparse matrix of scores, rows x labels."""

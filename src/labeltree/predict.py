@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,9 +15,11 @@ from labeltree.errors import InputError
 # Numbers that the kernel knows the scores by (native/beam_search.cpp).
 SCORES = {"sigmoid": 0, "hinge2": 1, "hinge3": 2}
 
+_LARGEST_INT32 = 2**31 - 1
+_CSR = (sp.csr_matrix, sp.csr_array)
 
-@dataclass(frozen=True, eq=False)
-class Queries:
+
+class Queries(NamedTuple):
     """Rows to predict, as the kernel takes them."""
 
     arrays: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
@@ -26,12 +28,32 @@ class Queries:
 
 
 def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | None) -> Queries:
-    """Check what ``Model.predict`` was given, and bring the rows into the kernel's form."""
-    for name, value in (("top", top), ("beam", beam), ("threads", 1 if threads is None else threads)):
-        if value < 1:
-            raise InputError(f"{name} must be at least 1, but got {value}.")
+    """Check what ``Model.predict`` was given, and bring the rows into the kernel's form.
+
+    A single query takes some microseconds in the kernel, so a matrix that is in its form already takes no
+    detour here.
+    """
+    if top < 1 or beam < 1 or (threads is not None and threads < 1):
+        name, value = ("top", top) if top < 1 else ("beam", beam) if beam < 1 else ("threads", threads)
+        raise InputError(f"{name} must be at least 1, but got {value}.")
     if score not in SCORES:
         raise InputError(f"score must be one of {', '.join(SCORES)}, but got {score!r}.")
+    if not (isinstance(X, _CSR) and X.ndim == 2 and X.dtype == np.float32 and X.data.size == X.indptr[-1]):
+        X = _to_csr(X)
+    rows, features = X.shape
+    if features > _LARGEST_INT32:
+        raise InputError(f"The rows to predict have {features:,} columns, but fewer than 2**31 can be taken.")
+    data = X.data
+    # The sum of squares is finite if they all are, or nearly always: quicker than to ask each of them.
+    if not math.isfinite(data.dot(data)) and not np.isfinite(data).all():
+        raise InputError("The rows to predict hold NaN or infinity; remove or replace those values.")
+    if not X.has_sorted_indices:
+        X = X.sorted_indices()
+    return Queries(csr_arrays(X), rows, features)
+
+
+def _to_csr(X: Any) -> sp.csr_matrix:
+    """Bring any table of real numbers into a csr_matrix of float32."""
     try:
         rows: Any = X if sp.issparse(X) else np.atleast_2d(np.asarray(X))
     except ValueError:
@@ -41,20 +63,8 @@ def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | Non
             "The rows to predict must be a table of real numbers, but got "
             f"{rows.ndim} dimensions of {rows.dtype}."
         )
-    if rows.shape[1] > np.iinfo(np.int32).max:
-        raise InputError(
-            f"The rows to predict have {rows.shape[1]:,} columns, but fewer than 2**31 can be taken."
-        )
-    matrix: Any = rows
-    is_csr = sp.issparse(X) and matrix.format == "csr" and matrix.data.size == matrix.indptr[-1]
-    if not (is_csr and matrix.dtype == np.float32):  # else another would take longer than answering a query
-        with np.errstate(over="ignore"):  # found below, as an infinite value
-            matrix = sp.csr_matrix(rows, dtype=np.float32)
-    if not np.isfinite(matrix.data).all():
-        raise InputError("The rows to predict hold NaN or infinity; remove or replace those values.")
-    if not matrix.has_sorted_indices:
-        matrix = matrix.sorted_indices()
-    return Queries(csr_arrays(matrix), *matrix.shape)
+    with np.errstate(over="ignore"):  # found later, as an infinite value
+        return sp.csr_matrix(rows, dtype=np.float32)
 
 
 def as_matrix(labels: NDArray[np.int32], scores: NDArray[np.float32], label_count: int) -> sp.csr_matrix:
