@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from download_server import published, put_data, running_server
 from helpers import make_data, train_small
 
-from labeltree import Dataset, write_svm
+from labeltree import Dataset, datasets, transfer, write_svm
 from labeltree.cli import main
 
 
@@ -61,3 +62,22 @@ def refused(run):
         return errors[0]
 
     return call
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setattr(transfer, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(transfer, "_CHUNK_BYTES", 100)  # as many pieces as a large file has
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with running_server() as running:
+        monkeypatch.setenv("LABELTREE_MIRROR", running.address)
+        yield running
+
+
+@pytest.fixture
+def tiny(server, tmp_path, monkeypatch):
+    """A small data set under the name eur-lex, on the server; a folder for it that does not exist yet."""
+    made = put_data(server, tmp_path / "made")
+    made.folder = tmp_path / "kept"
+    monkeypatch.setitem(datasets.SETS, "eur-lex", published(made.train, made.test))
+    return made
