@@ -89,7 +89,13 @@ def test_ratios_at_varied_k_agree_with_a_recount(session):
 
 @pytest.mark.parametrize("depth", [2, 3, 4, 7])
 def test_root_above_is_exact(depth):
-    for labels in (*range(2, 300), 10**6, 10**6 + 1, 2_812_281, *(k**depth + e for k in (3, 9, 14) for e in (0, 1))):
+    for labels in (
+        *range(2, 300),
+        10**6,
+        10**6 + 1,
+        2_812_281,
+        *(k**depth + e for k in (3, 9, 14) for e in (0, 1)),
+    ):
         root = root_above(labels, depth)
         assert root**depth >= labels
         assert root == 2 or (root - 1) ** depth < labels
@@ -102,10 +108,11 @@ def test_alpha_agrees_with_a_recount(session):
     for split in session.splits:
         for seed in SEEDS:
             tree = build_tree(split.train, clusters=3, max_depth=4, seed=seed)
-            share = {u: used(split.train, tree, u) / used(split.train, tree, tree.parent[u]) for u in range(1, tree.nodes)}
-            mine = {
-                row["node"]: row for row in nodes if (row["data"], row["seed"]) == (split.name, seed)
+            share = {
+                u: used(split.train, tree, u) / used(split.train, tree, tree.parent[u])
+                for u in range(1, tree.nodes)
             }
+            mine = {row["node"]: row for row in nodes if (row["data"], row["seed"]) == (split.name, seed)}
             assert {u: row["alpha"] for u, row in mine.items()} == pytest.approx(share)
             for depth in range(1, tree.depth):
                 at = [u for u in share if tree.node_depth[u] == depth]
@@ -155,7 +162,7 @@ def test_claims_follow_the_numbers(session):
     at = {(row["data"], row["max_depth"]): row["ratio"] for row in means}
     assert drops.holds == all(at[name, 3] <= 0.9 * at[name, 2] for name in last)
     for name, ratio in last.items():
-        assert f"{name} ({100 * ratio:.3g} %)" in smaller.sentence
+        assert f"{name} ({100 * ratio:.3g}%)" in smaller.sentence
 
 
 def test_a_claim_over_data_sets():
@@ -171,7 +178,7 @@ def test_alpha_is_held_against_the_bound_of_theorem_1():
     # 4,108 labels and K = 100: D = 2, so that depth 2 is out of the theorem's reach.
     assert _within_bound(4108, 100, averages) == (True, "0.400 against 0.500 for depth 2")
     bound = float(theory.alpha_bound(30_000, 100, 3))
-    assert _within_bound(30_000, 100, averages) == (0.7 < bound, f"0.700 against {bound:.3f} for depth 3")
+    assert _within_bound(30_000, 100, averages) == (bound > 0.7, f"0.700 against {bound:.3f} for depth 3")
     assert _within_bound(150, 100, averages)[0] is None
 
 
@@ -204,7 +211,10 @@ def test_a_clipped_plan_is_the_plan_of_the_clipped_tree():
     deep = make_plan(data, build_tree(data, clusters=3), bias=False)
     assert deep.depth > 3
     for depth in (1, 2, 3, 10):
-        clipped, anew = deep.clip(depth), make_plan(data, build_tree(data, clusters=3, max_depth=depth), bias=False)
+        clipped, anew = (
+            deep.clip(depth),
+            make_plan(data, build_tree(data, clusters=3, max_depth=depth), bias=False),
+        )
         assert clipped.files() == anew.files()
         for name in ("instances", "nonzeros", "used_features"):
             np.testing.assert_array_equal(getattr(clipped.trees[0], name), getattr(anew.trees[0], name))
@@ -247,7 +257,8 @@ def test_progress_rises_to_the_end(session):
 
 def test_figures_are_the_same_bytes_each_time(session):
     first, again = (
-        experiments.run("alpha", Session(session.splits, SEEDS, threads=1), clusters=3).plots[0] for _ in range(2)
+        experiments.run("alpha", Session(session.splits, SEEDS, threads=1), clusters=3).plots[0]
+        for _ in range(2)
     )
     assert svg(first.figure) == svg(again.figure)
     assert b"<dc:date>" not in svg(first.figure)
@@ -303,4 +314,8 @@ def test_result_parts_are_optional(tmp_path):
     figure, (axes,) = new_figure(1, 1)
     axes.plot([0, 1])
     result = Result("n", "T", "s", "i", {}, plots=[Plot("n", "c", figure)])
-    assert {p.name for p in experiments.save([result], tmp_path).parent.iterdir()} == {"report.html", "n.png", "n.svg"}
+    assert {p.name for p in experiments.save([result], tmp_path).parent.iterdir()} == {
+        "report.html",
+        "n.png",
+        "n.svg",
+    }

@@ -20,6 +20,8 @@ LEAST_MOVED = 0.005
 # Centroids of so many roots are held at a time, at most (native/kmeans.cpp).
 MOST_MATRICES = 4
 
+_Arrays = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
+
 
 def build_tree(
     dataset: Dataset,
@@ -72,7 +74,7 @@ def build_tree(
     vectors = vectors or LabelVectors(dataset)
     if vectors.dataset is not dataset:
         raise InputError("got label vectors of other data, expected those of the data set; pass its own")
-    scratch = 0
+    made: tuple[_Arrays, int] | None = None
     instances = np.diff(dataset.by_label[0])
     order = np.argsort(instances == 0, kind="stable").astype(np.int32)
     known = int(np.count_nonzero(instances))  # labels without instances stand behind these
@@ -85,10 +87,10 @@ def build_tree(
         chosen = [k for k, (a, _) in enumerate(level) if depth < max_depth - 1 and ends[k] - a > clusters]
         split: dict[int, list[tuple[int, int]]] = {}
         if chosen:
-            if not scratch:
-                scratch = vectors.make(clusters, threads, memory_limit)
+            if made is None:
+                made = vectors.make(clusters, threads, memory_limit)
             cluster = _native.cluster_level(
-                *vectors.arrays,
+                *made[0],
                 dataset.features,
                 order,
                 np.array([level[k][0] for k in chosen], np.int64),
@@ -126,7 +128,7 @@ def build_tree(
         level = below
         if not level:
             break
-    return LabelTree(pointers(counts), np.concatenate(children), scratch)
+    return LabelTree(pointers(counts), np.concatenate(children), made[1] if made else 0)
 
 
 @dataclass(eq=False)
@@ -139,17 +141,26 @@ class LabelVectors:
     """
 
     dataset: Dataset
-    arrays: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]] | tuple[()] = field(
-        default=(), init=False, repr=False
-    )
+    _arrays: _Arrays | None = field(default=None, init=False, repr=False)
 
-    def make(self, clusters: int, threads: int, memory_limit: int | None) -> int:
-        """Make them unless they are there; return the memory that clustering takes, themselves included."""
+    def make(self, clusters: int, threads: int, memory_limit: int | None) -> tuple[_Arrays, int]:
+        """Make them unless they are there.
+
+        Returns
+        -------
+        arrays : tuple of ndarray
+            Where each label's vector begins, features, values.
+        scratch : int
+            Memory that clustering takes, they themselves included.
+        """
         data = self.dataset
         x_ptr, x_index, x_value = csr_arrays(data.X)
         label_ptr, label_instances = data.by_label
         given = (data.features, label_ptr, label_instances)
-        ptr = self.arrays[0] if self.arrays else _native.count_label_vectors(x_ptr, x_index, *given, threads)
+        if self._arrays is None:
+            ptr = _native.count_label_vectors(x_ptr, x_index, *given, threads)
+        else:
+            ptr = self._arrays[0]
         centroids = min(threads, MOST_MATRICES) * data.features * (6 * (clusters + 16) + 4)
         scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids, 8 * threads * data.features)
         needed = INTERPRETER_BYTES + data.bytes + scratch
@@ -160,11 +171,11 @@ class LabelVectors:
                 f"{human_bytes(memory)}; "
                 "use fewer --clusters or --threads, give a --tree, or raise --memory-limit."
             )
-        if not self.arrays:
+        if self._arrays is None:
             index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
             _native.label_vectors(x_ptr, x_index, x_value, *given, ptr, index, value, threads)
-            self.arrays = ptr, index, value
-        return scratch
+            self._arrays = ptr, index, value
+        return self._arrays, scratch
 
 
 def _of_level(progress: Progress | None, depth: int) -> Progress | None:

@@ -78,8 +78,8 @@ class TreePlan:
     def clip(self, max_depth: int) -> TreePlan:
         """Plan of the tree cut at a depth (d_max): the nodes that are left see the same instances."""
         tree = self.tree.clip(max_depth)
-        counts = (counts[: tree.nodes] for counts in (self.instances, self.nonzeros, self.used_features))
-        return TreePlan(tree, *counts, self.bias)
+        left = slice(tree.nodes)
+        return TreePlan(tree, self.instances[left], self.nonzeros[left], self.used_features[left], self.bias)
 
     def training_bytes(self, threads: int, precise: bool) -> int:
         """Memory that the solver needs beside the data, at most."""

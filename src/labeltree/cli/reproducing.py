@@ -49,7 +49,9 @@ def reproduce(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="OUT", help="Folder for the results; required.", show_default=False),
+        typer.Option(
+            "--out", "-o", metavar="OUT", help="Folder for the results; required.", show_default=False
+        ),
     ] = None,
     seeds: Annotated[
         str, typer.Option(metavar="N,N,...", help="Seeds: one tree is built for each.")
@@ -63,7 +65,9 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
-    labels: Annotated[int | None, _theory(metavar="L", callback=options.whole_number(2), help="Labels.")] = None,
+    labels: Annotated[
+        int | None, _theory(metavar="L", callback=options.whole_number(2), help="Labels.")
+    ] = None,
     features: Annotated[
         int | None, _theory(metavar="N", callback=options.whole_number(1), help="Features that occur.")
     ] = None,
@@ -130,7 +134,9 @@ def _asked(what: str) -> list[str]:
     given = list(EXPERIMENTS) if what == "all" else what.split(",")
     unknown = [name for name in given if name not in EXPERIMENTS]
     if unknown:
-        raise InputError(f"got the unknown experiment {unknown[0]!r}, expected {', '.join(EXPERIMENTS)} or all")
+        raise InputError(
+            f"got the unknown experiment {unknown[0]!r}, expected {', '.join(EXPERIMENTS)} or all"
+        )
     return [name for name in EXPERIMENTS if name in given]
 
 

@@ -44,14 +44,12 @@ def run(
     """
     nodes: list[Row] = []
     averages: list[Row] = []
-    steps = len(session.splits) * len(session.seeds)
-    for number, (split, seed) in enumerate((split, seed) for split in session.splits for seed in session.seeds):
-        part = session.tree_plan(split.name, clusters, max_depth, seed, part_of(progress, number, steps))
+    pairs = [(split, seed) for split in session.splits for seed in session.seeds]
+    for number, (split, seed) in enumerate(pairs):
+        part = session.tree_plan(split.name, clusters, max_depth, seed, part_of(progress, number, len(pairs)))
         key = {"data": split.name, "seed": seed}
         nodes += _node_rows(key, part)
-        averages += [
-            {**key, **row} for row in describe_depths(part.tree, part.used_features) if row["depth"]
-        ]
+        averages += [{**key, **row} for row in describe_depths(part.tree, part.used_features) if row["depth"]]
     first = session.seeds[0]
     shown = [row for row in nodes if row["seed"] == first]
     drawn = {(row["data"], row["depth"]): row["alpha"] for row in averages if row["seed"] == first}
@@ -147,6 +145,8 @@ def _summary(averages: list[Row]) -> list[Row]:
 
 
 def _figure(nodes: list[Row], averages: dict[tuple[str, int], float]) -> Figure:
+    from matplotlib.ticker import MaxNLocator
+
     names = list(dict.fromkeys(row["data"] for row in nodes))
     deepest = max(row["depth"] for row in nodes)
     width = 3.4 if deepest < 3 else 2.5
@@ -163,7 +163,7 @@ def _figure(nodes: list[Row], averages: dict[tuple[str, int], float]) -> Figure:
             figures.headroom(axes, float(heights.max()), 0.3)
             axes.set_xlim(0, 1)
             axes.grid(axis="x", visible=False)
-            axes.yaxis.get_major_locator().set_params(integer=True, nbins=4)
+            axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
             figures.box(axes, f"average {averages[name, depth]:.3f}")
             axes.set_title(f"{name}\ndepth {depth}" if depth == 1 else f"\ndepth {depth}", fontsize=10)
             if depth == 1:

@@ -49,7 +49,7 @@ def style() -> Iterator[None]:
     """Have this style within, and matplotlib's own again after."""
     import matplotlib
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type, unused-ignore]
         yield
 
 

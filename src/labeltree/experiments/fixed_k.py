@@ -120,12 +120,12 @@ def _claims(session: Session, summary: list[Row], depths: Sequence[int]) -> list
         said = f"{percent(ratio[first])} to {percent(ratio[depths[1]])}"
         drops[name] = (ratio[depths[1]] <= 0.9 * ratio[first] if grown > first else None, said)
         change = ratio[last] / ratio[depths[-2]] - 1 if ratio[depths[-2]] else 0.0
-        settles[name] = abs(change) < 0.05, f"{100 * change:+.1f} %, depth {grown}"
+        settles[name] = abs(change) < 0.05, f"{100 * change:+.1f}%, depth {grown}"
     return [
         Claim.of_data(f"A tree takes less space than one-vs-rest (d_max = {last}).", smaller),
         Claim.of_data(
-            "The tree takes 20 to 40 % of one-vs-rest on smaller data sets, and less than 10 % on large ones "
-            f"(here: 40 % at most, and less than 10 % from {LARGE:,} labels on).",
+            "The tree takes 20 to 40% of one-vs-rest on smaller data sets, and less than 10% on large ones "
+            f"(here: 40% at most, and less than 10% from {LARGE:,} labels on).",
             ranges,
         ),
         Claim.of_data(
@@ -135,7 +135,7 @@ def _claims(session: Session, summary: list[Row], depths: Sequence[int]) -> list
         ),
         Claim.of_data(
             "Later it may not change much, since the labels are parted before the largest depth is reached "
-            f"(here: less than 5 % from d_max = {depths[-2]} to {last}).",
+            f"(here: less than 5% from d_max = {depths[-2]} to {last}).",
             settles,
         ),
     ]

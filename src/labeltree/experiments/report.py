@@ -38,10 +38,10 @@ def format_cell(key: str, value: Any) -> str:
     >>> format_cell("labels", 4108), format_cell("tree_bytes", 1_300_000_000), format_cell("ratio", 0.25173)
     ('4,108', '1.3 GB', '0.2517')
     >>> format_cell("one_instance_share", 0.125), format_cell("weights", 2e14), format_cell("note", None)
-    ('12.5 %', '2.00e+14', '–')
+    ('12.5%', '2.00e+14', '-')
     """
     if value is None:
-        return "–"
+        return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
@@ -51,7 +51,7 @@ def format_cell(key: str, value: Any) -> str:
     if key.endswith("bytes"):
         return human_bytes(round(value))
     if key.endswith("share"):
-        return f"{100 * value:.3g} %"
+        return f"{100 * value:.3g}%"
     if isinstance(value, int):
         return f"{value:,}"
     if abs(value) >= 1e12 or 0 < abs(value) < 1e-4:
@@ -75,7 +75,7 @@ def render(results: Sequence[Result], made: datetime | None = None) -> str:
         that ``save`` writes beside it.
     """
     made = made or datetime.now()
-    numbers = {"Figure": count(1), "Table": count(1)}
+    numbers: dict[str, Iterator[int]] = {"Figure": count(1), "Table": count(1)}
     sections = [_section(number, result, numbers) for number, result in enumerate(results, 1)]
     contents = "\n".join(
         f'<li><a href="#{escape(result.name)}">{escape(result.title)}</a>{_tally(result)}</li>'
@@ -162,7 +162,7 @@ def _figure(number: int, plot: Plot, result: Result) -> str:
 <div class="scroll card" tabindex="0">
 <img src="data:image/svg+xml;base64,{drawn}" width="{width}" alt="{escape(plot.caption)}">
 </div>
-<figcaption><b>Figure {number}.</b> {escape(plot.caption)} <span class="links">{" ".join(links)}</span></figcaption>
+{_caption(f"Figure {number}.", plot.caption, " ".join(links))}
 </figure>"""
 
 
@@ -182,7 +182,7 @@ def _table(number: int, table: Table) -> str:
         for row in table.rows
     )
     return f"""<figure>
-<figcaption><b>Table {number}.</b> {escape(table.caption)} <span class="links">{_link(f"{table.name}.csv", "CSV")}</span></figcaption>
+{_caption(f"Table {number}.", table.caption, _link(f"{table.name}.csv", "CSV"))}
 <div class="scroll" tabindex="0">
 <table>
 <thead><tr>{head}</tr></thead>
@@ -192,6 +192,10 @@ def _table(number: int, table: Table) -> str:
 </table>
 </div>
 </figure>"""
+
+
+def _caption(number: str, caption: str, links: str) -> str:
+    return f'<figcaption><b>{number}</b> {escape(caption)} <span class="links">{links}</span></figcaption>'
 
 
 def _long_tables(result: Result) -> str:

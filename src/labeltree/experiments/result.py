@@ -46,8 +46,8 @@ class Claim:
 
         Examples
         --------
-        >>> Claim.of_data("It is small.", {"a": (True, "2 %"), "b": (False, "70 %")})
-        Claim(sentence='It is small. Yes on a (2 %). No on b (70 %).', holds=False, partly=True)
+        >>> Claim.of_data("It is small.", {"a": (True, "2%"), "b": (False, "70%")})
+        Claim(sentence='It is small. Yes on a (2%). No on b (70%).', holds=False, partly=True)
         """
         said = [statement]
         for verdict, words in ((True, "Yes on"), (False, "No on"), (None, "Cannot be told on")):

@@ -74,6 +74,8 @@ class Session:
                 vectors=self._vectors.setdefault(name, LabelVectors(train)),
             )
             self._deep[key] = max_depth, make_plan(train, tree, bias=False, threads=self.threads)
+        if progress is not None:
+            progress(1.0)
         return self._deep[key][1].clip(max_depth)
 
     def tree_plan(

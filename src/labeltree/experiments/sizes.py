@@ -1,4 +1,4 @@
-"""The sizes of trees as the paper counts them, beside labeltree's own; what `fixed-k` and `varied-k` share."""
+"""The sizes of trees as the paper counts them, beside labeltree's own; for `fixed-k` and `varied-k`."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def measure(
     """
     rows = []
     for number, seed in enumerate(session.seeds):
-        deep = session.plan(
-            name, clusters, max(depths), seed, part_of(progress, number, len(session.seeds))
-        )
+        deep = session.plan(name, clusters, max(depths), seed, part_of(progress, number, len(session.seeds)))
         for max_depth in depths:
             plan = deep.clip(max_depth)
             rows.append(
@@ -125,16 +123,16 @@ def draw_lines(axes: Axes, summary: Sequence[Row]) -> float:
     axes.fill_between(depths, least, most, color=figures.COLOURS[0], alpha=0.2, linewidth=0)
     axes.set_xticks(depths)
     axes.set_xlim(min(depths) - 0.3, max(depths) + 0.3)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
     axes.set_title(summary[0]["data"])
-    return max(*most, *(row["labeltree_ratio"] for row in summary))
+    return float(max(*most, *(row["labeltree_ratio"] for row in summary)))
 
 
 def own_share(summary: Iterable[Row]) -> str:
     """What share of the paper's bytes labeltree's files take, in words."""
     shares = sorted(row["labeltree_bytes"] / max(row["tree_bytes"], 1) for row in summary)
     low, high = f"{100 * shares[0]:.1f}", f"{100 * shares[-1]:.1f}"
-    return f"{low} %" if low == high else f"{low} to {high} %"
+    return f"{low}%" if low == high else f"{low} to {high}%"
 
 
 def percent(ratio: float) -> str:
@@ -143,6 +141,6 @@ def percent(ratio: float) -> str:
     Examples
     --------
     >>> percent(0.25173), percent(0.01234)
-    ('25.2 %', '1.23 %')
+    ('25.2%', '1.23%')
     """
-    return f"{100 * ratio:.3g} %"
+    return f"{100 * ratio:.3g}%"

@@ -85,7 +85,7 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
     sparse, published = {}, {}
     for row in rows:
         share = row["nonzeros_a_row"] / max(row["used_features"], 1)
-        sparse[row["data"]] = share < SPARSE, f"{100 * share:.2g} %"
+        sparse[row["data"]] = share < SPARSE, f"{100 * share:.2g}%"
         if source := SETS.get(row["data"]):
             counts = {"instances": source.instances, "features": source.features, "labels": source.labels}
             # As wide as the file, or as many as occur: it is not said what was counted.
@@ -94,7 +94,7 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
             published[row["data"]] = all(same), said
     claims = []
     if rows:
-        statement = "The data are sparse (here: a row has less than 1 % of the features that occur)."
+        statement = "The data are sparse (here: a row has less than 1% of the features that occur)."
         claims.append(Claim.of_data(statement, sparse))
     if published:
         claims.append(Claim.of_data("The counts are those of the paper's table.", published))

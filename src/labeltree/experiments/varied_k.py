@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from labeltree.experiments import figures, sizes
@@ -27,7 +28,7 @@ def root_above(labels: int, depth: int) -> int:
     >>> root_above(1000, 3), root_above(1001, 3)
     (10, 11)
     """
-    root = max(2, round(labels ** (1 / depth)) - 1)
+    root = max(2, int(labels ** (1 / depth)) - 1)
     while root**depth < labels:
         root += 1
     return root
@@ -136,12 +137,10 @@ def _claims(summary: list[Row], depths: Sequence[int]) -> list[Claim]:
     for name in dict.fromkeys(row["data"] for row in summary):
         mine = [row for row in summary if row["data"] == name]
         ratio = sizes.ratios(summary, name)
-        steps = [ratio[b] < ratio[a] for a, b in zip(depths, depths[1:], strict=False)]
+        steps = [ratio[b] < ratio[a] for a, b in pairwise(depths)]
         falls[name] = all(steps) if steps else None, ", ".join(percent(ratio[d]) for d in depths)
         compared = [row for row in mine if row["clusters"] != CLUSTERS]
-        right = [
-            (row["ratio"] < row["fixed_k_ratio"]) == (row["clusters"] > CLUSTERS) for row in compared
-        ]
+        right = [(row["ratio"] < row["fixed_k_ratio"]) == (row["clusters"] > CLUSTERS) for row in compared]
         wider[name] = 2 * sum(right) > len(right) if right else None, f"{sum(right)} of {len(right)} depths"
     depth_words = f"{', '.join(map(str, depths[:-1]))} and {depths[-1]}" if len(depths) > 1 else depths[0]
     return [
