@@ -1,0 +1,125 @@
+"""The figures and sentences of the experiment `pruning`, from its rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from labeltree.experiments import figures
+from labeltree.experiments.result import Claim
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KS = (1, 3, 5)
+BEARABLE = 0.1  # points of P@k, for the sentence on the choice of a threshold
+
+Row = dict[str, Any]
+
+
+def threshold_figure(means: list[Row], threshold: float) -> Figure:
+    """Change of P@k against the threshold, a panel for each data set."""
+    names = _names(means)
+    figure, panels = figures.small_multiples(len(names))
+    with figures.style():
+        for name, axes in zip(names, panels, strict=True):
+            for number, k in enumerate(KS):
+                line = _changes(means, name, k)
+                axes.plot(
+                    [row["threshold"] for row in line],
+                    [row["change"] for row in line],
+                    color=figures.COLOURS[number],
+                    marker=figures.MARKERS[number],
+                    label=f"P@{k}",
+                )
+            axes.axvline(threshold, color=figures.MUTED, linestyle=":", linewidth=1.2)
+            axes.set(title=name, xlabel="threshold", ylabel="points, against not pruned")
+        panels[0].legend(loc="lower left")
+    return figure
+
+
+def bytes_figure(means: list[Row]) -> Figure:
+    """Change of P@k against the size, a panel for each data set."""
+    from matplotlib.lines import Line2D
+
+    names = _names(means)
+    figure, panels = figures.small_multiples(len(names))
+    with figures.style():
+        for name, axes in zip(names, panels, strict=True):
+            for number, k in enumerate(KS):
+                line = _changes(means, name, k)
+                for key, dashes in (("disk_bytes", "-"), ("paper_bytes", "--")):
+                    axes.plot(
+                        [row[key] / 1e6 for row in line],
+                        [row["change"] for row in line],
+                        color=figures.COLOURS[number],
+                        marker=figures.MARKERS[number],
+                        linestyle=dashes,
+                    )
+            axes.set_xscale("log")
+            axes.set(title=name, xlabel="MB", ylabel="points, against not pruned")
+        panels[0].legend(
+            handles=[
+                *(
+                    Line2D([], [], color=figures.COLOURS[n], marker=figures.MARKERS[n], label=f"P@{k}")
+                    for n, k in enumerate(KS)
+                ),
+                Line2D([], [], color=figures.INK, label="on disk"),
+                Line2D([], [], color=figures.INK, linestyle="--", label="12 a non-zero"),
+            ],
+            loc="lower right",
+        )
+    return figure
+
+
+def precision_claim(rows: list[Row], threshold: float) -> Claim:
+    """Whether precision falls, as the paper says it does on all data sets; cannot be told where one rises."""
+    found: dict[str, tuple[bool | None, str]] = {}
+    for name in _names(rows):
+        by_seed = {(row["seed"], row["threshold"]): row for row in rows if row["data"] == name}
+        seeds = list(dict.fromkeys(seed for seed, _ in by_seed))
+        pairs = [(by_seed[seed, 0], by_seed[seed, threshold]) for seed in seeds]
+        changes = {k: [after[f"P@{k}"] - before[f"P@{k}"] for before, after in pairs] for k in KS}
+        lower = [float(np.mean(change)) < 0 for change in changes.values()]
+        said = ", ".join(
+            f"P@{k} {np.mean(change):+.2f} points, lower with {sum(c < 0 for c in change)} of {len(seeds)} "
+            "seeds"
+            for k, change in changes.items()
+        )
+        share = np.mean([after["pruned_share"] for _, after in pairs])
+        verdict = True if all(lower) else None if any(lower) else False
+        found[name] = verdict, f"{said}; {100 * share:.1f} % of the non-zero weights pruned"
+    return Claim.of_data(f"Setting weights below {threshold:g} to zero lowers precision.", found)
+
+
+def threshold_claim(means: list[Row]) -> Claim:
+    """Whether one threshold would suit all data sets."""
+    suits = {name: _bearable(means, name) for name in _names(means)}
+    said = ", ".join(f"{threshold:g} on {name}" for name, threshold in suits.items())
+    return Claim(
+        "A suitable threshold is hard to choose, as it differs from data to data. The largest one tried up "
+        f"to which no precision falls by more than {BEARABLE:g} points is {said}.",
+        len(set(suits.values())) > 1 if len(suits) > 1 else None,
+    )
+
+
+def _bearable(means: list[Row], name: str) -> float:
+    """The largest threshold that, like all below it, costs little; 0 if every one costs more."""
+    best = 0.0
+    changes = zip(*(_changes(means, name, k) for k in KS), strict=True)
+    for at_threshold in changes:
+        if min(row["change"] for row in at_threshold) < -BEARABLE:
+            break
+        best = at_threshold[0]["threshold"]
+    return best
+
+
+def _changes(means: list[Row], name: str, k: int) -> list[Row]:
+    """The means of a data set by rising threshold, with the change of P@k from the first, not pruned."""
+    of_set = [row for row in means if row["data"] == name]
+    return [{**row, "change": row[f"P@{k}"] - of_set[0][f"P@{k}"]} for row in of_set]
+
+
+def _names(means: list[Row]) -> list[str]:
+    return list(dict.fromkeys(row["data"] for row in means))
