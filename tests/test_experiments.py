@@ -1,7 +1,9 @@
 """The experiments' numbers against a recount from scratch, and what they share and write."""
 
 import csv
+import doctest
 import math
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -257,7 +259,7 @@ def test_progress_rises_to_the_end(session):
 
 def test_figures_are_the_same_bytes_each_time(session):
     first, again = (
-        experiments.run("alpha", Session(session.splits, SEEDS, threads=1), clusters=3).plots[0]
+        experiments.run("alpha", Session(session.splits, SEEDS, threads=1), clusters=3, max_depth=3).plots[0]
         for _ in range(2)
     )
     assert svg(first.figure) == svg(again.figure)
@@ -319,3 +321,10 @@ def test_result_parts_are_optional(tmp_path):
         "n.png",
         "n.svg",
     }
+
+
+@pytest.mark.parametrize("name", ["", ".result", ".report", ".sizes", ".varied_k"])
+def test_examples_of_the_docs(name):
+    found = doctest.testmod(import_module(f"labeltree.experiments{name}"))
+    assert found.attempted > 0
+    assert found.failed == 0

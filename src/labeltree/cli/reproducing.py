@@ -171,7 +171,7 @@ def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[st
 
 def _told(results: Sequence[Result], report: Path) -> list[str]:
     """What was found: a table of verdicts, the sentences, and where to read on."""
-    from labeltree.experiments.report import verdict
+    from labeltree.experiments.report import VERDICTS, verdict
 
     lines = []
     for result in results:
@@ -180,9 +180,8 @@ def _told(results: Sequence[Result], report: Path) -> list[str]:
             text = f"{verdict(claim)}: {claim.sentence}"
             lines += textwrap.wrap(text, 100, initial_indent="- ", subsequent_indent="  ")
         lines.append("")
-    verdicts = ("holds", "holds in part", "does not hold", "cannot be told")
     counted = (
-        (result.name, *(str(sum(verdict(claim) == word for claim in result.claims)) for word in verdicts))
+        (result.name, *(str(sum(verdict(claim) == word for claim in result.claims)) for word in VERDICTS))
         for result in results
     )
-    return [*lines, *show.table(("", *verdicts), counted, left=1), "", f"report {report}"]
+    return [*lines, *show.table(("", *VERDICTS), counted, left=1), "", f"report {report}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from html import escape
@@ -23,11 +24,50 @@ PAPER = (
 )
 
 
+VERDICTS = ("holds", "holds in part", "does not hold", "cannot be told")
+
+
 def verdict(claim: Claim) -> str:
     """Say in a word or two whether a claim holds."""
     if claim.holds is None:
         return "cannot be told"
     return "holds" if claim.holds else "holds in part" if claim.partly else "does not hold"
+
+
+def tally(claims: Sequence[Claim]) -> str:
+    """Say how many claims hold.
+
+    Examples
+    --------
+    >>> tally([Claim("A.", True), Claim("B.", None), Claim("C.", True)])
+    '2 hold, 1 cannot be told'
+    """
+    words = [verdict(claim) for claim in claims]
+    plural = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
+    said = (
+        f"{number} {word if number == 1 else plural.get(word, word)}"
+        for word in VERDICTS
+        if (number := words.count(word))
+    )
+    return ", ".join(said)
+
+
+def format_column(key: str, values: Sequence[Any]) -> list[str]:
+    """Write a column for people: numbers that are not whole get as many decimals as the largest needs.
+
+    Examples
+    --------
+    >>> format_column("ratio", [0.38731, 0.087, None])
+    ['0.3873', '0.0870', '-']
+    >>> format_column("ratio", [1.0, 0.00000214])  # so little would vanish
+    ['1', '2.14e-06']
+    """
+    sizes = [abs(value) for value in values if isinstance(value, float) and value]
+    if sizes and all(isinstance(value, (float, type(None))) for value in values) and max(sizes) < 1000:
+        decimals = 3 - max(math.floor(math.log10(max(sizes))), -1)
+        if min(sizes) >= 10**-decimals and not key.endswith(("bytes", "share")):
+            return ["-" if value is None else f"{value:.{decimals}f}" for value in values]
+    return [format_cell(key, value) for value in values]
 
 
 def format_cell(key: str, value: Any) -> str:
@@ -45,7 +85,7 @@ def format_cell(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return ", ".join(format_cell(key, item) for item in value)
+        return ", ".join(format_cell(key, item) for item in value) or "none"
     if not isinstance(value, (int, float)):
         return str(value)
     if key.endswith("bytes"):
@@ -114,20 +154,17 @@ fig:ratio-fixed-K are the paper's own, in its source: {escape(PAPER)}.</p>
 
 
 def _lead(results: Sequence[Result]) -> str:
-    words = [verdict(claim) for result in results for claim in result.claims]
-    if not words:
+    claims = [claim for result in results for claim in result.claims]
+    if not claims:
         return "The numbers of the paper's experiments on the data at hand."
-    said = [f"{words.count(word)} {word}" for word in dict.fromkeys(words)]
     return (
-        f"Of {len(words)} statements of the paper that were put to the test on the data at hand, "
-        f"{', '.join(said)}. Every sentence below that says so was computed from the numbers beside it."
+        f"Of {len(claims)} statements of the paper that were put to the test on the data at hand, "
+        f"{tally(claims)}. Every sentence below that says so was computed from the numbers beside it."
     )
 
 
 def _tally(result: Result) -> str:
-    words = [verdict(claim) for claim in result.claims]
-    said = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-    return f' <span class="note">{said}</span>' if said else ""
+    return f' <span class="note">{tally(result.claims)}</span>' if result.claims else ""
 
 
 def _section(number: int, result: Result, numbers: dict[str, Iterator[int]]) -> str:
@@ -136,7 +173,10 @@ def _section(number: int, result: Result, numbers: dict[str, Iterator[int]]) -> 
         f" {escape(claim.sentence)}</li>"
         for claim in result.claims
     )
-    settings = "; ".join(f"{key}: {format_cell(key, value)}" for key, value in result.settings.items())
+    settings = "; ".join(
+        f"{key.replace('_', ' ') if '(' not in key else key}: {format_cell(key, value)}"
+        for key, value in result.settings.items()
+    )
     parts = [
         f'<section id="{escape(result.name)}">',
         f"<h2>{number}. {escape(result.title)}</h2>",
@@ -173,14 +213,11 @@ def _table(number: int, table: Table) -> str:
     head = "".join(
         f'<th scope="col"{_side(text[key])}>{escape(heading)}</th>' for key, heading in table.columns.items()
     )
-    body = "\n".join(
-        "<tr>"
-        + "".join(
-            f"<td{_side(text[key])}>{escape(format_cell(key, row.get(key)))}</td>" for key in table.columns
-        )
-        + "</tr>"
-        for row in table.rows
-    )
+    cells = [
+        [f"<td{_side(text[key])}>{escape(cell)}</td>" for cell in _column(table, key)]
+        for key in table.columns
+    ]
+    body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
     return f"""<figure>
 {_caption(f"Table {number}.", table.caption, _link(f"{table.name}.csv", "CSV"))}
 <div class="scroll" tabindex="0">
@@ -192,6 +229,10 @@ def _table(number: int, table: Table) -> str:
 </table>
 </div>
 </figure>"""
+
+
+def _column(table: Table, key: str) -> list[str]:
+    return format_column(key, [row.get(key) for row in table.rows])
 
 
 def _caption(number: str, caption: str, links: str) -> str:

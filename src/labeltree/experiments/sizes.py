@@ -20,7 +20,7 @@ COLUMNS = {
     "data": "data",
     "max_depth": "d_max",
     "clusters": "K",
-    "depth": "depth",
+    "depth": "depth reached",
     "weights": "weights",
     "tree_bytes": "tree, paper",
     "ovr_bytes": "one-vs-rest, paper",
