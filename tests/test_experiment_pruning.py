@@ -116,8 +116,8 @@ def test_figures_and_words(result, done):
     assert done[-1] == pytest.approx(1)
 
 
-def changed(name, seed, threshold, *points):
-    base = {"data": name, "seed": seed, "threshold": threshold, "pruned_share": 0.5}
+def changed(name, seed, threshold, *points, tested=1000):
+    base = {"data": name, "seed": seed, "threshold": threshold, "pruned_share": 0.5, "test_instances": tested}
     return base | {f"P@{k}": 50 + point for k, point in zip((1, 3, 5), points, strict=True)}
 
 
@@ -138,6 +138,12 @@ def test_claims_follow_the_numbers():
     harder = [changed("b", 0, t, 0, 0, -9 * t) for t in (0, 0.05, 0.1)]
     assert threshold_claim(means + harder).holds
     assert "0.1 on a, 0 on b." in threshold_claim(means + harder).sentence
+
+    few = [changed("a", 0, t, -t, -t, -t, tested=999) for t in (0, 0.1)]
+    assert precision_claim(few, 0.1).holds is None
+    assert threshold_claim(few).holds is None
+    assert "fewer than 1,000" in threshold_claim(few).sentence
+    assert "0.1 on a." in threshold_claim(means + [row | {"data": "c"} for row in few]).sentence
 
 
 @pytest.mark.parametrize("broken", ["prune", "judge"])

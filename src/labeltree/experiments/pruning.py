@@ -189,7 +189,7 @@ def _measure(
         place = Path(folder)
         _check_room(plan, place)
         model = train_model(split.train, plan, place / "model", settings, progress=part_of(progress, 1, 3))
-        known = {"data": split.name, "seed": seed}
+        known = {"data": split.name, "test_instances": test.instances, "seed": seed}
         judging = part_of(progress, 2, 3)
 
         def judge(judged: Model) -> Row:
@@ -250,6 +250,7 @@ def _means(rows: list[Row]) -> list[Row]:
         {
             "data": name,
             "threshold": threshold,
+            "test_instances": group[0]["test_instances"],
             "seeds": len(group),
             **{f"P@{k}": float(np.mean([row[f"P@{k}"] for row in group])) for k in KS},
             **{

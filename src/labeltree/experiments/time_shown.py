@@ -26,46 +26,42 @@ def fitted_figure(rows: list[Row]) -> Figure:
     """Measured against fitted, on logarithmic axes: colours for K, markers for d."""
     from matplotlib.lines import Line2D
 
-    clusters = sorted({row["clusters"] for row in rows if row["clusters"]})
+    colours = _colours(rows)
     depths = sorted({row["max_depth"] for row in rows})
-    colour = {None: figures.INK} | {
-        K: figures.COLOURS[number % len(figures.COLOURS)] for number, K in enumerate(clusters)
-    }
     marker = {d: figures.MARKERS[number % len(figures.MARKERS)] for number, d in enumerate(depths)}
     figure, panels = figures.new_figure(1, 2, panel=(4.2, 3.4))
     with figures.style():
         for axes, (key, fitted, name) in zip(panels, MEASURES, strict=True):
             for row in rows:
-                axes.plot(
-                    row[fitted], row[key], color=colour[row["clusters"]], marker=marker[row["max_depth"]]
-                )
+                axes.plot(row[fitted], row[key], color=colours[_name(row)], marker=marker[row["max_depth"]])
             ends = [pick(row[of] for row in rows for of in (key, fitted)) for pick in (min, max)]
             axes.plot(ends, ends, color=figures.MUTED, linewidth=1, zorder=1)
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set(title=name, xlabel="formula", ylabel="measured")
         handles = [
-            *(Line2D([], [], color=colour[K], label=f"K = {K}" if K else "one-vs-rest") for K in colour),
+            *(Line2D([], [], color=colour, label=name) for name, colour in colours.items()),
             *(
                 Line2D([], [], color=figures.MUTED, marker=marker[d], linestyle="", label=f"d = {d}")
                 for d in depths
+                if d > 1
             ),
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+        figure.legend(handles=handles, loc="outside lower center", ncols=4)
     return figure
 
 
 def growth_figure(rows: list[Row]) -> Figure:
     """Work for each feature value of the data against L: one-vs-rest, and each K at its cheapest depth."""
+    colours = _colours(rows)
     figure, (axes,) = figures.new_figure(1, 1, panel=(5.6, 3.8))
     with figures.style():
         for number, (name, line) in enumerate(_lines(rows).items()):
-            colour = figures.COLOURS[number % len(figures.COLOURS)]
             marker = figures.MARKERS[number % len(figures.MARKERS)]
             labels = [row["labels"] for row in line]
             formula = [_work({**row, "multiply_adds": row["fitted_multiply_adds"]}) for row in line]
-            axes.plot(labels, [_work(row) for row in line], color=colour, marker=marker, label=name)
-            axes.plot(labels, formula, color=colour, linestyle=":")
+            axes.plot(labels, [_work(row) for row in line], color=colours[name], marker=marker, label=name)
+            axes.plot(labels, formula, color=colours[name], linestyle=":")
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set(xlabel="labels (L)", ylabel="multiply-adds for each feature value")
@@ -102,20 +98,21 @@ def _growth(lines: dict[str, list[Row]]) -> list[Claim]:
     """Per feature value, a tree of the cheapest depth should grow as log^2 L, one-vs-rest as L."""
     said, nearer = [], []
     for name, line in lines.items():
-        (few, before), (many, after) = ((row["labels"], _work(row)) for row in (line[0], line[-1]))
-        if many > few:
-            grown, squared = after / before, (math.log(many) / math.log(few)) ** 2
-            nearer.append(abs(math.log(grown / squared)) < abs(math.log(grown * few / many)))
+        labels = [float(row["labels"]) for row in line]
+        power = _slope(labels, [_work(row) for row in line])
+        squared = _slope(labels, [math.log(count) ** 2 for count in labels])
+        if power is not None and squared is not None:
+            nearer.append(abs(power - squared) < abs(power - 1))
             said.append(
-                f"{grown:.1f}-fold for {name} from {few:,} to {many:,} labels, while log^2 L grows "
-                f"{squared:.1f}-fold and L {many / few:.1f}-fold"
+                f"as L^{power:.2f} for {name} ({labels[0]:,.0f} to {labels[-1]:,.0f} labels, where log^2 L "
+                f"grows as L^{squared:.2f})"
             )
     if not said:
         return []
     return [
         Claim(
             "The cost of a tree of the best depth grows as log^2 L, or nearer to that than to L. The "
-            f"multiply-adds for each feature value of the data grow {'; '.join(said)}.",
+            f"multiply-adds for each feature value of the data grow {', '.join(said)}.",
             all(nearer),
             any(nearer) and not all(nearer),
         )
@@ -153,9 +150,19 @@ def _lines(rows: list[Row]) -> dict[str, list[Row]]:
     for row in sorted(rows, key=lambda row: row["cost"], reverse=True):
         best[row["clusters"] or 0, row["labels"]] = row
     lines: dict[str, list[Row]] = {}
-    for (K, _), row in sorted(best.items(), key=lambda item: item[0]):
-        lines.setdefault(f"K = {K}" if K else "one-vs-rest", []).append(row)
+    for _, row in sorted(best.items(), key=lambda item: item[0]):
+        lines.setdefault(_name(row), []).append(row)
     return lines
+
+
+def _name(row: Row) -> str:
+    return f"K = {row['clusters']}" if row["clusters"] else "one-vs-rest"
+
+
+def _colours(rows: list[Row]) -> dict[str, str]:
+    names = [name for name in _lines(rows) if name != "one-vs-rest"]
+    cycle = zip(names, figures.COLOURS * len(names), strict=False)
+    return ({"one-vs-rest": figures.INK} if len(names) < len(_lines(rows)) else {}) | dict(cycle)
 
 
 def _slope(x: list[float], y: list[float]) -> float | None:
