@@ -208,7 +208,7 @@ def test_mistakes(refused, data, tmp_path, monkeypatch):
     small, packed, out = data / "small <set>", data / "packed", ("-o", tmp_path / "o")
     for said, *arguments in (
         ("unknown experiment 'fixed'", "fixed", small, *out),
-        ("no folder for the results", "fixed-k", small),
+        ("Missing option '--out'", "fixed-k", small),
         ("fixed-k needs data", "fixed-k", *out),
         ("statistics needs data", "all", *out),
         ("got a path where there is nothing", "fixed-k", tmp_path / "nowhere", *out),

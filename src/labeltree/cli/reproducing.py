@@ -38,19 +38,17 @@ def reproduce(
             show_default=False,
         ),
     ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="OUT", help="Folder for the results.", show_default=False),
+    ],
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[DATA]...",
+            metavar="DATA",
             help="Folders with train.svm and test.svm (plain or compressed), training files, or names of "
             "sets that `labeltree download` fetched. theory and time need none.",
             show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="OUT", help="Folder for the results; required.", show_default=False
         ),
     ] = None,
     seeds: Annotated[
@@ -94,8 +92,6 @@ def reproduce(
         "quick": quick or None,
     }
     chosen = _options(names, {key: value for key, value in given.items() if value is not None})
-    if out is None:
-        raise InputError("got no folder for the results, expected one; give it with -o")
     output.check_out(out, names, overwrite)
     seed_list = _numbers(seeds, int, "seeds")
     check_seeds(seed_list)
