@@ -174,7 +174,9 @@ def _told(results: Sequence[Result], report: Path) -> list[str]:
         lines += [f"{result.name}: {result.title}"]
         for claim in result.claims:
             text = f"{verdict(claim)}: {claim.sentence}"
-            lines += textwrap.wrap(text, 100, initial_indent="- ", subsequent_indent="  ")
+            lines += textwrap.wrap(
+                text, 100, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
+            )
         lines.append("")
     counted = (
         (result.name, *(str(sum(verdict(claim) == word for claim in result.claims)) for word in VERDICTS))
