@@ -271,7 +271,7 @@ def test_small_multiples_have_room_for_six():
     for count in range(1, 7):
         figure, axes = small_multiples(count)
         assert len(axes) == len(figure.axes) == count
-        assert figure.get_figwidth() <= 3 * 3.5
+        assert 4.5 < figure.get_figwidth() <= 3 * 3.5
     assert len(new_figure(2, 3)[1]) == 6
     assert len(set(COLOURS)) == 6
 

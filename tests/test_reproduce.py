@@ -141,7 +141,7 @@ def test_report_says_what_was_found():
     assert "It is &amp; it &lt;stays&gt;." in text
     assert "Of 4 statements" in text
     assert "K: 100; seeds: 0, 1" in text
-    assert re.findall(r"<td[^>]*>([^<]*)</td>", text) == ["a", "1.3 kB", "0.2500", "50%", "-", "yes"]
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", text) == ["a", "1.3 kB", "0.25", "50%", "-", "yes"]
     assert "9 rows" in text
     assert {"t.csv", "u.csv", "#x"} == set(page.links)
 

@@ -85,7 +85,9 @@ def small_multiples(
     count: int, *, panel: tuple[float, float] = (3.5, 2.7), **options: Any
 ) -> tuple[Figure, list[Axes]]:
     """Make a figure of so many panels, at most three beside each other; as ``new_figure``."""
-    columns = MOST_COLUMNS if count > 4 else min(count, 2 if count == 4 else MOST_COLUMNS)
+    columns = 2 if count == 4 else min(count, MOST_COLUMNS)
+    if count == 1:  # alone, it has the room
+        panel = (1.4 * panel[0], 1.15 * panel[1])
     figure, axes = new_figure(math.ceil(count / columns), columns, panel=panel, **options)
     for empty in axes[count:]:
         empty.remove()

@@ -100,7 +100,11 @@ def _figure(summary: list[Row], depths: Sequence[int]) -> Figure:
             )
             axes.set_xlabel("d_max")
         panels[0].set_ylabel("size / one-vs-rest")
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        figure.legend(
+            *panels[0].get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=2 if len(names) > 1 else 1,  # under one panel there is no room for two
+        )
     return figure
 
 

@@ -24,6 +24,7 @@ PAPER = (
 )
 
 
+HUGE = 1e12  # from here on, numbers are written with an exponent
 VERDICTS = ("holds", "holds in part", "does not hold", "cannot be told")
 
 
@@ -59,12 +60,19 @@ def format_column(key: str, values: Sequence[Any]) -> list[str]:
     --------
     >>> format_column("ratio", [0.38731, 0.087, None])
     ['0.3873', '0.0870', '-']
+    >>> format_column("threshold", [0.0, 0.02, 0.1])
+    ['0.00', '0.02', '0.10']
     >>> format_column("ratio", [1.0, 0.00000214])  # so little would vanish
     ['1', '2.14e-06']
     """
     sizes = [abs(value) for value in values if isinstance(value, float) and value]
-    if sizes and all(isinstance(value, (float, type(None))) for value in values) and max(sizes) < 1000:
+    floats = all(isinstance(value, (float, type(None))) for value in values)
+    if sizes and floats and max(sizes) >= HUGE:
+        return ["-" if value is None else f"{value:.2e}" for value in values]
+    if sizes and floats and max(sizes) < 1000:
         decimals = 3 - max(math.floor(math.log10(max(sizes))), -1)
+        while decimals > 0 and all(round(size, decimals - 1) == size for size in sizes):
+            decimals -= 1
         if min(sizes) >= 10**-decimals and not key.endswith(("bytes", "share")):
             return ["-" if value is None else f"{value:.{decimals}f}" for value in values]
     return [format_cell(key, value) for value in values]
@@ -94,7 +102,7 @@ def format_cell(key: str, value: Any) -> str:
         return f"{100 * value:.3g}%"
     if isinstance(value, int):
         return f"{value:,}"
-    if abs(value) >= 1e12 or 0 < abs(value) < 1e-4:
+    if abs(value) >= HUGE or 0 < abs(value) < 1e-4:
         return f"{value:.2e}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 

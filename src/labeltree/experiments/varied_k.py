@@ -123,7 +123,6 @@ def _figure(summary: list[Row]) -> Figure:
             axes.set_xlabel("d_max")
             figures.headroom(axes, max(highest, *dashed), 0.08)
         panels[0].set_ylabel("size / one-vs-rest")
-        # Under one panel there is room for one column only.
         figure.legend(
             *panels[0].get_legend_handles_labels(),
             loc="outside lower center",
