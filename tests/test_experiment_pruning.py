@@ -130,7 +130,7 @@ def test_claims_follow_the_numbers():
     assert (claim.holds, claim.partly) == (False, True)
     assert "Yes on a (P@1 -1.00 points, lower with 2 of 2 seeds, P@3 -1.50 points" in claim.sentence
     assert "No on b (P@1 +0.25 points, lower with 1 of 2 seeds" in claim.sentence
-    assert "Cannot be told on c" in claim.sentence
+    assert "c (P@1 -1.00 points, lower with 2 of 2 seeds, P@3 +0.50 points" in claim.sentence
 
     means = [changed("a", 0, t, -0.9 * t, 0, -0.9 * t) for t in (0, 0.05, 0.1, 0.2)]
     assert threshold_claim(means).holds is None

@@ -272,7 +272,7 @@ def _claims(
 def _theorem_1(labels: int, clusters: int, bounds: list[dict[str, Any]]) -> list[Claim]:
     depth, bound = (np.array([row[key] for row in bounds]) for key in ("depth", "bound"))
     # The ratio grows with alpha, so just below a bound it speaks for all below it.
-    below = theory.weight_ratio(labels, clusters, depth, bound * (1 - 1e-9))
+    below = np.asarray(theory.weight_ratio(labels, clusters, depth, bound * (1 - 1e-9)))
     said = ", ".join(
         f"{row['bound']:.7f} at depth {row['depth']} (where the ratio is {ratio:.4f})"
         for row, ratio in zip(bounds, below, strict=True)

@@ -78,7 +78,7 @@ def bytes_figure(means: list[Row]) -> Figure:
 def precision_claim(rows: list[Row], threshold: float) -> Claim:
     """Whether precision falls, as the paper says it does on all data sets.
 
-    It cannot be told where some of P@1, P@3 and P@5 fall and some do not, nor by a small test set.
+    It does where P@1, P@3 and P@5 all fall, in the mean over the seeds. A small test set cannot tell.
     """
     found: dict[str, tuple[bool | None, str]] = {}
     for name in _names(rows):
@@ -94,12 +94,12 @@ def precision_claim(rows: list[Row], threshold: float) -> Claim:
         )
         share = np.mean([after["pruned_share"] for _, after in pairs])
         tested = pairs[0][0]["test_instances"]
-        verdict = None if tested < LEAST_TEST or any(lower) != all(lower) else all(lower)
+        verdict = None if tested < LEAST_TEST else all(lower)
         found[name] = (
             verdict,
             f"{said}; {100 * share:.1f} % of the non-zero weights pruned; {tested:,} test instances",
         )
-    return Claim.of_data(f"Setting weights below {threshold:g} to zero lowers precision.", found)
+    return Claim.of_data(f"Setting weights below {threshold:g} to zero lowers P@1, P@3 and P@5.", found)
 
 
 def threshold_claim(means: list[Row]) -> Claim:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEAR_1 = (0.8, 1.25)  # slopes that count as proportional
+TYPICALLY = 2.0  # factor that the formula may be off, in the median
 MEASURES = (
     ("multiply_adds", "fitted_multiply_adds", "multiply-adds of a pass"),
     ("train_seconds", "fitted_seconds", "seconds"),
@@ -81,16 +82,22 @@ def claims(rows: list[Row]) -> list[Claim]:
 
 
 def _proportional(rows: list[Row], what: str) -> Claim:
-    said, slopes = [], []
+    """Whether a cost grows as what was measured does, and is typically less than a factor of 2 off."""
+    said, right = [], []
     for key, fitted, name in MEASURES:
-        error = np.log([row[key] / row[fitted] for row in rows])
+        off = np.exp(np.abs(np.log([row[key] / row[fitted] for row in rows])))
         slope = _slope([row["cost"] for row in rows], [row[key] for row in rows])
-        grow = "" if slope is None else f" grow as its power {slope:.2f} and"
-        slopes += [] if slope is None else [slope]
-        said.append(f"the {name}{grow} are within a factor of {math.exp(np.abs(error).max()):.2f} of it")
+        if slope is not None:
+            right.append(NEAR_1[0] <= slope <= NEAR_1[1] and np.median(off) < TYPICALLY)
+            said.append(
+                f"the {name} grow as its power {slope:.2f}, typically a factor of {np.median(off):.2f} off, "
+                f"at most {off.max():.2f}"
+            )
     return Claim(
-        f"The cost of {what}, fits up to one factor; with {len(rows)} models, {', and '.join(said)}.",
-        all(NEAR_1[0] <= slope <= NEAR_1[1] for slope in slopes) if slopes else None,
+        f"What training takes is proportional to the cost of {what}. "
+        + (f"With {len(rows)} models, {'; '.join(said)}." if said else "The sizes here do not differ."),
+        all(right) if right else None,
+        any(right) and not all(right),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from labeltree import theory
 from labeltree.clustering import build_tree
 from labeltree.data import Dataset
-from labeltree.errors import InputError
+from labeltree.errors import InputError, RoomError
 from labeltree.experiments.result import Plot, Result, Table
 from labeltree.experiments.session import Session
 from labeltree.experiments.time_shown import Row, claims, fitted_figure, growth_figure
@@ -74,14 +74,22 @@ def run(
             "least; give other scales, fewer clusters, or a greater largest_cost."
         )
     rows: list[Row] = []
+    left_out: list[RoomError] = []
     made: tuple[float, Dataset] | None = None
     costs = [_cost(*_shape(like, scale), *pair) for scale, pair in steps]
     for number, (scale, (K, depth)) in enumerate(steps):
         if made is None or made[0] != scale:
             made = scale, synthesize(like, scale, seed)[0]
-        rows.append({"like": like, "scale": scale, **_measure(made[1], K, depth, seed, threads, settings)})
+        try:
+            row = _measure(made[1], K, depth, seed, threads, settings)
+        except RoomError as error:
+            left_out.append(error)
+        else:
+            rows.append({"like": like, "scale": scale, **row})
         if progress is not None:
             progress(sum(costs[: number + 1]) / sum(costs))
+    if not rows:
+        raise left_out[0]
     for kind in dict.fromkeys(row["kind"] for row in rows):
         _fit([row for row in rows if row["kind"] == kind])
     return Result(
@@ -96,7 +104,9 @@ def run(
             "errors cancel on a logarithmic scale. Beside it stand what training really took: "
             "multiply-adds of one pass of the solver over every node, counted exactly, and seconds, with the "
             "passes that each node needs, reading and writing included. Building the tree is timed, but not "
-            f"counted in. What costs more than {largest_cost:g} by its formula is left out."
+            "counted in. Real trees are not balanced, and here the labels of an instance do not grow with L. "
+            f"What costs more than {largest_cost:g} by its formula is left out"
+            + (f", and {len(left_out)} for want of room: {left_out[0]}" if left_out else ".")
         ),
         settings={
             "like": like,
