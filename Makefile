@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: demo test build lint bench bench-kernels bench-scale clean
 
 demo: $(VENV)/.installed
-	$(BIN)/labeltree demo
+	$(BIN)/labeltree demo --report build/demo
 
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -21,22 +21,22 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 OUT ?= build/bench
-bench: $(VENV)/.installed-bench
+bench: $(VENV)/.installed
 	@test -n "$(DATA)" || { echo "make bench needs DATA=, a folder with one folder a data set" >&2; exit 2; }
 	$(BIN)/python benchmarks/peers/run.py "$(DATA)" --out "$(OUT)" $(if $(ENVS),--envs "$(ENVS)") \
 	    $(if $(PEERS),--peers "$(PEERS)") $(if $(DATASETS),--datasets "$(DATASETS)") \
 	    $(if $(VARIANTS),--variants "$(VARIANTS)") $(if $(CONTINUE),--continue) $(OPTIONS)
 
 # Each kernel beside its lower bound; DATA is a folder with train.svm and test.svm.
-bench-kernels: $(VENV)/.installed-bench
+bench-kernels: $(VENV)/.installed
 	$(BIN)/python benchmarks/kernels.py $(DATA)
 
 # How cost grows with the labels; for instance OUT=folder LIKE=amazon-670k SIZES="1/27 1/9 1/3 1".
-bench-scale: $(VENV)/.installed-bench
+bench-scale: $(VENV)/.installed
 	$(BIN)/python benchmarks/scale.py "$(OUT)" \
 	  $(if $(LIKE),--like $(LIKE)) $(if $(SIZES),--scales $(SIZES))
 
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -name '*.py*' -not -path '*__pycache__*')
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -type f -not -path '*__pycache__*')
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -47,10 +47,6 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 
 $(VENV)/.installed-test: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
-	touch $@ $(VENV)/.installed
-
-$(VENV)/.installed-bench: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[bench]'
 	touch $@ $(VENV)/.installed
 
 clean:

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import time
 from fractions import Fraction
-from importlib.util import find_spec
 from pathlib import Path
 
 import scale_report
@@ -180,10 +179,6 @@ def parse():
         raise InputError(f"got the scale {min(options.scales)}, expected numbers above 0.")
     if options.folder.exists() and not options.folder.is_dir():
         raise InputError(f"{options.folder} is a file, expected a folder; give another name.")
-    if find_spec("matplotlib") is None:
-        raise InputError(
-            "The plot needs matplotlib, which is not installed; `pip install '.[bench]'` does it."
-        )
     return options
 
 

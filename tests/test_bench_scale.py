@@ -178,7 +178,6 @@ def test_a_size_run_twice_counts_once():
 
 
 def test_reports_hold_every_size_and_slope(tmp_path):
-    pytest.importorskip("matplotlib")
     sizes = [record(3_000), record(30_000), record(300_000)]
     scale_report.write(tmp_path, sizes, ["amazon-670k x 1 was skipped: no room"])
     text = (tmp_path / "scale.md").read_text()

@@ -211,10 +211,14 @@ def test_demo(run, refused, tmp_path, monkeypatch):
     size = disk_bytes(tmp_path / "d" / "model")
     assert code == 0
     assert "P@1" in out
-    assert out.splitlines()[-1] == f"estimated {size} bytes, on disk {size} bytes"
+    *_, sizes, report = out.splitlines()
+    assert sizes == f"estimated {size} bytes, on disk {size} bytes"
+    assert report == f"report {tmp_path / 'd' / 'report' / 'report.html'}"
+    assert "</html>" in (tmp_path / "d" / "report" / "report.html").read_text()
     assert "exists already" in refused("demo", "--out", tmp_path / "d")
-    code, out, err = run("demo", "--json")
+    code, out, err = run("demo", "--json", "--report", tmp_path / "r")
     figures = json.loads(out)
+    assert figures["report"] == str(tmp_path / "r" / "report.html")
     assert (code, err) == (0, "")
     assert figures["estimated_bytes"] == figures["model_bytes"] == size
 

@@ -7,7 +7,7 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree import datasets, metrics, theory
+    from labeltree import datasets, experiments, metrics, theory
     from labeltree.clustering import build_tree
     from labeltree.data import Dataset
     from labeltree.model import Model, load
@@ -43,6 +43,7 @@ __all__ = [
     "__version__",
     "build_tree",
     "datasets",
+    "experiments",
     "load",
     "make_plan",
     "metrics",
@@ -55,7 +56,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "metrics", "theory"):
+    if name in ("datasets", "experiments", "metrics", "theory"):
         return import_module(f"labeltree.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'labeltree' has no attribute {name!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +20,8 @@ LEAST_MOVED = 0.005
 # Centroids of so many roots are held at a time, at most (native/kmeans.cpp).
 MOST_MATRICES = 4
 
+_Arrays = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
+
 
 def build_tree(
     dataset: Dataset,
@@ -30,6 +32,7 @@ def build_tree(
     threads: int | None = None,
     memory_limit: int | None = None,
     progress: Progress | None = None,
+    vectors: LabelVectors | None = None,
 ) -> LabelTree:
     """Build the label tree by recursive K-means on the label vectors.
 
@@ -54,6 +57,8 @@ def build_tree(
         refused before it is taken.
     progress : callable, optional
         Called now and then with the fraction that is done.
+    vectors : LabelVectors, optional
+        Of this data set, to be shared between several trees; made and dropped unless given.
 
     Returns
     -------
@@ -66,10 +71,13 @@ def build_tree(
     if seed < 0:
         raise InputError(f"seed must be 0 or greater, but got {seed}.")
     threads = threads_to_use(threads)
+    vectors = vectors or LabelVectors(dataset)
+    if vectors.dataset is not dataset:
+        raise InputError("got label vectors of other data, expected those of the data set; pass its own")
+    made: tuple[_Arrays, int] | None = None
     instances = np.diff(dataset.by_label[0])
     order = np.argsort(instances == 0, kind="stable").astype(np.int32)
     known = int(np.count_nonzero(instances))  # labels without instances stand behind these
-    vectors: _Vectors | None = None
 
     counts: list[int] = []
     children: list[NDArray[np.int32]] = []
@@ -79,12 +87,10 @@ def build_tree(
         chosen = [k for k, (a, _) in enumerate(level) if depth < max_depth - 1 and ends[k] - a > clusters]
         split: dict[int, list[tuple[int, int]]] = {}
         if chosen:
-            if vectors is None:
-                vectors = _label_vectors(dataset, clusters, threads, memory_limit)
+            if made is None:
+                made = vectors.make(clusters, threads, memory_limit)
             cluster = _native.cluster_level(
-                vectors.ptr,
-                vectors.index,
-                vectors.value,
+                *made[0],
                 dataset.features,
                 order,
                 np.array([level[k][0] for k in chosen], np.int64),
@@ -122,37 +128,54 @@ def build_tree(
         level = below
         if not level:
             break
-    return LabelTree(pointers(counts), np.concatenate(children), vectors.scratch if vectors else 0)
+    return LabelTree(pointers(counts), np.concatenate(children), made[1] if made else 0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Vectors:
-    """The label vectors (v_j), and the memory that clustering them takes, themselves included."""
+@dataclass(eq=False)
+class LabelVectors:
+    """The label vectors of a data set (v_j), made when a tree first needs them.
 
-    ptr: NDArray[np.int64]
-    index: NDArray[np.int32]
-    value: NDArray[np.float32]
-    scratch: int
+    Parameters
+    ----------
+    dataset : Dataset
+    """
 
+    dataset: Dataset
+    _arrays: _Arrays | None = field(default=None, init=False, repr=False)
 
-def _label_vectors(dataset: Dataset, clusters: int, threads: int, memory_limit: int | None) -> _Vectors:
-    x_ptr, x_index, x_value = csr_arrays(dataset.X)
-    label_ptr, label_instances = dataset.by_label
-    ptr = _native.count_label_vectors(x_ptr, x_index, dataset.features, label_ptr, label_instances, threads)
-    centroids = min(threads, MOST_MATRICES) * dataset.features * (6 * (clusters + 16) + 4)
-    scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids, 8 * threads * dataset.features)
-    needed = INTERPRETER_BYTES + dataset.bytes + scratch
-    memory = usable_memory() if memory_limit is None else memory_limit
-    if needed > memory:
-        raise RoomError(
-            f"Building the tree needs {human_bytes(needed)} of memory, but there are {human_bytes(memory)}; "
-            "use fewer --clusters or --threads, give a --tree, or raise --memory-limit."
-        )
-    index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
-    _native.label_vectors(
-        x_ptr, x_index, x_value, dataset.features, label_ptr, label_instances, ptr, index, value, threads
-    )
-    return _Vectors(ptr, index, value, scratch)
+    def make(self, clusters: int, threads: int, memory_limit: int | None) -> tuple[_Arrays, int]:
+        """Make them unless they are there.
+
+        Returns
+        -------
+        arrays : tuple of ndarray
+            Where each label's vector begins, features, values.
+        scratch : int
+            Memory that clustering takes, they themselves included.
+        """
+        data = self.dataset
+        x_ptr, x_index, x_value = csr_arrays(data.X)
+        label_ptr, label_instances = data.by_label
+        given = (data.features, label_ptr, label_instances)
+        if self._arrays is None:
+            ptr = _native.count_label_vectors(x_ptr, x_index, *given, threads)
+        else:
+            ptr = self._arrays[0]
+        centroids = min(threads, MOST_MATRICES) * data.features * (6 * (clusters + 16) + 4)
+        scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids, 8 * threads * data.features)
+        needed = INTERPRETER_BYTES + data.bytes + scratch
+        memory = usable_memory() if memory_limit is None else memory_limit
+        if needed > memory:
+            raise RoomError(
+                f"Building the tree needs {human_bytes(needed)} of memory, but there are "
+                f"{human_bytes(memory)}; "
+                "use fewer --clusters or --threads, give a --tree, or raise --memory-limit."
+            )
+        if self._arrays is None:
+            index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
+            _native.label_vectors(x_ptr, x_index, x_value, *given, ptr, index, value, threads)
+            self._arrays = ptr, index, value
+        return self._arrays, scratch
 
 
 def _of_level(progress: Progress | None, depth: int) -> Progress | None:

@@ -75,6 +75,12 @@ class TreePlan:
             "checksums.npy": ArrayFile("<u4", self.tree.nodes),
         }
 
+    def clip(self, max_depth: int) -> TreePlan:
+        """Plan of the tree cut at a depth (d_max): the nodes that are left see the same instances."""
+        tree = self.tree.clip(max_depth)
+        left = slice(tree.nodes)
+        return TreePlan(tree, self.instances[left], self.nonzeros[left], self.used_features[left], self.bias)
+
     def training_bytes(self, threads: int, precise: bool) -> int:
         """Memory that the solver needs beside the data, at most."""
         features, instances = self.used_features + 1, self.instances
@@ -160,6 +166,10 @@ class Plan:
     def weights(self) -> int:
         """Weights of all trees as the paper counts them, without bias (eq:tree-nnz)."""
         return sum(part.weights for part in self.trees)
+
+    def clip(self, max_depth: int) -> Plan:
+        """Plan of the same trees, cut at a depth (d_max): nothing has to be counted anew."""
+        return replace(self, trees=tuple(part.clip(max_depth) for part in self.trees))
 
     def files(self) -> dict[str, int]:
         """Name and size of every file of the model directory but the manifest."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from labeltree._version import __version__
-from labeltree.cli import making, pruning, training, using
+from labeltree.cli import making, pruning, reproducing, training, using
 from labeltree.errors import InputError
 
 # Every mistake in the arguments is one of these; Typer gives the class no public name.
@@ -25,6 +25,7 @@ app.command()(using.evaluate)
 app.command()(using.predict)
 app.command()(using.info)
 app.command()(pruning.prune)
+app.command()(reproducing.reproduce)
 app.command()(making.download)
 app.command()(making.synth)
 app.command()(making.demo)

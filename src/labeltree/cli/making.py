@@ -110,21 +110,36 @@ def demo(
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Keep the data and the model in this new folder.", show_default=False
+            metavar="DIR",
+            help="Keep the data, the model and the report in this new folder.",
+            show_default=False,
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for the report; in DIR of --out, or a new temporary one, unless given.",
+            show_default=False,
         ),
     ] = None,
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """See it work: made-up data, the estimate, training, evaluation, predictions."""
+    """See it work: made-up data, the estimate, training, evaluation, predictions, the paper's figures."""
     from labeltree.demo import run_demo
 
     if out is not None and out.exists():
         raise InputError(f"{out} exists already, expected a new folder; give another name")
+    if report is not None and report.exists() and not report.is_dir():
+        raise InputError(f"{report} is a file, expected a folder for the report; give another name")
     with contextlib.ExitStack() as stack:
+        if report is None:
+            # It stays: it is there to be opened afterwards.
+            report = out / "report" if out else Path(tempfile.mkdtemp(prefix="labeltree-report-"))
         if out is None:
             out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labeltree-demo-")))
-        figures = run_demo(out, threads=threads, tell=(lambda line: None) if json else _tell)
+        figures = run_demo(out, report, threads=threads, tell=(lambda line: None) if json else _tell)
     if json:
         show.print_json(figures)
 

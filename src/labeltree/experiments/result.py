@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,42 @@ class Claim:
         With the numbers that it rests on.
     holds : bool or None
         None if this data cannot tell.
+    partly : bool
+        Whether it holds on some of the data sets, where it does not hold on all.
     """
 
     sentence: str
     holds: bool | None
+    partly: bool = False
+
+    @classmethod
+    def of_data(cls, statement: str, found: Mapping[str, tuple[bool | None, str]]) -> Claim:
+        """Judge a statement by what was found on each data set.
+
+        Parameters
+        ----------
+        statement : str
+            A whole sentence.
+        found : mapping of str to tuple
+            Name of a data set -> whether it holds there, and the numbers that show it.
+
+        Returns
+        -------
+        Claim
+            Holds if it holds wherever the data can tell.
+
+        Examples
+        --------
+        >>> Claim.of_data("It is small.", {"a": (True, "2%"), "b": (False, "70%")})
+        Claim(sentence='It is small. Yes on a (2%). No on b (70%).', holds=False, partly=True)
+        """
+        said = [statement]
+        for verdict, words in ((True, "Yes on"), (False, "No on"), (None, "Cannot be told on")):
+            names = [f"{name} ({why})" for name, (holds, why) in found.items() if holds is verdict]
+            if names:
+                said.append(f"{words} {', '.join(names)}.")
+        told = [holds for holds, _ in found.values() if holds is not None]
+        return cls(" ".join(said), all(told) if told else None, any(told) and not all(told))
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
-"""What the experiments of one run share: the data, and trees and plans, each made once."""
+"""What the experiments of one run share: the data, and label vectors, trees and plans, each made once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from labeltree.clustering import build_tree
+from labeltree.clustering import LabelVectors, build_tree
 from labeltree.data import Dataset
-from labeltree.plan import TreePlan, make_plan
+from labeltree.errors import InputError
+from labeltree.plan import Plan, TreePlan, make_plan
 from labeltree.tree import LabelTree, Progress
 
 
@@ -27,6 +28,7 @@ class Session:
     Parameters
     ----------
     splits : sequence of Split
+        With different names.
     seeds : sequence of int, default 0 to 4
         One tree is built for each. An experiment that trains takes the first few.
     threads : int, optional
@@ -36,42 +38,68 @@ class Session:
     splits: Sequence[Split]
     seeds: Sequence[int] = (0, 1, 2, 3, 4)
     threads: int | None = None
-    _deep: dict[tuple[str, int, int], LabelTree] = field(default_factory=dict, repr=False)
-    _deep_limit: dict[tuple[str, int, int], int] = field(default_factory=dict, repr=False)
-    _plans: dict[tuple[str, int, int, int], TreePlan] = field(default_factory=dict, repr=False)
+    _vectors: dict[str, LabelVectors] = field(default_factory=dict, init=False, repr=False)
+    _deep: dict[tuple[str, int, int], tuple[int, Plan]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        names = [split.name for split in self.splits]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"got two data sets called {twice!r}, expected different names; rename one")
+        check_seeds(self.seeds)
 
     @property
     def by_name(self) -> Mapping[str, Split]:
         """The data sets by name."""
         return {split.name: split for split in self.splits}
 
-    def tree(
+    def plan(
         self, name: str, clusters: int, max_depth: int, seed: int, progress: Progress | None = None
-    ) -> LabelTree:
-        """Tree of a data set; a shallow one is clipped from a deep one, which is the same tree.
+    ) -> Plan:
+        """Layout of the model of a tree, without a bias, as the paper counts: its size, nothing trained.
 
-        A deeper tree than was asked for before is built anew, so ask for the deepest first.
+        A shallow tree is clipped from a deep one, which is the same tree. A deeper tree than was asked for
+        before is built anew, so ask for the deepest first.
         """
         key = (name, clusters, seed)
-        if key not in self._deep or self._deep_limit[key] < max_depth:
-            self._deep[key] = build_tree(
-                self.by_name[name].train,
+        if key not in self._deep or self._deep[key][0] < max_depth:
+            train = self.by_name[name].train
+            tree = build_tree(
+                train,
                 clusters=clusters,
                 max_depth=max_depth,
                 seed=seed,
                 threads=self.threads,
                 progress=progress,
+                vectors=self._vectors.setdefault(name, LabelVectors(train)),
             )
-            self._deep_limit[key] = max_depth
-        return self._deep[key].clip(max_depth)
+            self._deep[key] = max_depth, make_plan(train, tree, bias=False, threads=self.threads)
+        if progress is not None:
+            progress(1.0)
+        return self._deep[key][1].clip(max_depth)
 
     def tree_plan(
         self, name: str, clusters: int, max_depth: int, seed: int, progress: Progress | None = None
     ) -> TreePlan:
-        """What the nodes of such a tree use: its size, with nothing trained."""
-        key = (name, clusters, max_depth, seed)
-        if key not in self._plans:
-            tree = self.tree(name, clusters, max_depth, seed, progress)
-            plan = make_plan(self.by_name[name].train, tree, bias=False, threads=self.threads)
-            self._plans[key] = plan.trees[0]
-        return self._plans[key]
+        """What the nodes of such a tree use."""
+        return self.plan(name, clusters, max_depth, seed, progress).trees[0]
+
+    def tree(
+        self, name: str, clusters: int, max_depth: int, seed: int, progress: Progress | None = None
+    ) -> LabelTree:
+        """Tree of a data set."""
+        return self.tree_plan(name, clusters, max_depth, seed, progress).tree
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Refuse seeds that cannot be used."""
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= 2**31:
+        raise InputError(
+            f"got the seeds {', '.join(map(str, seeds))}, expected one or more different whole numbers from "
+            "0 to 2147483647; give others"
+        )
+
+
+def part_of(progress: Progress | None, number: int, count: int) -> Progress | None:
+    """Progress of one of several equal parts of the work, counted from 0."""
+    return progress and (lambda done: progress((number + done) / count))

@@ -1,0 +1,190 @@
+"""The experiment `pruning`: counted again weight by weight, and nothing left behind."""
+
+import tempfile
+
+import numpy as np
+import pytest
+from helpers import disk_bytes, make_data
+
+from labeltree import Dataset, InputError, SolverSettings, build_tree, experiments, make_plan, train_model
+from labeltree.experiments import Session, Split, pruning
+from labeltree.experiments.pruning_shown import precision_claim, threshold_claim
+
+SEEDS = (0, 3)
+THRESHOLDS = (0.05, 0.1, 0.3)
+
+
+@pytest.fixture(scope="module")
+def splits():
+    return [Split("one", make_data(400), make_data(60, seed=1)), Split("no test", make_data(80, seed=2))]
+
+
+@pytest.fixture(scope="module")
+def done():
+    return []
+
+
+@pytest.fixture(scope="module")
+def result(splits, done):
+    return pruning.run(
+        Session(splits, SEEDS, threads=1), done.append, thresholds=[0, *THRESHOLDS, 0.1], clusters=5
+    )
+
+
+@pytest.fixture(scope="module")
+def models(splits, tmp_path_factory):
+    """The same models, trained by hand."""
+    train = splits[0].train
+    settings = SolverSettings(tolerance=0.001, max_iterations=1000, bias=0)
+    made = {}
+    for seed in SEEDS:
+        plan = make_plan(train, build_tree(train, clusters=5, max_depth=6, seed=seed), bias=False)
+        made[seed] = train_model(train, plan, tmp_path_factory.mktemp("twin") / "model", settings)
+    return made
+
+
+def rows(result, name):
+    (table,) = [table for table in result.tables if table.name == name]
+    for row in table.rows:
+        assert set(table.columns) <= set(row)
+    return table.rows
+
+
+def precision(model, test):
+    """P@k in percent, row by row."""
+    found = {}
+    predicted, _ = model.predict(test.X, score="hinge2")
+    truth = test.Y.toarray() != 0
+    for k in (1, 3, 5):
+        hits = [truth[i, label] for i, row in enumerate(predicted) for label in row[:k] if label >= 0]
+        found[f"P@{k}"] = 100 * np.sum(hits) / (k * test.instances)
+    return found
+
+
+def test_threshold_0_is_the_model_as_trained(result, models, splits):
+    for row in rows(result, "pruning-runs"):
+        if row["threshold"] == 0:
+            model = models[row["seed"]]
+            for key, value in precision(model, splits[0].test).items():
+                assert row[key] == pytest.approx(value, rel=1e-12)
+            assert row["disk_bytes"] == disk_bytes(model.path)
+            assert row["pruned_share"] == 0
+            assert row["paper_bytes"] == 12 * np.count_nonzero(model.trees[0].weights)
+
+
+def test_pruned_weights_are_counted_again(result, models, splits, tmp_path):
+    for row in rows(result, "pruning-runs"):
+        weights = np.asarray(models[row["seed"]].trees[0].weights, np.float64)
+        small = (np.abs(weights) < row["threshold"]) & (weights != 0)
+        assert row["weights"] == weights.size
+        assert row["nonzeros"] == np.count_nonzero(weights) - small.sum()
+        assert row["pruned_share"] == pytest.approx(small.sum() / np.count_nonzero(weights))
+        assert row["pruned_of_all_share"] == pytest.approx(small.mean())
+        assert row["paper_bytes"] == 12 * row["nonzeros"]
+        if row["threshold"]:
+            pruned = models[row["seed"]].prune(
+                row["threshold"], tmp_path / f"{row['seed']}{row['threshold']}"
+            )
+            assert row["disk_bytes"] == disk_bytes(pruned.path)
+            for key, value in precision(pruned, splits[0].test).items():
+                assert row[key] == pytest.approx(value, rel=1e-12)
+    shares = [row["pruned_share"] for row in rows(result, "pruning-runs") if row["threshold"] == 0.3]
+    assert min(shares) > 0.2  # the twin above counted something
+
+
+def test_tables_hold_means_over_the_seeds(result):
+    runs, means, shown = (rows(result, name) for name in ("pruning-runs", "pruning-thresholds", "pruning"))
+    assert [(row["data"], row["threshold"]) for row in means] == [("one", t) for t in (0, *THRESHOLDS)]
+    for row in means:
+        mine = [run for run in runs if run["threshold"] == row["threshold"]]
+        assert [run["seed"] for run in mine] == list(SEEDS)
+        for key in ("P@1", "P@3", "P@5", "pruned_share", "disk_bytes"):
+            assert row[key] == pytest.approx(np.mean([run[key] for run in mine]), rel=1e-4)
+    assert [(row["pruning"], row["threshold"]) for row in shown] == [("no", 0), ("yes", 0.1)]
+
+
+def test_figures_and_words(result, done):
+    curve, size = (plot.figure for plot in result.plots)
+    lines = [line for line in curve.axes[0].lines if line.get_label().startswith("P@")]
+    assert [list(line.get_xdata()) for line in lines] == [[0, *THRESHOLDS]] * 3
+    assert all(line.get_ydata()[0] == 0 for line in lines)
+    assert len(size.axes[0].lines) == 6
+    assert "no test is left out" in result.introduction
+    assert result.settings["left_out"] == ["no test"]
+    assert result.settings["tolerance"] == 0.001
+    assert done == sorted(done)
+    assert done[-1] == pytest.approx(1)
+
+
+def changed(name, seed, threshold, *points, tested=1000):
+    base = {"data": name, "seed": seed, "threshold": threshold, "pruned_share": 0.5, "test_instances": tested}
+    return base | {f"P@{k}": 50 + point for k, point in zip((1, 3, 5), points, strict=True)}
+
+
+def test_claims_follow_the_numbers():
+    made = [changed(name, seed, 0, 0, 0, 0) for name in "abc" for seed in (0, 1)]
+    made += [changed("a", seed, 0.1, -1, -2 + seed, -0.5) for seed in (0, 1)]
+    made += [changed("b", seed, 0.1, seed - 0.25, 0.5, 1) for seed in (0, 1)]
+    made += [changed("c", seed, 0.1, -1, 0.5, 1) for seed in (0, 1)]
+    claim = precision_claim(made, 0.1)
+    assert (claim.holds, claim.partly) == (False, True)
+    assert "Yes on a (P@1 -1.00 points, lower with 2 of 2 seeds, P@3 -1.50 points" in claim.sentence
+    assert "No on b (P@1 +0.25 points, lower with 1 of 2 seeds" in claim.sentence
+    assert "c (P@1 -1.00 points, lower with 2 of 2 seeds, P@3 +0.50 points" in claim.sentence
+
+    means = [changed("a", 0, t, -0.9 * t, 0, -0.9 * t) for t in (0, 0.05, 0.1, 0.2)]
+    assert threshold_claim(means).holds is None
+    assert "is 0.1 on a." in threshold_claim(means).sentence
+    harder = [changed("b", 0, t, 0, 0, -9 * t) for t in (0, 0.05, 0.1)]
+    assert threshold_claim(means + harder).holds
+    assert "0.1 on a, 0 on b." in threshold_claim(means + harder).sentence
+
+    few = [changed("a", 0, t, -t, -t, -t, tested=999) for t in (0, 0.1)]
+    assert precision_claim(few, 0.1).holds is None
+    assert threshold_claim(few).holds is None
+    assert "fewer than 1,000" in threshold_claim(few).sentence
+    assert "0.1 on a." in threshold_claim(means + [row | {"data": "c"} for row in few]).sentence
+
+
+@pytest.mark.parametrize("broken", ["prune", "judge"])
+def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, broken):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen = []
+
+    def fail(*_, **__):
+        seen.extend(path.name for path in tmp_path.iterdir())
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(f"labeltree.model.Model.{broken}", fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        pruning.run(Session(splits, [0], threads=1), clusters=5)
+    assert len(seen) == 1
+    assert seen[0].startswith("labeltree-pruning-")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refusals(splits, monkeypatch):
+    session = Session(splits, [0], threads=1)
+    with pytest.raises(InputError, match="none of the data sets has a test set"):
+        pruning.run(Session(splits[1:], [0]))
+    for thresholds in ([-0.1], [float("nan")], [float("inf")]):
+        with pytest.raises(InputError, match="thresholds"):
+            pruning.run(session, thresholds=thresholds)
+    with pytest.raises(InputError, match="thresholds"):
+        pruning.run(session, threshold=0)
+    with pytest.raises(InputError, match="seeds"):
+        pruning.run(session, seeds=[])
+    with pytest.raises(InputError, match="tolerance"):
+        pruning.run(session, tolerance=0)
+    monkeypatch.setattr("labeltree.experiments.pruning.free_disk", lambda path: 10_000)
+    with pytest.raises(InputError, match="set TMPDIR"):
+        pruning.run(session, clusters=5)
+
+
+def test_as_an_experiment(splits):
+    """By name, with fewer labels than ranks, in double precision."""
+    X, Y = make_data(50).X, make_data(50).Y[:, :3]
+    few = Split("few", Dataset.from_matrices(X, Y), Dataset.from_matrices(X, Y))
+    found = experiments.run("pruning", [few], seeds=[1], threads=1, tolerance=1e-4, thresholds=[0.2])
+    assert [row["threshold"] for row in found.tables[1].rows] == [0, 0.1, 0.2]
+    assert found.settings["seeds"] == [1]

@@ -1,0 +1,183 @@
+"""The experiment `time`: multiply-adds counted again from the data, the fit, and nothing left behind."""
+
+import tempfile
+
+import numpy as np
+import pytest
+from helpers import node_rows, random_data
+
+from labeltree import InputError, build_tree, experiments, make_plan, synthesize, theory
+from labeltree.errors import RoomError
+from labeltree.experiments import Session, training_time
+from labeltree.experiments.time_shown import claims
+
+SIZES = {"scales": [1 / 4000, 1 / 2000, 1 / 1000], "clusters": [8, 3], "depths": [2, 3]}
+
+PAIRS = [(3, 2), (3, 3), (8, 2), (8, 3)]
+
+
+@pytest.fixture(scope="module")
+def done():
+    return []
+
+
+@pytest.fixture(scope="module")
+def result(done):
+    return training_time.run(Session([], [1], threads=1), done.append, **SIZES, largest_cost=3e7)
+
+
+def recount(data, tree):
+    """Margin and step: each feature value of each instance that a node sees, once for each child."""
+    x = data.X.toarray() != 0
+    return 2 * sum(
+        int(x[node_rows(data, tree, u)].sum()) * int(tree.child_count[u]) for u in range(tree.nodes)
+    )
+
+
+def test_multiply_adds_from_scratch():
+    for seed in range(3):
+        data = random_data(seed, instances=90, labels=20)
+        for depth in (1, 2, 4):
+            tree = build_tree(data, clusters=3, max_depth=depth, seed=seed)
+            part = make_plan(data, tree, bias=False).trees[0]
+            assert training_time.multiply_adds(part) == recount(data, tree)
+
+
+def test_rows_are_what_was_trained(result):
+    rows = result.tables[0].rows
+    sizes = {row["scale"]: row["labels"] for row in rows}
+    assert [sizes[scale] for scale in SIZES["scales"]] == [168, 335, 670]
+    for scale, labels in sizes.items():
+        mine = [(row["clusters"], row["max_depth"]) for row in rows if row["scale"] == scale]
+        dear = [(3, 2)] if labels == 670 else []  # of 30 million at most
+        assert mine == [(None, 1), *(pair for pair in PAIRS if pair not in dear)]
+    for row in rows[:7]:
+        data = synthesize("amazon-670k", row["scale"], seed=1)[0]
+        tree = build_tree(data, clusters=row["clusters"] or 2, max_depth=row["max_depth"], seed=1)
+        assert row["multiply_adds"] == recount(data, tree)
+        assert (row["depth"], row["nodes"]) == (tree.depth, tree.nodes)
+        shape = {"instances": data.instances, "nonzeros": data.X.nnz / data.instances}
+        if row["kind"] == "tree":
+            cost = theory.tree_cost(data.labels, row["clusters"], row["max_depth"], **shape)
+        else:
+            cost = theory.ovr_cost(data.labels, **shape)
+            assert row["multiply_adds"] == pytest.approx(2 * cost)  # without a bias, the formula is exact
+        assert row["cost"] == pytest.approx(float(cost))
+        assert row["train_seconds"] > 0
+
+
+def test_one_factor_for_all_points_of_a_kind(result):
+    for kind in ("tree", "one-vs-rest"):
+        rows = [row for row in result.tables[0].rows if row["kind"] == kind]
+        for key, fitted in (("multiply_adds", "fitted_multiply_adds"), ("train_seconds", "fitted_seconds")):
+            factors = [row[fitted] / row["cost"] for row in rows]
+            assert factors == pytest.approx([factors[0]] * len(rows))
+            errors = np.log([row[key] / row[fitted] for row in rows])
+            assert errors.mean() == pytest.approx(0, abs=1e-9)
+            assert np.abs(errors).max() > 0 or kind == "one-vs-rest"
+
+
+def test_figures_and_progress(result, done):
+    fit, growth = (plot.figure for plot in result.plots)
+    assert len(fit.axes) == 2
+    assert len(fit.axes[0].lines) == len(result.tables[0].rows) + 1
+    shown = [line.get_label() for line in growth.axes[0].lines if not line.get_label().startswith("_")]
+    assert shown == ["one-vs-rest", "K = 3", "K = 8"]
+    assert done == sorted(done)
+    assert done[-1] == pytest.approx(1)
+    assert set(result.tables[0].columns) <= set(result.tables[0].rows[0])
+
+
+def made_up(kind, labels, clusters, depth, cost, adds, seconds):
+    return {
+        "kind": kind,
+        "labels": labels,
+        "instances": 10,
+        "nonzeros": 5.0,
+        "clusters": clusters,
+        "max_depth": depth,
+        "cost": cost,
+        "multiply_adds": adds,
+        "fitted_multiply_adds": cost,
+        "train_seconds": seconds,
+        "fitted_seconds": cost / 100,
+    }
+
+
+def test_claims_follow_the_numbers():
+    rows = [
+        made_up("one-vs-rest", 100, None, 1, 1e4, 1e4, 100),
+        made_up("one-vs-rest", 10_000, None, 1, 1e6, 1e6, 10_000),
+        made_up("tree", 100, 10, 2, 1e3, 1e3, 10),
+        made_up("tree", 10_000, 10, 2, 5e4, 5e4, 5000),
+        made_up("tree", 10_000, 10, 4, 4e3, 4e3, 400),
+    ]
+    tree, ovr, growth, faster = claims(rows)
+    assert ovr.holds
+    assert "the seconds grow as its power 1.00, typically a factor of 1.00 off, at most 1.00" in ovr.sentence
+    assert (tree.holds, tree.partly) == (False, True)  # the seconds grow faster than the cost
+    assert "the seconds grow as its power 1.52, typically a factor of 10.00 off" in tree.sentence
+    assert growth.holds
+    assert "as L^0.30 for K = 10 (100 to 10,000 labels, where log^2 L grows as L^0.30)" in growth.sentence
+    assert faster.holds
+    assert "25.0 times as long as the quickest tree, K = 10, d = 4" in faster.sentence
+
+    linear = [*rows[:4], {**rows[4], "multiply_adds": 9e4}]
+    assert claims(linear)[2].holds is False
+    assert claims([{**rows[0], "train_seconds": 1}, {**rows[2], "train_seconds": 2}])[-1].holds is False
+    assert [claim.holds for claim in claims(rows[:1])] == [None]
+
+
+def test_an_error_leaves_nothing_behind(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen = []
+
+    def fail(data, plan, path, settings):
+        seen.append(path.parent.name)
+        path.mkdir()
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("labeltree.experiments.training_time.train_model", fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        training_time.run(Session([], [0], threads=1), **SIZES)
+    assert seen[0].startswith("labeltree-time-")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_has_no_room_is_left_out(monkeypatch):
+    few = {"scales": [1 / 4000], "clusters": [3], "depths": [2]}
+    train = training_time.train_model
+
+    def narrow(data, plan, path, settings):
+        if plan.depth == 1:
+            raise RoomError("There is no room.")
+        return train(data, plan, path, settings)
+
+    monkeypatch.setattr("labeltree.experiments.training_time.train_model", narrow)
+    found = training_time.run(Session([], [0], threads=1), **few)
+    assert [row["kind"] for row in found.tables[0].rows] == ["tree"]
+    assert found.introduction.endswith("and 1 for want of room: There is no room.")
+    with pytest.raises(RoomError, match="no room"):
+        training_time.run(Session([], [0], threads=1), **few, largest_cost=2e6)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"like": "x"}, "unknown data set"),
+        ({"scales": []}, "scales"),
+        ({"scales": [0.1, -1]}, "scales"),
+        ({"clusters": [1]}, "at least 2"),
+        ({"depths": []}, "at least 2"),
+        ({"largest_cost": 1}, "costs more than 1 "),
+    ],
+)
+def test_refusals(options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        training_time.run(Session([]), **options)
+
+
+def test_quick_by_name():
+    found = experiments.run("time", seeds=[0], threads=1, quick=True, clusters=[20], depths=[2])
+    assert found.settings["scales"] == sorted(training_time.QUICK_SCALES)
+    assert max(row["labels"] for row in found.tables[0].rows) < 2000

@@ -1,0 +1,330 @@
+"""The experiments' numbers against a recount from scratch, and what they share and write."""
+
+import csv
+import doctest
+import math
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import disk_bytes, make_data, node_rows, random_data
+
+from labeltree import InputError, build_tree, experiments, make_plan, synthesize, theory, train_model
+from labeltree.experiments import Claim, Plot, Result, Session, Split, Table
+from labeltree.experiments.alpha import _within_bound
+from labeltree.experiments.figures import COLOURS, new_figure, png, small_multiples, svg
+from labeltree.experiments.output import to_csv
+from labeltree.experiments.varied_k import root_above
+from labeltree.train import SolverSettings
+
+SEEDS = (3, 5)
+
+
+@pytest.fixture(scope="module")
+def session():
+    awkward = random_data(seed=4, instances=150, features=80, labels=40, density=0.06)
+    return Session([Split("awkward", awkward), Split("plain", make_data(200))], SEEDS, threads=1)
+
+
+def used(data, tree, node):
+    """Features that a node uses, counted in dense matrices."""
+    return int((data.X.toarray()[node_rows(data, tree, node)] != 0).any(axis=0).sum())
+
+
+def recount(data, clusters, max_depth, seed):
+    """Weights, and ratio of sizes, of a tree that was built for this very depth."""
+    tree = build_tree(data, clusters=clusters, max_depth=max_depth, seed=seed)
+    children = np.diff(tree.child_ptr)
+    weights = sum(int(children[u]) * used(data, tree, u) for u in range(tree.nodes))
+    features = int((data.X.toarray() != 0).any(axis=0).sum())
+    return weights, 12 * weights / (8 * features * data.Y.shape[1])
+
+
+# Numbers
+
+
+def test_ratios_at_fixed_k_agree_with_a_recount(session):
+    depths = (2, 3, 4)
+    result = experiments.run("fixed-k", session, clusters=3, depths=depths)
+    rows = next(table.rows for table in result.tables if table.name == "fixed-k")
+    assert len(rows) == len(session.splits) * len(depths) * len(SEEDS)
+    for row in rows:
+        data = session.by_name[row["data"]].train
+        weights, ratio = recount(data, 3, row["max_depth"], row["seed"])
+        assert row["weights"] == weights
+        assert row["ratio"] == pytest.approx(ratio, rel=1e-12)
+        assert row["tree_bytes"] == 12 * weights
+        assert row["labeltree_ratio"] == pytest.approx(row["labeltree_bytes"] / row["ovr_bytes"])
+    means = next(table.rows for table in result.tables if table.name == "fixed-k-means")
+    assert len(means) == 6
+    for mean in means:
+        mine = [r["ratio"] for r in rows if (r["data"], r["max_depth"]) == (mean["data"], mean["max_depth"])]
+        assert mean["ratio"] == pytest.approx(np.mean(mine))
+        assert mean["ratio_deviation"] == pytest.approx(np.std(mine, ddof=1))
+        assert (mean["ratio_least"], mean["ratio_most"]) == (min(mine), max(mine))
+
+
+def test_own_bytes_are_those_on_disk(session, tmp_path):
+    rows = experiments.run("fixed-k", session, clusters=3, depths=(2, 4)).tables[1].rows
+    row = next(row for row in rows if (row["data"], row["max_depth"], row["seed"]) == ("awkward", 4, 5))
+    data = session.by_name["awkward"].train
+    tree = build_tree(data, clusters=3, max_depth=4, seed=5)
+    plan = make_plan(data, tree, bias=False)
+    train_model(data, plan, tmp_path / "m", SolverSettings(bias=0))
+    assert row["labeltree_bytes"] == disk_bytes(tmp_path / "m")
+
+
+def test_ratios_at_varied_k_agree_with_a_recount(session):
+    result = experiments.run("varied-k", session)
+    means, rows = (table.rows for table in result.tables)
+    assert {(row["max_depth"], row["clusters"]) for row in rows} == {(2, 7), (3, 4), (4, 3)}  # of 40 labels
+    for row in rows:
+        data = session.by_name[row["data"]].train
+        assert row["ratio"] == pytest.approx(
+            recount(data, row["clusters"], row["max_depth"], row["seed"])[1], rel=1e-12
+        )
+    # 40 labels and K = 100: beside the root, there is at most the node of the idle label.
+    plain = [row["fixed_k_ratio"] for row in means if row["data"] == "plain"]
+    assert plain == [1.5] * 3
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4, 7])
+def test_root_above_is_exact(depth):
+    for labels in (
+        *range(2, 300),
+        10**6,
+        10**6 + 1,
+        2_812_281,
+        *(k**depth + e for k in (3, 9, 14) for e in (0, 1)),
+    ):
+        root = root_above(labels, depth)
+        assert root**depth >= labels
+        assert root == 2 or (root - 1) ** depth < labels
+
+
+def test_alpha_agrees_with_a_recount(session):
+    result = experiments.run("alpha", session, clusters=3, max_depth=4)
+    means, nodes = (table.rows for table in result.tables)
+    averages = {}
+    for split in session.splits:
+        for seed in SEEDS:
+            tree = build_tree(split.train, clusters=3, max_depth=4, seed=seed)
+            share = {
+                u: used(split.train, tree, u) / used(split.train, tree, tree.parent[u])
+                for u in range(1, tree.nodes)
+            }
+            mine = {row["node"]: row for row in nodes if (row["data"], row["seed"]) == (split.name, seed)}
+            assert {u: row["alpha"] for u, row in mine.items()} == pytest.approx(share)
+            for depth in range(1, tree.depth):
+                at = [u for u in share if tree.node_depth[u] == depth]
+                assert all(mine[u]["depth"] == depth for u in at)
+                children = [int(tree.child_count[u]) for u in at]
+                average = sum(share[u] * r for u, r in zip(at, children, strict=True)) / sum(children)
+                averages.setdefault((split.name, depth), []).append(average)
+    assert {(row["data"], row["depth"]): row["alpha"] for row in means} == pytest.approx(
+        {key: np.mean(values) for key, values in averages.items()}
+    )
+
+
+def test_statistics_agree_with_a_recount():
+    data = random_data(seed=1, instances=50, features=30, labels=12)
+    result = experiments.run("statistics", [Split("a", data, make_data(7)), Split("eur-lex", data)])
+    row, other = result.tables[0].rows
+    x, y = data.X.toarray() != 0, data.Y.toarray() != 0
+    assert row == {
+        "data": "a",
+        "instances": 50,
+        "test_instances": 7,
+        "features": 30,
+        "used_features": x.any(axis=0).sum(),
+        "labels": 12,
+        "used_labels": 11,
+        "nonzeros_a_row": pytest.approx(x.sum() / 50),
+        "labels_a_row": pytest.approx(y.sum() / 50),
+        "one_instance_share": (y.sum(axis=0) == 1).mean(),
+    }
+    assert other["test_instances"] is None
+    sparse, published = result.claims
+    assert sparse.holds is False
+    assert published.holds is False  # somebody else's EUR-Lex
+    assert "50 of 15,449 instances" in published.sentence
+
+
+# Claims
+
+
+def test_claims_follow_the_numbers(session):
+    result = experiments.run("fixed-k", session, clusters=3, depths=(2, 3, 4))
+    means = result.tables[0].rows
+    last = {row["data"]: row["ratio"] for row in means if row["max_depth"] == 4}
+    smaller, ranges, drops, _ = result.claims
+    assert smaller.holds == all(ratio < 1 for ratio in last.values())
+    assert ranges.holds == all(ratio <= 0.4 for ratio in last.values())  # few labels
+    at = {(row["data"], row["max_depth"]): row["ratio"] for row in means}
+    assert drops.holds == all(at[name, 3] <= 0.9 * at[name, 2] for name in last)
+    for name, ratio in last.items():
+        assert f"{name} ({100 * ratio:.3g}%)" in smaller.sentence
+
+
+def test_a_claim_over_data_sets():
+    assert Claim.of_data("S.", {"a": (True, "1")}) == Claim("S. Yes on a (1).", True)
+    assert Claim.of_data("S.", {"a": (None, "1")}) == Claim("S. Cannot be told on a (1).", None)
+    mixed = Claim.of_data("S.", {"a": (True, "1"), "b": (False, "2"), "c": (None, "3")})
+    assert mixed == Claim("S. Yes on a (1). No on b (2). Cannot be told on c (3).", False, partly=True)
+    assert Claim.of_data("S.", {"a": (False, "1")}) == Claim("S. No on a (1).", False)
+
+
+def test_alpha_is_held_against_the_bound_of_theorem_1():
+    averages = [{"depth": 1, "alpha": 0.4}, {"depth": 2, "alpha": 0.7}]
+    # 4,108 labels and K = 100: D = 2, so that depth 2 is out of the theorem's reach.
+    assert _within_bound(4108, 100, averages) == (True, "0.400 against 0.500 for depth 2")
+    bound = float(theory.alpha_bound(30_000, 100, 3))
+    assert _within_bound(30_000, 100, averages) == (bound > 0.7, f"0.700 against {bound:.3f} for depth 3")
+    assert _within_bound(150, 100, averages)[0] is None
+
+
+# What is shared
+
+
+def test_trees_and_vectors_are_made_once(session, monkeypatch):
+    from labeltree import _native
+
+    made = []
+    real = _native.label_vectors
+    monkeypatch.setattr(_native, "label_vectors", lambda *a: made.append("vectors") or real(*a))
+    grown = []
+    monkeypatch.setattr(
+        "labeltree.experiments.session.build_tree",
+        lambda *a, **k: grown.append((k["clusters"], k["seed"])) or build_tree(*a, **k),
+    )
+    shared = Session(session.splits, SEEDS, threads=1)
+    for name in ("fixed-k", "alpha"):
+        experiments.run(name, shared, clusters=3)
+    assert len(made) == len(shared.splits)
+    assert len(grown) == len(shared.splits) * len(SEEDS)
+    experiments.run("varied-k", shared)
+    assert len(made) == len(shared.splits)
+    assert len(grown) == len(set(grown)) * len(shared.splits)
+
+
+def test_a_clipped_plan_is_the_plan_of_the_clipped_tree():
+    data = random_data(seed=2, labels=30)
+    deep = make_plan(data, build_tree(data, clusters=3), bias=False)
+    assert deep.depth > 3
+    for depth in (1, 2, 3, 10):
+        clipped, anew = (
+            deep.clip(depth),
+            make_plan(data, build_tree(data, clusters=3, max_depth=depth), bias=False),
+        )
+        assert clipped.files() == anew.files()
+        for name in ("instances", "nonzeros", "used_features"):
+            np.testing.assert_array_equal(getattr(clipped.trees[0], name), getattr(anew.trees[0], name))
+
+
+def test_vectors_of_other_data_are_refused():
+    from labeltree.clustering import LabelVectors
+
+    with pytest.raises(InputError, match="other data"):
+        build_tree(random_data(), vectors=LabelVectors(random_data()))
+
+
+@pytest.mark.parametrize("seeds", [(), (1, 1), (-1,), (2**31,)])
+def test_bad_seeds(seeds):
+    with pytest.raises(InputError, match="different whole numbers"):
+        Session([], seeds)
+
+
+def test_names_must_differ_and_be_known(session):
+    with pytest.raises(InputError, match="two data sets called 'a'"):
+        Session([Split("a", make_data(5)), Split("a", make_data(5))])
+    with pytest.raises(InputError, match="unknown experiment 'fixed'"):
+        experiments.run("fixed", session)
+    with pytest.raises(InputError, match="rising"):
+        experiments.run("fixed-k", session, depths=(3, 2))
+    with pytest.raises(InputError, match="needs data"):
+        experiments.run("alpha")
+
+
+def test_progress_rises_to_the_end(session):
+    for name in ("statistics", "varied-k"):
+        told = []
+        experiments.run(name, Session(session.splits, SEEDS, threads=1), progress=told.append)
+        assert told == sorted(told)
+        assert 0.5 < told[-1] <= 1
+
+
+# Figures and files
+
+
+def test_figures_are_the_same_bytes_each_time(session):
+    first, again = (
+        experiments.run("alpha", Session(session.splits, SEEDS, threads=1), clusters=3, max_depth=3).plots[0]
+        for _ in range(2)
+    )
+    assert svg(first.figure) == svg(again.figure)
+    assert b"<dc:date>" not in svg(first.figure)
+    assert png(first.figure).startswith(b"\x89PNG")
+
+
+def test_small_multiples_have_room_for_six():
+    for count in range(1, 7):
+        figure, axes = small_multiples(count)
+        assert len(axes) == len(figure.axes) == count
+        assert 4.5 < figure.get_figwidth() <= 3 * 3.5
+    assert len(new_figure(2, 3)[1]) == 6
+    assert len(set(COLOURS)) == 6
+
+
+def test_tiny_data_that_cannot_be_split():
+    data = make_data(20, labels=4)
+    for name in ("fixed-k", "varied-k", "alpha"):
+        result = experiments.run(name, [Split("tiny", data)], seeds=(0,))
+        assert all(math.isfinite(row.get("ratio", 0)) for table in result.tables for row in table.rows)
+    assert not result.plots  # no node below the root, no alpha
+    assert [claim.holds for claim in result.claims] == [None, None]
+
+
+def test_save_writes_everything_once(session, tmp_path):
+    train, test = synthesize("eur-lex", scale=0.02)
+    results = [experiments.run("statistics", [Split("made-up", train, test)])]
+    report = experiments.save(results, tmp_path / "new" / "out")
+    assert report == tmp_path / "new" / "out" / "report.html"
+    assert {path.name for path in report.parent.iterdir()} == {"report.html", "statistics.csv"}
+    with pytest.raises(InputError, match="exists already"):
+        experiments.save(results, report.parent)
+    (report.parent / "other.csv").write_text("mine")
+    experiments.save(results, report.parent, overwrite=True)
+    report.unlink()
+    with pytest.raises(InputError, match=r"statistics.csv exists already"):
+        experiments.save(results, report.parent)
+    assert (report.parent / "other.csv").read_text() == "mine"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        experiments.save(results, tmp_path / "file")
+
+
+def test_csv_has_the_keys_of_all_rows(tmp_path):
+    table = Table("t", "", {"a": "A"}, [{"a": 1, "b": 'x,"y"'}, {"a": 2, "c": None}])
+    (tmp_path / "t.csv").write_bytes(to_csv(table))
+    with Path(tmp_path / "t.csv").open(newline="") as file:
+        assert list(csv.DictReader(file)) == [{"a": "1", "b": 'x,"y"', "c": ""}, {"a": "2", "b": "", "c": ""}]
+    assert to_csv(Table("t", "", {"a": "A"}, [])) == b"a\n"
+
+
+def test_result_parts_are_optional(tmp_path):
+    figure, (axes,) = new_figure(1, 1)
+    axes.plot([0, 1])
+    result = Result("n", "T", "s", "i", {}, plots=[Plot("n", "c", figure)])
+    assert {p.name for p in experiments.save([result], tmp_path).parent.iterdir()} == {
+        "report.html",
+        "n.png",
+        "n.svg",
+    }
+
+
+@pytest.mark.parametrize("name", ["", ".result", ".report", ".sizes", ".varied_k"])
+def test_examples_of_the_docs(name):
+    found = doctest.testmod(import_module(f"labeltree.experiments{name}"))
+    assert found.attempted > 0
+    assert found.failed == 0

@@ -1,0 +1,240 @@
+"""`labeltree reproduce` as a shell sees it, and the report as a browser does."""
+
+import bz2
+import csv
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from helpers import make_data
+
+from labeltree import write_svm
+from labeltree.experiments import Claim, Result, Table
+from labeltree.experiments.report import render, verdict
+
+VOID = {"meta", "img", "br", "link", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Reads a page strictly: every tag is closed in its place, ids are unique, and what it loads is kept."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.links, self.loaded, self.tags = [], [], [], [], []
+        self.feed(text)
+        assert self.open == []
+        assert len(self.ids) == len(set(self.ids))
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        given = dict(attrs)
+        assert len(given) == len(attrs)
+        if "id" in given:
+            self.ids.append(given["id"])
+        if tag == "a":
+            self.links.append(given["href"])
+        self.loaded += [given[key] for key in ("src", "srcset", "data", "poster") if key in given]
+        assert tag not in ("link", "script", "iframe", "object", "embed")
+        if tag == "img":
+            assert given["alt"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Two small data sets in folders, one compressed and without a test file."""
+    place = tmp_path_factory.mktemp("data")
+    (place / "small <set>").mkdir()
+    (place / "packed").mkdir()
+    write_svm(place / "small <set>" / "train.svm", make_data(150))
+    write_svm(place / "small <set>" / "test.svm", make_data(40, seed=1))
+    plain = (place / "small <set>" / "train.svm").read_bytes()
+    (place / "packed" / "train.svm.bz2").write_bytes(bz2.compress(plain))
+    return place
+
+
+def test_fixed_k(run, data, tmp_path):
+    out = tmp_path / "out"
+    code, told, err = run(
+        "reproduce",
+        "fixed-k",
+        data / "small <set>",
+        data / "packed",
+        "-o",
+        out,
+        "--seeds",
+        "0,7",
+        "--clusters",
+        5,
+    )
+    assert code == 0
+    assert told.splitlines()[-1] == f"report {out / 'report.html'}"
+    assert "A tree takes less space than one-vs-rest" in told
+    assert [line for line in err.splitlines() if line.endswith("...")] == [
+        "reading small <set> ...",
+        "reading packed ...",
+        "fixed-k ...",
+        "writing the report ...",
+    ]
+    names = {"fixed-k.csv", "fixed-k-means.csv", "fixed-k.png", "fixed-k.svg", "report.html"}
+    assert {path.name for path in out.iterdir()} == names
+    with (out / "fixed-k.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 2 * 5
+    assert {row["data"] for row in rows} == {"small <set>", "packed"}
+    assert {row["seed"] for row in rows} == {"0", "7"}
+    assert {row["clusters"] for row in rows} == {"5"}
+    # The same data under two names
+    ratios = [[row["ratio"] for row in rows if row["data"] == name] for name in ("small <set>", "packed")]
+    assert ratios[0] == ratios[1]
+
+
+def test_report_stands_alone(run, data, tmp_path):
+    code, *_ = run(
+        "reproduce",
+        "statistics,fixed-k,varied-k,alpha",
+        data / "small <set>",
+        "-o",
+        tmp_path,
+        "--seeds",
+        "0",
+        "--quiet",
+    )
+    assert code == 0
+    text = (tmp_path / "report.html").read_text()
+    page = Page(text)
+    assert "small &lt;set&gt;" in text
+    assert "<set>" not in text
+    assert page.loaded
+    assert all(address.startswith("data:image/svg+xml;base64,") for address in page.loaded)
+    assert not re.search(r"@import|url\(", text)
+    for link in page.links:
+        assert link[1:] in page.ids if link.startswith("#") else (tmp_path / link).is_file()
+    assert page.tags.count("figure") == 2 + 4  # an image each of two, for no node lies below a root; tables
+    assert page.ids == ["statistics", "fixed-k", "varied-k", "alpha"]
+
+
+def test_report_says_what_was_found():
+    claims = [
+        Claim("It is & it <stays>.", True),
+        Claim("B.", False),
+        Claim("C.", None),
+        Claim("D.", False, True),
+    ]
+    words = ["holds", "does not hold", "cannot be told", "holds in part"]
+    assert [verdict(claim) for claim in claims] == words
+    rows = [{"data": "a", "tree_bytes": 1300, "ratio": 0.25, "one_share": 0.5, "none": None, "ok": True}]
+    table = Table("t", "A caption.", {key: key for key in rows[0]}, rows)
+    long = Table("u", "All.", {"data": "data"}, rows * 9, shown=False)
+    result = Result(
+        "x", "Title & more", "fig:x", "Words.", {"K": 100, "seeds": [0, 1]}, [table, long], [], claims
+    )
+    text = render([result])
+    page = Page(text)
+    for word in words:
+        assert f">{word}</span>" in text
+    assert "It is &amp; it &lt;stays&gt;." in text
+    assert "Of 4 statements" in text
+    assert "K: 100; seeds: 0, 1" in text
+    assert re.findall(r"<td[^>]*>([^<]*)</td>", text) == ["a", "1.3 kB", "0.25", "50%", "-", "yes"]
+    assert "9 rows" in text
+    assert {"t.csv", "u.csv", "#x"} == set(page.links)
+
+
+def test_json_and_names(run, data, tmp_path):
+    train = data / "small <set>" / "train.svm"
+    code, out, err = run("reproduce", "statistics", train, "-o", tmp_path / "o", "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert found["report"] == str(tmp_path / "o" / "report.html")
+    row = found["statistics"]["tables"]["statistics"][0]
+    assert (row["data"], row["instances"], row["test_instances"]) == ("small <set>", 150, None)
+    assert found["statistics"]["claims"][0]["holds"] is False
+    write_svm(tmp_path / "mine.svm.gz", make_data(30))
+    code, out, _ = run("reproduce", "statistics", tmp_path / "mine.svm.gz", "-o", tmp_path / "p", "--json")
+    assert json.loads(out)["statistics"]["tables"]["statistics"][0]["data"] == "mine"
+
+
+def test_all(run, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("labeltree.experiments.training_time.QUICK_SCALES", (1 / 4000,))
+    code, told, _ = run(
+        "reproduce", "all", data / "small <set>", "-o", tmp_path, "--seeds", "0", "--clusters", 5, "--quick"
+    )
+    assert code == 0
+    page = Page((tmp_path / "report.html").read_text())
+    assert page.ids == ["statistics", "fixed-k", "varied-k", "alpha", "pruning", "theory", "time"]
+    for name in page.ids:
+        assert (tmp_path / f"{name}.csv").is_file() or list(tmp_path.glob(f"{name}-*.csv"))
+        assert f"\n{name} " in told
+    monkeypatch.setattr(
+        "labeltree.experiments.EXPERIMENTS", {"statistics": "statistics", "pruning": "pruning"}
+    )
+    code, told, err = run("reproduce", "all", data / "packed", "-o", tmp_path / "b")
+    assert code == 0
+    assert "note: pruning is left out: no data set has test data" in err
+    assert Page((tmp_path / "b" / "report.html").read_text()).ids == ["statistics"]
+
+
+def test_theory_needs_no_data(run, tmp_path):
+    code, *_ = run(
+        *("reproduce", "theory", "-o", tmp_path / "o", "--labels", 20_000, "--clusters", 10),
+        *("--features", 1000, "--alphas", "0.2,0.5"),
+    )
+    assert code == 0
+    assert "20,000" in (tmp_path / "o" / "report.html").read_text()
+
+
+def test_nothing_is_written_over(run, refused, data, tmp_path):
+    command = ["reproduce", "statistics", data / "packed", "-o", tmp_path / "o", "--quiet"]
+    assert run(*command) == (0, "", "")
+    (tmp_path / "o" / "statistics.csv").write_text("mine")
+    assert "exists already; give another folder, or --overwrite" in refused(*command)
+    assert (tmp_path / "o" / "statistics.csv").read_text() == "mine"
+    assert run(*command, "--overwrite") == (0, "", "")
+    assert (tmp_path / "o" / "statistics.csv").read_text().startswith("data,")
+    (tmp_path / "o" / "report.html").unlink()
+    assert "statistics.csv exists already" in refused(*command)
+    (tmp_path / "f").write_text("")
+    assert "is a file" in refused("reproduce", "theory", "-o", tmp_path / "f")
+
+
+def test_mistakes(refused, data, tmp_path, monkeypatch):
+    monkeypatch.setenv("LABELTREE_DATA", str(tmp_path))
+    small, packed, out = data / "small <set>", data / "packed", ("-o", tmp_path / "o")
+    for said, *arguments in (
+        ("unknown experiment 'fixed'", "fixed", small, *out),
+        ("Missing option '--out'", "fixed-k", small),
+        ("fixed-k needs data", "fixed-k", *out),
+        ("statistics needs data", "all", *out),
+        ("got a path where there is nothing", "fixed-k", tmp_path / "nowhere", *out),
+        ("a folder without train.svm", "fixed-k", data, *out),
+        ("`labeltree download eur-lex`", "fixed-k", "eur-lex", *out),
+        ("has no train.txt: get Wiki-500K by hand", "fixed-k", "wiki-500k", *out),
+        ("two data sets called 'packed'", "fixed-k", packed, packed, *out),
+        ("but packed has none; put a test.svm", "pruning", packed, *out),
+        ("got the seeds 'a,b', expected numbers", "fixed-k", small, *out, "--seeds", "a,b"),
+        ("got the seeds 1, 1, expected", "fixed-k", small, *out, "--seeds", "1,1"),
+        ("got the seeds -1, expected", "fixed-k", small, *out, "--seeds=-1"),
+        ("expected a whole number of at least 2", "fixed-k", small, *out, "--clusters", 1),
+        ("takes no --labels, which is for theory", "fixed-k", small, *out, "--labels", 100),
+        ("got the alphas 'x'", "theory", *out, "--alphas", "x"),
+        ("above 0 and below 1", "theory", *out, "--alphas", "1.5"),
+    ):
+        assert said in refused("reproduce", *arguments), said
+    assert not (tmp_path / "o").exists()
+
+
+def test_stopping_tells_what_is_there(run, data, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("labeltree.experiments.fixed_k.run", stop)
+    code, _, err = run("reproduce", "statistics,fixed-k", data / "packed", "-o", tmp_path / "o", "--quiet")
+    assert code == 130
+    assert err == f"stopped; in {tmp_path / 'o'}: statistics\n"
+    assert [path.name for path in (tmp_path / "o").iterdir()] == ["statistics.csv"]
