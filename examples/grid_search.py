@@ -7,16 +7,17 @@ from sklearn.model_selection import GridSearchCV
 import labeltree
 from labeltree.scorers import ndcg_at, precision_at
 
-train, test = (labeltree.read_svm(path) for path in sys.argv[1:3])
+train = labeltree.read_svm(sys.argv[1])
+test = labeltree.read_svm(sys.argv[2], one_based=train.one_based, features=train.features)
 test = test.align(train.label_names, train.labels)
 
 search = GridSearchCV(
     labeltree.LabelTreeClassifier(threads=1),
-    {"cost": [0.03, 0.1, 0.3, 1.0], "clusters": [10, 100, 1000]},
+    {"cost": [0.003, 0.01, 0.03, 0.1, 1.0], "clusters": [10, 100, 1000]},
     scoring={"P@5": precision_at(5), "nDCG@5": ndcg_at(5)},
     refit="P@5",
     cv=3,
-    n_jobs=-1,
+    n_jobs=-1,  # one process a core, so one thread each
 ).fit(train.X, train.Y)
 
 results = search.cv_results_

@@ -203,6 +203,10 @@ def test_names_of_data_frames():
     assert estimator.score(X, Y) == fitted().score(DATA.X, DATA.Y)
     with pytest.raises(ValueError, match="feature names"):
         estimator.predict(X[X.columns[::-1]])
+    kept_sparse = pd.DataFrame.sparse.from_spmatrix(DATA.Y, columns=Y.columns)
+    other = LabelTreeClassifier(**SMALL).fit(pd.DataFrame.sparse.from_spmatrix(DATA.X), kept_sparse)
+    assert list(other.classes_) == list(Y.columns)
+    assert (other.predict_proba(TEST.X) != fitted().predict_proba(TEST.X)).nnz == 0
 
 
 def test_weights_are_costs_and_zero_leaves_a_row_out(tmp_path):
@@ -218,6 +222,16 @@ def test_weights_are_costs_and_zero_leaves_a_row_out(tmp_path):
     np.testing.assert_array_equal(scores[0], scores[1])
     np.testing.assert_array_equal(scores[2], scores[3])
     assert (scores[0] != scores[2]).any()
+
+
+def test_weight_two_is_nearly_the_row_twice():
+    weights = np.random.default_rng(0).integers(0, 4, 300)
+    exact = {"max_depth": 1, "threads": 1, "tolerance": 1e-6, "max_iterations": 10_000}
+    weighted = LabelTreeClassifier(**exact).fit(DATA.X, DATA.Y, sample_weight=weights)
+    rows = np.repeat(np.arange(300), weights)
+    repeated = LabelTreeClassifier(**exact).fit(DATA.X[rows], DATA.Y[rows])
+    scores = [found.predict_proba(TEST.X).toarray() for found in (weighted, repeated)]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=0, atol=1e-5)
 
 
 def test_a_label_without_rows_is_no_error():

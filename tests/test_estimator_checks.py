@@ -6,8 +6,8 @@ from labeltree import LabelTreeClassifier
 
 SPARSE = "predictions of several labels are sparse: the check wants a NumPy array"
 INEXACT = (
-    "the solver stops within a tolerance, and looks at a row of weight 2 once but at two rows twice: the two "
-    "models are alike, not equal"
+    "the solver stops within a tolerance: a row of weight 2 and the same row twice give nearly the same "
+    "model (test_weight_two_is_nearly_the_row_twice), not the same numbers"
 )
 # Also in docs/scikit-learn.md. pytest is strict: one that passes is a failure here.
 DECLARED = {

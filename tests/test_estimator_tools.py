@@ -1,6 +1,8 @@
 """LabelTreeClassifier among scikit-learn's tools: saved, pickled, cloned, searched, piped, routed."""
 
 import copy
+import doctest
+import importlib
 import json
 import os
 import pickle
@@ -20,6 +22,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
+from sklearn.svm import LinearSVC
 
 import labeltree
 from labeltree import InputError, LabelTreeClassifier, metrics, scorers
@@ -246,8 +249,8 @@ def test_scorers_are_the_metrics(estimator, k):
 
 
 def test_scorers_judge_other_classifiers_too():
-    rest = OneVsRestClassifier(LogisticRegression()).fit(DATA.X, DATA.Y)
-    scores = rest.predict_proba(TEST.X)
+    rest = OneVsRestClassifier(LinearSVC()).fit(DATA.X, DATA.Y)
+    scores = rest.decision_function(TEST.X)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :3]
     assert scorers.precision_at(3)(rest, TEST.X, TEST.Y) == metrics.precision_at_k(TEST.Y, best, 3)
     with pytest.raises(InputError, match="expected an integer of at least 1"):
@@ -263,3 +266,8 @@ def test_scorers_take_one_class_a_row():
             assert scorers.precision_at(1)(fitted, data.X, y) == fitted.score(data.X, y) == 1
             assert scorers.recall_at(5)(fitted, data.X, y) == 1
             assert scorers.precision_at(1)(fitted, data.X, np.full(len(y), "z")) == 0
+
+
+def test_examples_in_docstrings_run():
+    for module, examples in (("estimator", 5), ("scorers", 3)):
+        assert doctest.testmod(importlib.import_module(f"labeltree.{module}")) == (0, examples)

@@ -56,9 +56,11 @@ def read_target(y: Any, known: NDArray[Any] | None = None) -> Target:
     """
     if y is None:
         raise InputError(f"the estimator requires y to be passed, but the target y is None; {_HOW}")
-    if sparse.issparse(y):
-        return _indicator(y, None, known)
     names = getattr(y, "columns", None)
+    if names is not None and getattr(y, "sparse", None) is not None:  # a data frame of sparse columns
+        y = y.sparse.to_coo()
+    if sparse.issparse(y):
+        return _indicator(y, names, known)
     try:
         table = np.asarray(y)
     except ValueError:
