@@ -175,6 +175,15 @@ def test_one_class_a_row():
     assert estimator.score(X, np.where(y == "Birne", "unknown", y)) == pytest.approx(np.mean(y != "Birne"))
 
 
+def test_a_tree_of_classes_by_name():
+    X, y = topics()
+    tree = [["Öl", "Birne"], ["Citrus", "Apfel"]]
+    estimator = LabelTreeClassifier(threads=1, tree=tree, beam=1).fit(X, y)
+    np.testing.assert_array_equal(estimator.predict(X), y)
+    reached = estimator.predict_proba(X)[y == "Citrus"] > 0
+    np.testing.assert_array_equal(reached, [[True, False, True, False]] * len(reached))
+
+
 def test_two_classes_have_one_decision():
     X, y = topics()
     estimator = LabelTreeClassifier(threads=1).fit(X, y == "Birne")
