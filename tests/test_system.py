@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -155,7 +156,16 @@ def test_cpus_without_affinity(machine, monkeypatch):
     assert system.usable_cpus() == 1
 
 
-def test_peak_memory_counts_bytes(monkeypatch):
+def test_peak_memory_is_this_programs_own():
+    held = bytearray(b"1") * 200_000_000
+    code = "from labeltree.system import peak_memory; print(peak_memory())"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 5_000_000 < int(run.stdout) < 100_000_000 < len(held) < system.peak_memory()
+
+
+def test_peak_memory_counts_bytes(monkeypatch, tmp_path):
+    assert 5_000_000 < system.peak_memory() < 10**12
+    monkeypatch.setattr(system, "ROOT", tmp_path)  # a system without /proc
     here = system.peak_memory()
     assert 5_000_000 < here < 10**12
     monkeypatch.setattr(sys, "platform", "darwin")

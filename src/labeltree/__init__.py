@@ -7,9 +7,10 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree import datasets, experiments, metrics, theory
+    from labeltree import datasets, experiments, metrics, scorers, theory
     from labeltree.clustering import build_tree
     from labeltree.data import Dataset
+    from labeltree.estimator import LabelTreeClassifier
     from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
     from labeltree.svm import read_svm, write_svm
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "Dataset": "data",
     "LabelTree": "tree",
+    "LabelTreeClassifier": "estimator",
     "Model": "model",
     "Plan": "plan",
     "SolverSettings": "train",
@@ -37,6 +39,7 @@ __all__ = [
     "Dataset",
     "InputError",
     "LabelTree",
+    "LabelTreeClassifier",
     "Model",
     "Plan",
     "SolverSettings",
@@ -48,6 +51,7 @@ __all__ = [
     "make_plan",
     "metrics",
     "read_svm",
+    "scorers",
     "synthesize",
     "theory",
     "train_model",
@@ -56,7 +60,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "experiments", "metrics", "theory"):
+    if name in ("datasets", "experiments", "metrics", "scorers", "theory"):
         return import_module(f"labeltree.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module 'labeltree' has no attribute {name!r}")

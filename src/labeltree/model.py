@@ -41,7 +41,8 @@ class Model:
 
     Attributes
     ----------
-    path : Path
+    path : Path or None
+        Its directory; None where it has none: fitted by an estimator and not saved, or unpickled.
     manifest : dict
         What ``manifest.json`` says: shapes, settings, versions, files.
     features, labels, instances : int
@@ -57,7 +58,7 @@ class Model:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None,
         manifest: dict[str, Any],
         trees: tuple[TreeBlocks, ...],
         label_counts: NDArray[np.int64],
@@ -76,12 +77,20 @@ class Model:
 
     def __repr__(self) -> str:
         shape = f"{self.features:,} features, {self.labels:,} labels, {len(self.trees)} tree(s)"
-        return f"<labeltree.Model {self.path}: {shape}>"
+        return f"<labeltree.Model {self.path or '(unsaved)'}: {shape}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What pickle keeps: the arrays, in full. The copy is held in memory and has no directory."""
+        return {**{key: value for key, value in vars(self).items() if key != "_search"}, "path": None}
 
     @property
     def bytes(self) -> int:
         """Size of the model directory without its manifest."""
         return sum(entry["bytes"] for entry in self.manifest["files"].values())
+
+    def file(self, name: str) -> str:
+        """How messages call a file of this model, or a folder."""
+        return f"{name} of an unsaved model" if self.path is None else str(self.path / name)
 
     @cached_property
     def _search(self) -> _native.BeamSearch:
@@ -229,7 +238,7 @@ class Model:
             )
             if damaged.size:
                 raise InputError(
-                    f"{self.path / f'tree-{t}'} has a wrong checksum in {damaged.size} of its "
+                    f"{self.file(f'tree-{t}')} has a wrong checksum in {damaged.size} of its "
                     f"{part.tree.nodes} blocks (the first is node {damaged[0]}): it is damaged; "
                     "copy or train the model again."
                 )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from labeltree.data import csr_arrays
 from labeltree.errors import InputError
+from labeltree.tree import LabelTree
 
 # Numbers that the kernel knows the scores by (native/beam_search.cpp).
 SCORES = {"sigmoid": 0, "hinge2": 1, "hinge3": 2}
@@ -69,3 +70,10 @@ def as_matrix(labels: NDArray[np.int32], scores: NDArray[np.float32], label_coun
     reached = labels >= 0
     indptr = np.concatenate([[0], np.cumsum(reached.sum(axis=1))])
     return sp.csr_matrix((scores[reached], labels[reached], indptr), shape=(labels.shape[0], label_count))
+
+
+def reach(tree: LabelTree, beam: int) -> int:
+    """How many labels of a tree a beam can reach at most: those of the widest nodes of each depth."""
+    leaves = np.add.reduceat(tree.children < 0, tree.child_ptr[:-1], dtype=np.int64)
+    widest = (np.sort(leaves[tree.node_depth == d])[-beam:] for d in range(tree.depth))
+    return sum(int(counts.sum()) for counts in widest)

@@ -45,7 +45,8 @@ def prune_model(
     """Write a model again without its small weights: what ``Model.prune`` does, and says."""
     threshold, path = _check_threshold(threshold), Path(path)
     limit = _float32_limit(threshold)
-    _check_apart(model.path, path)
+    if model.path is not None:
+        _check_apart(model.path, path)
     earlier = model.manifest.get("pruned", {})  # pruned again, the report is of all that was pruned
     origin = {key: earlier[key] for key in ("bytes_before", "nonzeros_before", "weights") if key in earlier}
     total = sum(int(part.weight_ptr[-1]) for part in model.trees)
@@ -65,7 +66,7 @@ def prune_model(
                     block = _Block(model, part, u, limit)
                     if block.find_kept(counts) != part.checksums[u]:
                         raise InputError(
-                            f"{model.path / folder} has a wrong checksum in the block of node {u}: it is "
+                            f"{model.file(folder)} has a wrong checksum in the block of node {u}: it is "
                             "damaged, so it is not pruned; copy or train the model again."
                         )
                     kept[u], checksums[u] = block.kept.sum(), block.write(features, weights)
@@ -112,7 +113,9 @@ def pruning_report(model: Model) -> dict[str, float | int]:
     """
     kept = model.manifest.get("pruned")
     if kept is None:
-        raise InputError(f"{model.path} was not pruned, so there is nothing to report; prune it first.")
+        raise InputError(
+            f"{model.path or 'The model'} was not pruned, so there is nothing to report; prune it first."
+        )
     before, after = kept["nonzeros_before"], kept["nonzeros_after"]
     return {
         "threshold": kept["threshold"],

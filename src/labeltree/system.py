@@ -68,6 +68,10 @@ def peak_memory() -> int:
     -------
     int
     """
+    known = _fields(ROOT / "proc/self/status").get("VmHWM:")
+    if known is not None:
+        return known * 1024
+    # On Linux this would count what the process that started us had, too.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -1,0 +1,27 @@
+"""Choose `cost` and `clusters` by cross-validated P@5: python examples/grid_search.py TRAIN.svm TEST.svm."""
+
+import sys
+
+from sklearn.model_selection import GridSearchCV
+
+import labeltree
+from labeltree.scorers import ndcg_at, precision_at
+
+train = labeltree.read_svm(sys.argv[1])
+test = labeltree.read_svm(sys.argv[2], one_based=train.one_based, features=train.features)
+test = test.align(train.label_names, train.labels)
+
+search = GridSearchCV(
+    labeltree.LabelTreeClassifier(threads=1),
+    {"cost": [0.003, 0.01, 0.03, 0.1, 1.0], "clusters": [10, 100, 1000]},
+    scoring={"P@5": precision_at(5), "nDCG@5": ndcg_at(5)},
+    refit="P@5",
+    cv=3,
+    n_jobs=-1,  # one process a core, so one thread each
+).fit(train.X, train.Y)
+
+results = search.cv_results_
+for row in results["rank_test_P@5"].argsort():
+    measured = " ".join(f"{name} {100 * results[f'mean_test_{name}'][row]:.2f}" for name in ("P@5", "nDCG@5"))
+    print(results["params"][row], measured)
+print("best", search.best_params_, f"P@5 of the test file {100 * search.score(test.X, test.Y):.2f}")

@@ -1,0 +1,273 @@
+"""LabelTreeClassifier among scikit-learn's tools: saved, pickled, cloned, searched, piped, routed."""
+
+import copy
+import doctest
+import importlib
+import json
+import os
+import pickle
+import tempfile
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from helpers import contents, make_data, topic_data
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
+from sklearn.svm import LinearSVC
+
+import labeltree
+from labeltree import InputError, LabelTreeClassifier, metrics, scorers
+
+DATA = make_data(300)
+TEST = make_data(40, seed=1)
+SMALL = {"clusters": 5, "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def estimator():
+    return LabelTreeClassifier(**SMALL, trees=2, beam=4).fit(DATA.X, DATA.Y)
+
+
+def same(one, other):
+    """Whether two estimators have the same parameters and give the same scores."""
+    scores = one.predict_proba(TEST.X), other.predict_proba(TEST.X)
+    return one.get_params() == other.get_params() and (scores[0] != scores[1]).nnz == 0
+
+
+def test_save_and_load(estimator, tmp_path):
+    path = tmp_path / "model"
+    estimator.save(path)
+    loaded = LabelTreeClassifier.load(path)
+    assert same(estimator, loaded)
+    assert loaded.model_.path == path
+    assert loaded.n_features_in_ == 60
+    np.testing.assert_array_equal(loaded.classes_, estimator.classes_)
+    with pytest.raises(InputError, match="exists already"):
+        loaded.save(path)
+    before = contents(path)
+    loaded.save(path, overwrite=True)  # over the very files that are mapped
+    assert contents(path) == before
+    assert same(estimator, loaded)
+    assert same(estimator.set_params(beam=2), loaded.set_params(beam=2))
+    loaded.save(path, overwrite=True)
+    assert LabelTreeClassifier.load(path, verify=True).beam == 2
+    assert sorted(tmp_path.iterdir()) == [path]
+    estimator.set_params(beam=4)
+
+
+def test_a_saved_estimator_is_a_model_for_the_command_line(estimator, tmp_path, run):
+    estimator.save(tmp_path / "model")
+    labels, _ = labeltree.load(tmp_path / "model").predict(TEST.X, top=3, beam=4)
+    np.testing.assert_array_equal(labels, estimator.predict_top(TEST.X, 3)[0])
+    code, out, _ = run("info", tmp_path / "model", "--json")
+    assert code == 0
+    assert json.loads(out)["notes"] == {"clusters": 5, "max_depth": 6}
+    assert run("prune", tmp_path / "model", tmp_path / "small", "--threshold", 0.1)[0] == 0
+    assert LabelTreeClassifier.load(tmp_path / "small").get_params() == estimator.get_params()
+
+
+def test_a_model_of_the_command_line_is_an_estimator(folder):
+    loaded = LabelTreeClassifier.load(folder / "named-model")
+    assert loaded.get_params() == LabelTreeClassifier(clusters=5).get_params()
+    assert sorted(loaded.classes_) == sorted(f"größe-{label}" for label in range(40))
+    assert tuple(loaded.classes_) == loaded.model_.label_names
+    test = labeltree.read_svm(folder / "test.svm")
+    labels, _ = labeltree.load(folder / "model").predict(test.X)
+    np.testing.assert_array_equal(LabelTreeClassifier.load(folder / "model").predict_top(test.X)[0], labels)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        np.array(["b", "ä", "c", "d"]),
+        np.array(["b", "ä", "c", "d"], dtype=object),
+        np.array([3, -1, 7, 5]),
+        np.array([0, 1, 2, 3], dtype=np.uint8),
+        np.array([2.0, 1.0, 4.0, 3.0]),
+        np.array([True, False, True, False]),
+    ],
+    ids=lambda classes: classes.dtype.str,
+)
+def test_classes_survive_save_and_pickle(classes, tmp_path):
+    data = topic_data()
+    y = classes[data.Y.indices // 5]
+    X = pd.DataFrame(data.X.toarray(), columns=[f"f{j}" for j in range(data.features)])
+    fitted = LabelTreeClassifier(threads=1).fit(X, y)
+    fitted.save(tmp_path / "model")
+    for other in (LabelTreeClassifier.load(tmp_path / "model"), pickle.loads(pickle.dumps(fitted))):
+        np.testing.assert_array_equal(other.classes_, fitted.classes_)
+        assert other.classes_.dtype == fitted.classes_.dtype
+        np.testing.assert_array_equal(other.predict(X), y)
+        assert list(other.feature_names_in_) == list(X.columns)
+        assert other.score(X, y) == 1
+
+
+def test_a_given_tree_survives_saving(tmp_path):
+    nested = [list(range(20)), list(range(20, 40))]
+    fitted = LabelTreeClassifier(**SMALL, tree=nested).fit(DATA.X, DATA.Y)
+    fitted.save(tmp_path / "model")
+    again = clone(LabelTreeClassifier.load(tmp_path / "model")).fit(DATA.X, DATA.Y)
+    assert (again.predict_proba(TEST.X) != fitted.predict_proba(TEST.X)).nnz == 0
+
+
+def test_a_foreign_description_is_refused(estimator, tmp_path):
+    from labeltree.unsaved import write_model
+
+    write_model(estimator.model_, tmp_path / "model", manifest={"estimator": {"parameters": {"depth": 3}}})
+    with pytest.raises(InputError, match="does not describe an estimator"):
+        LabelTreeClassifier.load(tmp_path / "model")
+    assert labeltree.load(tmp_path / "model").labels == 40
+
+
+def test_copies_are_the_same_and_stand_alone(estimator, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    joblib.dump(estimator, tmp_path / "dump")
+    original = LabelTreeClassifier(**SMALL, trees=2, beam=4).fit(DATA.X, DATA.Y)
+    copies = [
+        pickle.loads(pickle.dumps(original)),
+        pickle.loads(pickle.dumps(original, protocol=2)),
+        copy.deepcopy(original),
+        joblib.load(tmp_path / "dump"),
+        joblib.load(tmp_path / "dump", mmap_mode="r"),
+        clone(original).fit(DATA.X, DATA.Y),
+    ]
+    del original
+    assert all(same(estimator, other) for other in copies)
+    copies[0].model_.verify()
+    copies[0].save(tmp_path / "one")
+    estimator.save(tmp_path / "other")
+    assert contents(tmp_path / "one") == contents(tmp_path / "other")
+    assert {path.name for path in tmp_path.iterdir()} == {"dump", "one", "other"}
+
+
+def test_a_forked_process_can_predict(estimator):
+    child = os.fork()
+    if child == 0:
+        try:
+            good = estimator.score(TEST.X, TEST.Y) > 0.5
+            del estimator
+        finally:
+            os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert estimator.score(TEST.X, TEST.Y) > 0.5
+
+
+def test_grid_search_in_other_processes():
+    grid = {"cost": [0.01, 1], "clusters": [5, 20]}
+    scoring = {"P@1": scorers.precision_at(1), "nDCG@3": scorers.ndcg_at(3)}
+    found = [
+        GridSearchCV(
+            LabelTreeClassifier(threads=1), grid, scoring=scoring, refit="nDCG@3", cv=KFold(2), n_jobs=jobs
+        ).fit(DATA.X, DATA.Y)
+        for jobs in (1, 2)
+    ]
+    for name in ("mean_test_P@1", "mean_test_nDCG@3"):
+        np.testing.assert_array_equal(found[0].cv_results_[name], found[1].cv_results_[name])
+        assert len(set(found[0].cv_results_[name])) > 1
+    assert found[0].best_params_["cost"] == 1
+    assert found[1].predict(TEST.X).shape == (40, 40)
+
+
+def test_cross_validation():
+    estimator = LabelTreeClassifier(**SMALL)
+    expected = [
+        clone(estimator).fit(DATA.X[a], DATA.Y[a]).score(DATA.X[b], DATA.Y[b])
+        for a, b in KFold(3).split(DATA.X)
+    ]
+    Y = DATA.Y.toarray()  # these functions of scikit-learn refuse a sparse one
+    assert cross_val_score(estimator, DATA.X, Y, cv=KFold(3)).tolist() == expected
+    results = cross_validate(estimator, DATA.X, Y, cv=KFold(3), scoring=scorers.precision_at(1))
+    assert results["test_score"].tolist() == expected
+    search = GridSearchCV(estimator, {}, cv=KFold(3)).fit(DATA.X, DATA.Y)
+    assert search.best_score_ == pytest.approx(np.mean(expected))
+
+
+def test_pipeline_from_text_to_labels():
+    texts = ["red apple", "green apple", "red car", "blue car", "green pear"] * 4
+    tags = MultiLabelBinarizer(sparse_output=True).fit_transform([text.split() for text in texts])
+    pipeline = make_pipeline(TfidfVectorizer(), LabelTreeClassifier(clusters=3, threads=1)).fit(texts, tags)
+    assert (pipeline.predict(texts, top=2) != tags).nnz == 0
+    assert pipeline.score(texts, tags) == 1
+    assert scorers.precision_at(2)(pipeline, texts, tags) == 1
+    assert sparse.issparse(pipeline.decision_function(texts))
+    search = GridSearchCV(
+        pipeline, {"labeltreeclassifier__cost": [0.1, 1]}, scoring=scorers.recall_at(2), cv=KFold(2)
+    )
+    assert search.fit(texts, tags).best_score_ == 1
+
+
+def test_sample_weight_is_routed():
+    weights = np.where(np.arange(300) < 200, 1.0, 0.0)
+    expected = LabelTreeClassifier(**SMALL).fit(DATA.X[:200], DATA.Y[:200])
+    with sklearn.config_context(enable_metadata_routing=True):
+        last = LabelTreeClassifier(**SMALL).set_fit_request(sample_weight=True)
+        last.set_score_request(sample_weight=True)
+        pipeline = Pipeline([("scale", MaxAbsScaler()), ("last", last)])
+        scale = MaxAbsScaler().fit(DATA.X)
+        pipeline.fit(DATA.X, DATA.Y, sample_weight=weights)
+        expected.fit(scale.transform(DATA.X[:200]), DATA.Y[:200])
+        found = pipeline.predict_proba(TEST.X)
+        assert (found != expected.predict_proba(scale.transform(TEST.X))).nnz == 0
+        split = [(np.arange(250), np.arange(250, 300))]
+        heavy = np.r_[weights[:250], np.arange(50.0)]
+        (value,) = cross_val_score(last, DATA.X, DATA.Y.toarray(), cv=split, params={"sample_weight": heavy})
+    alone = LabelTreeClassifier(**SMALL).fit(DATA.X[:200], DATA.Y[:200])
+    assert value == alone.score(DATA.X[250:], DATA.Y[250:], sample_weight=np.arange(50.0))
+    assert value != alone.score(DATA.X[250:], DATA.Y[250:])
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_scorers_are_the_metrics(estimator, k):
+    labels, _ = estimator.predict_top(TEST.X, k)
+    known = metrics.propensities(DATA.Y)
+    pairs = [
+        (scorers.precision_at(k), metrics.precision_at_k(TEST.Y, labels, k)),
+        (scorers.recall_at(k), metrics.recall_at_k(TEST.Y, labels, k)),
+        (scorers.ndcg_at(k), metrics.ndcg_at_k(TEST.Y, labels, k)),
+        (
+            scorers.propensity_scored_precision_at(k, known),
+            metrics.propensity_scored_precision_at_k(TEST.Y, labels, k, known),
+        ),
+        (
+            scorers.propensity_scored_ndcg_at(k, known),
+            metrics.propensity_scored_ndcg_at_k(TEST.Y, labels, k, known),
+        ),
+    ]
+    assert len({expected for _, expected in pairs}) > 2
+    for scorer, expected in pairs:
+        assert scorer(estimator, TEST.X, TEST.Y) == expected
+        assert pickle.loads(pickle.dumps(scorer))(estimator, TEST.X, TEST.Y.toarray()) == expected
+
+
+def test_scorers_judge_other_classifiers_too():
+    rest = OneVsRestClassifier(LinearSVC()).fit(DATA.X, DATA.Y)
+    scores = rest.decision_function(TEST.X)
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :3]
+    assert scorers.precision_at(3)(rest, TEST.X, TEST.Y) == metrics.precision_at_k(TEST.Y, best, 3)
+    with pytest.raises(InputError, match="expected an integer of at least 1"):
+        scorers.precision_at(0)
+
+
+def test_scorers_take_one_class_a_row():
+    data = topic_data()
+    for classes in (np.array(["a", "b", "c", "d"]), np.array(["a", "b", "b", "b"])):
+        y = classes[data.Y.indices // 5]
+        for model in (LabelTreeClassifier(threads=1), LogisticRegression()):
+            fitted = model.fit(data.X, y)
+            assert scorers.precision_at(1)(fitted, data.X, y) == fitted.score(data.X, y) == 1
+            assert scorers.recall_at(5)(fitted, data.X, y) == 1
+            assert scorers.precision_at(1)(fitted, data.X, np.full(len(y), "z")) == 0
+
+
+def test_examples_in_docstrings_run():
+    for module, examples in (("estimator", 5), ("scorers", 3)):
+        assert doctest.testmod(importlib.import_module(f"labeltree.{module}")) == (0, examples)
