@@ -10,43 +10,56 @@ if TYPE_CHECKING:
     from labeltree import datasets, metrics, theory
     from labeltree.clustering import build_tree
     from labeltree.data import Dataset
+    from labeltree.documents import read_documents
     from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
     from labeltree.svm import read_svm, write_svm
     from labeltree.synth import synthesize
+    from labeltree.text import Columns, read_text
+    from labeltree.tfidf import TextFeatures, TextSettings
     from labeltree.train import SolverSettings, train_model
     from labeltree.tree import LabelTree
 
 # Imported when first asked for: `import labeltree`, and with it the command line, stays quick.
 _MODULES = {
+    "Columns": "text",
     "Dataset": "data",
     "LabelTree": "tree",
     "Model": "model",
     "Plan": "plan",
     "SolverSettings": "train",
+    "TextFeatures": "tfidf",
+    "TextSettings": "tfidf",
     "build_tree": "clustering",
     "load": "model",
     "make_plan": "plan",
+    "read_documents": "documents",
     "read_svm": "svm",
+    "read_text": "text",
     "synthesize": "synth",
     "train_model": "train",
     "write_svm": "svm",
 }
 
 __all__ = [
+    "Columns",
     "Dataset",
     "InputError",
     "LabelTree",
     "Model",
     "Plan",
     "SolverSettings",
+    "TextFeatures",
+    "TextSettings",
     "__version__",
     "build_tree",
     "datasets",
     "load",
     "make_plan",
     "metrics",
+    "read_documents",
     "read_svm",
+    "read_text",
     "synthesize",
     "theory",
     "train_model",
