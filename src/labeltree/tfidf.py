@@ -49,8 +49,9 @@ class TextSettings:
         Terms in fewer documents are left out.
     max_features : int, optional
         Keep only so many terms, those that occur most.
-    sublinear : bool, default False
-        Whether a term that occurs n times in a document counts 1 + log(n), not n.
+    sublinear : bool, default True
+        Whether a term that occurs n times in a document counts 1 + log(n), not n. Unlike in scikit-learn, it
+        is the default: it ranks better.
     stop_words : "english" or sequence of str, optional
         Words to leave out. "english" is the list of the scikit-learn that learns, which is then stored.
     lowercase : bool, default True
@@ -61,7 +62,7 @@ class TextSettings:
     ngrams: tuple[int, int] = (1, 1)
     min_df: int = 1
     max_features: int | None = None
-    sublinear: bool = False
+    sublinear: bool = True
     stop_words: str | Sequence[str] | None = None
     lowercase: bool = True
 

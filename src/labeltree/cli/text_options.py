@@ -52,7 +52,8 @@ class Reading:
     """How documents are read; None where nothing was said."""
 
     data_format: Annotated[
-        DataFormat | None, _reading("--data-format", help="What DATA is; told by the ending of its name.")
+        DataFormat | None,
+        _reading("--data-format", metavar="NAME", help="svm, tsv, csv, jsonl or txt; told by DATA's name."),
     ] = None
     text_column: Annotated[
         str | None,
@@ -67,7 +68,7 @@ class Reading:
         _reading(
             "--label-separator",
             metavar="TEXT",
-            help="Between two labels; may be given several times. White space in TSV, else a comma.",
+            help="White space in TSV, else a comma; may be repeated.",
         ),
     ] = None
 
@@ -105,17 +106,16 @@ class Text(Reading):
     """How documents are read, and how they become features; None where nothing was said."""
 
     analyzer: Annotated[
-        Analyzer | None, _features("--analyzer", help="Terms are words, or characters; word if not given.")
+        Analyzer | None,
+        _features("--analyzer", metavar="NAME", help="Terms are words (word) or characters (char, char_wb)."),
     ] = None
     ngrams: Annotated[
         str | None,
-        _features("--ngrams", metavar="A,B", help="Words or characters in a term: 1,2 for words and pairs."),
+        _features("--ngrams", metavar="A,B", help="Length of a term: 1,2 is words and pairs."),
     ] = None
     min_df: Annotated[
         int | None,
-        _features(
-            "--min-df", metavar="N", callback=whole_number(1), help="Leave out rarer terms (in documents)."
-        ),
+        _features("--min-df", metavar="N", callback=whole_number(1), help="Leave out terms of fewer texts."),
     ] = None
     max_features: Annotated[
         int | None,
@@ -125,12 +125,13 @@ class Text(Reading):
     ] = None
     sublinear: Annotated[
         bool | None,
-        _features("--sublinear/--no-sublinear", help="Count n occurrences as 1 + log(n)."),
+        _features("--sublinear/--no-sublinear", help="Count n times as 1 + log(n), or as n."),
     ] = None
-    stop_words: Annotated[StopWords | None, _features("--stop-words", help="Words to leave out.")] = None
-    lowercase: Annotated[
-        bool | None, _features("--lowercase/--keep-case", help="Whether A and a are the same.")
+    stop_words: Annotated[
+        StopWords | None,
+        _features("--stop-words", metavar="NAME", help="Words to leave out: english, or none."),
     ] = None
+    lowercase: Annotated[bool | None, _features("--lowercase/--keep-case", help="Whether A is a.")] = None
 
     def settings(self) -> TextSettings:
         """What was said, and defaults for the rest."""
