@@ -1,7 +1,7 @@
 """TF-IDF: texts in, a sparse matrix out; learned with scikit-learn, stored as plain arrays and JSON.
 
 The numbers are those of scikit-learn's TfidfVectorizer, bit for bit after a cast to float32. Parts of it take
-the texts apart and weigh the counts; `term_counts.py` counts, in a third of the memory.
+the texts apart and weigh the counts; `term_counts.py` counts, in less memory.
 """
 
 from __future__ import annotations
