@@ -11,31 +11,40 @@ if TYPE_CHECKING:
     from labeltree.clustering import build_tree
     from labeltree.data import Dataset
     from labeltree.estimator import LabelTreeClassifier
+    from labeltree.documents import read_documents
     from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
     from labeltree.svm import read_svm, write_svm
     from labeltree.synth import synthesize
+    from labeltree.text import Columns, read_text
+    from labeltree.tfidf import TextFeatures, TextSettings
     from labeltree.train import SolverSettings, train_model
     from labeltree.tree import LabelTree
 
 # Imported when first asked for: `import labeltree`, and with it the command line, stays quick.
 _MODULES = {
+    "Columns": "text",
     "Dataset": "data",
     "LabelTree": "tree",
     "LabelTreeClassifier": "estimator",
     "Model": "model",
     "Plan": "plan",
     "SolverSettings": "train",
+    "TextFeatures": "tfidf",
+    "TextSettings": "tfidf",
     "build_tree": "clustering",
     "load": "model",
     "make_plan": "plan",
+    "read_documents": "documents",
     "read_svm": "svm",
+    "read_text": "text",
     "synthesize": "synth",
     "train_model": "train",
     "write_svm": "svm",
 }
 
 __all__ = [
+    "Columns",
     "Dataset",
     "InputError",
     "LabelTree",
@@ -43,6 +52,8 @@ __all__ = [
     "Model",
     "Plan",
     "SolverSettings",
+    "TextFeatures",
+    "TextSettings",
     "__version__",
     "build_tree",
     "datasets",
@@ -50,7 +61,9 @@ __all__ = [
     "load",
     "make_plan",
     "metrics",
+    "read_documents",
     "read_svm",
+    "read_text",
     "scorers",
     "synthesize",
     "theory",

@@ -6,13 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree.errors import InputError
+
+if TYPE_CHECKING:
+    from labeltree.tfidf import TextFeatures
 
 _INT32_MAX = np.iinfo(np.int32).max
 
@@ -21,7 +24,8 @@ _INT32_MAX = np.iinfo(np.int32).max
 class Dataset:
     """Instances with their features and labels.
 
-    Make one with :meth:`from_matrices` or :func:`labeltree.svm.read_svm`, which check what they are given.
+    Make one with :meth:`from_matrices`, :func:`labeltree.svm.read_svm` or
+    :func:`labeltree.documents.read_documents`, which check what they are given.
 
     Parameters
     ----------
@@ -34,12 +38,15 @@ class Dataset:
     one_based : bool or None
         Whether the file it was read from numbers features from 1; None where there was no file. Other files
         of the same data, which may not show their base, are to be read the same way.
+    text : TextFeatures or None
+        How X was made of texts; None where it was not. A model keeps it, to make features of other texts.
     """
 
     X: sparse.csr_matrix
     Y: sparse.csr_matrix
     label_names: tuple[str, ...] | None = None
     one_based: bool | None = None
+    text: TextFeatures | None = None
 
     @classmethod
     def from_matrices(cls, X: Any, Y: Any, label_names: Iterable[str] | None = None) -> Dataset:
@@ -106,9 +113,10 @@ class Dataset:
 
     @property
     def bytes(self) -> int:
-        """int: Memory that the arrays take, those of ``by_label`` included."""
+        """int: Memory that the arrays take, those of ``by_label`` and what ``text`` holds included."""
         rows = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in (self.X, self.Y))
-        return int(rows + 4 * self.Y.nnz + 8 * (self.labels + 1))
+        text = 0 if self.text is None else self.text.memory
+        return int(rows + 4 * self.Y.nnz + 8 * (self.labels + 1) + text)
 
     def __repr__(self) -> str:
         return f"Dataset(instances={self.instances}, features={self.features}, labels={self.labels})"

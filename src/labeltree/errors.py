@@ -9,5 +9,9 @@ class InputError(ValueError):
     """
 
 
+class NoTermError(InputError):
+    """Texts hold no term to learn from."""
+
+
 class RoomError(InputError):
     """Memory or disk cannot hold what was asked for."""

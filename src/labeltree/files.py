@@ -10,7 +10,7 @@ import lzma
 import os
 import stat
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,7 +23,7 @@ _DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
 def read_pieces(
-    path: str | os.PathLike[str], piece_bytes: int
+    path: str | os.PathLike[str], piece_bytes: int, progress: Callable[[float], None] | None = None
 ) -> Generator[tuple[NDArray[np.uint8], bool], None, None]:
     """Read a file by pieces, decompressing what its first bytes tell to be gzip, bzip2 or xz.
 
@@ -33,6 +33,8 @@ def read_pieces(
         The file; "-" for standard input.
     piece_bytes : int
         Length of every piece but the last.
+    progress : callable, optional
+        Called before each piece with the fraction of the file that is read, unless it is a pipe.
 
     Yields
     ------
@@ -55,9 +57,14 @@ def read_pieces(
         except OSError as error:
             raise _unusable(name, error) from None
         # A pipe or a terminal is read by this thread, where Ctrl-C can interrupt it; a file is read ahead.
-        pieces = _ahead if stat.S_ISREG(os.fstat(raw.fileno()).st_mode) else _in_turn
+        status = os.fstat(raw.fileno())
+        regular = stat.S_ISREG(status.st_mode)
         try:
-            yield from pieces(file, piece_bytes)
+            for piece in (_ahead if regular else _in_turn)(file, piece_bytes):
+                if progress is not None and regular:
+                    # Not raw.tell(), which would disturb the thread that reads ahead.
+                    progress(os.lseek(raw.fileno(), 0, os.SEEK_CUR) / max(status.st_size, 1))
+                yield piece
         except _DAMAGED as error:
             if file is raw and isinstance(error, OSError):
                 raise _unusable(name, error) from None

@@ -21,6 +21,7 @@ from labeltree.plan import describe_depths, weight_pointers
 from labeltree.predict import SCORES, as_matrix, check_queries
 from labeltree.store import ModelReader, read_manifest
 from labeltree.system import available_memory, threads_to_use
+from labeltree.tfidf import SETTINGS_FILE, TextFeatures
 from labeltree.tree import LabelTree, Progress
 
 
@@ -54,6 +55,8 @@ class Model:
     label_counts : ndarray of int64
         Training instances of each label.
     trees : tuple of TreeBlocks
+    text : TextFeatures or None
+        How features are made of texts, if it was trained on texts: ``model.text.transform(texts)``.
     """
 
     def __init__(
@@ -63,12 +66,14 @@ class Model:
         trees: tuple[TreeBlocks, ...],
         label_counts: NDArray[np.int64],
         label_names: tuple[str, ...] | None,
+        text: TextFeatures | None = None,
     ) -> None:
         self.path = path
         self.manifest = manifest
         self.trees = trees
         self.label_counts = label_counts
         self.label_names = label_names
+        self.text = text
         self.instances: int = manifest["instances"]
         self.features: int = manifest["features"]
         self.labels: int = manifest["labels"]
@@ -115,7 +120,8 @@ class Model:
         Parameters
         ----------
         X : sparse matrix or array, rows x features
-            Features beyond those of the model are ignored, with a warning.
+            Features beyond those of the model are ignored, with a warning. A row without features, which is
+            predicted from the bias, gets no label if the model is of texts: no word of it is known.
         top : int, default 5
             Labels to return for a row (k).
         beam : int, default 10
@@ -143,7 +149,11 @@ class Model:
         # One row needs no second thread, and to ask how many there are would take longer than to answer it.
         workers = 1 if queries.rows == 1 else threads_to_use(threads)
         labels, scores = self._search.search(*queries.arrays, beam, top, SCORES[score], workers)
-        return labels.reshape(queries.rows, top), scores.reshape(queries.rows, top)
+        labels, scores = labels.reshape(queries.rows, top), scores.reshape(queries.rows, top)
+        if self.text is not None:
+            unknown = np.diff(queries.arrays[0]) == 0
+            labels[unknown], scores[unknown] = -1, 0
+        return labels, scores
 
     def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
         """Like ``predict``, as a sparse matrix of scores, rows x labels."""
@@ -266,7 +276,7 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
     manifest = read_manifest(path)
     try:
         reader = ModelReader(path, manifest)
-        labels, _, _ = (_count(manifest[key]) for key in ("labels", "features", "instances"))
+        labels, features, _ = (_count(manifest[key]) for key in ("labels", "features", "instances"))
         nodes_of_trees = [_count(entry["nodes"]) for entry in manifest["trees"]]
         for entry in manifest["files"].values():
             _count(entry["bytes"])
@@ -276,7 +286,8 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
         raise InputError(f"{path}: manifest.json is damaged; copy or train the model again.") from None
     trees = tuple(_load_tree(reader, f"tree-{t}", nodes, labels) for t, nodes in enumerate(nodes_of_trees))
     names = _load_names(reader, labels) if "label_names.json" in manifest["files"] else None
-    model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", labels), names)
+    text = TextFeatures.load(reader, features) if SETTINGS_FILE in manifest["files"] else None
+    model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", labels), names, text)
     try:
         _ = model._search
     except ValueError as error:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from labeltree.errors import InputError, RoomError
 from labeltree.store import ArrayFile, names_bytes
 from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import LabelTree
+
+if TYPE_CHECKING:
+    from labeltree.tfidf import TextFeatures
 
 # The weights of a node are held in memory up to this many bytes a thread; wider nodes are trained in strips.
 PANEL_BYTES = 128 << 20
@@ -146,6 +149,7 @@ class Plan:
     threads: int
     label_names: tuple[str, ...] | None = None
     precise: bool = False
+    text: TextFeatures | None = None
 
     @property
     def bias(self) -> bool:
@@ -176,6 +180,8 @@ class Plan:
         sizes = {"label_counts.npy": ArrayFile("<i8", self.labels).bytes}
         if self.label_names is not None:
             sizes["label_names.json"] = len(names_bytes(self.label_names))
+        if self.text is not None:
+            sizes |= {name: len(content) for name, content in self.text.contents.items()}
         for t, part in enumerate(self.trees):
             sizes |= {f"tree-{t}/{name}": spec.bytes for name, spec in part.files().items()}
         return sizes
@@ -321,5 +327,12 @@ def make_plan(
         )
         parts.append(TreePlan(tree, *usage, bias))
     return Plan(
-        tuple(parts), *dataset.X.shape, dataset.labels, dataset.bytes, threads, dataset.label_names, precise
+        tuple(parts),
+        *dataset.X.shape,
+        dataset.labels,
+        dataset.bytes,
+        threads,
+        dataset.label_names,
+        precise,
+        dataset.text,
     )

@@ -55,6 +55,8 @@ def prune_model(
         writer.write("label_counts.npy", model.label_counts)
         if model.label_names is not None:
             writer.write_text("label_names.json", names_bytes(model.label_names))
+        for name, content in (model.text.contents if model.text else {}).items():
+            writer.write_text(name, content)
         for t, part in enumerate(model.trees):
             folder = f"tree-{t}"
             kept = np.zeros(part.tree.nodes, np.int64)

@@ -144,6 +144,8 @@ def train_model(
         writer.write("label_counts.npy", np.diff(dataset.by_label[0]))
         if plan.label_names is not None:
             writer.write_text("label_names.json", names_bytes(plan.label_names))
+        for name, content in (plan.text.contents if plan.text else {}).items():
+            writer.write_text(name, content)
         with ExitStack() as open_files:  # room on disk for all trees, before the first is trained
             files = [
                 _Files(

@@ -51,7 +51,7 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="LIBSVM file, plain or compressed (gz, bz2, xz); - for standard input.",
+        help="LIBSVM, TSV, CSV or JSONL file, plain or compressed (gz, bz2, xz); - for standard input.",
         show_default=False,
     ),
 ]

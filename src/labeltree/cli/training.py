@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeltree.cli import options, show
+from labeltree.cli import options, show, text_options
 from labeltree.cli.progress import Stages
 from labeltree.errors import InputError, RoomError
 from labeltree.system import human_bytes, parse_bytes, peak_memory, threads_to_use
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from labeltree.tree import LabelTree
 
 
+@text_options.takes(text_options.Text)
 def estimate(
     data: options.Data,
     clusters: options.Clusters = 100,
@@ -33,6 +34,7 @@ def estimate(
     one_based: options.OneBased = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
+    text: text_options.Text = text_options.NOTHING,
 ) -> None:
     """Tell to the byte how large a model will be, and whether it can be trained here."""
     from labeltree.train import SolverSettings
@@ -40,7 +42,8 @@ def estimate(
     settings = SolverSettings(bias=bias)
     limit = None if memory_limit is None else parse_bytes(memory_limit)
     grown = _Trees(clusters, max_depth, trees, seed, tree)
-    _, plan = _planned(Stages(quiet or json), data, grown, settings, threads, one_based)
+    source = _Source(data, text, one_based)
+    _, plan = _planned(Stages(quiet or json), source, grown, settings, threads)
     report = plan.report()
     try:
         plan.check_room(Path("."), limit)
@@ -53,6 +56,7 @@ def estimate(
     print(*show.estimate_lines(report, limit), "", verdict or "It fits.", sep="\n")
 
 
+@text_options.takes(text_options.Text)
 def train(
     data: options.Data,
     model: Annotated[
@@ -75,6 +79,7 @@ def train(
     one_based: options.OneBased = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
+    text: text_options.Text = text_options.NOTHING,
 ) -> None:
     """Train a model: plan it, check that it fits, and fill it."""
     from labeltree.store import check_target, directory_bytes
@@ -84,10 +89,11 @@ def train(
     settings = SolverSettings(loss.replace("-", "_"), cost, tolerance, max_iterations, bias, seed)
     limit = sys.maxsize if force else None if memory_limit is None else parse_bytes(memory_limit)
     grown = _Trees(clusters, max_depth, trees, seed, tree)
+    source = _Source(data, text, one_based)
     check_target(model, overwrite)
     stages = Stages(quiet or json)
     try:
-        dataset, plan = _planned(stages, data, grown, settings, threads, one_based, limit)
+        dataset, plan = _planned(stages, source, grown, settings, threads, limit)
         if not force:
             plan.check_room(model, limit)
         what = f"training {show.plural(trees, 'tree')}, {show.plural(plan.nodes, 'node')}"
@@ -118,6 +124,34 @@ def train(
         show.print_json(figures)
     elif not quiet:
         print(*_trained_lines(figures), sep="\n")
+
+
+class _Source:
+    """Where the data is, and how it is read."""
+
+    def __init__(self, data: str, text: text_options.Text, one_based: bool | None) -> None:
+        from labeltree.text import Columns
+
+        self._data, self._one_based = data, one_based
+        self._format = text.format(data, "svm")
+        if self._format == "svm":
+            text.refuse()
+            return
+        text_options.refuse_base(one_based)
+        self._columns, self._settings = text.columns(self._format, Columns()), text.settings()
+
+    def read(self, stages: Stages, threads: int) -> Dataset:
+        """Read it."""
+        from labeltree.documents import read_documents
+        from labeltree.files import display_name
+        from labeltree.svm import read_svm
+
+        with stages.stage("read", f"reading {display_name(self._data)}") as progress:
+            if self._format == "svm":
+                return read_svm(self._data, one_based=self._one_based, threads=threads)
+            return read_documents(
+                self._data, self._format, self._columns, settings=self._settings, progress=progress
+            )
 
 
 class _Trees:
@@ -176,21 +210,17 @@ def _read_nested(path: Path) -> Any:
 
 def _planned(
     stages: Stages,
-    data: str,
+    source: _Source,
     grown: _Trees,
     settings: SolverSettings,
     threads: int | None,
-    one_based: bool | None,
     memory_limit: int | None = None,
 ) -> tuple[Dataset, Plan]:
     """Read the data, build the trees and lay them out."""
-    from labeltree.files import display_name
     from labeltree.plan import make_plan
-    from labeltree.svm import read_svm
 
     threads = threads_to_use(threads)
-    with stages.stage("read", f"reading {display_name(data)}"):
-        dataset = read_svm(data, one_based=one_based, threads=threads)
+    dataset = source.read(stages, threads)
     with stages.stage("tree", f"building {show.plural(grown.trees, 'tree')}") as progress:
         trees = grown.build(dataset, threads, memory_limit, progress)
     with stages.stage("plan", "planning"):

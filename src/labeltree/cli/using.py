@@ -6,13 +6,15 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeltree.cli import options, show
+from labeltree.cli import options, show, text_options
 from labeltree.cli.progress import Stages
+from labeltree.errors import InputError
 from labeltree.system import human_bytes, threads_to_use
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _ROWS_AT_ONCE = 10_000  # that are formatted before they are written
 
 
+@text_options.takes(text_options.Reading)
 def evaluate(
     model: options.ModelPath,
     data: options.Data,
@@ -31,10 +34,11 @@ def evaluate(
     one_based: options.OneBasedLikeModel = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
+    text: text_options.Reading = text_options.NOTHING,
 ) -> None:
     """Measure how good a model's predictions are, in percent."""
     stages = Stages(quiet or json)
-    opened, dataset = _opened(stages, model, data, threads, one_based, require_labels=True)
+    opened, dataset = _opened(stages, model, data, text, threads, one_based, require_labels=True)
     labels, _ = _search(stages, opened, dataset, 5, beam, score, threads)
     percent = {name: round(100 * value, 4) for name, value in opened.judge(dataset, labels).items()}
     figures = {**percent, **_speed(dataset, stages)}
@@ -44,6 +48,7 @@ def evaluate(
     print(*show.metric_table(percent), "", _speed_line(figures), sep="\n")
 
 
+@text_options.takes(text_options.Reading)
 def predict(
     model: options.ModelPath,
     data: options.Data,
@@ -69,14 +74,18 @@ def predict(
     one_based: options.OneBasedLikeModel = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
+    text: text_options.Reading = text_options.NOTHING,
 ) -> None:
-    """Predict the best labels of each row. The data need not have labels."""
+    """Predict the best labels of each row. The data need not have labels.
+
+    A model of text takes plain lines of text too, for instance from a pipe: one line, one row.
+    """
     from labeltree.files import check_place
 
     if output is not None:
         check_place(output)
     stages = Stages(quiet or json)
-    opened, dataset = _opened(stages, model, data, threads, one_based, require_labels=False)
+    opened, dataset = _opened(stages, model, data, text, threads, one_based, require_labels=False)
     labels, scores = _search(stages, opened, dataset, top, beam, score, threads)
     rows = _rows(opened, labels, scores)
     figures: dict[str, Any] = _speed(dataset, stages)
@@ -87,8 +96,8 @@ def predict(
         ]
     else:
         with _sink(output) as file:
-            for text in _formatted(rows, format):
-                file.write(text.encode())
+            for lines in _formatted(rows, format):
+                file.write(lines.encode())
     if json:
         show.print_json(figures if output is None else {**figures, "output": str(output)})
 
@@ -111,6 +120,7 @@ def info(
         "labels": opened.labels,
         "named_labels": opened.label_names is not None,
         "one_based": opened.one_based,
+        "text": None if opened.text is None else asdict(opened.text.settings),
         "trees": len(opened.trees),
         "nodes": sum(part.tree.nodes for part in opened.trees),
         "depth": max(part.tree.depth for part in opened.trees),
@@ -136,27 +146,62 @@ def info(
             ("trees", f"{show.forest(figures)}, {show.plural(figures['weights'], 'weight')}"),
             ("size", f"{human_bytes(opened.bytes)} ({opened.bytes:,} bytes)"),
             ("trained", settings),
+            *([("text", _text_line(figures["text"]))] if opened.text else []),
             *([("pruned", f"weights below {pruned['threshold']:g}")] if pruned else []),
         ]
     )
     print(*lines, "", *show.depth_table(figures["depths"]), sep="\n")
 
 
+def _text_line(settings: dict[str, Any]) -> str:
+    """Say how text becomes features, in a line."""
+    said = {**settings, "ngrams": "{}-{}".format(*settings["ngrams"])}
+    said["stop_words"] = said["stop_words"] and f"{len(said['stop_words'])} words"
+    return "TF-IDF, " + ", ".join(
+        f"{name} {'no' if value is False else 'yes' if value is True else value}"
+        for name, value in said.items()
+        if value is not None
+    )
+
+
 def _opened(
     stages: Stages,
     path: Path,
     data: str,
+    text: text_options.Reading,
     threads: int | None,
     one_based: bool | None,
     *,
     require_labels: bool,
 ) -> tuple[Model, Dataset]:
+    from labeltree.documents import read_documents
     from labeltree.files import display_name
     from labeltree.model import load
     from labeltree.svm import read_svm
 
     with stages.stage("load", f"opening {path}"):
         model = load(path)
+    format = text.format(data, "svm" if model.text is None else "txt")
+    if (format == "svm") != (model.text is None):
+        known = "LIBSVM data (svm)" if model.text is None else "text (tsv, csv, jsonl or txt)"
+        raise InputError(
+            f"{display_name(data)}: got {format} data, expected {known}, on which {path} was trained; "
+            "pass such data, or say what it is with --data-format"
+        )
+    if model.text is not None:
+        text_options.refuse_base(one_based)
+        columns = text.columns(format, model.text.columns)
+        with stages.stage("read", f"reading {display_name(data)}") as progress:
+            dataset = read_documents(
+                data,
+                format,
+                columns,
+                features=model.text,
+                require_labels=require_labels,
+                progress=progress,
+            )
+        return model, dataset
+    text.refuse()
     # A file that happens to lack its first feature does not show its base; the model knows it.
     base = model.one_based if one_based is None else one_based
     with stages.stage("read", f"reading {display_name(data)}"):

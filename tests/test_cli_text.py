@@ -1,0 +1,322 @@
+"""Text on the command line: from a file or a pipe to labels by name, and what is wrong in a sentence."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from helpers import contents, disk_bytes
+from test_damage import refused as damaged
+from test_damage import seal
+
+from labeltree import Dataset, TextSettings, build_tree, load, make_plan, read_documents, train_model
+from labeltree.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE
+
+TOPICS = {"fruit": "apple pear plum", "sea life": "whale shark Größe", "tools": "hammer saw nail"}
+
+
+def documents(rows, seed=0):
+    random = np.random.default_rng(seed)
+    names = list(TOPICS)
+    for _ in range(rows):
+        chosen = [names[t] for t in sorted(random.choice(len(names), random.integers(1, 3), replace=False))]
+        words = ["common", *" ".join(TOPICS[name] for name in chosen).split()]
+        yield " ".join(random.choice(words, 8)), chosen
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The same documents in three formats, and a model of those in TSV."""
+    from labeltree.cli import main
+
+    folder = tmp_path_factory.mktemp("text")
+    for name, rows, seed in (("train", 200, 0), ("test", 40, 1)):
+        made = list(documents(rows, seed))
+        one_word = [(text, [label.replace(" ", "-") for label in labels]) for text, labels in made]
+        (folder / f"{name}.tsv").write_text(
+            "".join(f"{i}\t{' '.join(labels)}\t{text}\n" for i, (text, labels) in enumerate(one_word))
+        )
+        (folder / f"{name}.csv").write_text(
+            "body,tags\n" + "".join(f"{text},{'; '.join(labels)}\n" for text, labels in made)
+        )
+        (folder / f"{name}.jsonl").write_text(
+            "".join(json.dumps({"text": text, "labels": labels}) + "\n" for text, labels in made)
+        )
+    assert main(["train", str(folder / "train.tsv"), str(folder / "model"), "--quiet"]) == 0
+    return folder
+
+
+CSV = ("--text-column", "body", "--label-column", "tags", "--label-separator", ";")
+
+
+@pytest.mark.parametrize(("ending", "options"), [("tsv", ()), ("csv", CSV), ("jsonl", ())])
+def test_estimate_train_evaluate(run, place, tmp_path, ending, options):
+    features = ("--ngrams", "1,2", "--min-df", 2, "--sublinear", "--stop-words", "english")
+    data = place / f"train.{ending}"
+    code, out, err = run("estimate", data, *options, *features, "--json")
+    assert (code, err) == (0, "")
+    planned = json.loads(out)["model_bytes"]
+    code, out, err = run("train", data, tmp_path / "m", *options, *features, "--json")
+    assert (code, err) == (0, "")
+    trained = json.loads(out)
+    assert planned == trained["model_bytes"] == trained["planned_bytes"] == disk_bytes(tmp_path / "m")
+    model = load(tmp_path / "m")
+    assert model.text.settings.ngrams == (1, 2)
+    assert model.text.settings.sublinear
+    assert "common whale" in model.text.names
+    # Columns and separators are those of the training file.
+    code, out, _ = run("evaluate", tmp_path / "m", place / f"test.{ending}", "--json")
+    assert code == 0
+    assert json.loads(out)["P@1"] > 90
+
+
+def test_formats_give_the_same_model(run, place, tmp_path):
+    for ending, options in (("csv", CSV), ("jsonl", ())):
+        assert run("train", place / f"train.{ending}", tmp_path / ending, "-q", *options)[0] == 0
+    mine, others = contents(tmp_path / "csv"), contents(tmp_path / "jsonl")
+    apart = {str(name) for name in mine if mine[name] != others[name]}
+    assert apart == {"manifest.json", SETTINGS_FILE}  # the names of the columns
+
+
+def test_the_python_path_gives_the_same_model(place, tmp_path):
+    data = read_documents(place / "train.tsv")
+    train_model(
+        data, make_plan(data, build_tree(data)), tmp_path / "m", notes={"clusters": 100, "max_depth": 6}
+    )
+    assert contents(tmp_path / "m") == contents(place / "model")
+
+
+def test_scikit_learns_features_give_the_same_predictions(place, tmp_path, run):
+    data = read_documents(place / "train.tsv")
+    theirs = data.text.settings.vectorizer()
+    X = theirs.fit_transform([line.split("\t")[2] for line in (place / "train.tsv").read_text().splitlines()])
+    plain = Dataset.from_matrices(X, data.Y, data.label_names)
+    model = train_model(plain, make_plan(plain, build_tree(plain)), tmp_path / "m")
+    texts = [line.split("\t")[2] for line in (place / "test.tsv").read_text().splitlines()]
+    labels, scores = model.predict(theirs.transform(texts), top=2)
+    code, out, _ = run("predict", place / "model", place / "test.tsv", "--top", 2, "-q")
+    expected = [
+        f"{row}\t{data.label_names[label]}\t{score:.6g}"
+        for row in range(len(texts))
+        for label, score in zip(labels[row].tolist(), scores[row].tolist(), strict=True)
+    ]
+    assert code == 0
+    assert out.splitlines()[1:] == expected
+
+
+def piped(text, *arguments):
+    command = [sys.executable, "-m", "labeltree", *map(str, arguments)]
+    return subprocess.run(command, input=text, capture_output=True, check=False)
+
+
+def test_predict_from_a_pipe(place):
+    done = piped(b"a Whale, a shark\n", "predict", place / "model", "-", "--top", "1", "--quiet")
+    assert (done.returncode, done.stderr) == (0, b"")
+    head, answer = done.stdout.decode().splitlines()
+    assert head == "row\tlabel\tscore"
+    assert answer.startswith("0\tsea-life\t0.")
+
+
+def feed(monkeypatch, tmp_path, content):
+    """Put a file in the place of standard input, which is read by its descriptor."""
+    (tmp_path / "input").write_bytes(content)
+    real = open
+
+    def opened(file, *arguments, closefd=True, **options):
+        return real(tmp_path / "input" if file == 0 else file, *arguments, **options)
+
+    monkeypatch.setattr("labeltree.files.open", opened, raising=False)
+
+
+def test_lines_without_known_words_get_no_labels(run, place, tmp_path, monkeypatch):
+    feed(monkeypatch, tmp_path, b"apple\n\nunheard words\nsaw")
+    code, out, _ = run("predict", place / "model", "-", "--format", "svm", "--top", 1, "-q")
+    assert code == 0
+    first, *unknown, last = out.split("\n")[:-1]
+    assert first.startswith("fruit:0.")
+    assert unknown == ["", ""]
+    assert last.startswith("tools:0.")
+    code, out, _ = run("predict", place / "model", "-", "--json")
+    assert [row["labels"] for row in json.loads(out)["predictions"]][1:3] == [[], []]
+    code, out, _ = run("predict", place / "model", "-", "--data-format", "tsv", "--json")
+    assert [len(row["labels"]) for row in json.loads(out)["predictions"]] == [3, 0, 0, 3]
+
+
+def test_predict_files_without_labels(run, place, tmp_path):
+    (tmp_path / "p.csv").write_text("other,text\n1,hammer\n")
+    (tmp_path / "p.txt").write_text("hammer\n")
+    (tmp_path / "p.jsonl").write_text('{"text": "hammer"}\n')
+    answers = {run("predict", place / "model", tmp_path / f"p.{e}", "-q")[1] for e in ("csv", "txt", "jsonl")}
+    (answer,) = answers
+    assert answer.splitlines()[1].startswith("0\ttools\t")
+
+
+def test_labels_that_training_never_saw_are_missed(run, place, tmp_path):
+    (tmp_path / "t.tsv").write_text("0\tfruit\tapple\n1\tvegetables\tapple pear\n")
+    code, out, _ = run("evaluate", place / "model", tmp_path / "t.tsv", "--json")
+    assert code == 0
+    assert json.loads(out)["P@1"] == 50
+    assert json.loads(out)["R@5"] == 50
+
+
+def test_empty_texts_are_learned_from_and_judged(run, tmp_path):
+    (tmp_path / "d.tsv").write_text("0\ta\tone two\n1\tb\t\n2\ta\ttwo\n")
+    assert run("train", tmp_path / "d.tsv", tmp_path / "m", "-q")[0] == 0
+    code, out, _ = run("evaluate", tmp_path / "m", tmp_path / "d.tsv", "--json")
+    assert code == 0
+    assert json.loads(out)["P@1"] == pytest.approx(200 / 3, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "said"),
+    [
+        ("d.tsv", b"0\ta\tone\n1\tb\tcaf\xe9\n", "", "d.tsv:2: got the byte 0xe9 that is not UTF-8"),
+        (
+            "d.csv",
+            b"text,labels\none,a\n",
+            "--text-column body",
+            "d.csv:1: got a header with 'text', 'labels', expected",
+        ),
+        (
+            "d.jsonl",
+            b'{"text": "one"}\n',
+            "",
+            "d.jsonl:1: got an object with 'text', expected the label column",
+        ),
+        (
+            "d.tsv",
+            b"0\ta\tone\n",
+            "--text-column x",
+            "got --text-column with tsv data, expected CSV or JSONL",
+        ),
+        ("d.tsv", b"0\ta\tone\n", "--one-based", "got --one-based or --zero-based with text"),
+        ("d.svm", b"0 1:1\n", "--text-column x", "got --text-column with LIBSVM data, expected text"),
+        (
+            "d.txt",
+            b"0\ta\tone\n",
+            "--data-format txt",
+            "got plain lines of text (txt), expected documents with",
+        ),
+        ("d.tsv", b"0\ta\tone\n", "--label-separator=", "got an empty label separator"),
+    ],
+)
+def test_bad_data_and_options(refused, place, tmp_path, name, content, options, said):
+    (tmp_path / name).write_bytes(content)
+    for command in (["estimate", tmp_path / name], ["train", tmp_path / name, tmp_path / "m"]):
+        assert said in refused(*command, *options.split())
+    if name != "d.svm":
+        assert said in refused("evaluate", place / "model", tmp_path / name, *options.split())
+    assert {file.name for file in tmp_path.iterdir()} == {name}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--ngrams 2,1", "ngrams must be"),
+        ("--ngrams x", "got --ngrams x, expected one or two whole numbers"),
+        ("--min-df 0", "got 0, expected a whole number of at least 1"),
+        ("--min-df 999", "train.tsv: got no term in 999 texts"),
+        ("--analyzer char --stop-words english", "stop_words are words"),
+        ("--analyzer letters", "letters"),
+    ],
+)
+def test_bad_settings(refused, place, tmp_path, options, said):
+    assert said in refused("train", place / "train.tsv", tmp_path / "m", *options.split())
+    assert said in refused("estimate", place / "train.tsv", *options.split())
+
+
+def test_settings_of_text_are_refused_for_numbers(refused, tmp_path):
+    (tmp_path / "d.svm").write_text("0 1:1\n")
+    for options in ("--ngrams 1,2", "--sublinear", "--min-df 2", "--stop-words none", "--keep-case"):
+        assert "with LIBSVM data, expected text" in refused("estimate", tmp_path / "d.svm", *options.split())
+
+
+def test_models_take_what_they_were_trained_on(refused, folder, place):
+    said = refused("predict", folder / "model", place / "test.tsv")
+    assert "got tsv data, expected LIBSVM data (svm)" in said
+    said = refused("predict", place / "model", folder / "test.svm")
+    assert "got svm data, expected text (tsv, csv, jsonl or txt)" in said
+    assert "--label-column with LIBSVM" in refused(
+        "evaluate", folder / "model", folder / "test.svm", "--label-column", "x"
+    )
+
+
+def test_info_tells_how_text_is_read(run, place):
+    assert "TF-IDF, analyzer word, ngrams 1-1, min_df 1" in run("info", place / "model")[1]
+    code, out, _ = run("info", place / "model", "--json")
+    assert code == 0
+    assert json.loads(out)["text"] == json.loads(json.dumps(asdict(TextSettings(**json.loads(out)["text"]))))
+
+
+def test_a_pruned_model_keeps_its_text(run, place, tmp_path):
+    assert run("prune", place / "model", tmp_path / "p", "--threshold", "0.01", "-q")[0] == 0
+    assert load(tmp_path / "p").text.names == load(place / "model").text.names
+    assert run("predict", tmp_path / "p", place / "test.tsv", "-q")[0] == 0
+
+
+# What is stored is checked
+
+
+@pytest.fixture
+def copy(place, tmp_path):
+    return shutil.copytree(place / "model", tmp_path / "copy")
+
+
+@pytest.mark.parametrize("name", [SETTINGS_FILE, TERMS_FILE, IDF_FILE])
+def test_damaged_files_are_named(copy, name):
+    content = (copy / name).read_bytes()
+    (copy / name).write_bytes(content[:-1])
+    damaged(copy, f"{name} has")
+    (copy / name).write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    damaged(copy, f"{name} has a wrong checksum")
+    (copy / name).unlink()
+    damaged(copy, f"lacks its file {name}")
+
+
+def test_forged_files_are_refused(copy):
+    terms = json.loads((copy / TERMS_FILE).read_text())
+    for content in ("[]", "{", "\ud800", json.dumps(terms[:-1] + terms[:1]), json.dumps([1] * len(terms))):
+        (copy / TERMS_FILE).write_bytes(content.encode(errors="surrogatepass"))
+        seal(copy, TERMS_FILE)
+        damaged(copy, r"terms\.json does not hold a different term")
+    (copy / TERMS_FILE).write_text(json.dumps(terms))
+    seal(copy, TERMS_FILE)
+    idf = np.load(copy / IDF_FILE)
+    for wrong in (np.where(np.arange(idf.size) == 1, np.nan, idf), -idf, idf[:-1], idf.astype(np.float32)):
+        np.save(copy / IDF_FILE, wrong)
+        seal(copy, IDF_FILE)
+        damaged(copy, r"idf\.npy holds")
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("tfidf", {"analyzer": "letters"}),
+        ("tfidf", {"ngrams": [1]}),
+        ("tfidf", {"ngrams": 1}),
+        ("tfidf", {"unheard": 1}),
+        ("tfidf", {"stop_words": [1]}),
+        ("columns", {"text": 3}),
+        ("columns", {"separators": 3}),
+        ("columns", {"unheard": 3}),
+    ],
+)
+def test_forged_settings_are_refused(copy, part, change):
+    stored = json.loads((copy / SETTINGS_FILE).read_text())
+    stored[part].update(change)
+    for content in (json.dumps(stored), "[]", "{}", "nul"):
+        (copy / SETTINGS_FILE).write_text(content)
+        seal(copy, SETTINGS_FILE)
+        damaged(copy, r"settings\.json holds no settings of TF-IDF")
+
+
+def test_scikit_learn_is_imported_for_text_only(folder):
+    program = (
+        "import sys; from labeltree.cli import main; code = main(sys.argv[1:]);"
+        "sys.exit(code or ('sklearn' in sys.modules) * 7)"
+    )
+    command = [sys.executable, "-c", program, "predict", folder / "model", folder / "test.svm", "-q"]
+    assert subprocess.run(list(map(str, command)), capture_output=True, check=False).returncode == 0

@@ -1,0 +1,230 @@
+"""Documents are read from every format alike, and what is wrong is named with its file and line."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeltree import Columns, InputError, read_documents, read_text
+from labeltree.text import _PIECE_BYTES, format_of
+
+DOCUMENTS = [("one two", ["a", "b"]), ("Größe, “drei”", ["c"]), ("", []), ("four", ["a"])]
+
+
+def tsv(documents):
+    return "".join(f"{i}\t{' '.join(labels)}\t{text}\n" for i, (text, labels) in enumerate(documents))
+
+
+def as_csv(documents, separator=","):
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["id", "labels", "text"])
+    writer.writerows((i, separator.join(labels), text) for i, (text, labels) in enumerate(documents))
+    return out.getvalue()
+
+
+def jsonl(documents):
+    return "".join(json.dumps({"labels": labels, "text": text}) + "\n" for text, labels in documents)
+
+
+@pytest.mark.parametrize(("ending", "written"), [("tsv", tsv), ("csv", as_csv), ("jsonl", jsonl)])
+@pytest.mark.parametrize(
+    ("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+def test_formats_and_compressions_say_the_same(tmp_path, ending, written, suffix, pack):
+    path = tmp_path / f"d.{ending}{suffix}"
+    path.write_bytes(pack(written(DOCUMENTS).encode()))
+    assert [tuple(document) for document in read_text(path)] == DOCUMENTS
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(exclude_categories=["Cs"])),
+            st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1), max_size=3),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_csv_and_jsonl_keep_any_text(tmp_path_factory, documents):
+    place = tmp_path_factory.mktemp("any")
+    lines = [(text.replace("\r", " "), labels) for text, labels in documents]  # line ends become \n in CSV
+    (place / "d.csv").write_bytes(as_csv(lines).replace("\r\n", "\n").encode())
+    assert [tuple(document) for document in read_text(place / "d.csv")] == lines
+    (place / "d.jsonl").write_text(jsonl(documents))
+    assert [tuple(document) for document in read_text(place / "d.jsonl")] == documents
+
+
+def test_formats_are_told_by_the_name():
+    names = ("a.tsv", "a.CSV.gz", "a.jsonl.xz", "a.ndjson", "a.json", "a.svm.bz2", "a.txt", "-", "a")
+    told = ["tsv", "csv", "jsonl", "jsonl", "jsonl", "svm", None, None, None]
+    assert [format_of(name) for name in names] == told
+
+
+def read(tmp_path, name, content, *arguments, **options):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return [tuple(document) for document in read_text(path, *arguments, **options)]
+
+
+def test_tsv_as_libmultilabel_has_it(tmp_path):
+    assert read(tmp_path, "d.tsv", '1\ta  b\t"quoted" text\r\n\n2\t\tmore\ttabs\n') == [
+        ('"quoted" text', ["a", "b"]),
+        ("more\ttabs", []),
+    ]
+    assert read(tmp_path, "d.tsv", "\ufeffa b\tone\nc\ttwo") == [("one", ["a", "b"]), ("two", ["c"])]
+    assert read(tmp_path, "d.tsv", "one\n\ntwo\n", require_labels=False) == [
+        ("one", []),
+        ("", []),
+        ("two", []),
+    ]
+    assert read(tmp_path, "d.tsv", "1\tx y;z\tt\n", None, Columns(separators=(";",)))[0][1] == ["x y", "z"]
+
+
+@pytest.mark.parametrize(
+    ("separators", "labels", "expected"),
+    [
+        (None, " a b, c ,,", ["a b", "c"]),
+        ((";",), "a;b,c", ["a", "b,c"]),
+        ((" ",), "a\tb  c", ["a", "b", "c"]),
+        ((" ", "\t"), "a\tb  c", ["a", "b", "c"]),
+        ((";", "|"), "a|b ; c d", ["a", "b", "c d"]),
+        ((";", " "), "a;b  c", ["a", "b", "c"]),
+        (("||",), "a||b|c", ["a", "b|c"]),
+        ((".",), "a.b", ["a", "b"]),
+    ],
+)
+def test_label_separators(tmp_path, separators, labels, expected):
+    columns = Columns("body", "tags", separators)
+    assert read(tmp_path, "d.csv", f'body,tags\nt,"{labels}"\n', None, columns) == [("t", expected)]
+    line = json.dumps({"tags": labels, "body": "t"})
+    assert read(tmp_path, "d.jsonl", line, None, columns) == [("t", expected)]
+
+
+def test_labels_in_json_are_lists_strings_numbers_or_nothing(tmp_path):
+    given = ('[1, "b, c"]', "7", "null", '"x,y"', "[]")
+    lines = [f'{{"text": "t", "labels": {labels}}}' for labels in given]
+    expected = [["1", "b, c"], ["7"], [], ["x", "y"], []]
+    assert [labels for _, labels in read(tmp_path, "d.jsonl", "\n\n".join(lines))] == expected
+
+
+def test_labels_need_not_be_there_to_predict(tmp_path):
+    assert read(tmp_path, "d.csv", "text\none\n", require_labels=False) == [("one", [])]
+    assert read(tmp_path, "d.jsonl", '{"text": "one"}', require_labels=False) == [("one", [])]
+    assert read(tmp_path, "d.txt", "one\r\n\nb", "txt", require_labels=False) == [
+        ("one", []),
+        ("", []),
+        ("b", []),
+    ]
+
+
+def test_fields_may_be_long_and_lines_may_cross_pieces(tmp_path):
+    limit = csv.field_size_limit()
+    texts = ["ü" * (3 * _PIECE_BYTES // 4), "b" * _PIECE_BYTES, "c"]
+    assert [text for text, _ in read(tmp_path, "d.csv", as_csv([(text, ["a"]) for text in texts]))] == texts
+    assert [text for text, _ in read(tmp_path, "d.tsv", tsv([(text, ["a"]) for text in texts]))] == texts
+    assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("d.tsv", b"1\ta\tone\n2\ta\t\xfftwo\n", ":2: got the byte 0xff that is not UTF-8"),
+        ("d.csv", b'text,labels\n"a\nb",x\n"c\n\xe9",x\n', ":5: got the byte 0xe9 that is not UTF-8"),
+        ("d.jsonl", b"{}\xc3", ":1: got the byte 0xc3 that is not UTF-8"),
+        ("d.tsv", "1\ta\tone\n2\ttwo\n", ":2: got 2 columns, expected id, labels and text"),
+        ("d.tsv", "one\n", ":1: got 1 column, expected id, labels and text"),
+        (
+            "d.csv",
+            "id,body,tags\n",
+            ":1: got a header with 'id', 'body', 'tags', expected the text column 'text'",
+        ),
+        (
+            "d.csv",
+            "text,tags\n",
+            "expected the label column 'labels'; name the one to use with --label-column",
+        ),
+        ("d.csv", "", ":1: got a header with nothing, expected the text column 'text'"),
+        ("d.csv", "text,labels,text\n", ":1: got the column 'text' twice"),
+        ("d.csv", 'text,labels\n"a\nb",x\n1,2,3\n', ":4: got 3 fields, expected 2"),
+        ("d.csv", 'text,labels\na,b\n"a,b\nc,d\n', ":3: got a record that is not CSV"),
+        (
+            "d.jsonl",
+            '{"text": "t", "labels": []}\n{"text": "t"}\n',
+            ":2: got an object with 'text', expected the",
+        ),
+        ("d.jsonl", '{"labels": []}\n', ":1: got an object with 'labels', expected the text column 'text'"),
+        ("d.jsonl", "\n{text\n", ":2: got a line that is not JSON"),
+        ("d.jsonl", "[" * 100_000, ":1: got a line that is not JSON"),
+        ("d.json", '[{"text": "t", "labels": []}]\n', ":1: got a list, expected a JSON object on each line"),
+        ("d.jsonl", '{"text": 3, "labels": []}\n', ":1: got a number as 'text', expected a string"),
+        ("d.jsonl", '{"text": "", "labels": [true]}\n', ":1: got true or false in 'labels'"),
+        ("d.jsonl", '{"text": "", "labels": {}}\n', ":1: got an object in 'labels'"),
+        ("d.jsonl", '{"text": "\\ud800", "labels": []}\n', ":1: got half of a surrogate pair"),
+        ("d.tsv.gz", gzip.compress(b"1\ta\tone\n" * 99)[:-9], "cut short or damaged"),
+        ("d.txt", "one\n", "got a name that does not tell the format"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, name, content, said):
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, name, content)
+    assert str(caught.value).startswith(str(tmp_path / name))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_formats_that_are_none_and_separators_that_are_none():
+    with pytest.raises(InputError, match="got the format 'svm', expected one of tsv, csv, jsonl, txt"):
+        read_text("d.svm")
+    with pytest.raises(InputError, match="got plain lines of text"):
+        read_text("-", "txt")
+    with pytest.raises(InputError, match="empty label separator"):
+        Columns(separators=("",))
+
+
+def test_a_data_set_of_documents(tmp_path):
+    (tmp_path / "d.tsv").write_text("0\tb a b\tone two\n1\t\ttwo\n2\tc\tthree one\n")
+    told = []
+    data = read_documents(tmp_path / "d.tsv", progress=told.append)
+    assert data.label_names == ("a", "b", "c")
+    assert data.Y.toarray().tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1]]
+    assert data.text.names == ("one", "three", "two")
+    assert data.X.dtype == np.float32
+    assert (data.X.toarray() > 0).tolist() == [[1, 0, 1], [0, 0, 1], [1, 1, 0]]
+    assert told == [1.0]
+    (tmp_path / "other.tsv").write_text("0\tz\tthree unheard\n")
+    other = read_documents(tmp_path / "other.tsv", features=data.text)
+    assert other.X.toarray().tolist() == [[0, 1, 0]]
+    assert other.align(data.label_names, 3).Y.indices.tolist() == [3]
+
+
+def test_columns_are_those_of_the_features_unless_given(tmp_path):
+    (tmp_path / "d.csv").write_text("body,tags\none two,a;b\n")
+    data = read_documents(tmp_path / "d.csv", columns=Columns("body", "tags", (";",)))
+    assert data.label_names == ("a", "b")
+    assert read_documents(tmp_path / "d.csv", features=data.text).label_names == ("a", "b")
+    again = read_documents(tmp_path / "d.csv", columns=Columns("body", "tags"), features=data.text)
+    assert again.label_names == ("a;b",)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "holds no document|without a single word"),
+        ("0\ta\t\n1\ta\t! ? .\n", "d.tsv: got 2 texts without a single word of two letters"),
+        ("0\t\tone\n", "d.tsv: no document has a label"),
+    ],
+)
+def test_nothing_to_learn_from(tmp_path, content, said):
+    (tmp_path / "d.tsv").write_text(content)
+    with pytest.raises(InputError, match=said):
+        read_documents(tmp_path / "d.tsv")
