@@ -318,6 +318,29 @@ def test_explain_a_model_of_several_trees(run, folder, tmp_path):
     assert [line for line in out.splitlines() if line.startswith("tree ")] == ["tree 0", "tree 1"]
 
 
+def test_explain_a_text(run, folder, monkeypatch):
+    words = [f"the word {f}" for f in range(60)]
+
+    def transform(texts):
+        return np.array([[float(word in text) for word in words] for text in texts])
+
+    def load_with_text(path):
+        model = load(path)
+        model.text = SimpleNamespace(names=words, transform=transform)
+        return model
+
+    monkeypatch.setattr("labeltree.model.load", load_with_text)
+    monkeypatch.setenv("COLUMNS", "45")
+    code, out, err = run("explain", folder / "model", "the word 9 and", "the word 30.")
+    assert (code, err) == (0, "")
+    assert "row        'the word 9 and the word 30.': 3 features\n" in out  # the word 3 is in it too
+    best = load_with_text(folder / "model").explain("the word 9 and the word 30.")[0]
+    word = best.paths[0].steps[0].supporting[0]
+    assert f" {word.name} {word.product:+.3f}" in out  # on one line
+    code, out, err = run("explain", folder / "model", "nothing")
+    assert (code, err) == (0, "note: no word of it is known to the model, so only the bias speaks.\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from labeltree.model import Model
 
 _BAR = 24  # characters at most
+_GLUE = "\ue000"  # a blank at which no line is broken
 _FORMULAS = {
     "sigmoid": "sigmoid(3 x margin)",
     "hinge2": "exp(-max(0, 1 - margin)^2)",
@@ -65,7 +66,9 @@ def explain(
     opened, dataset, name = _row(model, what, file, row, one_based)
     with show.warnings_as_notes():
         found = explain(opened, dataset.X, top=top, beam=beam, score=score.value, words=words)
-    truth = _labels(opened, dataset)
+    truth = _labels(dataset)
+    if not dataset.X.nnz:
+        show.note("no word of it is known to the model, so only the bias speaks.")
     if json:
         figures: dict[str, Any] = {"features": int(dataset.X.nnz), "labels": sorted(truth)}
         show.print_json({**figures, "predictions": [asdict(explanation) for explanation in found]})
@@ -127,7 +130,7 @@ def _row(
     return model, parse_svm(text, "the given row", one_based=base), _shortened(text)
 
 
-def _labels(model: Model, dataset: Dataset) -> set[str]:
+def _labels(dataset: Dataset) -> set[str]:
     """Names of the labels that the row itself has."""
     names = dataset.label_names
     return {str(label) if names is None else names[label] for label in dataset.Y.indices.tolist()}
@@ -180,7 +183,8 @@ def _spoken(step: Step) -> list[tuple[str, str]]:
 
 
 def _words(words: Iterable[Word]) -> str:
-    return ", ".join(f"{w.name} {w.weight if w.product is None else w.product:+.3f}" for w in words)
+    said = (f"{w.name} {w.weight if w.product is None else w.product:+.3f}" for w in words)
+    return ", ".join(word.replace(" ", _GLUE) for word in said)
 
 
 def _described(head: str, said: str, rows: list[tuple[str, str]]) -> Any:
@@ -203,7 +207,7 @@ def _print_tree(tree: Tree) -> None:
     console = Console(highlight=False)
     with console.capture() as captured:
         console.print(tree)
-    print(*(line.rstrip() for line in captured.get().splitlines()), sep="\n")
+    print(*(line.replace(_GLUE, " ").rstrip() for line in captured.get().splitlines()), sep="\n")
 
 
 def _escape_what_cannot_be_shown() -> None:
@@ -229,7 +233,7 @@ def tell_label(model: Model, name: str, words: int, json: bool) -> None:
     pairs = [
         ("label", profile.name),
         ("instances", f"{profile.instances:,} of {model.instances:,}"),
-        ("siblings", ", ".join(show.plural(path[-1].siblings, "sibling") for path in profile.paths)),
+        ("siblings", ", ".join(f"{path[-1].siblings:,}" for path in profile.paths)),
     ]
     print(*show.facts(pairs), sep="\n")
     for t, path in enumerate(profile.paths):
@@ -240,7 +244,7 @@ def tell_label(model: Model, name: str, words: int, json: bool) -> None:
                 beside += ", ..."
             at = at.add(
                 _described(
-                    _child(fork.child, {profile.name}),
+                    _child(fork.child, set()),
                     f"one of {fork.siblings + 1:,} children of node {fork.node}",
                     [
                         ("for", _words(fork.supporting)),
