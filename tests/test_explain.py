@@ -20,10 +20,12 @@ EVERY = 1000  # words: more than there are
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Small models of one tree and of three."""
+    """Small models of one tree and of three, whose nodes use some of the features only."""
     place = tmp_path_factory.mktemp("models")
-    data = random_data(5, instances=150, features=40, labels=30, names=True)
-    return {trees: train_small(place / f"m{trees}", data, trees=trees) for trees in (1, 3)}
+    data = random_data(5, instances=150, features=120, labels=30, density=0.01, names=True)
+    made = {trees: train_small(place / f"m{trees}", data, trees=trees) for trees in (1, 3)}
+    assert np.median(np.diff(made[1].trees[0].feature_ptr)) < 80
+    return made
 
 
 def random_row(seed, features):
@@ -304,6 +306,19 @@ def test_explain_a_row_as_it_is_written(run, folder):
     assert found == [e.label for e in load(folder / "model").explain(x)]
     code, _, err = run("explain", folder / "model", "100:1 1:1")
     assert (code, err) == (0, "note: The data has 100 features, the model 60; the others are ignored.\n")
+
+
+def test_features_are_shown_as_the_row_counts_them(run, trained):
+    def words(*arguments):
+        answer = json.loads(run("explain", trained, *arguments, "--words", EVERY, "--json")[1])
+        steps = [step for path in answer["predictions"][0]["paths"] for step in path["steps"]]
+        said = [word for step in steps for word in step["supporting"] + step["opposing"]]
+        return {word["name"] for word in said}, {word["feature"] for word in said}
+
+    assert load(trained).one_based is None
+    assert words("1:1 3:1") == ({"1", "3"}, {0, 2})
+    assert words("0:1 3:1") == ({"0", "3"}, {0, 3})
+    assert words("1:1 3:1", "--zero-based") == ({"1", "3"}, {1, 3})
 
 
 def test_explain_a_model_of_several_trees(run, folder, tmp_path):

@@ -9,7 +9,7 @@ from helpers import disk_bytes, nested, node_labels, random_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeltree import Dataset, InputError, load, make_plan, train_model
+from labeltree import Dataset, InputError, build_tree, load, make_plan, train_model
 from labeltree.explain import g
 from labeltree.tree import LabelTree
 from labeltree.tree_file import read_tree
@@ -117,6 +117,20 @@ def exhaustive(model, x):
             target, place = (scores, ~child) if child < 0 else (reached, child)
             target[place] = reached[node] * g("sigmoid", margin)
     return scores
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_built_tree_given_as_parents_is_the_same_tree(given_tree, seed):
+    data = random_data(seed, labels=40)
+    tree = build_tree(data, clusters=3, seed=seed)
+    rows = [
+        f"{~child if child < 0 else f'node {child}'}\t{f'node {node}' if node else ''}"
+        for node in range(tree.nodes)
+        for child in tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]].tolist()
+    ]
+    again = given_tree("\n".join(["label\tparent", *rows])).join(data)
+    assert again.child_ptr.tolist() == tree.child_ptr.tolist()
+    assert again.children.tolist() == tree.children.tolist()
 
 
 def test_a_very_deep_hierarchy():
@@ -246,9 +260,9 @@ def test_labels_that_are_not_listed(given_tree, pets):
         ("label,parent\n", r"no name of the hierarchy"),
         ("cat dog\npersian lion\n", r"tree.txt:2: got 'lion', expected labels of the data"),
         ("cat dog\n\npersian cat\n", r"tree.txt:3: got the label 'cat' again, which is on line 1"),
-        ("[[0, 1]]", r"holds 0, but the data has no label of that name"),
+        ("[[0, 1]]", r"tree.txt: .* holds 0, but the data has no label of that name"),
         ('[["cat", "dog"], ["cat"]]', r"tree.txt: the tree holds 'cat' twice"),
-        ('["cat", [], "dog", "persian", "rose"]', r"empty list"),
+        ('["cat", [], "dog", "persian", "rose"]', r"tree.txt: .* empty list"),
     ],
 )
 def test_faults_that_the_labels_show(given_tree, pets, content, message):

@@ -140,7 +140,7 @@ def nested_parents(
         label = numbers.get(named[me])
         own = ([] if label is None else [label]) + content[me][::-1]
         if own:
-            content[max(parent[me], _ROOT)].append(_only(own))
+            content[max(parent[me], _ROOT)].append(own)
         empty += not own
     if not content[-1]:
         raise InputError(

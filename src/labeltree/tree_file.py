@@ -97,7 +97,7 @@ def read_tree(path: str | os.PathLike[str]) -> GivenTree:
     plain = os.path.splitext(name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz"))[1].lower()
     if plain == ".json" or first.startswith("["):
         nested = _parsed_json(name, text)
-        return GivenTree(name, "nested lists", lambda numbers: numbered(nested, numbers))
+        return GivenTree(name, "nested lists", lambda numbers: _from_lists(name, nested, numbers))
     separator = next((s for s in "\t,;" if {"label", "parent"} <= set(_head(first, s))), None)
     if separator is not None:
         rows = _table(name, text, separator)
@@ -119,6 +119,13 @@ def _parsed_json(name: str, text: str) -> list[Any]:
     if not isinstance(nested, list):
         raise InputError(f"{name}: got {type(nested).__name__} in JSON, expected nested lists of labels")
     return nested
+
+
+def _from_lists(name: str, nested: list[Any], numbers: Mapping[str, int]) -> list[Any]:
+    try:
+        return numbered(nested, numbers)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
 
 
 def _head(line: str, separator: str) -> list[str]:

@@ -64,6 +64,7 @@ def explain(
     from labeltree.explain import explain
 
     opened, dataset, name = _row(model, what, file, row, one_based)
+    opened.one_based = dataset.one_based  # features are shown as this row counts them
     with show.warnings_as_notes():
         found = explain(opened, dataset.X, top=top, beam=beam, score=score.value, words=words)
     truth = _labels(dataset)
