@@ -269,7 +269,7 @@ def test_given_tree_of_names(run, refused, tmp_path):
         ("[[0, 1], []]", "empty list"),
         ("[[0, 1], [1, 2]]", "twice"),
         ("[[0, 1], [2, true]]", "True"),
-        ("[[0, 1], [2, 3]]", "4 labels"),
+        ("[[0, 1], [2, 3]]", "lacks 36 of the 40 labels"),
     ],
 )
 def test_given_tree_that_is_wrong(refused, folder, tmp_path, content, message):

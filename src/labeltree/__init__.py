@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from labeltree import datasets, experiments, metrics, scorers, theory
     from labeltree.clustering import build_tree
     from labeltree.data import Dataset
-    from labeltree.estimator import LabelTreeClassifier
     from labeltree.documents import read_documents
+    from labeltree.estimator import LabelTreeClassifier
     from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
     from labeltree.svm import read_svm, write_svm

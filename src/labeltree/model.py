@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +24,9 @@ from labeltree.system import available_memory, threads_to_use
 from labeltree.tfidf import SETTINGS_FILE, TextFeatures
 from labeltree.tree import LabelTree, Progress
 
+if TYPE_CHECKING:
+    from labeltree.explain import Explanation
+
 
 @dataclass(frozen=True, eq=False)
 class TreeBlocks:
@@ -35,6 +38,21 @@ class TreeBlocks:
     weight_ptr: NDArray[np.int64]
     weights: NDArray[np.float32]
     checksums: NDArray[np.uint32]
+
+    @property
+    def arrays(
+        self,
+    ) -> tuple[
+        NDArray[np.int64],
+        NDArray[np.int32],
+        NDArray[np.int64],
+        NDArray[np.int32],
+        NDArray[np.int64],
+        NDArray[np.float32],
+    ]:
+        """The tree and its blocks as the search takes them."""
+        shape = self.tree.child_ptr, self.tree.children
+        return *shape, self.feature_ptr, self.features, self.weight_ptr, self.weights
 
 
 class Model:
@@ -99,18 +117,7 @@ class Model:
 
     @cached_property
     def _search(self) -> _native.BeamSearch:
-        arrays = [
-            (
-                part.tree.child_ptr,
-                part.tree.children,
-                part.feature_ptr,
-                part.features,
-                part.weight_ptr,
-                part.weights,
-            )
-            for part in self.trees
-        ]
-        return _native.BeamSearch(arrays, self.features, self.labels, self.bias)
+        return _native.BeamSearch([part.arrays for part in self.trees], self.features, self.labels, self.bias)
 
     def predict(
         self, X: Any, *, top: int = 5, beam: int = 10, score: str = "sigmoid", threads: int | None = None
@@ -182,6 +189,29 @@ class Model:
         missing = max(0, max(ks) - predicted.shape[1])  # fewer labels in the model than ranks asked for
         ranked = np.pad(predicted, ((0, 0), (0, missing)), constant_values=-1)
         return metrics.evaluate(truth, ranked, ks, metrics.propensities(self.label_counts, self.instances))
+
+    def explain(
+        self, row: Any, *, top: int = 5, beam: int = 10, score: str = "sigmoid", words: int = 5
+    ) -> list[Explanation]:
+        """Tell why these labels are predicted for one row: their paths, and the words that spoke.
+
+        Parameters
+        ----------
+        row : sparse matrix or array of one row; or str
+            As ``predict`` takes it; or a text, if the model was trained on texts.
+        top, beam, score
+            As ``predict`` takes them.
+        words : int, default 5
+            Words to name for and against each step, at most.
+
+        Returns
+        -------
+        list of Explanation
+            One for each label that ``predict`` returns, best first, with its path through each tree.
+        """
+        from labeltree.explain import explain
+
+        return explain(self, row, top=top, beam=beam, score=score, words=words)
 
     def depths(self, tree: int = 0) -> list[dict[str, Any]]:
         """Describe a tree depth by depth: nodes, children, mean used features, alpha, weights."""

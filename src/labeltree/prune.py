@@ -18,7 +18,7 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 from labeltree.model import Model, TreeBlocks, load
 from labeltree.plan import weight_pointers
-from labeltree.store import names_bytes, new_model
+from labeltree.store import new_model
 from labeltree.tree import Progress, pointers
 
 # Weights that are in memory at once: a one-vs-rest model is a single block.
@@ -52,11 +52,7 @@ def prune_model(
     total = sum(int(part.weight_ptr[-1]) for part in model.trees)
     counts, kept_weights = PruningCounts(), 0
     with new_model(path, overwrite) as writer:
-        writer.write("label_counts.npy", model.label_counts)
-        if model.label_names is not None:
-            writer.write_text("label_names.json", names_bytes(model.label_names))
-        for name, content in (model.text.contents if model.text else {}).items():
-            writer.write_text(name, content)
+        writer.write_facts(model.label_counts, model.label_names, model.text)
         for t, part in enumerate(model.trees):
             folder = f"tree-{t}"
             kept = np.zeros(part.tree.nodes, np.int64)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree.errors import InputError
 from labeltree.system import umask
+
+if TYPE_CHECKING:
+    from labeltree.tfidf import TextFeatures
 
 FORMAT = "labeltree model"
 FORMAT_VERSION = 1
@@ -75,6 +78,16 @@ class ModelWriter:
         """Write a file that is not an array, with its checksum."""
         self._place(name).write_bytes(content)
         self._record(name)
+
+    def write_facts(
+        self, label_counts: NDArray[np.int64], label_names: tuple[str, ...] | None, text: TextFeatures | None
+    ) -> None:
+        """Write what a model knows beside its trees: labels, and how text becomes features."""
+        self.write("label_counts.npy", label_counts)
+        if label_names is not None:
+            self.write_text("label_names.json", names_bytes(label_names))
+        for name, content in (text.contents if text else {}).items():
+            self.write_text(name, content)
 
     @contextmanager
     def reserve(self, name: str, spec: ArrayFile) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+from collections.abc import Iterable
 from typing import NoReturn
 
 import numpy as np
@@ -98,6 +99,27 @@ def read_svm(
     return _read(path, one_based, threads, features, labels, _PIECE_BYTES, _CHUNK_BYTES, require_labels)
 
 
+def parse_svm(text: str, name: str, *, one_based: bool | None = None) -> Dataset:
+    """Read lines of a LIBSVM file that are in memory; labels are not required.
+
+    Parameters
+    ----------
+    text : str
+        What a file would hold.
+    name : str
+        What to call it in messages.
+    one_based : bool, optional
+        As in `read_svm`.
+
+    Returns
+    -------
+    Dataset
+    """
+    reader = _native.SvmReader(1, _CHUNK_BYTES, -1 if one_based is None else int(one_based), -1, -1)
+    pieces = [(np.frombuffer(text.encode("utf-8", "replace"), np.uint8), True)]
+    return _parsed(name, reader, pieces, None, None, require_labels=False)
+
+
 def _read(
     path: str | os.PathLike[str],
     one_based: bool | None,
@@ -117,9 +139,20 @@ def _read(
         -1 if labels is None else labels,
     )
     with contextlib.closing(read_pieces(path, piece_bytes)) as pieces:
-        for piece, last in pieces:
-            if not reader.feed(piece, last):
-                _raise_fault(name, reader, features, labels)
+        return _parsed(name, reader, pieces, features, labels, require_labels)
+
+
+def _parsed(
+    name: str,
+    reader: _native.SvmReader,
+    pieces: Iterable[tuple[NDArray[np.uint8], bool]],
+    features: int | None,
+    labels: int | None,
+    require_labels: bool,
+) -> Dataset:
+    for piece, last in pieces:
+        if not reader.feed(piece, last):
+            _raise_fault(name, reader, features, labels)
     if not reader.finish():
         _raise_fault(name, reader, features, labels)
     shape = _shape(name, reader, features, labels)

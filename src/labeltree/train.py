@@ -17,7 +17,7 @@ from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
 from labeltree.model import Model, load
 from labeltree.plan import PANEL_BYTES, Plan, TreePlan
-from labeltree.store import names_bytes, new_model
+from labeltree.store import new_model
 from labeltree.tree import Progress
 
 # Squares of more than this, summed over a row, may not fit a float.
@@ -141,11 +141,7 @@ def train_model(
         )
     path = Path(path)
     with new_model(path, overwrite) as writer:
-        writer.write("label_counts.npy", np.diff(dataset.by_label[0]))
-        if plan.label_names is not None:
-            writer.write_text("label_names.json", names_bytes(plan.label_names))
-        for name, content in (plan.text.contents if plan.text else {}).items():
-            writer.write_text(name, content)
+        writer.write_facts(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
         with ExitStack() as open_files:  # room on disk for all trees, before the first is trained
             files = [
                 _Files(

@@ -1,8 +1,8 @@
-"""The label tree: its shape as a few arrays; given as nested lists, or clipped from a deeper one."""
+"""The label tree: its shape as a few arrays; given by the user, or clipped from a deeper one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -35,6 +35,8 @@ class LabelTree:
     --------
     labeltree.build_tree : the tree of the paper, by K-means.
     LabelTree.from_nested : a tree given as nested lists of labels.
+    LabelTree.from_parents : a hierarchy of labels, given as the parent of each.
+    LabelTree.from_clusters : clusters of labels, given as lists.
     """
 
     child_ptr: NDArray[np.int64]
@@ -79,7 +81,7 @@ class LabelTree:
                     children.append(len(queue))
                     queue.append(child)
                 else:
-                    children.append(~_label(child, numbers))
+                    children.append(~label_number(child, numbers))
         tree = cls(pointers(counts), np.array(children, np.int32))
         labels = np.sort(~tree.children[tree.children < 0])
         wrong = np.flatnonzero(labels != np.arange(labels.size))
@@ -89,6 +91,75 @@ class LabelTree:
                 f"{'is missing' if labels[wrong[0]] > wrong[0] else f'or {labels[wrong[0]]} occurs twice'}."
             )
         return tree
+
+    @classmethod
+    def from_parents(
+        cls,
+        names: Sequence[str],
+        parents: Sequence[str | None],
+        label_names: Sequence[str] | int,
+        *,
+        rest: bool = False,
+    ) -> LabelTree:
+        """Make a tree from a hierarchy: the parent of each label and of each group of labels.
+
+        A label that is a parent becomes a leaf child of its own node. A node with one child gives way to the
+        child. Names that are no labels and have none below are left out, with a warning.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Labels and groups. A parent that is not among them is a group under the root.
+        parents : sequence of str or None
+            The parent of each; None or "" for the root.
+        label_names : sequence of str or int
+            Names of the labels 0, 1, ...; or how many there are, where labels are numbers.
+        rest : bool, default False
+            Whether labels that the hierarchy lacks get a child of the root of their own; else they are an
+            error.
+
+        Returns
+        -------
+        LabelTree
+
+        Examples
+        --------
+        >>> tree = LabelTree.from_parents(
+        ...     ["cat", "dog", "rose", "persian"], ["animal", "animal", "", "cat"],
+        ...     ["cat", "dog", "persian", "rose"],
+        ... )
+        >>> tree.nodes, tree.labels.tolist()  # [[["cat", "persian"], "dog"], "rose"]
+        (3, [3, 0, 2, 1])
+        """
+        from labeltree.hierarchy import tree_of_parents
+
+        return tree_of_parents(names, parents, label_names, rest)
+
+    @classmethod
+    def from_clusters(
+        cls, clusters: Sequence[Sequence[Any]], label_names: Sequence[str] | int, *, rest: bool = False
+    ) -> LabelTree:
+        """Make a tree of depth 2 from clusters: each is a child of the root, and its labels are leaves.
+
+        Parameters
+        ----------
+        clusters : sequence of sequences
+            Labels, by name or number. A cluster of one label is that label.
+        label_names, rest
+            As in :meth:`from_parents`.
+
+        Returns
+        -------
+        LabelTree
+
+        Examples
+        --------
+        >>> LabelTree.from_clusters([[0, 3], [1, 2], [4]], 5).labels.tolist()
+        [0, 3, 1, 2, 4]
+        """
+        from labeltree.hierarchy import tree_of_lists
+
+        return tree_of_lists([list(cluster) for cluster in clusters], label_names, rest)
 
     @property
     def nodes(self) -> int:
@@ -191,7 +262,7 @@ class LabelTree:
         )
 
 
-def _label(child: Any, numbers: dict[str, int] | None) -> int:
+def label_number(child: Any, numbers: Mapping[str, int] | None) -> int:
     """Number of a label in a nested tree, which is written as its name where labels have names."""
     whole = isinstance(child, (int, np.integer)) and not isinstance(child, bool)
     if numbers is None:

@@ -12,7 +12,7 @@ from labeltree.data import Dataset
 from labeltree.errors import RoomError
 from labeltree.model import Model
 from labeltree.plan import Plan
-from labeltree.store import names_bytes, new_model
+from labeltree.store import new_model
 from labeltree.system import free_disk, human_bytes
 from labeltree.train import SolverSettings, train_model
 
@@ -79,9 +79,7 @@ def write_model(
                 f"The model takes {human_bytes(model.bytes)}, but {path} has {human_bytes(room)} of free "
                 "disk; give another place."
             )
-        writer.write("label_counts.npy", model.label_counts)
-        if model.label_names is not None:
-            writer.write_text("label_names.json", names_bytes(model.label_names))
+        writer.write_facts(model.label_counts, model.label_names, model.text)
         for t, part in enumerate(model.trees):
             for name, array in (("features", part.features), ("weights", part.weights)):
                 with writer.grow(f"tree-{t}/{name}.npy", array.dtype.str) as stream:

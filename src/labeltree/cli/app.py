@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from labeltree._version import __version__
-from labeltree.cli import making, pruning, reproducing, training, using
+from labeltree.cli import explaining, making, pruning, reproducing, training, using
 from labeltree.errors import InputError
 
 # Every mistake in the arguments is one of these; Typer gives the class no public name.
@@ -24,6 +24,7 @@ app.command()(training.train)
 app.command()(using.evaluate)
 app.command()(using.predict)
 app.command()(using.info)
+app.command()(explaining.explain)
 app.command()(pruning.prune)
 app.command()(reproducing.reproduce)
 app.command()(making.download)

@@ -82,8 +82,14 @@ Trees = Annotated[
 Tree = Annotated[
     Path | None,
     _tree(
-        "--tree", metavar="FILE", help="Take this tree, nested lists of labels in JSON, and do not cluster."
+        "--tree",
+        metavar="FILE",
+        help="Take this tree and do not cluster: nested lists (JSON), a table with the columns label and "
+        "parent, or clusters, one a line.",
     ),
+]
+TreeRest = Annotated[
+    bool, _tree("--tree-rest", help="Labels that the FILE lacks get a child of the root of their own.")
 ]
 Seed = Annotated[
     int, _option("--seed", metavar="N", callback=whole_number(0), help="The same seed gives the same result.")
@@ -124,6 +130,12 @@ OneBasedLikeModel = Annotated[
 ]
 Beam = Annotated[
     int, _option("--beam", metavar="N", callback=whole_number(1), help="Nodes kept at each depth.")
+]
+Top = Annotated[
+    int, _option("--top", metavar="N", callback=whole_number(1), help="Labels to predict for a row.")
+]
+Words = Annotated[
+    int, _option("--words", metavar="N", callback=whole_number(0), help="Words for and against a step.")
 ]
 ScoreOption = Annotated[Score, _option("--score", help="How a margin becomes a score in (0, 1].")]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Results only: no progress, no summary.")]

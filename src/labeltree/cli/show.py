@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from labeltree.system import human_bytes
@@ -19,6 +21,16 @@ def print_json(content: dict[str, Any]) -> None:
 def note(message: str) -> None:
     """Tell the reader something that is no error, on standard error."""
     print("note:", message, file=sys.stderr)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Tell what the library warns of as notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        note(str(warning.message))
 
 
 def human_seconds(seconds: float) -> str:

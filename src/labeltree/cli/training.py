@@ -27,6 +27,7 @@ def estimate(
     max_depth: options.MaxDepth = 6,
     trees: options.Trees = 1,
     tree: options.Tree = None,
+    tree_rest: options.TreeRest = False,
     seed: options.Seed = 0,
     bias: options.Bias = 1.0,
     threads: options.Threads = None,
@@ -41,7 +42,7 @@ def estimate(
 
     settings = SolverSettings(bias=bias)
     limit = None if memory_limit is None else parse_bytes(memory_limit)
-    grown = _Trees(clusters, max_depth, trees, seed, tree)
+    grown = _Trees(clusters, max_depth, trees, seed, tree, tree_rest)
     source = _Source(data, text, one_based)
     _, plan = _planned(Stages(quiet or json), source, grown, settings, threads)
     report = plan.report()
@@ -66,6 +67,7 @@ def train(
     max_depth: options.MaxDepth = 6,
     trees: options.Trees = 1,
     tree: options.Tree = None,
+    tree_rest: options.TreeRest = False,
     seed: options.Seed = 0,
     loss: options.Loss = "squared_hinge",
     cost: options.Cost = 1.0,
@@ -88,7 +90,7 @@ def train(
     # Whatever can be wrong without the data is said before it is read.
     settings = SolverSettings(loss.replace("-", "_"), cost, tolerance, max_iterations, bias, seed)
     limit = sys.maxsize if force else None if memory_limit is None else parse_bytes(memory_limit)
-    grown = _Trees(clusters, max_depth, trees, seed, tree)
+    grown = _Trees(clusters, max_depth, trees, seed, tree, tree_rest)
     source = _Source(data, text, one_based)
     check_target(model, overwrite)
     stages = Stages(quiet or json)
@@ -157,24 +159,30 @@ class _Source:
 class _Trees:
     """How the trees of a model come about: clustered, or given in a file."""
 
-    def __init__(self, clusters: int, max_depth: int, trees: int, seed: int, given: Path | None) -> None:
+    def __init__(
+        self, clusters: int, max_depth: int, trees: int, seed: int, given: Path | None, rest: bool
+    ) -> None:
+        from labeltree.tree_file import read_tree
+
         if given is not None and trees > 1:
             raise InputError(
                 f"got --tree together with --trees {trees}, expected one tree; leave out one of them"
             )
+        if rest and given is None:
+            raise InputError("got --tree-rest without a --tree, expected both; give one, or leave it out")
         self.clusters, self.max_depth, self.trees, self.seed = clusters, max_depth, trees, seed
-        self.given = given
-        self._nested = None if given is None else _read_nested(given)
+        self.rest = rest
+        self.given = None if given is None else read_tree(given)
 
     def build(
         self, dataset: Dataset, threads: int, memory_limit: int | None, progress: Any
     ) -> list[LabelTree]:
         """Build them, each with a seed of its own."""
         from labeltree.clustering import build_tree
-        from labeltree.tree import LabelTree
 
-        if self._nested is not None:
-            return [LabelTree.from_nested(self._nested, dataset.label_names)]
+        if self.given is not None:
+            with show.warnings_as_notes():
+                return [self.given.join(dataset, rest=self.rest)]
         return [
             build_tree(
                 dataset,
@@ -191,21 +199,8 @@ class _Trees:
     def notes(self) -> dict[str, Any]:
         """What the manifest keeps of it."""
         if self.given is not None:
-            return {"tree": str(self.given)}
+            return {"tree": self.given.name, "tree_form": self.given.form}
         return {"clusters": self.clusters, "max_depth": self.max_depth}
-
-
-def _read_nested(path: Path) -> Any:
-    import json
-
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file, expected a tree in JSON; check the path") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: got a directory, expected a file with a tree in JSON") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not a tree in JSON ({error}), expected nested lists of labels") from None
 
 
 def _planned(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import warnings
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeltree.cli import options, show, text_options
+from labeltree.cli import explaining, options, show, text_options
 from labeltree.cli.progress import Stages
 from labeltree.errors import InputError
 from labeltree.system import human_bytes, threads_to_use
@@ -38,7 +37,7 @@ def evaluate(
 ) -> None:
     """Measure how good a model's predictions are, in percent."""
     stages = Stages(quiet or json)
-    opened, dataset = _opened(stages, model, data, text, threads, one_based, require_labels=True)
+    opened, dataset = open_with_data(stages, model, data, text, threads, one_based, require_labels=True)
     labels, _ = _search(stages, opened, dataset, 5, beam, score, threads)
     percent = {name: round(100 * value, 4) for name, value in opened.judge(dataset, labels).items()}
     figures = {**percent, **_speed(dataset, stages)}
@@ -52,9 +51,7 @@ def evaluate(
 def predict(
     model: options.ModelPath,
     data: options.Data,
-    top: Annotated[
-        int, typer.Option(metavar="N", callback=options.whole_number(1), help="Labels to predict for a row.")
-    ] = 5,
+    top: options.Top = 5,
     beam: options.Beam = 10,
     score: options.ScoreOption = options.Score.sigmoid,
     output: Annotated[
@@ -85,7 +82,7 @@ def predict(
     if output is not None:
         check_place(output)
     stages = Stages(quiet or json)
-    opened, dataset = _opened(stages, model, data, text, threads, one_based, require_labels=False)
+    opened, dataset = open_with_data(stages, model, data, text, threads, one_based, require_labels=False)
     labels, scores = _search(stages, opened, dataset, top, beam, score, threads)
     rows = _rows(opened, labels, scores)
     figures: dict[str, Any] = _speed(dataset, stages)
@@ -104,12 +101,21 @@ def predict(
 
 def info(
     model: options.ModelPath,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Show this label's path, siblings, instances and words instead."),
+    ] = None,
+    words: options.Words = 5,
     json: options.Json = False,
 ) -> None:
-    """Show what a model holds. Its files are checked on the way."""
+    """Show what a model holds, or what it knows of a label. Its files are checked on the way."""
+    from labeltree.anatomy import tree_shape
     from labeltree.model import load
 
     opened = load(model)
+    if label is not None:
+        explaining.tell_label(opened, label, words, json)
+        return
     manifest = opened.manifest
     figures: dict[str, Any] = {
         "model": str(model),
@@ -130,6 +136,7 @@ def info(
         "notes": manifest.get("notes", {}),
         "pruned": manifest.get("pruned"),
         "depths": opened.depths(),
+        "shapes": [tree_shape(opened, t) for t in range(len(opened.trees))],
     }
     if json:
         show.print_json(figures)
@@ -150,7 +157,7 @@ def info(
             *([("pruned", f"weights below {pruned['threshold']:g}")] if pruned else []),
         ]
     )
-    print(*lines, "", *show.depth_table(figures["depths"]), sep="\n")
+    print(*lines, "", *explaining.shape_lines(opened, figures["shapes"]), sep="\n")
 
 
 def _text_line(settings: dict[str, Any]) -> str:
@@ -164,7 +171,7 @@ def _text_line(settings: dict[str, Any]) -> str:
     )
 
 
-def _opened(
+def open_with_data(
     stages: Stages,
     path: Path,
     data: str,
@@ -174,6 +181,7 @@ def _opened(
     *,
     require_labels: bool,
 ) -> tuple[Model, Dataset]:
+    """Open a model, and read data as the model counts its features."""
     from labeltree.documents import read_documents
     from labeltree.files import display_name
     from labeltree.model import load
@@ -220,13 +228,9 @@ def _search(
     score: options.Score,
     threads: int | None,
 ) -> tuple[Any, Any]:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        with stages.stage("predict", f"predicting {show.plural(dataset.instances, 'row')}"):
-            found = model.predict(dataset.X, top=top, beam=beam, score=score.value, threads=threads)
-    for warning in caught:
-        show.note(str(warning.message))
-    return found
+    what = f"predicting {show.plural(dataset.instances, 'row')}"
+    with show.warnings_as_notes(), stages.stage("predict", what):
+        return model.predict(dataset.X, top=top, beam=beam, score=score.value, threads=threads)
 
 
 def _speed(dataset: Dataset, stages: Stages) -> dict[str, Any]:

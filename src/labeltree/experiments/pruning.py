@@ -211,7 +211,7 @@ def _measure(
                     "nonzeros": report["nonzeros_after"],
                     "pruned_share": report["pruned_of_nonzeros"],
                     "pruned_of_all_share": report["pruned_of_all"],
-                    "disk_bytes": directory_bytes(pruned.path),
+                    "disk_bytes": directory_bytes(place / "pruned"),
                     "paper_bytes": report["paper_bytes_after"],
                 }
             )
@@ -225,7 +225,7 @@ def _measure(
             "nonzeros": report["nonzeros_before"],
             "pruned_share": 0.0,
             "pruned_of_all_share": 0.0,
-            "disk_bytes": directory_bytes(model.path),
+            "disk_bytes": directory_bytes(place / "model"),
             "paper_bytes": report["paper_bytes_before"],
         }
         return [whole, *rows]

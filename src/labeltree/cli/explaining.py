@@ -1,0 +1,311 @@
+"""`labeltree explain`, and what `labeltree info` draws: why a model predicts what it does, and its shape."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labeltree.cli import options, show, text_options
+from labeltree.cli.progress import Stages
+from labeltree.errors import InputError
+from labeltree.system import human_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path as FilePath
+
+    from rich.tree import Tree
+
+    from labeltree.anatomy import Child, Word
+    from labeltree.data import Dataset
+    from labeltree.explain import Explanation, Step
+    from labeltree.model import Model
+
+_BAR = 24  # characters at most
+_GLUE = "\ue000"  # a blank at which no line is broken
+_FORMULAS = {
+    "sigmoid": "sigmoid(3 x margin)",
+    "hinge2": "exp(-max(0, 1 - margin)^2)",
+    "hinge3": "exp(-max(0, 1 - margin)^3)",
+}
+
+
+def explain(
+    model: options.ModelPath,
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT|ROW",
+            help="A text, if the model was trained on texts; else features as index:value ...",
+            show_default=False,
+        ),
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Take a row of this file instead, with --row.")
+    ] = None,
+    row: Annotated[
+        int | None,
+        typer.Option(metavar="N", callback=options.whole_number(0), help="Its number, from 0."),
+    ] = None,
+    top: options.Top = 5,
+    beam: options.Beam = 10,
+    score: options.ScoreOption = options.Score.sigmoid,
+    words: options.Words = 5,
+    one_based: options.OneBasedLikeModel = None,
+    json: options.Json = False,
+) -> None:
+    """Show why labels are predicted: their paths through the tree, and the words for and against."""
+    from dataclasses import asdict
+
+    from labeltree.explain import explain
+
+    opened, dataset, name = _row(model, what, file, row, one_based)
+    opened.one_based = dataset.one_based  # features are shown as this row counts them
+    with show.warnings_as_notes():
+        found = explain(opened, dataset.X, top=top, beam=beam, score=score.value, words=words)
+    truth = _labels(dataset)
+    if not dataset.X.nnz:
+        show.note("no word of it is known to the model, so only the bias speaks.")
+    if json:
+        figures: dict[str, Any] = {"features": int(dataset.X.nnz), "labels": sorted(truth)}
+        show.print_json({**figures, "predictions": [asdict(explanation) for explanation in found]})
+        return
+    _escape_what_cannot_be_shown()
+    best = ", ".join(f"{_starred(e.name, truth)} {e.score:.3g}" for e in found)
+    said = show.plural(dataset.X.nnz, "feature")
+    if truth:
+        said += f", {show.plural(len(truth), 'label')} (*)"
+    lines = show.facts([("row", f"{name}: {said}"), ("predicted", best)])
+    print(*lines, sep="\n")
+    for t in range(len(opened.trees)):
+        print()
+        _print_tree(_drawn(found, t, truth, f"tree {t}" if len(opened.trees) > 1 else "root"))
+    mean = "the mean over the trees of " if len(opened.trees) > 1 else ""
+    print(
+        "",
+        f"A score is {mean}the product of {_FORMULAS[score.value]} along the path;",
+        "a margin is the sum of the words for and against, the bias and the other words.",
+        sep="\n",
+    )
+
+
+def _row(
+    path: FilePath, what: list[str] | None, file: str | None, row: int | None, one_based: bool | None
+) -> tuple[Model, Dataset, str]:
+    """Open the model, and take the row that is to be explained."""
+    from labeltree.cli.using import open_with_data
+    from labeltree.data import Dataset
+    from labeltree.files import display_name
+    from labeltree.model import load
+    from labeltree.svm import parse_svm
+
+    if (file is None) == (not what) or (file is None) != (row is None):
+        raise InputError(
+            "expected either a text or row to explain, or both --file and --row; "
+            "see `labeltree explain --help`"
+        )
+    if file is not None and row is not None:
+        model, dataset = open_with_data(
+            Stages(quiet=True), path, file, text_options.NOTHING, None, one_based, require_labels=False
+        )
+        if row >= dataset.instances:
+            raise InputError(
+                f"{display_name(file)}: got --row {row}, expected a row from 0 to {dataset.instances - 1}"
+            )
+        chosen = Dataset(dataset.X[row], dataset.Y[row], dataset.label_names, dataset.one_based)
+        return model, chosen, f"{row} of {display_name(file)}"
+    text = " ".join(what or [])
+    model = load(path)
+    if model.text is not None:
+        X = model.text.transform([text])
+        return model, Dataset.from_matrices(X, [[0]]), _shortened(text)
+    if ":" not in text or "\n" in text.strip():
+        raise InputError(
+            f"got {_shortened(text)}, expected features as index:value ... on one line, since the model was "
+            "not trained on texts; or name a row by --file and --row"
+        )
+    base = model.one_based if one_based is None else one_based
+    return model, parse_svm(text, "the given row", one_based=base), _shortened(text)
+
+
+def _labels(dataset: Dataset) -> set[str]:
+    """Names of the labels that the row itself has."""
+    names = dataset.label_names
+    return {str(label) if names is None else names[label] for label in dataset.Y.indices.tolist()}
+
+
+def _drawn(found: Sequence[Explanation], t: int, truth: set[str], title: str) -> Tree:
+    """Draw the paths of all labels through a tree; what they share is drawn once."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    root = Tree(Text(title))
+    branches: dict[tuple[int, Child], Tree] = {}
+    for rank, explanation in enumerate(found, 1):
+        path = explanation.paths[t]
+        at = root
+        for step in path.steps:
+            key = step.node, step.child
+            if key not in branches:
+                head = _child(step.child, truth, "" if step.child.node is not None else f"{rank}. ")
+                branches[key] = at.add(_described(head, _score(step, path.reached), _spoken(step)))
+            at = branches[key]
+    return root
+
+
+def _child(child: Child, truth: set[str], before: str = "") -> str:
+    if child.node is None:
+        return before + _starred(child.frequent[0], truth)
+    named = ", ".join(_starred(name, truth) for name in child.frequent)
+    return f"{show.plural(child.labels, 'label')} ({named}{', ...' * (child.labels > len(child.frequent))})"
+
+
+def _score(step: Step, reached: bool) -> str:
+    score = f"{step.score:.3g}"
+    if step.depth:
+        score += f" = {step.score / step.factor if step.factor else 0:.3g} x {step.factor:.3g}"
+    if step.child.node is None and not reached:
+        score += " (not reached by the beam: counts 0)"
+    return f"{score}, margin {step.margin:+.3f}"
+
+
+def _spoken(step: Step) -> list[tuple[str, str]]:
+    rest = [f"bias {step.bias:+.3f}"] if step.bias else []
+    if step.others:
+        rest.append(f"{show.plural(step.others, 'other')} {step.rest:+.3f}")
+    return [
+        ("for", _words(step.supporting)),
+        ("against", _words(step.opposing)),
+        ("and", ", ".join(rest)),
+    ]
+
+
+def _words(words: Iterable[Word]) -> str:
+    said = (f"{w.name} {w.weight if w.product is None else w.product:+.3f}" for w in words)
+    return ", ".join(word.replace(" ", _GLUE) for word in said)
+
+
+def _described(head: str, said: str, rows: list[tuple[str, str]]) -> Any:
+    """Put a branch's head over what is said of it, aligned."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 1))
+    for name, text in rows:
+        if text:
+            grid.add_row(Text(name, style="dim"), Text(text))
+    title = Text.assemble((head, "bold"), "  ", said)
+    return Group(title, grid) if grid.row_count else title
+
+
+def _print_tree(tree: Tree) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    with console.capture() as captured:
+        console.print(tree)
+    print(*(line.replace(_GLUE, " ").rstrip() for line in captured.get().splitlines()), sep="\n")
+
+
+def _escape_what_cannot_be_shown() -> None:
+    """A name that the terminal has no letters for is no reason to stop."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def tell_label(model: Model, name: str, words: int, json: bool) -> None:
+    """Print a label's paths, siblings, instances and words: `labeltree info --label`."""
+    from dataclasses import asdict
+
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from labeltree.anatomy import describe_label, find_label
+
+    profile = describe_label(model, find_label(model, name), words=words)
+    if json:
+        show.print_json({"model": str(model.path), **asdict(profile)})
+        return
+    _escape_what_cannot_be_shown()
+    pairs = [
+        ("label", profile.name),
+        ("instances", f"{profile.instances:,} of {model.instances:,}"),
+        ("siblings", ", ".join(f"{path[-1].siblings:,}" for path in profile.paths)),
+    ]
+    print(*show.facts(pairs), sep="\n")
+    for t, path in enumerate(profile.paths):
+        at = root = Tree(Text(f"tree {t}" if len(profile.paths) > 1 else "root"))
+        for fork in path:
+            beside = ", ".join(fork.sibling_labels)
+            if beside and fork.siblings > len(fork.sibling_labels):
+                beside += ", ..."
+            at = at.add(
+                _described(
+                    _child(fork.child, set()),
+                    f"one of {fork.siblings + 1:,} children of node {fork.node}",
+                    [
+                        ("for", _words(fork.supporting)),
+                        ("against", _words(fork.opposing)),
+                        ("bias", f"{fork.bias:+.3f}" if fork.bias else ""),
+                        ("beside", beside),
+                    ],
+                )
+            )
+        print()
+        _print_tree(root)
+
+
+def shape_lines(model: Model, shapes: Sequence[list[dict[str, Any]]]) -> list[str]:
+    """Draw the trees' shapes, from `anatomy.tree_shape`."""
+    lines: list[str] = []
+    for t, shape in enumerate(shapes):
+        title = [f"tree {t}"] if len(shapes) > 1 else []
+        lines += [*title, *_with_bars(_shape_table(shape), [row["bytes"] for row in shape]), ""]
+    inside = sum(row["bytes"] for shape in shapes for row in shape)
+    return [
+        *lines,
+        "labels: those that hang from the nodes of a depth; instances: theirs, an instance",
+        "counted once for each label; used features: a node's, on average; the other",
+        f"{human_bytes(model.bytes - inside)} of the model are headers, the labels' counts and names",
+    ]
+
+
+def _shape_table(shape: list[dict[str, Any]]) -> list[str]:
+    return show.table(
+        ("depth", "nodes", "labels", "instances", "used features", "alpha", "bytes"),
+        (
+            (
+                str(row["depth"]),
+                f"{row['nodes']:,}",
+                f"{row['labels']:,}",
+                f"{row['label_instances']:,}",
+                f"{row['mean_used_features']:,.0f}",
+                "" if row["alpha"] is None else f"{row['alpha']:.3f}",
+                human_bytes(row["bytes"]),
+            )
+            for row in shape
+        ),
+    )
+
+
+def _with_bars(table: list[str], sizes: list[int]) -> list[str]:
+    """Draw each depth's bytes beside its line, as wide as the terminal allows."""
+    head, *lines = table
+    room = min(_BAR, shutil.get_terminal_size((100, 24)).columns - max(map(len, table)) - 3)
+    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+    bars = (block * max(1, round(room * size / max(sizes))) if room > 3 else "" for size in sizes)
+    return [head, *(f"{line}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))]
+
+
+def _starred(name: str, truth: set[str]) -> str:
+    return name + "*" * (name in truth)
+
+
+def _shortened(text: str) -> str:
+    flat = " ".join(text.split())
+    return repr(flat if len(flat) <= 50 else flat[:47] + "...")

@@ -1,0 +1,426 @@
+"""Explanations add up to what is predicted; labels, shapes and words against plain looks at the blocks."""
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers import disk_bytes, node_labels, random_data, shell, train_small
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from labeltree import InputError, load, read_svm
+from labeltree.anatomy import describe_label, feature_name, find_label, path_down, tree_shape
+from labeltree.model import Model
+
+SCORES = ["sigmoid", "hinge2", "hinge3"]
+EVERY = 1000  # words: more than there are
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Small models of one tree and of three, whose nodes use some of the features only."""
+    place = tmp_path_factory.mktemp("models")
+    data = random_data(5, instances=150, features=120, labels=30, density=0.01, names=True)
+    made = {trees: train_small(place / f"m{trees}", data, trees=trees) for trees in (1, 3)}
+    assert np.median(np.diff(made[1].trees[0].feature_ptr)) < 80
+    return made
+
+
+def random_row(seed, features):
+    rng = np.random.default_rng(seed)
+    row = rng.normal(size=features) * (rng.random(features) < rng.choice([0.0, 0.1, 0.5, 1.0]))
+    return row.astype(np.float32)
+
+
+def dense_margin(model, tree, node, column, row):
+    """The margin of a child, from the whole block."""
+    features, block = model.block(node, tree)
+    x = np.append(row[: model.features], model.bias).astype(np.float64)
+    return x[features] @ block[:, column].astype(np.float64)
+
+
+def g(score, margin):
+    if score == "sigmoid":
+        return 1 / (1 + np.exp(-3 * margin))
+    return np.exp(-(max(0, 1 - margin) ** int(score[-1])))
+
+
+# Laws of an explanation
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    trees=st.sampled_from([1, 3]),
+    beam=st.sampled_from([1, 2, 5, 100]),
+    score=st.sampled_from(SCORES),
+)
+@settings(max_examples=60, deadline=None)
+def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score):
+    model = models[trees]
+    row = random_row(seed, model.features)
+    labels, scores = model.predict(row, top=7, beam=beam, score=score)
+    found = model.explain(row, top=7, beam=beam, score=score)
+    assert [e.label for e in found] == [label for label in labels[0].tolist() if label >= 0]
+    assert [e.score for e in found] == [s for s in scores[0].tolist() if s > 0]
+    assert [e.name for e in found] == [f"näme {e.label}" for e in found]
+    for explanation in found:
+        assert [path.tree for path in explanation.paths] == list(range(trees))
+        assert any(path.reached for path in explanation.paths)
+        for path in explanation.paths:
+            factors = [g(score, step.margin) for step in path.steps]
+            np.testing.assert_allclose([step.factor for step in path.steps], factors, rtol=1e-9)
+            np.testing.assert_allclose([s.score for s in path.steps], np.cumprod(factors), rtol=1e-9)
+            assert path.score == path.steps[-1].score
+        mean = sum(path.score for path in explanation.paths if path.reached) / trees
+        assert explanation.score == pytest.approx(mean, rel=1e-4, abs=1e-37)
+
+
+@given(seed=st.integers(0, 10**6), words=st.integers(0, 6))
+@settings(max_examples=40, deadline=None)
+def test_words_bias_and_rest_add_up_to_the_margin(models, seed, words):
+    model = models[1]
+    row = random_row(seed, model.features)
+    for whole, part in zip(
+        model.explain(row, top=3, words=EVERY), model.explain(row, top=3, words=words), strict=True
+    ):
+        for full, step in zip(whole.paths[0].steps, part.paths[0].steps, strict=True):
+            column = path_down(model.trees[0].tree, whole.label)[step.depth][1]
+            assert step.margin == pytest.approx(dense_margin(model, 0, step.node, column, row), abs=1e-9)
+            every = full.supporting + full.opposing
+            assert (full.others, full.rest) == (0, 0.0)
+            assert sum(w.product for w in every) + full.bias == pytest.approx(full.margin, abs=1e-9)
+            assert len({w.feature for w in every}) == len(every)
+            for word in every:
+                assert word.product == word.value * word.weight
+                assert word.value == row[word.feature]
+            named = step.supporting + step.opposing
+            assert step.supporting == full.supporting[:words]
+            assert step.opposing == full.opposing[:words]
+            assert step.others == len(every) - len(named)
+            total = sum(w.product for w in named) + step.bias + step.rest
+            assert total == pytest.approx(step.margin, abs=1e-9)
+            assert [w.product for w in full.supporting] == sorted(w.product for w in full.supporting)[::-1]
+            assert [w.product for w in full.opposing] == sorted(w.product for w in full.opposing)
+            assert all(w.product > 0 for w in full.supporting)
+            assert all(w.product < 0 for w in full.opposing)
+
+
+def test_a_tree_that_did_not_reach_a_label_counts_nothing(models):
+    model = models[3]
+    unreached = []
+    for seed in range(60):
+        found = model.explain(random_row(seed, model.features), top=10, beam=1)
+        unreached += [path for e in found for path in e.paths if not path.reached]
+    assert unreached  # a beam of one misses some
+    assert all(path.score > 0 for path in unreached)  # what it would have been is told all the same
+
+
+def test_paths_lead_through_the_tree_to_the_label(models):
+    for model in models.values():
+        for part in model.trees:
+            for label in range(model.labels):
+                node = 0
+                for at, column in path_down(part.tree, label):
+                    assert at == node
+                    node = int(part.tree.children[part.tree.child_ptr[node] + column])
+                assert node == ~label
+
+
+def test_children_are_described_by_their_labels(models):
+    model = models[1]
+    tree = model.trees[0].tree
+    seen = 0
+    for explanation in model.explain(random_row(3, model.features), top=30, beam=100):
+        *inner, last = explanation.paths[0].steps
+        assert (last.child.node, last.child.labels, last.child.frequent) == (None, 1, (explanation.name,))
+        for step in inner:
+            below = node_labels(tree, step.child.node)
+            assert explanation.label in below
+            assert step.child.labels == len(below)
+            often = sorted(below, key=lambda j: (-model.label_counts[j], j))[:3]
+            assert step.child.frequent == tuple(f"näme {j}" for j in often)
+            seen += 1
+    assert seen > 10
+
+
+def test_only_rows_of_the_features_are_read(models):
+    model = models[1]
+    row = random_row(11, model.features)
+    part = model.trees[0]
+    weights = np.array(part.weights)
+    for node in range(part.tree.nodes):
+        features, _ = model.block(node)
+        block = weights[part.weight_ptr[node] : part.weight_ptr[node + 1]].reshape(features.size, -1)
+        block[~np.isin(features, [*np.flatnonzero(row), model.features])] = np.nan
+    assert np.isnan(weights).any()
+    spoiled = Model(
+        model.path, model.manifest, (replace(part, weights=weights),), model.label_counts, model.label_names
+    )
+    assert spoiled.explain(row) == model.explain(row)
+
+
+def test_unknown_features_are_ignored_with_a_warning(models):
+    model = models[1]
+    row = random_row(2, model.features)
+    with pytest.warns(UserWarning, match="the others are ignored"):
+        assert model.explain(np.append(row, 9.0)) == model.explain(row)
+
+
+def test_without_a_bias(tmp_path):
+    from labeltree import SolverSettings, build_tree, make_plan, train_model
+
+    data = random_data(2, names=True)
+    plan = make_plan(data, build_tree(data, clusters=3), bias=False)
+    model = train_model(data, plan, tmp_path / "m", SolverSettings(bias=0))
+    best = model.explain(data.X[5])[0]
+    assert all(step.bias == 0 for step in best.paths[0].steps)
+    assert all(fork.bias == 0 for fork in describe_label(model, best.label).paths[0])
+    assert best.score == pytest.approx(best.paths[0].score, rel=1e-5)
+
+
+# Names, and what is refused
+
+
+def test_names_of_features(models):
+    model = load(models[1].path)
+    assert feature_name(model, 4) == "4"
+    model.one_based = True
+    assert feature_name(model, 4) == "5"
+    words = [f"word{f}" for f in range(model.features)]
+    row = random_row(1, model.features)
+    model.text = SimpleNamespace(names=words, transform=lambda texts: np.array([row for _ in texts]))
+    assert feature_name(model, 4) == "word4"
+    assert model.explain("any text") == model.explain(row)
+    step = model.explain("any text")[0].paths[0].steps[0]
+    assert all(word.name == f"word{word.feature}" for word in step.supporting)
+
+
+def test_what_cannot_be_explained_is_refused(models):
+    model = models[1]
+    with pytest.raises(InputError, match="got 2 rows, expected one"):
+        model.explain(np.zeros((2, model.features)))
+    with pytest.raises(InputError, match="words must be 0 or greater"):
+        model.explain(np.zeros(model.features), words=-1)
+    with pytest.raises(InputError, match="trained on rows of features"):
+        model.explain("a text")
+    with pytest.raises(InputError, match="top must be"):
+        model.explain(np.zeros(model.features), top=0)
+    with pytest.raises(InputError, match="labels 0 to 29"):
+        describe_label(model, 30)
+    with pytest.raises(InputError, match="siblings must be 0"):
+        describe_label(model, 3, siblings=-1)
+    with pytest.raises(InputError, match=r"did you mean 'näme 1' or 'näme 10' or 'näme 11'\?"):
+        find_label(model, "Näme 1")
+    with pytest.raises(InputError, match="check its spelling"):
+        find_label(model, "unheard of")
+
+
+# A label, and the shape of the trees
+
+
+def test_a_label_in_the_model(models):
+    for model in models.values():
+        for label in (0, 7, 29):
+            profile = describe_label(model, label, words=4, siblings=3)
+            assert (profile.name, profile.instances) == (f"näme {label}", model.label_counts[label])
+            for t, path in enumerate(profile.paths):
+                tree = model.trees[t].tree
+                steps = path_down(tree, label)
+                assert [fork.depth for fork in path] == list(range(len(steps)))
+                for fork, (node, column) in zip(path, steps, strict=True):
+                    features, block = model.block(node, t)
+                    weight = dict(zip(features[:-1].tolist(), block[:-1, column].tolist(), strict=True))
+                    assert fork.bias == block[-1, column]
+                    strongest = sorted((w for w in weight.values() if w > 0), reverse=True)[:4]
+                    assert [word.weight for word in fork.supporting] == strongest
+                    weakest = sorted(w for w in weight.values() if w < 0)[:4]
+                    assert [word.weight for word in fork.opposing] == weakest
+                    for word in fork.supporting + fork.opposing:
+                        assert weight[word.feature] == word.weight
+                    assert fork.siblings == tree.child_count[node] - 1
+                beside = {int(~c) for c in tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]]}
+                often = sorted((j for j in beside if j >= 0), key=lambda j: (-model.label_counts[j], j))
+                often.remove(label)
+                assert path[-1].sibling_labels == tuple(f"näme {j}" for j in often[:3])
+
+
+def test_the_shape_adds_up_to_the_model(models):
+    for model in models.values():
+        inside = 0
+        for t, part in enumerate(model.trees):
+            shape = tree_shape(model, t)
+            assert sum(row["labels"] for row in shape) == model.labels
+            assert sum(row["label_instances"] for row in shape) == model.label_counts.sum()
+            assert sum(row["weights"] for row in shape) == sum(
+                model.block(u, t)[1][:-1].size for u in range(part.tree.nodes)
+            )
+            for label in range(model.labels):
+                depth = len(path_down(part.tree, label)) - 1
+                shape[depth]["labels"] -= 1
+                shape[depth]["label_instances"] -= model.label_counts[label]
+            assert all(row["labels"] == row["label_instances"] == 0 for row in shape)
+            inside += sum(row["bytes"] for row in shape) + 6 * 128 + 2 * 8
+        counts = 128 + 8 * model.labels
+        names = (model.path / "label_names.json").stat().st_size
+        assert inside + counts + names == model.bytes == disk_bytes(model.path)
+
+
+# The command line
+
+
+def test_explain_a_row_of_a_file(run, folder):
+    arguments = ["explain", folder / "named-model", "--file", folder / "named.svm", "--row", 7, "--top", 3]
+    code, out, err = run(*arguments, "--json")
+    answer = json.loads(out)
+    data, model = read_svm(folder / "named.svm"), load(folder / "named-model")
+    wanted = model.explain(data.X[7], top=3)
+    assert (code, err) == (0, "")
+    assert [p["name"] for p in answer["predictions"]] == [e.name for e in wanted]
+    assert [p["score"] for p in answer["predictions"]] == [e.score for e in wanted]
+    step, said = wanted[0].paths[0].steps[0], answer["predictions"][0]["paths"][0]["steps"][0]
+    assert said["margin"] == step.margin
+    assert said["supporting"][0]["name"] == str(step.supporting[0].feature + 1)  # as the file counts
+    truth = {data.label_names[label] for label in data.Y[7].indices}
+    assert set(answer["labels"]) == truth
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    assert f"7 of {folder / 'named.svm'}: {data.X[7].nnz} features" in out
+    for rank, e in enumerate(wanted, 1):
+        assert f"{rank}. {e.name}{'*' * (e.name in truth)}  {e.paths[0].score:.3g} = " in out
+    assert f"for     {step.supporting[0].name} {step.supporting[0].product:+.3f}" in out
+    assert "product of sigmoid(3 x margin)" in out
+    assert not any(line.endswith(" ") for line in out.splitlines())
+
+
+def test_explain_a_row_as_it_is_written(run, folder):
+    row = "3 1:0.5 8:1.25"
+    written = json.loads(run("explain", folder / "model", row, "--json")[1])
+    apart = json.loads(run("explain", folder / "model", *row.split(), "--json")[1])
+    x = np.zeros(60)
+    x[[0, 7]] = 0.5, 1.25
+    assert written == apart
+    assert written["labels"] == ["3"]
+    found = [p["label"] for p in written["predictions"]]
+    assert found == [e.label for e in load(folder / "model").explain(x)]
+    code, _, err = run("explain", folder / "model", "100:1 1:1")
+    assert (code, err) == (0, "note: The data has 100 features, the model 60; the others are ignored.\n")
+
+
+def test_features_are_shown_as_the_row_counts_them(run, trained):
+    def words(*arguments):
+        answer = json.loads(run("explain", trained, *arguments, "--words", EVERY, "--json")[1])
+        steps = [step for path in answer["predictions"][0]["paths"] for step in path["steps"]]
+        said = [word for step in steps for word in step["supporting"] + step["opposing"]]
+        return {word["name"] for word in said}, {word["feature"] for word in said}
+
+    assert load(trained).one_based is None
+    assert words("1:1 3:1") == ({"1", "3"}, {0, 2})
+    assert words("0:1 3:1") == ({"0", "3"}, {0, 3})
+    assert words("1:1 3:1", "--zero-based") == ({"1", "3"}, {1, 3})
+
+
+def test_explain_a_model_of_several_trees(run, folder, tmp_path):
+    options = ["--clusters", 5, "--trees", 2, "--quiet"]
+    assert run("train", folder / "train.svm", tmp_path / "m", *options)[0] == 0
+    code, out, _ = run("explain", tmp_path / "m", "1:1 8:1", "--beam", 1, "--score", "hinge3", "--words", 0)
+    assert code == 0
+    assert out.count("\ntree ") == 2
+    assert "mean over the trees" in out
+    assert "against" not in out.split("\nA score is")[0]
+    code, out, _ = run("info", tmp_path / "m")
+    assert [line for line in out.splitlines() if line.startswith("tree ")] == ["tree 0", "tree 1"]
+
+
+def test_explain_a_text(run, folder, monkeypatch):
+    words = [f"the word {f}" for f in range(60)]
+
+    def transform(texts):
+        return np.array([[float(word in text) for word in words] for text in texts])
+
+    def load_with_text(path):
+        model = load(path)
+        model.text = SimpleNamespace(names=words, transform=transform)
+        return model
+
+    monkeypatch.setattr("labeltree.model.load", load_with_text)
+    monkeypatch.setenv("COLUMNS", "45")
+    code, out, err = run("explain", folder / "model", "the word 9 and", "the word 30.")
+    assert (code, err) == (0, "")
+    assert "row        'the word 9 and the word 30.': 3 features\n" in out  # the word 3 is in it too
+    best = load_with_text(folder / "model").explain("the word 9 and the word 30.")[0]
+    word = best.paths[0].steps[0].supporting[0]
+    assert f" {word.name} {word.product:+.3f}" in out  # on one line
+    code, out, err = run("explain", folder / "model", "nothing")
+    assert (code, err) == (0, "note: no word of it is known to the model, so only the bias speaks.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected either a text or row"),
+        (["1:1", "--file", "x.svm", "--row", "1"], "expected either a text or row"),
+        (["--file", "x.svm"], "both --file and --row"),
+        (["1:1", "--row", "1"], "both --file and --row"),
+        (["hello world"], "got 'hello world', expected features as index:value"),
+        (["1:1\n2:1"], "on one line"),
+        (["1:one"], "the given row:1: got"),
+        (["0:1"], "indices from 1"),
+        (["--file", "x.svm", "--row", "1"], "no such file"),
+        (["1:1", "--words", "-1"], "expected a whole number of at least 0"),
+    ],
+)
+def test_explain_refuses(refused, folder, arguments, message):
+    assert message in refused("explain", folder / "model", *arguments)
+
+
+def test_explain_refuses_a_row_that_is_not_there(refused, folder):
+    message = refused("explain", folder / "model", "--file", folder / "test.svm", "--row", 50)
+    assert "got --row 50, expected a row from 0 to 49" in message
+
+
+def test_info_of_a_label(run, refused, folder):
+    code, out, err = run("info", folder / "named-model", "--label", "größe-3", "--json")
+    answer = json.loads(out)
+    model = load(folder / "named-model")
+    assert (code, err, answer["name"]) == (0, "", "größe-3")
+    assert answer["instances"] == model.label_counts[find_label(model, "größe-3")]
+    code, out, _ = run("info", folder / "named-model", "--label", "größe-3", "--words", 2)
+    assert code == 0
+    assert f"instances  {answer['instances']} of 400" in out
+    last = answer["paths"][0][-1]
+    for word in last["supporting"][:2]:
+        assert f"{word['name']} {word['weight']:+.3f}" in out
+    assert f"one of {last['siblings'] + 1} children" in out
+    assert last["sibling_labels"][0] in out
+    assert "did you mean" in refused("info", folder / "named-model", "--label", "größe")
+    assert "a number from 0 to 39" in refused("info", folder / "model", "--label", "40")
+    assert json.loads(run("info", folder / "model", "--label", "39", "--json")[1])["label"] == 39
+
+
+def test_info_draws_the_shape(run, folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, _ = run("info", folder / "model")
+    assert code == 0
+    model = load(folder / "model")
+    shape = tree_shape(model)
+    lines = [line.split() for line in out.splitlines() if "█" in line]
+    assert [int(line[0]) for line in lines] == [row["depth"] for row in shape]
+    assert [int(line[2]) for line in lines] == [row["labels"] for row in shape]
+    largest = max(range(len(shape)), key=lambda d: shape[d]["bytes"])
+    assert max(range(len(lines)), key=lambda d: len(lines[d][-1])) == largest
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "█" not in run("info", folder / "model")[1]
+
+
+def test_narrow_terminals_and_other_encodings(folder, monkeypatch):
+    environment = {"COLUMNS": "40", "PYTHONIOENCODING": "ascii", "PATH": ""}
+    with shell("explain", folder / "named-model", "1:1 8:1", "--top", "2", env=environment) as process:
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "gr\\xf6\\xdfe-" in out
+    drawn = out.split("\nroot\n")[1].split("\n\n")[0]
+    assert max(map(len, drawn.splitlines())) <= 40 + 2 * 8  # an escape is wider than what it stands for
+    with shell("info", folder / "named-model", env=environment | {"COLUMNS": "90"}) as process:
+        assert "##" in process.communicate()[0]
