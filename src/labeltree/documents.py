@@ -74,7 +74,7 @@ def read_documents(
         raise InputError(f"{name}: the file holds no document, expected some; check how it was made")
     names, Y = labels.matrix()
     if require_labels and not names:
-        raise InputError(f"{name}: no document has a label, expected some to learn from; add the labels")
+        raise InputError(f"{name}: no document has a label, expected some; add the labels")
     return Dataset(X, Y, names, text=features)
 
 
