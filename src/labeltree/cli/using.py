@@ -146,7 +146,7 @@ def info(
             *([("pruned", f"weights below {pruned['threshold']:g}")] if pruned else []),
         ]
     )
-    print(*lines, "", *explaining.shape_lines(opened, figures["shapes"]), sep="\n")
+    print(*lines, "", *show.shape_lines(opened.bytes, figures["shapes"]), sep="\n")
 
 
 def open_with_data(
