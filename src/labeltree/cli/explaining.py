@@ -1,9 +1,8 @@
-"""`labeltree explain`, and what `labeltree info` draws: why a model predicts what it does, and its shape."""
+"""`labeltree explain` and `labeltree info --label`: why a model predicts what it does, drawn as a tree."""
 
 from __future__ import annotations
 
 import io
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,6 @@ import typer
 from labeltree.cli import options, show, text_options
 from labeltree.cli.progress import Stages
 from labeltree.errors import InputError
-from labeltree.system import human_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path as FilePath
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from labeltree.explain import Explanation, Step
     from labeltree.model import Model
 
-_BAR = 24  # characters at most
 _GLUE = "\ue000"  # a blank at which no line is broken
 _FORMULAS = {
     "sigmoid": "sigmoid(3 x margin)",
@@ -258,48 +255,6 @@ def tell_label(model: Model, name: str, words: int, json: bool) -> None:
             )
         print()
         _print_tree(root)
-
-
-def shape_lines(model: Model, shapes: Sequence[list[dict[str, Any]]]) -> list[str]:
-    """Draw the trees' shapes, from `anatomy.tree_shape`."""
-    lines: list[str] = []
-    for t, shape in enumerate(shapes):
-        title = [f"tree {t}"] if len(shapes) > 1 else []
-        lines += [*title, *_with_bars(_shape_table(shape), [row["bytes"] for row in shape]), ""]
-    inside = sum(row["bytes"] for shape in shapes for row in shape)
-    return [
-        *lines,
-        "labels: those that hang from the nodes of a depth; instances: theirs, an instance",
-        "counted once for each label; used features: a node's, on average; the other",
-        f"{human_bytes(model.bytes - inside)} of the model are headers, the labels' counts and names",
-    ]
-
-
-def _shape_table(shape: list[dict[str, Any]]) -> list[str]:
-    return show.table(
-        ("depth", "nodes", "labels", "instances", "used features", "alpha", "bytes"),
-        (
-            (
-                str(row["depth"]),
-                f"{row['nodes']:,}",
-                f"{row['labels']:,}",
-                f"{row['label_instances']:,}",
-                f"{row['mean_used_features']:,.0f}",
-                "" if row["alpha"] is None else f"{row['alpha']:.3f}",
-                human_bytes(row["bytes"]),
-            )
-            for row in shape
-        ),
-    )
-
-
-def _with_bars(table: list[str], sizes: list[int]) -> list[str]:
-    """Draw each depth's bytes beside its line, as wide as the terminal allows."""
-    head, *lines = table
-    room = min(_BAR, shutil.get_terminal_size((100, 24)).columns - max(map(len, table)) - 3)
-    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
-    bars = (block * max(1, round(room * size / max(sizes))) if room > 3 else "" for size in sizes)
-    return [head, *(f"{line}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))]
 
 
 def _starred(name: str, truth: set[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,6 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from labeltree.system import human_bytes
+
+_BAR = 24  # characters at most
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -100,6 +103,48 @@ def depth_table(depths: Iterable[dict[str, Any]]) -> list[str]:
             for row in depths
         ),
     )
+
+
+def shape_lines(model_bytes: int, shapes: Sequence[list[dict[str, Any]]]) -> list[str]:
+    """Draw the trees' shapes, from `anatomy.tree_shape`."""
+    lines: list[str] = []
+    for t, shape in enumerate(shapes):
+        title = [f"tree {t}"] if len(shapes) > 1 else []
+        lines += [*title, *_with_bars(_shape_table(shape), [row["bytes"] for row in shape]), ""]
+    inside = sum(row["bytes"] for shape in shapes for row in shape)
+    return [
+        *lines,
+        "labels: those that hang from the nodes of a depth; instances: theirs, an instance",
+        "counted once for each label; used features: a node's, on average; the other",
+        f"{human_bytes(model_bytes - inside)} of the model are headers, the labels' counts and names",
+    ]
+
+
+def _shape_table(shape: list[dict[str, Any]]) -> list[str]:
+    return table(
+        ("depth", "nodes", "labels", "instances", "used features", "alpha", "bytes"),
+        (
+            (
+                str(row["depth"]),
+                f"{row['nodes']:,}",
+                f"{row['labels']:,}",
+                f"{row['label_instances']:,}",
+                f"{row['mean_used_features']:,.0f}",
+                "" if row["alpha"] is None else f"{row['alpha']:.3f}",
+                human_bytes(row["bytes"]),
+            )
+            for row in shape
+        ),
+    )
+
+
+def _with_bars(table: list[str], sizes: list[int]) -> list[str]:
+    """Draw each depth's bytes beside its line, as wide as the terminal allows."""
+    head, *lines = table
+    room = min(_BAR, shutil.get_terminal_size((100, 24)).columns - max(map(len, table)) - 3)
+    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+    bars = (block * max(1, round(room * size / max(sizes))) if room > 3 else "" for size in sizes)
+    return [head, *(f"{line}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))]
 
 
 def estimate_lines(report: dict[str, Any], memory_limit: int | None) -> list[str]:

@@ -157,7 +157,7 @@ def info(
             *([("pruned", f"weights below {pruned['threshold']:g}")] if pruned else []),
         ]
     )
-    print(*lines, "", *explaining.shape_lines(opened, figures["shapes"]), sep="\n")
+    print(*lines, "", *show.shape_lines(opened.bytes, figures["shapes"]), sep="\n")
 
 
 def _text_line(settings: dict[str, Any]) -> str:

@@ -1,0 +1,167 @@
+"""`labeltree explain` and `info`: the figures of the library, drawn for people, on any terminal."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from helpers import shell
+
+from labeltree import load, read_svm
+from labeltree.anatomy import find_label, tree_shape
+
+
+def test_explain_a_row_of_a_file(run, folder):
+    arguments = ["explain", folder / "named-model", "--file", folder / "named.svm", "--row", 7, "--top", 3]
+    code, out, err = run(*arguments, "--json")
+    answer = json.loads(out)
+    data, model = read_svm(folder / "named.svm"), load(folder / "named-model")
+    wanted = model.explain(data.X[7], top=3)
+    assert (code, err) == (0, "")
+    assert [p["name"] for p in answer["predictions"]] == [e.name for e in wanted]
+    assert [p["score"] for p in answer["predictions"]] == [e.score for e in wanted]
+    step, said = wanted[0].paths[0].steps[0], answer["predictions"][0]["paths"][0]["steps"][0]
+    assert said["margin"] == step.margin
+    assert said["supporting"][0]["name"] == str(step.supporting[0].feature + 1)  # as the file counts
+    truth = {data.label_names[label] for label in data.Y[7].indices}
+    assert set(answer["labels"]) == truth
+    code, out, err = run(*arguments)
+    assert (code, err) == (0, "")
+    assert f"7 of {folder / 'named.svm'}: {data.X[7].nnz} features" in out
+    for rank, e in enumerate(wanted, 1):
+        assert f"{rank}. {e.name}{'*' * (e.name in truth)}  {e.paths[0].score:.3g} = " in out
+    assert f"for     {step.supporting[0].name} {step.supporting[0].product:+.3f}" in out
+    assert "product of sigmoid(3 x margin)" in out
+    assert not any(line.endswith(" ") for line in out.splitlines())
+
+
+def test_explain_a_row_as_it_is_written(run, folder):
+    row = "3 1:0.5 8:1.25"
+    written = json.loads(run("explain", folder / "model", row, "--json")[1])
+    apart = json.loads(run("explain", folder / "model", *row.split(), "--json")[1])
+    x = np.zeros(60)
+    x[[0, 7]] = 0.5, 1.25
+    assert written == apart
+    assert written["labels"] == ["3"]
+    found = [p["label"] for p in written["predictions"]]
+    assert found == [e.label for e in load(folder / "model").explain(x)]
+    code, _, err = run("explain", folder / "model", "100:1 1:1")
+    assert (code, err) == (0, "note: The data has 100 features, the model 60; the others are ignored.\n")
+
+
+def test_features_are_shown_as_the_row_counts_them(run, trained):
+    def words(*arguments):
+        answer = json.loads(run("explain", trained, *arguments, "--words", 1000, "--json")[1])
+        steps = [step for path in answer["predictions"][0]["paths"] for step in path["steps"]]
+        said = [word for step in steps for word in step["supporting"] + step["opposing"]]
+        return {word["name"] for word in said}, {word["feature"] for word in said}
+
+    assert load(trained).one_based is None
+    assert words("1:1 3:1") == ({"1", "3"}, {0, 2})
+    assert words("0:1 3:1") == ({"0", "3"}, {0, 3})
+    assert words("1:1 3:1", "--zero-based") == ({"1", "3"}, {1, 3})
+
+
+def test_explain_a_model_of_several_trees(run, folder, tmp_path):
+    options = ["--clusters", 5, "--trees", 2, "--quiet"]
+    assert run("train", folder / "train.svm", tmp_path / "m", *options)[0] == 0
+    code, out, _ = run("explain", tmp_path / "m", "1:1 8:1", "--beam", 1, "--score", "hinge3", "--words", 0)
+    assert code == 0
+    assert out.count("\ntree ") == 2
+    assert "mean over the trees" in out
+    assert "against" not in out.split("\nA score is")[0]
+    code, out, _ = run("info", tmp_path / "m")
+    assert [line for line in out.splitlines() if line.startswith("tree ")] == ["tree 0", "tree 1"]
+
+
+def test_explain_a_text(run, folder, monkeypatch):
+    words = [f"the word {f}" for f in range(60)]
+
+    def transform(texts):
+        return np.array([[float(word in text) for word in words] for text in texts])
+
+    def load_with_text(path):
+        model = load(path)
+        model.text = SimpleNamespace(names=words, transform=transform)
+        return model
+
+    monkeypatch.setattr("labeltree.model.load", load_with_text)
+    monkeypatch.setenv("COLUMNS", "45")
+    code, out, err = run("explain", folder / "model", "the word 9 and", "the word 30.")
+    assert (code, err) == (0, "")
+    assert "row        'the word 9 and the word 30.': 3 features\n" in out  # the word 3 is in it too
+    best = load_with_text(folder / "model").explain("the word 9 and the word 30.")[0]
+    word = best.paths[0].steps[0].supporting[0]
+    assert f" {word.name} {word.product:+.3f}" in out  # on one line
+    code, out, err = run("explain", folder / "model", "nothing")
+    assert (code, err) == (0, "note: no word of it is known to the model, so only the bias speaks.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected either a text or row"),
+        (["1:1", "--file", "x.svm", "--row", "1"], "expected either a text or row"),
+        (["--file", "x.svm"], "both --file and --row"),
+        (["1:1", "--row", "1"], "both --file and --row"),
+        (["hello world"], "got 'hello world', expected features as index:value"),
+        (["1:1\n2:1"], "on one line"),
+        (["1:one"], "the given row:1: got"),
+        (["0:1"], "indices from 1"),
+        (["--file", "x.svm", "--row", "1"], "no such file"),
+        (["1:1", "--words", "-1"], "expected a whole number of at least 0"),
+    ],
+)
+def test_explain_refuses(refused, folder, arguments, message):
+    assert message in refused("explain", folder / "model", *arguments)
+
+
+def test_explain_refuses_a_row_that_is_not_there(refused, folder):
+    message = refused("explain", folder / "model", "--file", folder / "test.svm", "--row", 50)
+    assert "got --row 50, expected a row from 0 to 49" in message
+
+
+def test_info_of_a_label(run, refused, folder):
+    code, out, err = run("info", folder / "named-model", "--label", "größe-3", "--json")
+    answer = json.loads(out)
+    model = load(folder / "named-model")
+    assert (code, err, answer["name"]) == (0, "", "größe-3")
+    assert answer["instances"] == model.label_counts[find_label(model, "größe-3")]
+    code, out, _ = run("info", folder / "named-model", "--label", "größe-3", "--words", 2)
+    assert code == 0
+    assert f"instances  {answer['instances']} of 400" in out
+    last = answer["paths"][0][-1]
+    for word in last["supporting"][:2]:
+        assert f"{word['name']} {word['weight']:+.3f}" in out
+    assert f"one of {last['siblings'] + 1} children" in out
+    assert last["sibling_labels"][0] in out
+    assert "did you mean" in refused("info", folder / "named-model", "--label", "größe")
+    assert "a number from 0 to 39" in refused("info", folder / "model", "--label", "40")
+    assert json.loads(run("info", folder / "model", "--label", "39", "--json")[1])["label"] == 39
+
+
+def test_info_draws_the_shape(run, folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    code, out, _ = run("info", folder / "model")
+    assert code == 0
+    model = load(folder / "model")
+    shape = tree_shape(model)
+    lines = [line.split() for line in out.splitlines() if "█" in line]
+    assert [int(line[0]) for line in lines] == [row["depth"] for row in shape]
+    assert [int(line[2]) for line in lines] == [row["labels"] for row in shape]
+    largest = max(range(len(shape)), key=lambda d: shape[d]["bytes"])
+    assert max(range(len(lines)), key=lambda d: len(lines[d][-1])) == largest
+    monkeypatch.setenv("COLUMNS", "40")
+    assert "█" not in run("info", folder / "model")[1]
+
+
+def test_narrow_terminals_and_other_encodings(folder):
+    environment = {"COLUMNS": "40", "PYTHONIOENCODING": "ascii", "PATH": ""}
+    with shell("explain", folder / "named-model", "1:1 8:1", "--top", "2", env=environment) as process:
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "gr\\xf6\\xdfe-" in out
+    drawn = out.split("\nroot\n")[1].split("\n\n")[0]
+    assert max(map(len, drawn.splitlines())) <= 40 + 2 * 8  # an escape is wider than what it stands for
+    with shell("info", folder / "named-model", env=environment | {"COLUMNS": "90"}) as process:
+        assert "##" in process.communicate()[0]
