@@ -216,6 +216,7 @@ def test_demo(run, refused, tmp_path, monkeypatch):
     assert report == f"report {tmp_path / 'd' / 'report' / 'report.html'}"
     assert "</html>" in (tmp_path / "d" / "report" / "report.html").read_text()
     assert "exists already" in refused("demo", "--out", tmp_path / "d")
+    monkeypatch.setattr("labeltree.demo.EXPERIMENTS", ("statistics",))
     code, out, err = run("demo", "--json", "--report", tmp_path / "r")
     figures = json.loads(out)
     assert figures["report"] == str(tmp_path / "r" / "report.html")

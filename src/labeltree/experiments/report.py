@@ -206,9 +206,11 @@ def _figure(number: int, plot: Plot, result: Result) -> str:
     if any(table.name == plot.name for table in result.tables):
         links.append(_link(f"{plot.name}.csv", "CSV"))
     width = round(96 * plot.figure.get_figwidth())
+    least = round(0.7 * width)  # in a narrow window it shrinks so far, and then scrolls
     return f"""<figure>
 <div class="scroll card" tabindex="0">
-<img src="data:image/svg+xml;base64,{drawn}" width="{width}" alt="{escape(plot.caption)}">
+<img src="data:image/svg+xml;base64,{drawn}" width="{width}" style="min-width:{least}px"
+alt="{escape(plot.caption)}">
 </div>
 {_caption(f"Figure {number}.", plot.caption, " ".join(links))}
 </figure>"""
