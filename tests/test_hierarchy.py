@@ -1,5 +1,6 @@
 """Trees that are given: whatever the hierarchy, each label once, each group a node; files and faults."""
 
+import doctest
 import gzip
 import json
 
@@ -9,6 +10,7 @@ from helpers import disk_bytes, nested, node_labels, random_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import labeltree.tree
 from labeltree import Dataset, InputError, build_tree, load, make_plan, train_model
 from labeltree.explain import g
 from labeltree.tree import LabelTree
@@ -193,6 +195,12 @@ def test_compressed_and_numbers(given_tree):
     assert nested(given_tree(gzip.compress(b"[[0, 1], [2, 3]]"), "t.json.gz").join(data)) == [[0, 1], [2, 3]]
     assert nested(given_tree("3 1\n0 2\n").join(data)) == [[3, 1], [0, 2]]
     assert nested(given_tree("label,parent\n0,2\n1,2\n2,\n3,\n").join(data)) == [[2, 0, 1], 3]
+
+
+def test_examples_of_the_docstrings():
+    failed, tried = doctest.testmod(labeltree.tree)
+    assert failed == 0
+    assert tried >= 5
 
 
 def test_from_clusters():

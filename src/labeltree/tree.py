@@ -129,7 +129,7 @@ class LabelTree:
         ...     ["cat", "dog", "persian", "rose"],
         ... )
         >>> tree.nodes, tree.labels.tolist()  # [[["cat", "persian"], "dog"], "rose"]
-        (3, [3, 0, 2, 1])
+        (3, [0, 2, 1, 3])
         """
         from labeltree.hierarchy import tree_of_parents
 
