@@ -57,8 +57,10 @@ def test_predicts_what_the_functions_predict(tmp_path):
 
 
 def test_parameters_have_the_names_and_defaults_of_the_command_line():
+    from dataclasses import fields
     from inspect import signature
 
+    from labeltree.cli.text_options import Text
     from labeltree.cli.training import train
     from labeltree.cli.using import predict
 
@@ -66,7 +68,9 @@ def test_parameters_have_the_names_and_defaults_of_the_command_line():
     ours = {"score" if name == "score_function" else name: value for name, value in DEFAULTS.items()}
     assert ours == {name: getattr(shell[name].default, "value", shell[name].default) for name in ours}
     about_files = {"data", "model", "overwrite", "one_based", "quiet", "json", "output", "format", "top"}
-    assert set(shell) - set(ours) == about_files
+    about_trees = {"tree_rest"}  # of a tree in a file
+    about_text = {item.name for item in fields(Text)}
+    assert set(shell) - set(ours) == about_files | about_trees | about_text
 
 
 DEFAULTS = LabelTreeClassifier().get_params()
