@@ -1,6 +1,7 @@
 """Small data with all that is awkward in real ones, small models, and dense twins of what a node sees."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -114,8 +115,13 @@ def make_data(rows, features=60, labels=40, seed=0):
 
 
 def shell(*arguments, **options):
+    """Start a command as a terminal would: one that runs behind (`make test &`) ignores Ctrl-C, and so would it."""
     command = [sys.executable, "-m", "labeltree", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def disk_bytes(model):

@@ -332,7 +332,10 @@ def test_ctrl_c_leaves_everything_as_it_was(folder, tmp_path, sent, code, said):
             assert process.poll() is None
         time.sleep(0.5)
         process.send_signal(sent)
-        out, err = process.communicate(timeout=20)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert (process.returncode, out) == (code, "")
     assert said is None or err.splitlines()[-1] == said
     assert "Traceback" not in err
