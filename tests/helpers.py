@@ -115,7 +115,7 @@ def make_data(rows, features=60, labels=40, seed=0):
 
 
 def shell(*arguments, **options):
-    """Start a command that hears Ctrl-C, also where the tests do not, since they run behind (`make test &`)."""
+    """Start a command that hears Ctrl-C, even if the tests do not, as in `make test &`."""
     command = [sys.executable, "-m", "labeltree", *map(str, arguments)]
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
