@@ -13,9 +13,9 @@ import typer
 
 from labeltree.cli.options import whole_number
 from labeltree.errors import InputError
-from labeltree.text import Columns, format_of
 
 if TYPE_CHECKING:
+    from labeltree.text import Columns
     from labeltree.tfidf import TextSettings
 
 _reading: Any = partial(typer.Option, rich_help_panel="Reading text", show_default=False)
@@ -74,6 +74,8 @@ class Reading:
 
     def format(self, data: str, default: str) -> str:
         """Tell what a data file is; the default if its name does not tell."""
+        from labeltree.text import format_of
+
         return self.data_format.value if self.data_format else format_of(data) or default
 
     def columns(self, format: str, default: Columns) -> Columns:
