@@ -34,7 +34,7 @@ def read_pieces(
     piece_bytes : int
         Length of every piece but the last.
     progress : callable, optional
-        Called before each piece with the fraction of the file that is read, unless it is a pipe.
+        Called when a piece was used, with the fraction of the file that is read; not for pipes.
 
     Yields
     ------
@@ -61,10 +61,11 @@ def read_pieces(
         regular = stat.S_ISREG(status.st_mode)
         try:
             for piece in (_ahead if regular else _in_turn)(file, piece_bytes):
-                if progress is not None and regular:
-                    # Not raw.tell(), which would disturb the thread that reads ahead.
-                    progress(os.lseek(raw.fileno(), 0, os.SEEK_CUR) / max(status.st_size, 1))
+                # Not raw.tell(), which would disturb the thread that reads ahead.
+                read = os.lseek(raw.fileno(), 0, os.SEEK_CUR) if regular else 0
                 yield piece
+                if progress is not None and regular and not piece[1]:
+                    progress(read / status.st_size)
         except _DAMAGED as error:
             if file is raw and isinstance(error, OSError):
                 raise _unusable(name, error) from None
