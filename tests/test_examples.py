@@ -35,7 +35,7 @@ def test_text_tagging_finds_the_labels_of_the_catalogue():
 
 
 def test_text_tagging_keeps_its_model_and_tags_what_it_is_given(tmp_path):
-    out = run("text_tagging.py", "--model", tmp_path / "model", "A pot that keeps tea hot under its lid.", "Xyzzy.")
+    out = run("text_tagging.py", "--model", tmp_path / "model", "A pot for tea, hot under its lid.", "Xyzzy.")
     assert (tmp_path / "model" / "manifest.json").is_file()
     assert re.search(r"under its lid\.\n    .*tea", out)
     assert out.endswith("Xyzzy.\n    no word of it is known\n")
