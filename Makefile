@@ -1,10 +1,10 @@
 # make demo: see it work.  make test: what CI runs.  make build: after a change of native code.
-# make bench DATA=folder: measure against the peers (benchmarks/README.md).
+# make docs: the site, in build/site.  make bench DATA=folder: measure against the peers (benchmarks/README.md).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test build lint bench bench-kernels bench-scale clean
+.PHONY: demo test build lint docs bench bench-kernels bench-scale clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -19,6 +19,11 @@ build: $(VENV)/.installed-test
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 	$(BIN)/mypy
+
+# Warnings are errors.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html; with search: python3 -m http.server -d build/site"
 
 OUT ?= build/bench
 bench: $(VENV)/.installed
@@ -47,6 +52,10 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 
 $(VENV)/.installed-test: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[docs]'
 	touch $@ $(VENV)/.installed
 
 clean:

@@ -106,7 +106,7 @@ LABELTREE_INLINE Group<Real, W> logistic_step(const Group<Real, W>& margin, cons
             low = excess > 0 ? low : m;
             high = excess > 0 ? m : high;
             const auto newton = m - excess / (1 + reach * share * (1 - share));
-            m = (newton >= low) & (newton <= high) ? newton : (low + high) / 2;
+            m = ((newton >= low) & (newton <= high)) ? newton : (low + high) / 2;
         }
     }
     return alpha;
@@ -229,7 +229,7 @@ LABELTREE_INLINE Seen<Real, W> sweep(const Problem& problem, const SolverSetting
         for (int k = 0; k < vectors; ++k) {
             seen.most.v[k] = seen.most.v[k] > gradient.v[k] ? seen.most.v[k] : gradient.v[k];
             seen.least.v[k] = seen.least.v[k] < gradient.v[k] ? seen.least.v[k] : gradient.v[k];
-            loud.v[k] = (gradient.v[k] > quiet) | (gradient.v[k] < -quiet) ? moving.v[k] : zero.v[k];
+            loud.v[k] = ((gradient.v[k] > quiet) | (gradient.v[k] < -quiet)) ? moving.v[k] : zero.v[k];
         }
         if (!loud.any()) {
             std::swap(order[visit--], order[--active]);

@@ -9,6 +9,16 @@
 #include <cstring>
 #include <limits>
 
+#if !defined(__cpp_lib_to_chars)
+#include <cstdlib>
+#include <string>
+
+#include <locale.h>
+#if defined(__APPLE__)
+#include <xlocale.h>
+#endif
+#endif
+
 namespace labeltree {
 
 inline bool is_digit(char c) { return static_cast<unsigned char>(c - '0') < 10; }
@@ -40,13 +50,19 @@ inline const char* parse_digits(const char* p, const char* text_end, uint64_t& n
 }
 
 // What the fast path leaves over: many digits, large exponents, floats at the edges of their range.
-inline float nearest_float(const char* digits, const char* end, int64_t whole, int64_t exponent) {
+inline float nearest_float(const char* digits, const char* end, [[maybe_unused]] int64_t whole,
+                           [[maybe_unused]] int64_t exponent) {
+#if defined(__cpp_lib_to_chars)
     float value = 0;
     if (std::from_chars(digits, end, value).ec != std::errc::result_out_of_range) return value;
     // from_chars does not say on which side: the place of the first digit that is not 0 does.
     int64_t place = whole + exponent;
     for (const char* p = digits; *p == '0' || *p == '.'; ++p) place -= *p == '0';
     return place > 0 ? std::numeric_limits<float>::infinity() : 0.0f;
+#else  // the standard library of macOS reads no floats that way
+    static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+    return strtof_l(std::string(digits, end).c_str(), nullptr, plain);
+#endif
 }
 
 // Reads [+-]digits[.digits][e[+-]digits]. Returns where the number ends, nullptr where there is none.

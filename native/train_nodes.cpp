@@ -250,7 +250,7 @@ void train_nodes(const Training& t, const Files& files, const int64_t* nonzeros,
     });
 
     std::vector<std::unique_ptr<Workspace>> spaces(threads);
-    std::atomic<double> done{0};
+    std::atomic<int64_t> done{0};
     parallel_for(static_cast<int64_t>(tasks.size()), threads, [&](int64_t k, int worker) {
         if (cancel) return;
         if (!spaces[worker]) spaces[worker] = std::make_unique<Workspace>(t);
@@ -268,7 +268,7 @@ void train_nodes(const Training& t, const Files& files, const int64_t* nonzeros,
             write_panel(t, panel, files);
             release(panel);
         }
-        fraction = (done += tasks[k].work) / total;
+        fraction = static_cast<double>(done += static_cast<int64_t>(tasks[k].work)) / total;
     });
     spaces.clear();
     return_free_memory();

@@ -3,7 +3,6 @@
 import doctest
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -377,10 +376,3 @@ def test_the_examples_of_the_docstrings():
     failed, tried = doctest.testmod(theory)
     assert failed == 0
     assert tried >= 14
-
-
-def test_the_examples_of_the_page():
-    page = Path(__file__).parents[1] / "docs" / "theory.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert failed == 0
-    assert tried > 10

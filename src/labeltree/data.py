@@ -24,8 +24,8 @@ _INT32_MAX = np.iinfo(np.int32).max
 class Dataset:
     """Instances with their features and labels.
 
-    Make one with :meth:`from_matrices`, :func:`labeltree.svm.read_svm` or
-    :func:`labeltree.documents.read_documents`, which check what they are given.
+    Make one with `from_matrices`, `labeltree.read_svm` or
+    `labeltree.documents.read_documents`, which check what they are given.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def fetch(name: str, folder: Path | str | None = None) -> tuple[Dataset, Dataset
     name : str
         One of `SETS`: eur-lex, amazoncat-13k, wiki10-31k, wiki-500k, amazon-670k, amazon-3m. Wiki-500k and
         amazon-3m are to be fetched by hand; the error says from where, and where to put the files.
-    folder : path-like, optional
+    folder : str or path-like, optional
         Where the files are kept: by default the folder that ``LABELTREE_DATA`` names, or else the platform's
         cache folder.
 

@@ -31,7 +31,7 @@ def read_documents(
 
     Parameters
     ----------
-    path : path-like
+    path : str or path-like
         The file, in UTF-8, plain or compressed; "-" for standard input.
     format : {"tsv", "csv", "jsonl", "txt"}, optional
         Told by the ending of the name unless given.

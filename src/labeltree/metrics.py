@@ -155,7 +155,7 @@ def evaluate(
     ks : iterable of int
         The ranks at which to cut.
     propensities : Propensities, optional
-        From :func:`propensities`, on the training set; adds PSP@k and PSnDCG@k.
+        From `propensities`, on the training set; adds PSP@k and PSnDCG@k.
 
     Returns
     -------

@@ -183,7 +183,7 @@ class Model:
         Returns
         -------
         dict of str to float
-            As from :func:`labeltree.metrics.evaluate`: fractions, the propensities from the training labels.
+            As from `labeltree.metrics.evaluate`: fractions, the propensities from the training labels.
         """
         truth = dataset.align(self.label_names, self.labels).Y
         missing = max(0, max(ks) - predicted.shape[1])  # fewer labels in the model than ranks asked for
@@ -248,7 +248,7 @@ class Model:
         ----------
         threshold : float
             Weights w with abs(w) < threshold become zero; greater than 0.
-        path : path-like
+        path : str or path-like
             The model directory to write.
         overwrite : bool, default False
             Replace another model that is there, once the new one is complete.
@@ -259,7 +259,7 @@ class Model:
         -------
         Model
             The pruned model, opened from disk. Its manifest says what was pruned, and
-            :func:`labeltree.prune.pruning_report` what that saved.
+            `labeltree.prune.pruning_report` what that saved.
         """
         from labeltree.prune import prune_model
 
@@ -292,7 +292,7 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
 
     Parameters
     ----------
-    path : path-like
+    path : str or path-like
     verify : bool, optional
         Whether to read all blocks and compare their checksums. By default, if they fit in the available
         memory. Everything else is always checked.

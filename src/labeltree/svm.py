@@ -67,7 +67,7 @@ def read_svm(
 
     Parameters
     ----------
-    path : path-like
+    path : str or path-like
         The file; "-" for standard input.
     one_based : bool, optional
         Whether the first feature is 1 rather than 0. By default it is, unless the file has a header or a
@@ -247,7 +247,7 @@ def write_svm(
 
     Parameters
     ----------
-    path : path-like
+    path : str or path-like
         The file; one that exists is replaced.
     dataset : Dataset
         What to write.

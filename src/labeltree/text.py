@@ -87,7 +87,7 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
 
     Parameters
     ----------
-    path : path-like
+    path : str or path-like
         The endings of compressed files are passed over.
 
     Returns
@@ -118,7 +118,7 @@ def read_text(
 
     Parameters
     ----------
-    path : path-like
+    path : str or path-like
         The file, in UTF-8, plain or compressed; "-" for standard input.
     format : {"tsv", "csv", "jsonl", "txt"}, optional
         Told by the ending of the name unless given.

@@ -102,7 +102,7 @@ def train_model(
         The data that the plan was made for.
     plan : Plan
         From ``make_plan``.
-    path : path-like
+    path : str or path-like
         The model directory to write.
     settings : SolverSettings, optional
     costs : array-like of float, optional

@@ -1,0 +1,74 @@
+"""Plan a model's size: which K and depth fit a budget, before anything is trained.
+
+    labeltree synth data --like eur-lex --scale 0.2
+    python examples/size_planning.py data/train.svm --budget 40MB
+
+The tree of each K is built once, and cut at every depth: `LabelTree.clip` gives the tree that `build_tree`
+would have made with that `max_depth`. For each, `make_plan` lays out the model; its size is exact.
+"""
+
+import argparse
+import sys
+
+import labeltree
+from labeltree.system import human_bytes, parse_bytes
+
+
+def plans(data, clusters, threads):
+    """Yield (K, plan) for one-vs-rest, and for the trees of every K cut at every depth."""
+    yield None, labeltree.make_plan(data, labeltree.build_tree(data, max_depth=1), threads=threads)
+    for k in clusters:
+        deepest = labeltree.build_tree(data, clusters=k, threads=threads)
+        for depth in range(2, deepest.depth + 1):
+            yield k, labeltree.make_plan(data, deepest.clip(depth), threads=threads)
+
+
+def table(rows, budget):
+    """Yield the lines of a table; those within the budget are marked."""
+    yield "    K depth   nodes        weights     model    memory  of one-vs-rest"
+    whole = rows[0][1].model_bytes
+    for k, plan in rows:
+        size = plan.model_bytes
+        yield (
+            f"{k or '-':>5} {plan.depth:>5} {plan.nodes:>7,} {plan.weights:>14,} {human_bytes(size):>9} "
+            f"{human_bytes(plan.training_memory_bytes):>9} {size / whole:>15.1%}"
+            f"{'  fits' if budget and size <= budget else ''}"
+        )
+
+
+def advice(rows, budget):
+    """Say what to train: the shallowest model within the budget, and of these the smallest."""
+    fitting = [(plan.depth, plan.model_bytes, k) for k, plan in rows if plan.model_bytes <= budget]
+    if not fitting:
+        least = min(plan.model_bytes for _, plan in rows)
+        return (
+            f"Nothing fits {human_bytes(budget)}; the smallest takes {human_bytes(least)}. Try more clusters."
+        )
+    depth, size, k = min(fitting)
+    clusters = "" if k is None else f" --clusters {k}"
+    return f"Train with{clusters} --max-depth {depth}: {human_bytes(size)} of {human_bytes(budget)}."
+
+
+def main():
+    """Read the data, print the table, and if there is a budget say what to train."""
+    parser = argparse.ArgumentParser(
+        description="Which K and depth fit a budget, before anything is trained."
+    )
+    parser.add_argument("data", help="LIBSVM file to train on")
+    parser.add_argument("--clusters", type=int, nargs="+", default=[10, 30, 100, 300], metavar="K")
+    parser.add_argument("--threads", type=int, metavar="N", help="to be trained with; more take more memory")
+    parser.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="such as 40MB")
+    arguments = parser.parse_args()
+    data = labeltree.read_svm(arguments.data)
+    clusters = [k for k in arguments.clusters if 1 < k < data.labels]
+    rows = list(plans(data, clusters, arguments.threads))
+    print(*table(rows, arguments.budget), sep="\n")
+    if arguments.budget:
+        print(advice(rows, arguments.budget))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except labeltree.InputError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,197 @@
+"""Blocks of code in Markdown: found, run page by page, and their output compared with what the page shows."""
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from labeltree.cli import main
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+# What becomes of a block with each tag; any other is refused, so that nothing escapes by accident.
+TAGS = {
+    "python": "runs; the blocks of a page share their names",
+    "output": "what the page's Python blocks printed since the last one",
+    "exact": "the same, to the letter",
+    "pycon": "runs as a doctest, with the same names",
+    "console": "lines after `$ ` run, and what follows is their output",
+    "bash": "lines run one by one",
+    "demo": "the output of `labeltree demo`",
+    "text": "is not run: data, layouts, and commands of other programs",
+}
+
+# A page may be read on another machine: numbers there differ a little, and these in any way.
+_MACHINE = [
+    (re.compile(r"\d[\d.]*( (h|min|s|ms)\b( \d+ (min|s)\b)?)"), "TIME"),
+    (re.compile(r"\d[\d.]* [kMGTP]?B(?= (available|free|at most|of free disk))"), "SIZE"),
+    (re.compile(r"(?<=needs )\d[\d.]* [kMGTP]?B(?= of memory)"), "SIZE"),
+    (re.compile(r"^(memory .*?)\d[\d.]* [kMGTP]?B(?= needed)"), r"\1SIZE"),
+    (re.compile(r"\b\d+ threads?\b"), "THREADS"),
+]
+_NUMBER = re.compile(r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)")
+_NEAR = 0.05  # how many weights are exactly zero is what rounding changes most
+_LABELTREE_LINE = re.compile(
+    r"^\s*(\$ )?(python3? -m )?labeltree \w|^\s*(import|from) labeltree\b", re.MULTILINE
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its page, the number of the line after the fence, its tag and its text."""
+
+    page: Path
+    line: int
+    tag: str
+    text: str
+
+    @property
+    def place(self):
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks_of(page):
+    """Find the fenced blocks of a page. Code that is only indented is refused: it has no tag."""
+    found, fence, before = [], None, ""
+    lines = page.read_text(encoding="utf-8").split("\n")
+    for number, line in enumerate(lines, 1):
+        if fence is None and (match := re.match(r"(`{3,}|~{3,})\s*(.*?)\s*$", line)):
+            fence, tag, first = match[1], match[2], number + 1
+        elif fence is not None and line.strip() == fence:
+            found.append(Block(page, first, tag, "\n".join(lines[first - 1 : number - 1])))
+            fence = None
+        elif fence is None and line.startswith("    ") and not before.strip():
+            raise AssertionError(f"{page.relative_to(ROOT)}:{number}: indented code; fence it, with a tag")
+        before = line
+    assert fence is None, f"{page.relative_to(ROOT)}: the block at line {first} does not end"
+    return found
+
+
+def check_tags(blocks):
+    """Refuse unknown tags, and blocks that ought to run but have a tag that does not."""
+    for block in blocks:
+        assert block.tag in TAGS, (
+            f"{block.place}: got the tag {block.tag!r}, expected one of {', '.join(TAGS)}"
+        )
+        if block.tag == "text":
+            stray = _LABELTREE_LINE.search(block.text)
+            assert not stray, f"{block.place}: {stray[0]!r} must run; tag it python, console or bash"
+
+
+def run_page(blocks):
+    """Run the blocks of a page in the present folder, which is to be empty: it gets examples, and texts."""
+    os.symlink(ROOT / "examples", "examples")
+    for part in ("train", "test"):
+        os.symlink(ROOT / "examples" / f"catalogue-{part}.tsv", f"{part}.tsv")
+    names, printed = {"__name__": "__main__"}, ""
+    for block in blocks:
+        if block.tag == "python":
+            code = compile("\n" * (block.line - 1) + block.text, block.page, "exec")
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(code, names)
+            printed += out.getvalue()
+        elif block.tag == "output":
+            compare(block.text, printed, block.place)
+            printed = ""
+        elif block.tag == "exact":
+            assert _lines(block.text) == _lines(printed), f"{block.place}: prints {printed}"
+            printed = ""
+        elif block.tag == "pycon":
+            test = doctest.DocTestParser().get_doctest(
+                block.text, names, block.place, str(block.page), block.line - 1
+            )
+            report = io.StringIO()
+            runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+            failed, tried = runner.run(test, out=report.write, clear_globs=False)
+            assert tried, f"{block.place}: a block of pycon without a `>>>`"
+            assert not failed, report.getvalue()
+            names.update(test.globs)
+        elif block.tag == "console":
+            for command, shown in commands_of(block):
+                compare(
+                    shown,
+                    run_command(command, "error: " in shown, block.place),
+                    f"{block.place}: $ {command}",
+                )
+        elif block.tag == "bash":
+            for command in filter(str.strip, block.text.split("\n")):
+                run_command(command, False, block.place)
+        elif block.tag == "demo":
+            compare(block.text, run_command("labeltree demo", False, block.place), block.place)
+
+
+def commands_of(block):
+    """Split a console block into commands, each with the output that is shown."""
+    assert block.text.startswith("$ "), f"{block.place}: a console block must begin with `$ `"
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        yield command, shown
+
+
+def run_command(command, may_fail, place):
+    """Run a line of a shell; `labeltree` itself in this process. Returns what a reader sees of its output."""
+    if command.startswith("labeltree ") and not re.search(r"[|<>&;$*]", command):
+        out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(shlex.split(command, comments=True)[1:])
+        out.flush()
+        printed, said = out.buffer.getvalue().decode(), err.getvalue()
+    else:
+        path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+        done = subprocess.run(
+            ["bash", "-c", command],
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        code, printed, said = done.returncode, done.stdout, done.stderr
+    assert code == (2 if may_fail else 0), f"{place}: $ {command}: exit code {code}\n{said}"
+    # Progress is on standard error, and gone from a terminal when the work is done.
+    kept = [line for line in said.split("\n") if line.startswith(("error: ", "note: "))]
+    return printed + "\n".join(kept)
+
+
+def compare(shown, got, place):
+    """Compare lines: `...` stands for any text, alone on a line for any lines; numbers need only be near."""
+    wanted, lines = _lines(shown), _lines(got)
+    assert matches(wanted, lines), f"{place}: the page shows\n{shown}\n\nbut it prints\n{got}"
+
+
+def matches(wanted, lines):
+    """Whether lines are as wanted."""
+    if not wanted:
+        return not lines
+    if wanted[0] == "...":
+        return any(matches(wanted[1:], lines[k:]) for k in range(len(lines) + 1))
+    return bool(lines) and _line_matches(wanted[0], lines[0]) and matches(wanted[1:], lines[1:])
+
+
+def _lines(text):
+    return [" ".join(line.split()) for line in text.strip().split("\n") if line.strip()]
+
+
+def _line_matches(wanted, line):
+    if "..." in wanted:
+        return re.fullmatch(".*".join(map(re.escape, wanted.split("..."))), line) is not None
+    for pattern, name in _MACHINE:
+        wanted, line = pattern.sub(name, wanted), pattern.sub(name, line)
+    ours, theirs = _NUMBER.split(wanted), _NUMBER.split(line)
+    if len(ours) != len(theirs) or ours[::2] != theirs[::2]:
+        return False
+    return all(_near(a, b) for a, b in zip(ours[1::2], theirs[1::2], strict=True))
+
+
+def _near(wanted, number):
+    if wanted == number:
+        return True
+    a, b = (float(text.rstrip(",").replace(",", "")) for text in (wanted, number))
+    slack = 0.02 if "." in wanted and a < 2 else 0  # an alpha, a score
+    return abs(a - b) <= max(_NEAR * abs(a), slack)
