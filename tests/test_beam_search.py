@@ -280,6 +280,25 @@ def test_margins_order_saturated_scores():
     assert scores[0, 4:].tolist() == [TINY, TINY]
 
 
+@pytest.mark.parametrize("low", [-0.077346288, -0.054399814, -0.030916058, -0.00085721270])
+def test_margins_a_bit_apart_do_not_depend_on_the_order_of_visits(low):
+    """Of log g by a difference, the higher of these two had the lower value."""
+    low = np.float32(low)
+    high = np.nextafter(low, np.float32(1))
+    tree = (
+        np.array([0, 2, 3, 5]),
+        np.array([1, 2, ~2, ~0, ~1], np.int32),
+        np.arange(4),
+        np.zeros(3, np.int32),
+        np.array([0, 2, 3, 5]),
+        np.array([50, 60, low, high, low], np.float32),
+    )
+    labels, _ = search(([tree], 1, 3, 0.0), [ONE] * 12, top=1)
+    alone, _ = search(([tree], 1, 3, 0.0), [ONE], top=1)
+    assert labels.tolist() == [[0]] * 12
+    assert alone.tolist() == [[0]]
+
+
 def test_weights_that_are_not_numbers_rank_last():
     labels, scores = search(tiny_model([np.nan, 0, np.inf, 1, -np.inf, 0, 0, 0, 0, 2]), [ONE], top=4)
     assert labels.tolist() == [[2, 9, 3, 1]]
