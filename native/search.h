@@ -1,8 +1,9 @@
 // One worker's beam search: for a chunk of queries, the best labels and their scores.
 //
 // A chunk goes level by level, and within a level node by node, so that a node's block is read once for all the queries
-// that reach it. A query meets its nodes in the same order whatever the chunk, so neither batches nor threads change a
-// bit of its result.
+// that reach it; a chunk of one query goes best node first. The order of visits does not matter: the labels kept are
+// the best of those that the beam reaches, and a score depends on its path alone. So neither batches nor threads change
+// a bit of a result.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace labeltree {
 inline float log_g(int score, float margin) {
     if (score == sigmoid) {
         const float t = 3 * margin;
-        return std::min(t, 0.0f) - std::log1p(std::exp(-std::fabs(t)));
+        return t < -80 ? t : -std::log1p(std::exp(-t));  // no difference: rounded, it could fall
     }
     const float short_of = std::max(0.0f, 1 - margin);
     return -short_of * short_of * (score == squared ? 1.0f : short_of);
@@ -196,7 +197,7 @@ class Search {
             std::pop_heap(open_.begin(), open_.end(), comes_later);
             const auto [node, depth] = open_.back();
             open_.pop_back();
-            if (node.log_score < labels_.bar(0)) return;
+            if (node.log_score < labels_.bar(0)) break;
             if (next_.sizes[depth] == beam && ranks_before(*next_.begin(depth), node)) continue;  // no more
             below_ = depth + 1;
             const Visit visit{static_cast<uint64_t>(node.id) << 32, node.log_score};

@@ -163,6 +163,15 @@ def test_peak_memory_is_this_programs_own():
     assert 5_000_000 < int(run.stdout) < 100_000_000 < len(held) < system.peak_memory()
 
 
+def test_peak_memory_of_a_program_whose_name_is_cut_within_a_letter(monkeypatch, tmp_path):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/status").write_bytes(
+        b"Name:\t" + "αβγδεζηθ".encode()[:15] + b"\nVmHWM:\t    2112 kB\n"
+    )
+    monkeypatch.setattr(system, "ROOT", tmp_path)
+    assert system.peak_memory() == 2112 * 1024
+
+
 def test_peak_memory_counts_bytes(monkeypatch, tmp_path):
     assert 5_000_000 < system.peak_memory() < 10**12
     monkeypatch.setattr(system, "ROOT", tmp_path)  # a system without /proc

@@ -251,7 +251,7 @@ def _cgroups(controller: str) -> Iterator[Path]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(errors="replace")  # the kernel may cut a program's name within a letter
     except OSError:
         return ""
 
