@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from labeltree.clustering import LabelVectors, build_tree
 from labeltree.data import Dataset
 from labeltree.errors import InputError
@@ -19,6 +21,11 @@ class Split:
     name: str
     train: Dataset
     test: Dataset | None = None
+
+    @property
+    def used_labels(self) -> int:
+        """Labels that occur in the training data."""
+        return int(np.count_nonzero(np.diff(self.train.by_label[0])))
 
 
 @dataclass(eq=False)
