@@ -283,6 +283,15 @@ def test_figures_are_the_same_bytes_each_time(session):
     assert png(first.figure).startswith(b"\x89PNG")
 
 
+def test_names_are_drawn_as_they_are(recwarn):
+    """A dollar sign begins no formula, and a letter that the font lacks is no news."""
+    data = make_data(60)
+    result = experiments.run("alpha", [Split("$x_{$ 日本", data)], seeds=(0,), clusters=5)
+    assert svg(result.plots[0].figure)
+    assert png(result.plots[0].figure)
+    assert not recwarn.list
+
+
 def test_small_multiples_have_room_for_six():
     for count in range(1, 7):
         figure, axes = small_multiples(count)

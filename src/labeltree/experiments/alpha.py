@@ -187,7 +187,7 @@ def _figure(nodes: list[Row], averages: dict[tuple[str, int], float]) -> Figure:
             axes.grid(axis="x", visible=False)
             axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
             figures.box(axes, f"average {averages[name, depth]:.3f}")
-            axes.set_title(f"{name}\ndepth {depth}" if depth == 1 else f"\ndepth {depth}", fontsize=10)
+            figures.title(axes, f"{name}\ndepth {depth}" if depth == 1 else f"\ndepth {depth}", fontsize=10)
             if depth == 1:
                 axes.set_ylabel("nodes")
             if place // deepest == len(names) - 1 or (names[place // deepest + 1], depth) not in averages:

@@ -35,7 +35,8 @@ def threshold_figure(means: list[Row], threshold: float) -> Figure:
                     label=f"P@{k}",
                 )
             axes.axvline(threshold, color=figures.MUTED, linestyle=":", linewidth=1.2)
-            axes.set(title=name, xlabel="threshold", ylabel="change, points")
+            figures.title(axes, name)
+            axes.set(xlabel="threshold", ylabel="change, points")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(KS))
     return figure
 
@@ -59,7 +60,8 @@ def bytes_figure(means: list[Row]) -> Figure:
                         linestyle=dashes,
                     )
             axes.set_xscale("log")
-            axes.set(title=name, xlabel="MB", ylabel="change, points")
+            figures.title(axes, name)
+            axes.set(xlabel="MB", ylabel="change, points")
         figure.legend(
             handles=[
                 *(
