@@ -82,6 +82,8 @@ def test_other_numbers_and_sentences_that_fail():
     assert [row["printed"] for row in rows(shallow, "theory-alpha-bounds")] == [None]
     two = formulas.run(Session([]), labels=1_000, clusters=2)
     assert [row["depth"] for row in rows(two, "theory-alpha-bounds")] == [2]
+    minute = formulas.run(Session([]), labels=2_000_000_000, clusters=2, alphas=[0.001])
+    assert claim(minute, "Theorem 2: ").holds  # though the digits of two ratios do not show it
     done = []
     formulas.run(Session([]), done.append, labels=1_000, clusters=10, alphas=[0.2])
     assert done == [1.0]

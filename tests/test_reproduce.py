@@ -10,6 +10,7 @@ import pytest
 from helpers import make_data
 
 from labeltree import write_svm
+from labeltree.errors import RoomError
 from labeltree.experiments import Claim, Result, Table
 from labeltree.experiments.report import render, verdict
 
@@ -224,9 +225,35 @@ def test_mistakes(refused, data, tmp_path, monkeypatch):
         ("takes no --labels, which is for theory", "fixed-k", small, *out, "--labels", 100),
         ("got the alphas 'x'", "theory", *out, "--alphas", "x"),
         ("above 0 and below 1", "theory", *out, "--alphas", "1.5"),
+        ("above 0 and below 1", "fixed-k,theory", small, *out, "--alphas", "1.5"),
+        ("train.svm is a file", "fixed-k", small, "-o", small / "train.svm" / "o"),
     ):
         assert said in refused("reproduce", *arguments), said
     assert not (tmp_path / "o").exists()
+
+
+def test_one_without_room_leaves_the_others(run, data, tmp_path, monkeypatch):
+    def no_room(*_, **__):
+        raise RoomError("No room.")
+
+    monkeypatch.setattr("labeltree.experiments.fixed_k.run", no_room)
+    code, told, err = run("reproduce", "statistics,fixed-k,theory", data / "packed", "-o", tmp_path / "o")
+    assert code == 2
+    assert "error: fixed-k is left out: No room." in err
+    assert f"report {tmp_path / 'o' / 'report.html'}" in told
+    assert Page((tmp_path / "o" / "report.html").read_text()).ids == ["statistics", "theory"]
+    assert run("reproduce", "fixed-k", data / "packed", "-o", tmp_path / "p")[0] == 2
+    assert not (tmp_path / "p").exists()
+
+
+def test_what_is_warned_of_is_a_note(run, data, tmp_path):
+    small = tmp_path / "wide"
+    small.mkdir()
+    (small / "train.svm").write_bytes((data / "small <set>" / "train.svm").read_bytes())
+    (small / "test.svm").write_text("1 1:1 5000:1\n2 2:1\n")
+    code, _, err = run("reproduce", "pruning", small, "-o", tmp_path / "o", "--seeds", "0", "--quiet")
+    assert code == 0
+    assert err.count("note: The data has") == err.count("features") == len(err.splitlines()) == 1
 
 
 def test_stopping_tells_what_is_there(run, data, tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import typer
 
 from labeltree.cli import options, show
 from labeltree.cli.progress import Stages
-from labeltree.errors import InputError
+from labeltree.errors import InputError, RoomError
 
 if TYPE_CHECKING:
     from labeltree.experiments import Result
@@ -26,6 +26,7 @@ TAKEN_BY = {
     "alphas": ("theory",),
     "quick": ("time",),
 }
+MOST = 2**53  # whole numbers that the formulas take exactly
 _theory: Any = partial(typer.Option, rich_help_panel="Balanced trees (theory)", show_default=False)
 
 
@@ -64,10 +65,10 @@ def reproduce(
         ),
     ] = None,
     labels: Annotated[
-        int | None, _theory(metavar="L", callback=options.whole_number(2), help="Labels.")
+        int | None, _theory(metavar="L", callback=options.whole_number(2, MOST), help="Labels.")
     ] = None,
     features: Annotated[
-        int | None, _theory(metavar="N", callback=options.whole_number(1), help="Features that occur.")
+        int | None, _theory(metavar="N", callback=options.whole_number(1, MOST), help="Features that occur.")
     ] = None,
     alphas: Annotated[
         str | None, _theory(metavar="X,X,...", help="Shares of its parent's features that a node uses.")
@@ -92,6 +93,10 @@ def reproduce(
         "quick": quick or None,
     }
     chosen = _options(names, {key: value for key, value in given.items() if value is not None})
+    if "theory" in names:  # runs late
+        from labeltree.experiments import formulas
+
+        formulas.check(**{key: value for key, value in chosen["theory"].items() if key != "features"})
     output.check_out(out, names, overwrite)
     seed_list = _numbers(seeds, int, "seeds")
     check_seeds(seed_list)
@@ -107,12 +112,22 @@ def reproduce(
     for name in names:
         experiments.check_data(name, splits)
     results: list[Result] = []
+    no_room: list[str] = []
     try:
         for name in names:
-            with stages.stage(name, name) as progress:
-                result = experiments.run(name, session, progress=progress, **chosen[name])
-                output.save_parts(result, out)
-            results.append(result)
+            own = chosen[name]
+            try:
+                with show.warnings_as_notes(), stages.stage(name, name) as progress:
+                    result = experiments.run(name, session, progress=progress, **own)
+                    output.save_parts(result, out)
+            except RoomError as error:  # the others may have it
+                if len(names) == 1:
+                    raise
+                no_room.append(f"{name} is left out: {error}")
+            else:
+                results.append(result)
+        if not results:
+            raise RoomError(" ".join(no_room))
         with stages.stage("report", "writing the report"):
             report = output.save_report(results, out)
     except KeyboardInterrupt:
@@ -122,6 +137,8 @@ def reproduce(
         show.print_json(_figures(results, report, stages))
     elif not quiet:
         print(*_told(results, report), sep="\n")
+    if no_room:
+        raise RoomError(" ".join(no_room))
 
 
 def _asked(what: str) -> list[str]:

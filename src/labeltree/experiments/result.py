@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+# Name of a data set -> whether a claim holds there (None if it cannot be told), and the numbers that show it.
+Found: TypeAlias = dict[str, tuple[bool | None, str]]
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from labeltree.clustering import LabelVectors, build_tree
 from labeltree.data import Dataset
 from labeltree.errors import InputError
@@ -19,6 +21,11 @@ class Split:
     name: str
     train: Dataset
     test: Dataset | None = None
+
+    @property
+    def used_labels(self) -> int:
+        """Labels that occur in the training data."""
+        return int(np.count_nonzero(np.diff(self.train.by_label[0])))
 
 
 @dataclass(eq=False)
@@ -42,10 +49,7 @@ class Session:
     _deep: dict[tuple[str, int, int], tuple[int, Plan]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        names = [split.name for split in self.splits]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise InputError(f"got two data sets called {twice!r}, expected different names; rename one")
+        check_names([split.name for split in self.splits])
         check_seeds(self.seeds)
 
     @property
@@ -89,6 +93,13 @@ class Session:
     ) -> LabelTree:
         """Tree of a data set."""
         return self.tree_plan(name, clusters, max_depth, seed, progress).tree
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse two data sets of one name."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"got two data sets called {twice!r}, expected different names; rename one")
 
 
 def check_seeds(seeds: Sequence[int]) -> None:

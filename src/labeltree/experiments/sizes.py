@@ -124,7 +124,7 @@ def draw_lines(axes: Axes, summary: Sequence[Row]) -> float:
     axes.set_xticks(depths)
     axes.set_xlim(min(depths) - 0.3, max(depths) + 0.3)
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
-    axes.set_title(summary[0]["data"])
+    figures.title(axes, summary[0]["data"])
     return float(max(*most, *(row["labeltree_ratio"] for row in summary)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from labeltree.datasets import SETS, Stage, cache_folder, obtain
 from labeltree.errors import InputError
-from labeltree.experiments.session import Split
+from labeltree.experiments.session import Split, check_names
 from labeltree.svm import read_svm
 
 ENDINGS = ("", ".bz2", ".gz", ".xz")
@@ -37,6 +37,7 @@ def load_splits(
     """
     stage = stage or (lambda name, what: nullcontext(lambda done: None))
     places = [(str(given), *_find(str(given))) for given in data]  # all, before the first is read
+    check_names([name for _, name, _ in places])
     splits: list[Split] = []
     for given, name, files in places:
         if not files:

@@ -74,7 +74,7 @@ def _count(split: Split) -> dict[str, Any]:
         "features": train.features,
         "used_features": int(np.unique(train.X.indices).size),
         "labels": train.labels,
-        "used_labels": int(np.count_nonzero(of_label)),
+        "used_labels": split.used_labels,
         "nonzeros_a_row": train.X.nnz / train.instances,
         "labels_a_row": train.Y.nnz / train.instances,
         "one_instance_share": float((of_label == 1).mean()),

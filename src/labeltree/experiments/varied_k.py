@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from labeltree.experiments import figures, sizes
 from labeltree.experiments.fixed_k import CLUSTERS
 from labeltree.experiments.fixed_k import DEPTHS as FIXED_DEPTHS
-from labeltree.experiments.result import Claim, Plot, Result, Table
+from labeltree.experiments.result import Claim, Found, Plot, Result, Table
 from labeltree.experiments.session import Session, part_of
 from labeltree.experiments.sizes import Row, percent
 from labeltree.tree import Progress
@@ -96,7 +96,7 @@ def run(session: Session, progress: Progress | None = None, *, depths: Sequence[
                 _figure(summary),
             )
         ],
-        claims=_claims(summary, depths),
+        claims=_claims(session, summary, depths),
     )
 
 
@@ -131,16 +131,30 @@ def _figure(summary: list[Row]) -> Figure:
     return figure
 
 
-def _claims(summary: list[Row], depths: Sequence[int]) -> list[Claim]:
-    falls, wider = {}, {}
-    for name in dict.fromkeys(row["data"] for row in summary):
-        mine = [row for row in summary if row["data"] == name]
+def _claims(session: Session, summary: list[Row], depths: Sequence[int]) -> list[Claim]:
+    falls: Found = {}
+    wider: Found = {}
+    for name, split in session.by_name.items():
+        # With K or fewer labels there is no tree.
+        mine = [row for row in summary if row["data"] == name and row["clusters"] < split.used_labels]
         ratio = sizes.ratios(summary, name)
         steps = [ratio[b] < ratio[a] for a, b in pairwise(depths)]
-        falls[name] = all(steps) if steps else None, ", ".join(percent(ratio[d]) for d in depths)
-        compared = [row for row in mine if row["clusters"] != CLUSTERS]
-        right = [(row["ratio"] < row["fixed_k_ratio"]) == (row["clusters"] > CLUSTERS) for row in compared]
-        wider[name] = 2 * sum(right) > len(right) if right else None, f"{sum(right)} of {len(right)} depths"
+        falls[name] = (
+            all(steps) if steps and len(mine) == len(depths) else None,
+            ", ".join(percent(ratio[d]) for d in depths),
+        )
+        compared = [row for row in mine if row["clusters"] != CLUSTERS < split.used_labels]
+        right = [
+            row["ratio"] < row["fixed_k_ratio"]
+            if row["clusters"] > CLUSTERS
+            else row["fixed_k_ratio"] < row["ratio"]
+            for row in compared
+        ]
+        wider[name] = (
+            (2 * sum(right) > len(right), f"{sum(right)} of {len(right)} depths")
+            if right
+            else (None, "no two trees to compare")
+        )
     depth_words = f"{', '.join(map(str, depths[:-1]))} and {depths[-1]}" if len(depths) > 1 else depths[0]
     return [
         Claim.of_data(f"The model gets smaller with the depth (d_max = {depth_words}).", falls),
