@@ -12,7 +12,16 @@ from helpers import contents, disk_bytes
 from test_damage import refused as damaged
 from test_damage import seal
 
-from labeltree import Dataset, TextSettings, build_tree, load, make_plan, read_documents, train_model
+from labeltree import (
+    Dataset,
+    LabelTreeClassifier,
+    TextSettings,
+    build_tree,
+    load,
+    make_plan,
+    read_documents,
+    train_model,
+)
 from labeltree.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE
 
 TOPICS = {"fruit": "apple pear plum", "sea life": "whale shark Größe", "tools": "hammer saw nail"}
@@ -258,6 +267,24 @@ def test_a_pruned_model_keeps_its_text(run, place, tmp_path):
 
 
 # What is stored is checked
+
+
+def test_the_estimator_keeps_the_text(run, place, tmp_path):
+    estimator = LabelTreeClassifier.load(place / "model")
+    estimator.save(tmp_path / "again")
+    for part in ("text", "tree-0"):
+        assert contents(tmp_path / "again" / part) == contents(place / "model" / part)
+    arguments = (place / "test.tsv", "--quiet")
+    assert run("predict", tmp_path / "again", *arguments) == run("predict", place / "model", *arguments)
+
+
+def test_an_estimator_of_text_does_not_hit_without_a_known_word(place):
+    estimator = LabelTreeClassifier.load(place / "model")
+    X = estimator.model_.text.transform(["whale", "???"])
+    truth = np.zeros((2, len(estimator.classes_)))
+    truth[:, estimator.predict_top(X, 1)[0][0, 0]] = truth[:, -1] = 1
+    assert estimator.score(X, truth) == 0.5
+    assert estimator.predict(X).getnnz(axis=1).tolist() == [1, 0]
 
 
 @pytest.fixture
