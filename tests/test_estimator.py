@@ -227,7 +227,7 @@ def test_columns_in_another_order_are_refused():
     estimator = LabelTreeClassifier(**SMALL).fit(X, Y)
     assert estimator.score(X, Y) == estimator.score(X, Y.to_numpy()) == fitted().score(X, Y)
     for other in (Y[Y.columns[::-1]], Y.rename(columns={"label 0": "label 00"})):
-        with pytest.raises(InputError, match="column 0 of Y is 'label (39|00)'.* in the same order"):
+        with pytest.raises(InputError, match=r"column 0 of Y is 'label (39|00)'.* in the same order"):
             estimator.score(X, other)
 
 
