@@ -1,7 +1,6 @@
 """`labeltree explain` and `info`: the figures of the library, drawn for people, on any terminal."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from helpers import shell
 
 from labeltree import load, read_svm
 from labeltree.anatomy import find_label, tree_shape
+from labeltree.cli import main
 
 
 def test_explain_a_row_of_a_file(run, folder):
@@ -74,27 +74,64 @@ def test_explain_a_model_of_several_trees(run, folder, tmp_path):
     assert [line for line in out.splitlines() if line.startswith("tree ")] == ["tree 0", "tree 1"]
 
 
-def test_explain_a_text(run, folder, monkeypatch):
-    words = [f"the word {f}" for f in range(60)]
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    """Texts in TSV and CSV, and a model of them."""
+    place = tmp_path_factory.mktemp("words")
+    rows = [("red apples and green pears", "fruit"), ("cars with red wheels", "things"), ("plums", "fruit")]
+    (place / "train.tsv").write_text("".join(f"{label}\t{text}\n" for text, label in rows))
+    (place / "train.csv").write_text("body,tag\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    assert main(["train", str(place / "train.tsv"), str(place / "model"), "--quiet"]) == 0
+    return place
 
-    def transform(texts):
-        return np.array([[float(word in text) for word in words] for text in texts])
 
-    def load_with_text(path):
-        model = load(path)
-        model.text = SimpleNamespace(names=words, transform=transform)
-        return model
-
-    monkeypatch.setattr("labeltree.model.load", load_with_text)
+def test_explain_a_text(run, words, monkeypatch):
     monkeypatch.setenv("COLUMNS", "45")
-    code, out, err = run("explain", folder / "model", "the word 9 and", "the word 30.")
+    code, out, err = run("explain", words / "model", "red Apples", "on wheels")
     assert (code, err) == (0, "")
-    assert "row        'the word 9 and the word 30.': 3 features\n" in out  # the word 3 is in it too
-    best = load_with_text(folder / "model").explain("the word 9 and the word 30.")[0]
+    assert "row        'red Apples on wheels': 3 features\n" in out
+    best = load(words / "model").explain("red Apples on wheels")[0]
     word = best.paths[0].steps[0].supporting[0]
+    assert word.name in ("apples", "red", "wheels")
     assert f" {word.name} {word.product:+.3f}" in out  # on one line
-    code, out, err = run("explain", folder / "model", "nothing")
+
+
+def test_explain_a_text_of_a_file(run, refused, words):
+    def answer(*arguments):
+        code, out, err = run("explain", words / "model", *arguments, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    written = answer("cars with red wheels")
+    read = answer("--file", words / "train.tsv", "--row", 1)
+    assert (written.pop("labels"), read.pop("labels")) == ([], ["things"])
+    assert written == read
+    columns = ("--text-column", "body", "--label-column", "tag")
+    named = answer("--file", words / "train.csv", "--row", 1, *columns)
+    assert (named.pop("labels"), named) == (["things"], read)
+    said = refused("explain", words / "model", "--file", words / "train.csv", "--row", 1)
+    assert "name the one to use with --text-column" in said
+    assert "expected a --file" in refused("explain", words / "model", "cars", *columns)
+    assert "got --one-based" in refused("explain", words / "model", "cars", "--one-based")
+
+
+@pytest.mark.parametrize(("name", "content"), [("text", "red wheels\nplums\n"), ("rows", "1:1 8:1\n3:1\n")])
+def test_explain_the_first_row_of_a_pipe(folder, words, tmp_path, name, content):
+    model = words / "model" if name == "text" else folder / "model"
+    (tmp_path / name).write_text(content)
+    with (tmp_path / name).open() as stdin, shell("explain", model, "-", stdin=stdin) as process:
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, "")
+    assert "row        0 of standard input: 2 features\n" in out
+
+
+def test_explain_without_a_known_word(run, folder, words):
+    code, out, err = run("explain", words / "model", "nothing")
+    assert (code, err) == (0, "note: no word of it is known to the model, so no label is predicted.\n")
+    assert out == "row        'nothing': 0 features\npredicted  nothing\n"
+    code, out, err = run("explain", folder / "model", "1:0")
     assert (code, err) == (0, "note: no word of it is known to the model, so only the bias speaks.\n")
+    assert "\nroot\n" in out
 
 
 @pytest.mark.parametrize(

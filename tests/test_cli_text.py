@@ -12,7 +12,16 @@ from helpers import contents, disk_bytes
 from test_damage import refused as damaged
 from test_damage import seal
 
-from labeltree import Dataset, TextSettings, build_tree, load, make_plan, read_documents, train_model
+from labeltree import (
+    Dataset,
+    LabelTreeClassifier,
+    TextSettings,
+    build_tree,
+    load,
+    make_plan,
+    read_documents,
+    train_model,
+)
 from labeltree.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE
 
 TOPICS = {"fruit": "apple pear plum", "sea life": "whale shark Größe", "tools": "hammer saw nail"}
@@ -156,8 +165,9 @@ def test_predict_files_without_labels(run, place, tmp_path):
 
 def test_labels_that_training_never_saw_are_missed(run, place, tmp_path):
     (tmp_path / "t.tsv").write_text("0\tfruit\tapple\n1\tvegetables\tapple pear\n")
-    code, out, _ = run("evaluate", place / "model", tmp_path / "t.tsv", "--json")
+    code, out, err = run("evaluate", place / "model", tmp_path / "t.tsv", "--json")
     assert code == 0
+    assert err == "note: 1 of the 2 labels in the data are unknown to the model: they count as missed.\n"
     assert json.loads(out)["P@1"] == 50
     assert json.loads(out)["R@5"] == 50
 
@@ -201,6 +211,7 @@ def test_empty_texts_are_learned_from_and_judged(run, tmp_path):
             "got plain lines of text (txt), expected documents with",
         ),
         ("d.tsv", b"0\ta\tone\n", "--label-separator=", "got an empty label separator"),
+        ("d.txt", b"0\ta\tone\n", "", "--data-format"),
     ],
 )
 def test_bad_data_and_options(refused, place, tmp_path, name, content, options, said):
@@ -245,7 +256,9 @@ def test_models_take_what_they_were_trained_on(refused, folder, place):
 
 
 def test_info_tells_how_text_is_read(run, place):
-    assert "TF-IDF, analyzer word, ngrams 1-1, min_df 1" in run("info", place / "model")[1]
+    shown = run("info", place / "model")[1]
+    assert "TF-IDF, analyzer word, ngrams 1-1, min_df 1" in shown
+    assert shown.endswith(" headers, the labels' counts and names, and the words\n")
     code, out, _ = run("info", place / "model", "--json")
     assert code == 0
     assert json.loads(out)["text"] == json.loads(json.dumps(asdict(TextSettings(**json.loads(out)["text"]))))
@@ -258,6 +271,24 @@ def test_a_pruned_model_keeps_its_text(run, place, tmp_path):
 
 
 # What is stored is checked
+
+
+def test_the_estimator_keeps_the_text(run, place, tmp_path):
+    estimator = LabelTreeClassifier.load(place / "model")
+    estimator.save(tmp_path / "again")
+    for part in ("text", "tree-0"):
+        assert contents(tmp_path / "again" / part) == contents(place / "model" / part)
+    arguments = (place / "test.tsv", "--quiet")
+    assert run("predict", tmp_path / "again", *arguments) == run("predict", place / "model", *arguments)
+
+
+def test_an_estimator_of_text_does_not_hit_without_a_known_word(place):
+    estimator = LabelTreeClassifier.load(place / "model")
+    X = estimator.model_.text.transform(["whale", "???"])
+    truth = np.zeros((2, len(estimator.classes_)))
+    truth[:, estimator.predict_top(X, 1)[0][0, 0]] = truth[:, -1] = 1
+    assert estimator.score(X, truth) == 0.5
+    assert estimator.predict(X).getnnz(axis=1).tolist() == [1, 0]
 
 
 @pytest.fixture

@@ -222,6 +222,15 @@ def test_names_of_data_frames():
     assert (other.predict_proba(TEST.X) != fitted().predict_proba(TEST.X)).nnz == 0
 
 
+def test_columns_in_another_order_are_refused():
+    X, Y = DATA.X, pd.DataFrame(DATA.Y.toarray(), columns=[f"label {j}" for j in range(40)])
+    estimator = LabelTreeClassifier(**SMALL).fit(X, Y)
+    assert estimator.score(X, Y) == estimator.score(X, Y.to_numpy()) == fitted().score(X, Y)
+    for other in (Y[Y.columns[::-1]], Y.rename(columns={"label 0": "label 00"})):
+        with pytest.raises(InputError, match=r"column 0 of Y is 'label (39|00)'.* in the same order"):
+            estimator.score(X, other)
+
+
 def test_weights_are_costs_and_zero_leaves_a_row_out(tmp_path):
     weights = np.random.default_rng(0).integers(0, 3, 300).astype(float)
     kept = weights > 0

@@ -226,7 +226,7 @@ def test_columns_are_those_of_the_features_unless_given(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "holds no document|without a single word"),
+        ("", "d.tsv: got no document"),
         ("0\ta\t\n1\ta\t! ? .\n", "d.tsv: got 2 texts without a single word of two letters"),
         ("0\t\tone\n", "d.tsv: no document has a label"),
     ],

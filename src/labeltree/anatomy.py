@@ -238,7 +238,8 @@ def tree_shape(model: Model, tree: int = 0) -> list[dict[str, Any]]:
         What :meth:`Model.depths` tells of the nodes of each depth, and: ``labels``, their children that are
         labels; ``label_instances``, the training instances of these labels, an instance counted once for
         each of its labels there; ``bytes`` on disk of their blocks and of what describes the nodes. The
-        bytes of all depths are the model's, but for the files' headers, the labels' counts and names.
+        bytes of all depths are the model's, but for the files' headers, the labels' counts and names, and
+        the words of a model of texts.
     """
     part = model.trees[tree]
     depth_of_child = np.repeat(part.tree.node_depth, part.tree.child_count)

@@ -325,6 +325,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         check_rows(len(best), target)
         hits = np.asarray(target.Y[np.arange(len(best)), best]).ravel() != 0
+        hits &= best >= 0  # a text without a known word has no label
         return float(np.average(hits, weights=sample_weight))
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
@@ -353,7 +354,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Open a model directory: what ``save`` wrote, or any other model of labeltree.
 
         The weights are mapped, not read. What a model of the command line does not tell, such as ``beam``,
-        gets its default.
+        gets its default. If it was trained on texts, ``estimator.model_.text.transform(texts)`` makes X.
 
         Parameters
         ----------

@@ -35,8 +35,7 @@ class Target:
     @property
     def label_names(self) -> tuple[str, ...] | None:
         """Names of the labels as a model keeps them; None where they are the integers from 0."""
-        numbered = self.classes.dtype.kind in "iu" and (self.classes == np.arange(len(self.classes))).all()
-        return None if numbered else tuple(map(str, self.classes.tolist()))
+        return None if _numbered(self.classes) else tuple(map(str, self.classes.tolist()))
 
 
 def read_target(y: Any, known: NDArray[Any] | None = None) -> Target:
@@ -80,6 +79,11 @@ def restored_classes(label_names: tuple[str, ...] | None, labels: int, dtype: st
     return np.array(label_names, dtype=object).astype(kind)
 
 
+def _numbered(classes: NDArray[Any]) -> bool:
+    """Whether classes are nothing but the numbers of the columns."""
+    return classes.dtype.kind in "iu" and bool((classes == np.arange(len(classes))).all())
+
+
 def _indicator(matrix: Any, names: Any, known: NDArray[Any] | None) -> Target:
     if matrix.ndim != 2:
         raise InputError(f"Y has {matrix.ndim} dimension{'s' * (matrix.ndim != 1)}, expected 2; {_HOW}")
@@ -95,6 +99,13 @@ def _indicator(matrix: Any, names: Any, known: NDArray[Any] | None) -> Target:
             "pass the same columns"
         )
     classes = np.arange(rows.shape[1]) if names is None else np.asarray(names)
+    if known is not None and names is not None and not _numbered(known):
+        wrong = next((place for place, name in enumerate(classes) if str(name) != str(known[place])), None)
+        if wrong is not None:
+            raise InputError(
+                f"column {wrong} of Y is {classes[wrong]!r}, but the estimator was fitted with "
+                f"{known[wrong]!r} there; pass the same columns in the same order"
+            )
     return Target(rows, classes if known is None else known, single=False)
 
 

@@ -145,7 +145,8 @@ def read_text(
         raise InputError(f"{name}: got {got}, expected one of {', '.join(FORMATS)}; give one of them")
     if format == "txt" and require_labels:
         raise InputError(
-            f"{name}: got plain lines of text (txt), expected documents with labels; pass TSV, CSV or JSONL"
+            f"{name}: got plain lines of text (txt), expected documents with labels; pass TSV, CSV or "
+            "JSONL, or say that it is (--data-format)"
         )
     lines = _lines(path, name, progress)
     columns = columns or Columns()

@@ -167,18 +167,18 @@ class TextFeatures:
         scipy.sparse.csr_matrix of float32, shape (texts, terms)
             Rows of length 1, or 0 where a text has no known term.
         """
-        counts = TermCounts(texts, Known(self._vocabulary), self._analyze)
+        counts = TermCounts(texts, self._vocabulary, self._analyze)
         return counts.weighted(np.arange(len(self.names), dtype=np.int32), self.idf, self.settings.sublinear)
 
     def vectorizer(self) -> TfidfVectorizer:
         """Return a fitted TfidfVectorizer of scikit-learn that gives the same features, in float64."""
-        made = self.settings.vectorizer().set_params(vocabulary=self._vocabulary)
+        made = self.settings.vectorizer().set_params(vocabulary=dict(self._vocabulary))
         made.idf_ = self.idf
         return made
 
     @cached_property
-    def _vocabulary(self) -> dict[str, int]:
-        return {term: column for column, term in enumerate(self.names)}
+    def _vocabulary(self) -> Known:
+        return Known((term, column) for column, term in enumerate(self.names))
 
     @cached_property
     def _analyze(self) -> Callable[[str], list[str]]:
@@ -290,6 +290,8 @@ def learn_features(
 
 
 def _nothing_left(counts: TermCounts, terms: int, settings: TextSettings) -> str:
+    if not counts.rows:
+        return "got no document, expected some to learn from."
     if not terms:
         what = "word of two letters" if settings.analyzer == "word" else "term"
         return f"got {counts.rows:,} texts without a single {what}, expected some to learn from."

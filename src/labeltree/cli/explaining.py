@@ -31,13 +31,15 @@ _FORMULAS = {
 }
 
 
+@text_options.takes(text_options.Reading)
 def explain(
     model: options.ModelPath,
     what: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="TEXT|ROW",
-            help="A text, if the model was trained on texts; else features as index:value ...",
+            help="A text, if the model was trained on texts; else features as index:value ...; - for the "
+            "first row of standard input.",
             show_default=False,
         ),
     ] = None,
@@ -54,19 +56,23 @@ def explain(
     words: options.Words = 5,
     one_based: options.OneBasedLikeModel = None,
     json: options.Json = False,
+    text: text_options.Reading = text_options.NOTHING,
 ) -> None:
     """Show why labels are predicted: their paths through the tree, and the words for and against."""
     from dataclasses import asdict
 
     from labeltree.explain import explain
 
-    opened, dataset, name = _row(model, what, file, row, one_based)
+    if what == ["-"] and file is None and row is None:
+        what, file, row = None, "-", 0
+    opened, dataset, name = _row(model, what, file, row, one_based, text)
     opened.one_based = dataset.one_based  # features are shown as this row counts them
     with show.warnings_as_notes():
         found = explain(opened, dataset.X, top=top, beam=beam, score=score.value, words=words)
     truth = _labels(dataset)
     if not dataset.X.nnz:
-        show.note("no word of it is known to the model, so only the bias speaks.")
+        follows = "only the bias speaks" if opened.text is None else "no label is predicted"
+        show.note(f"no word of it is known to the model, so {follows}.")
     if json:
         figures: dict[str, Any] = {"features": int(dataset.X.nnz), "labels": sorted(truth)}
         show.print_json({**figures, "predictions": [asdict(explanation) for explanation in found]})
@@ -76,8 +82,10 @@ def explain(
     said = show.plural(dataset.X.nnz, "feature")
     if truth:
         said += f", {show.plural(len(truth), 'label')} (*)"
-    lines = show.facts([("row", f"{name}: {said}"), ("predicted", best)])
+    lines = show.facts([("row", f"{name}: {said}"), ("predicted", best or "nothing")])
     print(*lines, sep="\n")
+    if not found:
+        return
     for t in range(len(opened.trees)):
         print()
         _print_tree(_drawn(found, t, truth, f"tree {t}" if len(opened.trees) > 1 else "root"))
@@ -91,7 +99,12 @@ def explain(
 
 
 def _row(
-    path: FilePath, what: list[str] | None, file: str | None, row: int | None, one_based: bool | None
+    path: FilePath,
+    what: list[str] | None,
+    file: str | None,
+    row: int | None,
+    one_based: bool | None,
+    reading: text_options.Reading,
 ) -> tuple[Model, Dataset, str]:
     """Open the model, and take the row that is to be explained."""
     from labeltree.cli.using import open_with_data
@@ -107,7 +120,7 @@ def _row(
         )
     if file is not None and row is not None:
         model, dataset = open_with_data(
-            Stages(quiet=True), path, file, text_options.NOTHING, None, one_based, require_labels=False
+            Stages(quiet=True), path, file, reading, None, one_based, require_labels=False
         )
         if row >= dataset.instances:
             raise InputError(
@@ -115,9 +128,12 @@ def _row(
             )
         chosen = Dataset(dataset.X[row], dataset.Y[row], dataset.label_names, dataset.one_based)
         return model, chosen, f"{row} of {display_name(file)}"
+    if reading != text_options.Reading():
+        raise InputError("got options that tell how a file is read, expected a --file with them; add it")
     text = " ".join(what or [])
     model = load(path)
     if model.text is not None:
+        text_options.refuse_base(one_based)
         X = model.text.transform([text])
         return model, Dataset.from_matrices(X, [[0]]), _shortened(text)
     if ":" not in text or "\n" in text.strip():

@@ -105,7 +105,7 @@ def depth_table(depths: Iterable[dict[str, Any]]) -> list[str]:
     )
 
 
-def shape_lines(model_bytes: int, shapes: Sequence[list[dict[str, Any]]]) -> list[str]:
+def shape_lines(model_bytes: int, shapes: Sequence[list[dict[str, Any]]], *, text: bool) -> list[str]:
     """Draw the trees' shapes, from `anatomy.tree_shape`."""
     lines: list[str] = []
     for t, shape in enumerate(shapes):
@@ -116,7 +116,8 @@ def shape_lines(model_bytes: int, shapes: Sequence[list[dict[str, Any]]]) -> lis
         *lines,
         "labels: those that hang from the nodes of a depth; instances: theirs, an instance",
         "counted once for each label; used features: a node's, on average; the other",
-        f"{human_bytes(model_bytes - inside)} of the model are headers, the labels' counts and names",
+        f"{human_bytes(model_bytes - inside)} of the model are headers, the labels' counts and names"
+        + ", and the words" * text,
     ]
 
 

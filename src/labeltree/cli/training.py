@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -136,6 +137,7 @@ class _Source:
 
         self._data, self._one_based = data, one_based
         self._format = text.format(data, "svm")
+        self._assumed = text.format(data, "unknown") == "unknown"
         if self._format == "svm":
             text.refuse()
             return
@@ -148,9 +150,15 @@ class _Source:
         from labeltree.files import display_name
         from labeltree.svm import read_svm
 
-        with stages.stage("read", f"reading {display_name(self._data)}") as progress:
+        name = display_name(self._data)
+        with stages.stage("read", f"reading {name}") as progress:
             if self._format == "svm":
-                return read_svm(self._data, one_based=self._one_based, threads=threads)
+                try:
+                    return read_svm(self._data, one_based=self._one_based, threads=threads)
+                except InputError as error:
+                    if self._assumed and re.match(r"\d", str(error).removeprefix(f"{name}:")):
+                        raise InputError(f"{error}; or, if it is text, say --data-format tsv") from None
+                    raise
             return read_documents(
                 self._data, self._format, self._columns, settings=self._settings, progress=progress
             )

@@ -41,6 +41,7 @@ def evaluate(
     labels, _ = _search(stages, opened, dataset, 5, beam, score, threads)
     percent = {name: round(100 * value, 4) for name, value in opened.judge(dataset, labels).items()}
     figures = {**percent, **_speed(dataset, stages)}
+    _note_unknown_labels(opened, dataset)
     if json:
         show.print_json(figures)
         return
@@ -157,7 +158,9 @@ def info(
             *([("pruned", f"weights below {pruned['threshold']:g}")] if pruned else []),
         ]
     )
-    print(*lines, "", *show.shape_lines(opened.bytes, figures["shapes"]), sep="\n")
+    print(
+        *lines, "", *show.shape_lines(opened.bytes, figures["shapes"], text=opened.text is not None), sep="\n"
+    )
 
 
 def _text_line(settings: dict[str, Any]) -> str:
@@ -245,6 +248,18 @@ def _speed(dataset: Dataset, stages: Stages) -> dict[str, Any]:
 def _speed_line(figures: dict[str, Any]) -> str:
     took = show.human_seconds(figures["seconds"])
     return f"{show.plural(figures['rows'], 'row')} in {took}, {figures['milliseconds_per_row']:.3f} ms a row"
+
+
+def _note_unknown_labels(model: Model, dataset: Dataset) -> None:
+    import numpy as np
+
+    labels = np.unique(dataset.align(model.label_names, model.labels).Y.indices)
+    unknown = int((labels >= model.labels).sum())
+    if unknown:
+        show.note(
+            f"{unknown:,} of the {show.plural(labels.size, 'label')} in the data are unknown to the model: "
+            "they count as missed."
+        )
 
 
 def _rows(model: Model, labels: Any, scores: Any) -> Iterator[tuple[int, list[tuple[Any, str]]]]:
