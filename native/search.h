@@ -102,7 +102,7 @@ class Search {
         const int64_t top = std::min(settings_.top, forest_.n_labels);
         labels_.reset(count_, several() ? 0 : top);
         if (several() && static_cast<int64_t>(pools_.size()) < count_) pools_.resize(count_);
-        for (const Tree& tree : forest_.trees) count_ == 1 && !several() ? search_best_first(tree) : search(tree);
+        for (const Tree& tree : forest_.trees) goes_best_first(tree) ? search_best_first(tree) : search(tree);
         if (cancel_) return;
         for (int64_t q = 0; q < count_; ++q) {
             if (several()) merge(q, top);
@@ -184,6 +184,11 @@ class Search {
                 from = to;
             }
         }
+    }
+
+    // It keeps a list of the beam for each depth: a deep tree and a huge beam go level by level, with one.
+    bool goes_best_first(const Tree& tree) const {
+        return count_ == 1 && !several() && std::min(settings_.beam, tree.widest) * tree.levels <= 1 << 16;
     }
 
     // One query, one tree: always the best open node next, until no label below it can be among the best.
@@ -280,6 +285,10 @@ class Search {
         const bool identity = count > 0 && features[count - 1] == count - 1;
         const bool by_cells = !identity && Guide::has_cells(count, forest_.n_features);
         const Guide::Cell* cells = by_cells ? guide.cells(features, count, forest_.n_features) : nullptr;
+        // Many queries at a node of few features: all of its list is put into a map, and taken out again.
+        const int64_t first_map = row_of_.empty() ? forest_.n_features / 4 : 0;  // which must be made
+        const bool by_map = !identity && !by_cells && wanted * 8 > 2 * count + first_map;
+        if (by_map) map_features(features, count, true);
         Match* out = matches_.data();
         for (const Visit& visit : worth_) {
             const int64_t begin = query_ptr_[visit.query()], end = query_ptr_[visit.query() + 1];
@@ -292,12 +301,27 @@ class Search {
                 }
             } else if (cells) {
                 out = find_by_cells(cells, begin, end, out);
+            } else if (by_map) {
+                for (int64_t i = begin; i < end; ++i) {
+                    const int32_t row = row_of_[indices_[i]];
+                    *out = {row, values_[i]};
+                    out += row >= 0;
+                }
             } else {
                 out = find_by_starts(features, count, guide, begin, end, out);
             }
             match_ptr_.push_back(out - matches_.data());
         }
         std::fill_n(out, prefetch_ahead, Match{0, 0});
+        if (by_map) map_features(features, count, false);
+    }
+
+    // Sets, or clears again, the map from features to rows. The list comes from a file: trust no id in it.
+    void map_features(const int32_t* features, int64_t count, bool set) {
+        if (row_of_.empty()) row_of_.assign(forest_.n_features + 1, -1);
+        const uint32_t last = static_cast<uint32_t>(forest_.n_features);
+        for (int64_t k = 0; k < count; ++k)
+            if (static_cast<uint32_t>(features[k]) <= last) row_of_[features[k]] = set ? static_cast<int32_t>(k) : -1;
     }
 
     // In a node that uses many features.
@@ -377,6 +401,7 @@ class Search {
     std::vector<Visit> visits_, worth_;
     std::vector<Open> open_;      // a heap, the next node in front
     int64_t below_ = 0;           // depth of the children, in best-first search
+    std::vector<int32_t> row_of_;  // by feature; all -1 between nodes
     std::vector<Match> matches_;
     std::vector<int64_t> match_ptr_;
     float margins_[MarginKernels::most_vectors * 8] = {};
