@@ -330,6 +330,7 @@ def test_bad_weights_are_refused(weights, message):
         ({"loss": "log"}, "loss='log', expected one of 'squared_hinge', 'hinge', 'logistic'"),
         ({"cost": 0}, "cost=0, expected a number from 1e-15 to 1e+15"),
         ({"cost": np.nan}, "cost=nan, expected a number"),
+        ({"cost": 10**400}, "expected a number from 1e-15"),
         ({"tolerance": 0}, "tolerance=0, expected a number above 0 up to 1e+15"),
         ({"bias": -1}, "bias=-1, expected a number from 0"),
         ({"score_function": "tanh"}, "score_function='tanh', expected one of 'sigmoid', 'hinge2', 'hinge3'"),

@@ -94,6 +94,7 @@ def test_tsv_as_libmultilabel_has_it(tmp_path):
     ("separators", "labels", "expected"),
     [
         (None, " a b, c ,,", ["a b", "c"]),
+        (None, "a \t b,c", ["a b", "c"]),
         ((";",), "a;b,c", ["a", "b,c"]),
         ((" ",), "a\tb  c", ["a", "b", "c"]),
         ((" ", "\t"), "a\tb  c", ["a", "b", "c"]),

@@ -63,7 +63,10 @@ class Number:
         """Return a float, if it is one in the range."""
         if isinstance(value, bool) or not isinstance(value, Real):
             return None
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:  # an int beyond all floats
+            return None
         inside = self.least <= number <= self.most and not (self.open and number == self.least)
         return number if math.isfinite(number) and inside else None
 

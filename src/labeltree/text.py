@@ -59,7 +59,8 @@ class Columns:
         Names of the two columns, in CSV and JSONL.
     separators : tuple of str, optional
         What stands between two labels, any of these; blanks stand for white space of any kind. By default
-        white space in TSV, a comma elsewhere. Blanks around a label are not part of it.
+        white space in TSV, a comma elsewhere. Blanks around a label are not part of it, and white space
+        within it counts as one blank.
     """
 
     text: str = "text"
@@ -77,9 +78,9 @@ class Columns:
             return str.split
         if len(separators) == 1:
             (one,) = separators
-            return lambda labels: [label for part in labels.split(one) if (label := part.strip())]
+            return lambda labels: [label for part in labels.split(one) if (label := _tidy(part))]
         pattern = re.compile("|".join(r"\s+" if s.isspace() else re.escape(s) for s in separators))
-        return lambda labels: [label for part in pattern.split(labels) if (label := part.strip())]
+        return lambda labels: [label for part in pattern.split(labels) if (label := _tidy(part))]
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:
@@ -305,7 +306,12 @@ def _json_labels(where: str, labels: Any, key: str, split: Split) -> Labels:
                 f"{where}: got {_kind(label)} in {key!r}, expected a list of labels, each a string or a "
                 "whole number, or one string; correct it"
             )
-    return [text for label in names if (text := str(label).strip())]
+    return [text for label in names if (text := _tidy(str(label)))]
+
+
+def _tidy(label: str) -> str:
+    """A label with single blanks for any white space: a tab or a line's end would break files of labels."""
+    return " ".join(label.split())
 
 
 def _check_surrogates(where: str, document: Document) -> None:
