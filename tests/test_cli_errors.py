@@ -219,3 +219,11 @@ def test_what_is_no_model_is_never_replaced(refused, folder, tmp_path):
 )
 def test_sizes_as_people_write_them(text, size):
     assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("command", ["estimate", "train"])
+def test_a_list_of_names_is_no_data(refused, tmp_path, command):
+    (tmp_path / "labels.txt").write_text("bread\nbutter\n")
+    target = [tmp_path / "m"] if command == "train" else []
+    assert "2 rows without a single feature" in refused(command, tmp_path / "labels.txt", *target)
+    assert not (tmp_path / "m").exists()

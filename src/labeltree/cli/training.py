@@ -154,11 +154,17 @@ class _Source:
         with stages.stage("read", f"reading {name}") as progress:
             if self._format == "svm":
                 try:
-                    return read_svm(self._data, one_based=self._one_based, threads=threads)
+                    dataset = read_svm(self._data, one_based=self._one_based, threads=threads)
                 except InputError as error:
                     if self._assumed and re.match(r"\d", str(error).removeprefix(f"{name}:")):
                         raise InputError(f"{error}; or, if it is text, say --data-format tsv") from None
                     raise
+                if dataset.X.nnz == 0:  # a list of names, say
+                    raise InputError(
+                        f"{name}: got {dataset.instances:,} rows without a single feature, expected some as "
+                        "index:value; check that it is the right file"
+                    )
+                return dataset
             return read_documents(
                 self._data, self._format, self._columns, settings=self._settings, progress=progress
             )
