@@ -344,10 +344,15 @@ def test_forged_settings_are_refused(copy, part, change):
         damaged(copy, r"settings\.json holds no settings of TF-IDF")
 
 
-def test_scikit_learn_is_imported_for_text_only(folder):
+@pytest.mark.parametrize(("command", "data"), [("predict", "test.tsv"), ("train", "train.tsv")])
+def test_text_needs_no_large_import(place, tmp_path, command, data):
     program = (
         "import sys; from labeltree.cli import main; code = main(sys.argv[1:]);"
-        "sys.exit(code or ('sklearn' in sys.modules) * 7)"
+        "large = {'matplotlib', 'pandas', 'pooch', 'requests', 'sklearn'} & set(sys.modules);"
+        "sys.exit(str((code, large or None)))"
     )
-    command = [sys.executable, "-c", program, "predict", folder / "model", folder / "test.svm", "-q"]
-    assert subprocess.run(list(map(str, command)), capture_output=True, check=False).returncode == 0
+    paths = (place / "model", place / data) if command == "predict" else (place / data, tmp_path / "new")
+    finished = subprocess.run(
+        [sys.executable, "-c", program, command, *map(str, paths), "-q"], capture_output=True, text=True
+    )
+    assert finished.stderr == "(0, None)\n"

@@ -152,6 +152,11 @@ def test_stop_words_are_stored_as_they_were():
     assert content["tfidf"]["stop_words"] == sorted(ENGLISH_STOP_WORDS)
 
 
+def test_stop_words_that_the_analyzer_changes_are_reported():
+    with pytest.warns(UserWarning, match="words that are not left out: don, the; add these"):
+        learn_features(["the end"], TextSettings(stop_words=["The", "don't", "end"]))
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [

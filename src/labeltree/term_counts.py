@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from labeltree.analyzer import Analyze
 from labeltree.data import wrap_csr
 
 _BATCH_ENTRIES = 1 << 20  # occurrences of terms that are counted, or entries that are weighed, at once
-
-Analyze = Callable[[str], list[str]]
 
 
 class Known(dict[str, int]):
@@ -76,20 +75,16 @@ class TermCounts:
         scipy.sparse.csr_matrix of float32
             Rows of length 1, or 0 where no term is left.
         """
-        from sklearn.feature_extraction.text import TfidfTransformer
-
-        transformer = TfidfTransformer(sublinear_tf=sublinear)
-        transformer.idf_ = idf
         values = self._counts.view(np.float32)
         indptr, filled = np.zeros(self.rows + 1, np.int64), 0
         for first, last, part in self._strips():
             columns = target[self._columns[part]]
             kept = columns >= 0
             ptr = _shrunk(self._ptr[first : last + 1] - self._ptr[first], kept)
-            counts = self._counts[part][kept].astype(np.float64)
-            # Sorted only when weighed: in scikit-learn's order, sums of squares round as they do there.
-            strip = sparse.csr_matrix((counts, columns[kept], ptr), shape=(last - first, len(idf)))
-            strip = transformer.transform(strip, copy=False).astype(np.float32)
+            columns = columns[kept]
+            weights = tfidf_weights(self._counts[part][kept], columns, ptr, idf, sublinear)
+            # Sorted only now: sums of squares round as in scikit-learn, which does not sort either.
+            strip = wrap_csr(weights.astype(np.float32), columns, ptr, (last - first, len(idf)))
             strip.sort_indices()
             place = slice(filled, filled + strip.nnz)
             self._columns[place], values[place] = strip.indices, strip.data
@@ -107,6 +102,28 @@ class TermCounts:
             last = max(first + 1, int(end))
             yield first, last, slice(int(self._ptr[first]), int(self._ptr[last]))
             first = last
+
+
+def tfidf_weights(
+    counts: NDArray[np.int32],
+    columns: NDArray[np.int32],
+    ptr: NDArray[np.int64],
+    idf: NDArray[np.float64],
+    sublinear: bool,
+) -> NDArray[np.float64]:
+    """Return the weights of a CSR matrix of counts, with rows of length 1, as TfidfTransformer does."""
+    weights = counts.astype(np.float64)
+    if sublinear:
+        np.log(weights, out=weights)
+        weights += 1.0
+    weights *= idf[columns]
+    n_rows = len(ptr) - 1
+    rows = np.repeat(np.arange(n_rows), np.diff(ptr))
+    # bincount adds one after the other, as scikit-learn does; a pairwise sum would round differently.
+    lengths = np.sqrt(np.bincount(rows, weights * weights, n_rows))
+    lengths[lengths == 0] = 1.0
+    weights /= lengths[rows]
+    return weights
 
 
 def _batches(

@@ -1,15 +1,16 @@
-"""TF-IDF: texts in, a sparse matrix out; learned with scikit-learn, stored as plain arrays and JSON.
+"""TF-IDF: documents in, a sparse matrix out; stored as plain arrays and JSON.
 
-The numbers are those of scikit-learn's TfidfVectorizer, bit for bit after a cast to float32. Parts of it take
-the texts apart and weigh the counts; `term_counts.py` counts, in less memory.
+The numbers are those of scikit-learn's TfidfVectorizer, bit for bit after a cast to float32, without
+importing it: `analyzer.py` splits documents into terms, `term_counts.py` counts and weighs them.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from labeltree.analyzer import WORD_PATTERN, Analyze, make_analyzer
 from labeltree.errors import InputError, NoTermError
 from labeltree.term_counts import Known, TermCounts
 from labeltree.text import Columns
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
 ANALYZERS = ("word", "char", "char_wb")
 SETTINGS_FILE, TERMS_FILE, IDF_FILE = "text/settings.json", "text/terms.json", "text/idf.npy"
 
-_WORD = r"(?u)\b\w\w+\b"  # two letters or digits, or more
-_SCIKIT_LEARN_BYTES = 60 << 20  # what it takes to be imported
+_SCIKIT_LEARN_BYTES = 100 << 20  # once imported, for its list of English stop words
 _TERM_BYTES = 90  # a term as Python keeps it, with its place in a tuple
 
 
@@ -119,7 +120,7 @@ class TextSettings:
             sublinear_tf=self.sublinear,
             stop_words=words if words is None or isinstance(words, str) else list(words),
             lowercase=self.lowercase,
-            token_pattern=_WORD if self.analyzer == "word" else None,
+            token_pattern=WORD_PATTERN if self.analyzer == "word" else None,
         )
 
 
@@ -151,8 +152,9 @@ class TextFeatures:
 
     @property
     def memory(self) -> int:
-        """int: Bytes of memory that it takes, about, with scikit-learn, which it needs."""
-        return _SCIKIT_LEARN_BYTES + (_TERM_BYTES + 8) * len(self.names)
+        """int: Approximate bytes of memory, including scikit-learn if it was imported to learn."""
+        imported = 0 if self.settings.stop_words is None else _SCIKIT_LEARN_BYTES
+        return imported + (_TERM_BYTES + 8) * len(self.names)
 
     def transform(self, texts: Iterable[str]) -> sparse.csr_matrix:
         """Make features of texts.
@@ -181,8 +183,8 @@ class TextFeatures:
         return Known((term, column) for column, term in enumerate(self.names))
 
     @cached_property
-    def _analyze(self) -> Callable[[str], list[str]]:
-        return _analyzer(self.settings)
+    def _analyze(self) -> Analyze:
+        return _analyzer(self.settings.resolved())
 
     @cached_property
     def contents(self) -> dict[str, bytes]:
@@ -258,6 +260,7 @@ def learn_features(
         If no term is left; an InputError.
     """
     settings = (settings or TextSettings()).resolved()
+    _warn_of_stop_words(settings)
     vocabulary: defaultdict[str, int] = defaultdict()
     vocabulary.default_factory = vocabulary.__len__  # a term not seen before gets the next number
     counts = TermCounts(texts, vocabulary, _analyzer(settings))
@@ -298,9 +301,20 @@ def _nothing_left(counts: TermCounts, terms: int, settings: TextSettings) -> str
     return f"got no term in {settings.min_df:,} texts, expected some to learn from; lower min_df (--min-df)."
 
 
-def _analyzer(settings: TextSettings) -> Callable[[str], list[str]]:
-    analyze: Callable[[str], list[str]] = settings.vectorizer().build_analyzer()
-    return analyze
+def _analyzer(settings: TextSettings) -> Analyze:
+    return make_analyzer(settings.analyzer, settings.ngrams, settings.lowercase, settings.stop_words)
+
+
+def _warn_of_stop_words(settings: TextSettings) -> None:
+    """Warn about stop words that the analyzer splits or lowercases, and so does not leave out."""
+    ignored = frozenset(settings.stop_words or ())
+    split = make_analyzer("word", (1, 1), settings.lowercase)
+    kept = sorted({word for stop_word in ignored for word in split(stop_word)} - ignored)
+    if kept:
+        warnings.warn(
+            f"stop_words are split into words that are not left out: {', '.join(kept[:20])}; add these",
+            stacklevel=3,
+        )
 
 
 def _is_whole(value: Any) -> bool:
