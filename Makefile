@@ -1,10 +1,12 @@
-# make demo: see it work.  make test: what CI runs.  make build: after a change of native code.
+# make demo: see it work.  make test: what CI runs.  make fuzz: random tests, for MINUTES.
+# make build: after a change of native code.
 # make docs: the site, in build/site.  make bench DATA=folder: measure against the peers (benchmarks/README.md).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test build lint docs bench bench-kernels bench-scale clean
+.PHONY: demo test fuzz build lint docs bench bench-kernels bench-scale clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -12,7 +14,15 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(PYTEST)
+
+# Tests the laws on random examples, other ones each time, until MINUTES are over or one fails.
+MINUTES ?= 5
+fuzz: $(VENV)/.installed-test
+	@end=$$(($$(date +%s) + 60 * $(MINUTES))); while [ $$(date +%s) -lt $$end ]; do \
+	    run="$(PYTEST) --hypothesis-profile fuzz --hypothesis-seed $$(date +%s)"; \
+	    echo "$$run"; $$run -m hypothesis $(TESTS) || { echo "Again: $$run NAME-OF-TEST" >&2; exit 1; }; \
+	done
 
 build: $(VENV)/.installed-test
 

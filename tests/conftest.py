@@ -6,9 +6,30 @@ from pathlib import Path
 import pytest
 from download_server import published, put_data, running_server
 from helpers import make_data, train_small
+from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from labeltree import Dataset, datasets, transfer, write_svm
 from labeltree.cli import main
+
+# `make test`: the same examples everywhere, and no limit of time. `make fuzz`: other ones, and more of them.
+settings.register_profile(
+    "test",
+    max_examples=100,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.register_profile(
+    "fuzz",
+    settings.get_profile("test"),
+    max_examples=500,
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(".hypothesis"),
+)
+settings.load_profile("test")
 
 
 @pytest.fixture(scope="module")

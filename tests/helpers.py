@@ -4,8 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
 
 import numpy as np
+from hypothesis import settings
 from scipy import sparse
 
 from labeltree.clustering import build_tree
@@ -14,6 +17,11 @@ from labeltree.plan import make_plan
 from labeltree.train import train_model
 
 TREE_FILES = ("child_ptr", "children", "feature_ptr", "features", "weights", "checksums")
+
+
+def examples(count):
+    """Choose how many examples `make test` tries of a law, by default 100; `make fuzz` tries more."""
+    return settings(max_examples=count * settings.default.max_examples // 100)
 
 
 def random_data(
@@ -82,11 +90,11 @@ def node_problems(data, tree, node):
     return rows, x[:, features], features, np.where(np.array(signs).T, 1.0, -1.0)
 
 
-def run_portable(script, *arguments):
-    """Run a Python script without the wide instructions; its standard output."""
+def run_python(script, *arguments, **environment):
+    """Run a Python script, which may import from the tests; its standard output."""
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
-        env={**os.environ, "LABELTREE_SIMD": "portable"},
+        env={**os.environ, **environment},
         cwd=os.path.dirname(__file__),
         capture_output=True,
         text=True,
@@ -94,6 +102,11 @@ def run_portable(script, *arguments):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def run_portable(script, *arguments):
+    """Run a Python script without the wide instructions; its standard output."""
+    return run_python(script, *arguments, LABELTREE_SIMD="portable")
 
 
 def train_small(path, data=None, trees=2, threads=1, **options):
@@ -122,6 +135,32 @@ def shell(*arguments, **options):
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def ctrl_c():
+    """Yield a function that asks for Ctrl-C at the next moment at which this thread releases the GIL.
+
+    Called just before a kernel, or from its progress callback, it interrupts the kernel: no timer decides.
+    """
+    due = threading.Event()
+
+    def interrupt():
+        due.wait()
+        signal.raise_signal(signal.SIGINT)
+
+    sender = threading.Thread(target=interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler), sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # seconds: no other thread takes the GIL while this one holds it
+    sender.start()
+    try:
+        yield due.set
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        due.set()
+        sender.join()
+        signal.signal(signal.SIGINT, before[0])
+        sys.setswitchinterval(before[1])
 
 
 def disk_bytes(model):

@@ -5,7 +5,8 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from helpers import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
@@ -31,7 +32,7 @@ def theirs(analyzer, ngrams, lowercase, stop_words=None):
     ).build_analyzer()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(DOCUMENTS, st.sampled_from(["word", "char", "char_wb"]), LENGTHS, st.booleans())
 def test_terms_are_those_of_scikit_learn(document, analyzer, ngrams, lowercase):
     options = (analyzer, ngrams, lowercase)
@@ -39,7 +40,6 @@ def test_terms_are_those_of_scikit_learn(document, analyzer, ngrams, lowercase):
 
 
 @pytest.mark.filterwarnings("ignore:Your stop_words may be inconsistent")
-@settings(max_examples=100, deadline=None)
 @given(DOCUMENTS, LENGTHS, st.booleans(), st.sets(st.sampled_from(["the", "The", "été", "x1", "東京"])))
 def test_stop_words_are_those_of_scikit_learn(document, ngrams, lowercase, stop_words):
     options = ("word", ngrams, lowercase, list(stop_words))
@@ -55,7 +55,6 @@ def test_lengths_beyond_the_document(analyzer):
 
 
 @pytest.mark.parametrize("sublinear", [True, False])
-@settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.sampled_from([0, 1, 2, 7, 8, 9, 128, 129, 1000, 5000]), min_size=1, max_size=6),

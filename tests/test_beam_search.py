@@ -1,15 +1,23 @@
 """The beam search kernel against its NumPy twin."""
 
-import os
-import signal
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-from beam_twin import CUBED, SIGMOID, SQUARED, TINY, assert_same, csr, make_model, make_rows, search, twin
-from hypothesis import given, settings
+from beam_twin import (
+    CUBED,
+    SIGMOID,
+    SQUARED,
+    TINY,
+    assert_agrees,
+    assert_equals_exact_twin,
+    csr,
+    is_in_doubt,
+    make_model,
+    make_rows,
+    search,
+    twin,
+)
+from helpers import ctrl_c, examples, run_portable
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labeltree._native import BeamSearch
@@ -17,7 +25,7 @@ from labeltree._native import BeamSearch
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     seed=seeds,
     beam=st.integers(1, 12),
@@ -29,10 +37,15 @@ def test_equals_twin_to_the_last_tie(seed, beam, top, score, count):
     model = make_model(seed, grid=True)
     rows = make_rows(seed, model, count, grid=True)
     got = search(model, rows, beam=beam, top=top, score=score)
-    assert_same(got, twin(model, rows, beam, top, score), top, strict=True)
+    assert_equals_exact_twin(model, rows, got, beam, top, score)
 
 
-@settings(max_examples=150, deadline=None)
+# Two nodes tie at the edge of the beam: in float32 the other one ranks first.
+TIE = {"seed": 10610310, "beam": 2, "score": SIGMOID, "n_trees": 1, "count": 4}
+
+
+@examples(150)
+@example(top=5, **TIE)
 @given(
     seed=seeds,
     beam=st.integers(1, 12),
@@ -45,20 +58,37 @@ def test_equals_twin(seed, beam, top, score, n_trees, count):
     model = make_model(seed, n_trees=n_trees)
     rows = make_rows(seed, model, count)
     got = search(model, rows, beam=beam, top=top, score=score)
-    assert_same(got, twin(model, rows, beam, top, score), top, strict=False)
+    assert_agrees(got, twin(model, rows, beam, score), top, n_trees)
 
 
-@settings(max_examples=50, deadline=None)
+def doubts(seed, beam, score, n_trees, count):
+    """For each row, whether rounding decides which labels it reaches."""
+    model = make_model(seed, n_trees=n_trees)
+    return [is_in_doubt(found) for found in twin(model, make_rows(seed, model, count), beam, score)]
+
+
+def test_rounding_rarely_decides():
+    """Otherwise the comparison with the twin would say little."""
+    seen = [
+        doubt
+        for seed in range(60)
+        for doubt in doubts(seed, 1 + seed % 12, seed % 3, n_trees=1 + seed % 2, count=12)
+    ]
+    assert np.mean(seen) < 0.005
+    assert any(doubts(**TIE))
+
+
+@examples(50)
 @given(seed=seeds, score=st.sampled_from([SIGMOID, SQUARED, CUBED]), n_trees=st.integers(1, 2))
 def test_wide_beam_is_exhaustive(seed, score, n_trees):
     model = make_model(seed, n_trees=n_trees)
     rows = make_rows(seed, model, 5)
     got = search(model, rows, beam=1000, top=200, score=score)
     assert np.all(np.sort(got[0], axis=1)[:, -model[2] :] == np.arange(model[2]))
-    assert_same(got, twin(model, rows, None, 200, score), 200, strict=False)
+    assert_agrees(got, twin(model, rows, None, score), 200, n_trees)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(seed=seeds, score=st.sampled_from([SIGMOID, SQUARED, CUBED]), n_trees=st.integers(1, 2))
 def test_neither_threads_nor_batches_change_a_bit(seed, score, n_trees):
     model = make_model(seed, n_trees=n_trees, n_labels=120)
@@ -75,7 +105,7 @@ def test_one_vs_rest_in_several_tiles(n_labels):
     model = make_model(n_labels, n_labels=n_labels, depth=1, grid=True)
     rows = make_rows(1, model, 20, grid=True)
     got = search(model, rows, top=300, score=CUBED)
-    assert_same(got, twin(model, rows, 10, 300, CUBED), 300, strict=True)
+    assert_equals_exact_twin(model, rows, got, 10, 300, CUBED)
 
 
 # Used features of a node, and all there are: nodes with cells and without, lists of fewer than eight or more.
@@ -108,7 +138,7 @@ def dense_rows(n_features):
 def test_finds_every_feature_that_a_node_knows(count, n_features):
     model, rows = one_node(count, n_features), dense_rows(n_features)
     got = search(model, rows, top=9, score=SQUARED)
-    assert_same(got, twin(model, rows, 10, 9, SQUARED), 9, strict=True)
+    assert_equals_exact_twin(model, rows, got, 10, 9, SQUARED)
 
 
 def tiny_model(weights, *, bias=0.0):
@@ -181,19 +211,16 @@ def test_no_rows():
 
 
 def test_hears_an_interrupt():
+    """The search would take minutes, so a signal sent while it runs always comes in time."""
     model = make_model(2, n_labels=20_000, depth=1, bias=1.0)
-    rows = make_rows(2, model, 100) * 300
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
+    indptr, indices, data = csr(make_rows(2, model, 100))
+    steps = np.tile(np.diff(indptr), 20_000)
+    queries = np.append(0, np.cumsum(steps)), np.tile(indices, 20_000), np.tile(data, 20_000)
+    kernel = BeamSearch(*model)
+    with ctrl_c() as send:
+        send()
         with pytest.raises(KeyboardInterrupt):
-            search(model, rows)
-    finally:
-        signal.signal(signal.SIGALRM, before)
+            kernel.search(*queries, 10, 1, SIGMOID, 1)
 
 
 def test_reads_mapped_files(tmp_path):
@@ -207,32 +234,34 @@ def test_reads_mapped_files(tmp_path):
     assert want[0].tobytes() == got[0].tobytes()
 
 
-def test_portable_and_avx2_agree(tmp_path):
-    """The kernel chooses its instructions once a process: the portable ones need a process of their own."""
-    code = """
+PORTABLE = """
 import sys
-sys.path.insert(0, sys.argv[1])
 import numpy as np
-from test_beam_search import make_model, make_rows, search
+from beam_twin import make_model, make_rows, search
 out = []
 for seed in range(30):
-    model = make_model(seed, n_trees=1 + seed % 2)
-    out += search(model, make_rows(seed, model, 20), beam=5, score=seed % 3)
-np.savez(sys.argv[2], *out)
+    for grid in (False, True):
+        model = make_model(seed, n_trees=1 + seed % 2, grid=grid)
+        out += search(model, make_rows(seed, model, 20, grid=grid), beam=5, score=seed % 3)
+np.savez(sys.argv[1], *out)
 """
-    for simd in ("portable", "best"):
-        subprocess.run(
-            [sys.executable, "-c", code, str(Path(__file__).parent), str(tmp_path / f"{simd}.npz")],
-            env={**os.environ, "LABELTREE_SIMD": simd},
-            check=True,
-        )
-    one, other = np.load(tmp_path / "portable.npz"), np.load(tmp_path / "best.npz")
-    with one, other:
-        for name in one.files:
-            if one[name].dtype == np.float32:
-                np.testing.assert_allclose(one[name], other[name], rtol=1e-4)
-            else:
-                assert np.mean(one[name] == other[name]) > 0.99  # near-ties may fall either way
+
+
+def test_portable_instructions_agree(tmp_path):
+    """A process chooses its instructions once, so the portable ones need a process of their own."""
+    run_portable(PORTABLE, tmp_path / "portable.npz")
+    with np.load(tmp_path / "portable.npz") as file:
+        portable = iter([file[name] for name in file.files])
+    for seed in range(30):
+        for grid in (False, True):
+            model = make_model(seed, n_trees=1 + seed % 2, grid=grid)
+            rows = make_rows(seed, model, 20, grid=grid)
+            got = next(portable), next(portable)
+            assert_agrees(got, twin(model, rows, 5, seed % 3), 5, len(model[0]))
+            if grid and seed % 3 != SIGMOID:  # no margin rounds
+                labels, scores = search(model, rows, beam=5, score=seed % 3)
+                assert np.array_equal(got[0], labels)
+                np.testing.assert_allclose(got[1], scores, rtol=1e-5)
 
 
 def corrupt(position, change):

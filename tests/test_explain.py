@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import disk_bytes, node_labels, random_data, train_small
-from hypothesis import given, settings
+from helpers import disk_bytes, examples, node_labels, random_data, train_small
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import InputError, load
@@ -55,7 +55,7 @@ def g(score, margin):
     beam=st.sampled_from([1, 2, 5, 100]),
     score=st.sampled_from(SCORES),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score):
     model = models[trees]
     row = random_row(seed, model.features)
@@ -77,7 +77,7 @@ def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score):
 
 
 @given(seed=st.integers(0, 10**6), words=st.integers(0, 6))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_words_bias_and_rest_add_up_to_the_margin(models, seed, words):
     model = models[1]
     row = random_row(seed, model.features)

@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from helpers import disk_bytes, nested, node_labels, random_data
-from hypothesis import given, settings
+from helpers import disk_bytes, examples, nested, node_labels, random_data
+from hypothesis import given
 from hypothesis import strategies as st
 
 import labeltree.tree
@@ -69,7 +69,7 @@ def labels_below(parents, labels):
 
 
 @given(hierarchies())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_any_hierarchy_gives_a_valid_tree(hierarchy):
     parents, labels, rows = hierarchy
@@ -88,7 +88,7 @@ def test_any_hierarchy_gives_a_valid_tree(hierarchy):
 
 
 @given(hierarchies(), st.integers(0, 1000))
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_plan_training_and_search_of_a_hierarchy(tmp_path_factory, hierarchy, seed):
     parents, labels, rows = hierarchy

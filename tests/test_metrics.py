@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from helpers import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
@@ -132,7 +133,7 @@ def slow(truth, ranked, ks, known):
     return result
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(data=st.data(), rows=st.integers(1, 6), labels=st.integers(1, 7), known=st.integers(1, 9))
 def test_agrees_with_the_slow_twin(data, rows, labels, known):
     bits = data.draw(st.lists(st.booleans(), min_size=rows * labels, max_size=rows * labels))

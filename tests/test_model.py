@@ -4,13 +4,12 @@ import filecmp
 import json
 import os
 import shutil
-import signal
 import stat
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import TREE_FILES, random_data, train_small
+from helpers import TREE_FILES, ctrl_c, random_data, train_small
 
 from labeltree import InputError
 from labeltree.clustering import build_tree
@@ -181,17 +180,8 @@ def test_an_interrupt_leaves_nothing_new(model_dir, overwrite, threads):
 
 
 def test_ctrl_c_stops_training(tmp_path):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            endless(tmp_path / "model")
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with ctrl_c() as send, pytest.raises(KeyboardInterrupt):
+        endless(tmp_path / "model", progress=lambda _: send())
     assert not list(tmp_path.iterdir())
 
 

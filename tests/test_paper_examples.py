@@ -5,8 +5,8 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from helpers import nested, node_labels
-from hypothesis import given, settings
+from helpers import examples, nested, node_labels
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import Dataset, LabelTree, SolverSettings, build_tree, make_plan, theory, train_model
@@ -147,7 +147,7 @@ def balanced(K, d, labels_each, numerator, denominator, scale=1):
     st.integers(2, 4),
     st.integers(1, 3),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_a_real_balanced_tree_has_the_weights_of_the_formula(shape, d, labels_each, scale):
     """tbl:information-of-K-ary-tree and eq:balanced-tree-nnz, K alpha = 1 and alpha = 1 among them."""
     K, numerator, denominator = shape
@@ -170,7 +170,7 @@ def test_a_real_balanced_tree_has_the_weights_of_the_formula(shape, d, labels_ea
 
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.sampled_from([0.02, 0.1, 0.4]))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_theorem_3_on_real_trees(seed, K, density):
     """Children use, together, all that their parent uses: the mean alpha of K nodes is at least 1 / K."""
     rng = np.random.default_rng(seed)

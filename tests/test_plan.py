@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import node_problems, random_data
-from hypothesis import given, settings
+from helpers import examples, node_problems, random_data
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import InputError
@@ -33,7 +33,7 @@ def usage_twin(data, tree):
     features=st.sampled_from([3, 63, 64, 65, 700]),
     threads=st.integers(1, 3),
 )
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_counts_equal_their_twin(seed, clusters, density, features, threads):
     data = random_data(seed, features=features, density=density, labels=15)
     tree = build_tree(data, clusters=clusters, seed=seed)
@@ -106,7 +106,7 @@ def disk_bytes(path):
     density=st.sampled_from([0.0, 0.05, 0.5]),
     max_depth=st.integers(1, 5),
 )
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_plan_bytes_are_file_bytes(seed, trees, bias, names, labels, density, max_depth):
     data = random_data(seed, instances=20, features=12, labels=labels, names=names, density=density)
     grown = [build_tree(data, clusters=3, max_depth=max_depth, seed=seed + t) for t in range(trees)]

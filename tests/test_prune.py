@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import contents, disk_bytes, random_data
-from hypothesis import given, settings
+from helpers import contents, disk_bytes, examples, random_data
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import InputError, build_tree, load, make_plan, train_model
@@ -71,7 +71,7 @@ def test_equals_its_twin(request, tmp_path, which, threshold):
     assert [entry.name for entry in tmp_path.iterdir()] == ["pruned"]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.floats(0, 1, exclude_min=True), st.booleans())
 def test_any_threshold_even_one_that_is_a_weight(trained, part, exact):
     """At a weight itself the weight stays, and a hair above it goes: strictly smaller is pruned."""

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 import svm_twin
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -298,7 +298,6 @@ def scratch(tmp_path_factory):
     return tmp_path_factory.mktemp("svm") / "random.svm"
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     HEADERS,
     st.lists(LINES, max_size=12),
@@ -309,7 +308,6 @@ def test_random_files_agree_with_the_twin(scratch, header, lines, one_based, end
     check_against_twin(scratch, header + lines, one_based, end)
 
 
-@settings(deadline=None, max_examples=100)
 @given(HEADERS, st.lists(LINES, max_size=5), st.lists(BAD, max_size=3), st.lists(LINES, max_size=5))
 def test_random_faults_agree_with_the_twin(scratch, header, before, bad, after):
     check_against_twin(scratch, header + before + bad + after, None, "\n")

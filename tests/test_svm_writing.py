@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import InputError
@@ -49,7 +49,6 @@ def datasets(draw):
     return Dataset.from_matrices(X, Y, names)
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     datasets(),
     st.booleans(),

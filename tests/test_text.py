@@ -9,7 +9,8 @@ import lzma
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from helpers import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import Columns, InputError, read_documents, read_text
@@ -44,7 +45,7 @@ def test_formats_and_compressions_say_the_same(tmp_path, ending, written, suffix
     assert [tuple(document) for document in read_text(path)] == DOCUMENTS
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     st.lists(
         st.tuples(

@@ -6,7 +6,8 @@ import weakref
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from helpers import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
 
@@ -74,7 +75,7 @@ def stored(features, place):
     return TextFeatures.load(ModelReader(place, {"files": files}), len(features.names))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(TEXTS, TEXTS, SETTINGS)
 def test_features_are_scikit_learns_to_the_bit(tmp_path_factory, texts, others, chosen):
     theirs = sklearns(chosen)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import labeltree
@@ -57,7 +57,6 @@ def near(value, ulps):
 # Formulas
 
 
-@settings(deadline=None)
 @given(trees(), alphas, st.integers(0, 10**9))
 @example((10**15, 2, 50), 0.9, 10**9)
 @example((10**15, 2, 50), 0.5, 10**9)
@@ -72,7 +71,6 @@ def test_sizes_are_the_sums_over_depths(drawn, alpha, n):
     assert close(theory.meta_labels(L, K, d), Fraction(K**d - K, K - 1), d)
 
 
-@settings(deadline=None)
 @given(trees(least_depth=2), ulps_off)
 def test_no_digit_is_lost_where_k_alpha_is_one(drawn, ulps):
     """The closed form divides rounding errors there; its limit is eq:balanced-tree-nnz-for-kalpha-1."""
@@ -83,7 +81,6 @@ def test_no_digit_is_lost_where_k_alpha_is_one(drawn, ulps):
     assert value == pytest.approx((d - 1) * K + L / K ** (d - 1), rel=1e-12)
 
 
-@settings(deadline=None)
 @given(trees(least_depth=2), alphas.filter(lambda a: a < 1))
 def test_the_closed_form_of_the_paper(drawn, alpha):
     L, K, d = drawn
@@ -98,7 +95,6 @@ def test_depth_1_is_one_vs_rest():
     assert theory.weight_ratio(77, 10, 1, 0.3) == 1
 
 
-@settings(deadline=None)
 @given(st.integers(2, 1000), st.integers(0, 52), st.integers(-1, 1))
 @example(10, 15, 0)
 @example(1000, 5, -1)
@@ -141,7 +137,6 @@ def exact_f(alpha, K, d, D):
     return alpha ** (d - 2) * (Fraction(K) ** (d - D) + alpha) - 1
 
 
-@settings(deadline=None)
 @given(trees(least_depth=2, bottom=2, clusters=(4, 1000)), st.floats(0.001, 1))
 @example((32, 4, 3), 1)
 @example((2 * 10**8, 100, 5), 1)
@@ -154,7 +149,6 @@ def test_below_the_bound_a_tree_is_smaller(drawn, share):
             assert theory.weight_ratio(L, K, d, alpha) <= 1
 
 
-@settings(deadline=None)
 @given(trees(least_depth=3, bottom=2, clusters=(4, 1000)))
 @example((10**15, 4, 3))
 @example((10**15, 4, 25))
@@ -167,7 +161,6 @@ def test_alpha_star_is_the_root_to_double_precision(drawn):
     assert bound > 2 / K
 
 
-@settings(deadline=None)
 @given(st.integers(2, 1000), st.integers(2, 40))
 def test_the_bound_of_depth_2_is_tight_at_the_fewest_labels(K, D):
     L = 2 * K ** (D - 1)
@@ -179,7 +172,6 @@ def test_the_bound_of_depth_2_is_tight_at_the_fewest_labels(K, D):
     assert exact_weights(L, K, 2, np.nextafter(bound, 0)) < L < exact_weights(L, K, 2, np.nextafter(bound, 1))
 
 
-@settings(deadline=None)
 @given(trees(least_depth=2, bottom=2, clusters=(2, 1000)), alphas)
 def test_depth_2_is_smaller_below_one_minus_k_over_l(drawn, alpha):
     L, K, _ = drawn
@@ -191,7 +183,6 @@ def test_depth_2_is_smaller_below_one_minus_k_over_l(drawn, alpha):
 # Theorem 2
 
 
-@settings(deadline=None)
 @given(trees(least_depth=2, bottom=2, spare=2, clusters=(2, 1000)), st.floats(1e-6, 1))
 def test_within_its_range_a_deeper_tree_is_smaller(drawn, alpha):
     L, K, d = drawn
@@ -202,7 +193,6 @@ def test_within_its_range_a_deeper_tree_is_smaller(drawn, alpha):
         assert theory.weights_saved(L, K, d, alpha) > 0
 
 
-@settings(deadline=None)
 @given(st.integers(2, 200), st.integers(4, 40))
 def test_the_range_of_theorem_2_cannot_be_wider(K, D):
     L = 2 * K ** (D - 1)
@@ -218,7 +208,6 @@ def test_the_range_of_theorem_2_cannot_be_wider(K, D):
     assert not theory.shrinks_with_depth(L, K, depths, float(above)).any()
 
 
-@settings(deadline=None)
 @given(trees(spare=1), alphas, st.integers(1, 10**9))
 def test_weights_saved_are_the_difference(drawn, alpha, n):
     L, K, d = drawn
@@ -233,7 +222,6 @@ def test_weights_saved_are_the_difference(drawn, alpha, n):
 # Theorem 3: on real trees in test_paper_examples.py
 
 
-@settings(deadline=None)
 @given(st.integers(2, 10**6))
 def test_least_alpha(K):
     assert close(theory.least_alpha(K), Fraction(1, K), 1)
@@ -242,7 +230,6 @@ def test_least_alpha(K):
 # Costs
 
 
-@settings(deadline=None)
 @given(trees(least_depth=2), st.integers(1, 10**7), st.floats(0.5, 1000))
 def test_tree_cost_sums_the_depths(drawn, instances, nonzeros):
     """Appendix A: (d - 1) times K, and once L / K^(d-1), binary problems of l log L instances."""
@@ -256,7 +243,6 @@ def test_tree_cost_sums_the_depths(drawn, instances, nonzeros):
     assert theory.ovr_cost(L, instances, nonzeros) == pytest.approx(L * instances * nonzeros, rel=1e-15)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 1000), st.integers(2, 40))
 def test_costs_at_powers_of_k(K, m):
     L = K**m
@@ -267,7 +253,6 @@ def test_costs_at_powers_of_k(K, m):
     assert theory.cheapest_depth(L, K) == (m if K > 2 else max(m - 1, 2))
 
 
-@settings(deadline=None)
 @given(trees(least_depth=2))
 @example((10_050, 100, 2))
 @example((5, 2, 2))

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from helpers import nested, node_labels, random_data, topic_data
-from hypothesis import given, settings
+from helpers import examples, nested, node_labels, random_data, topic_data
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -106,14 +106,14 @@ def test_label_vectors_have_length_one_at_any_scale(scale):
     labels=st.integers(1, 60),
     empty=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_laws_of_a_built_tree(seed, clusters, max_depth, labels, empty):
     data = random_data(seed, labels=labels, empty_label=empty)
     check_laws(build_tree(data, clusters=clusters, max_depth=max_depth, seed=seed), data, clusters, max_depth)
 
 
 @given(seed=st.integers(0, 10**6), clusters=st.integers(2, 5), empty=st.booleans())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_a_deep_tree_clipped_is_the_shallow_tree(seed, clusters, empty):
     data = random_data(seed, instances=80, labels=50, empty_label=empty)
     deep = build_tree(data, clusters=clusters, max_depth=6, seed=seed)
@@ -250,7 +250,7 @@ def test_the_seed_matters():
     ),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_given_tree_keeps_its_shape(skeleton, random):
     count = repr(skeleton).count("None")
     numbers = random.sample(range(count), count)
