@@ -232,9 +232,23 @@ def test_version_and_help(run):
         assert "Usage" in out
 
 
-def test_importing_the_command_line_is_quick():
-    check = "import sys, labeltree.cli; sys.exit('numpy' in sys.modules or 'scipy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check]).returncode == 0
+def test_help_needs_no_large_import():
+    program = (
+        "import sys; from labeltree.cli import main; code = main(['--help']);"
+        "large = {'matplotlib', 'numpy', 'pooch', 'requests', 'scipy', 'sklearn'} & set(sys.modules);"
+        "sys.exit(str((code, large or None)))"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert finished.stderr == "(0, None)\n"
+
+
+def test_a_command_imports_no_other():
+    program = (
+        "import sys; from labeltree.cli import main; main(['prune', '--help']);"
+        "sys.exit(str([name for name in ('pruning', 'making') if f'labeltree.cli.{name}' in sys.modules]))"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert finished.stderr == "['pruning']\n"
 
 
 # Trees that are given

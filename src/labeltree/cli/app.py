@@ -2,34 +2,68 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.core
 
 from labeltree._version import __version__
-from labeltree.cli import explaining, making, pruning, reproducing, training, using
 from labeltree.errors import InputError
 
 # Every mistake in the arguments is one of these; Typer gives the class no public name.
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
-app = typer.Typer(name="labeltree", add_completion=False, pretty_exceptions_enable=False)
-app.command()(training.estimate)
-app.command()(training.train)
-app.command()(using.evaluate)
-app.command()(using.predict)
-app.command()(using.info)
-app.command()(explaining.explain)
-app.command()(pruning.prune)
-app.command()(reproducing.reproduce)
-app.command()(making.download)
-app.command()(making.synth)
-app.command()(making.demo)
+# Each command and the module that defines it, in the order of the help.
+_MODULES = {
+    "estimate": "training",
+    "train": "training",
+    "evaluate": "using",
+    "predict": "using",
+    "info": "using",
+    "explain": "explaining",
+    "prune": "pruning",
+    "reproduce": "reproducing",
+    "download": "making",
+    "synth": "making",
+    "demo": "making",
+}
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each imported when it is used, so that every one of them starts quickly."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _command(name, _MODULES[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
+@cache
+def _command(name: str, module: str) -> Any:
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(getattr(import_module(f"labeltree.cli.{module}"), name))
+    return typer.main.get_command(alone)
+
+
+class _Group(typer.core.TyperGroup):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "commands": _Commands()})
+
+
+app = typer.Typer(name="labeltree", cls=_Group, add_completion=False, pretty_exceptions_enable=False)
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,6 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:  # the process is ours
         signal.signal(signal.SIGTERM, _terminated)
+        # Imports make many objects and no garbage: looking for it takes a fifth of a short command's time.
+        gc.set_threshold(100_000)
+        atexit.register(gc.freeze)
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     command = typer.main.get_command(app)
     try:
