@@ -96,10 +96,10 @@ def beam_search(model, X, beam, top):
     be among them. The work of a visit is matched features x children.
     """
     tree = model.trees[0].tree
-    X = sparse.csr_matrix(X)[:, : model.features]
+    X = sparse.csr_matrix(X)[:, : model.n_features]
     if model.bias:
         X = sparse.csr_matrix(sparse.hstack([X, np.full((X.shape[0], 1), model.bias, np.float32)]))
-    row_of = np.full(model.features + 1, -1)
+    row_of = np.full(model.n_features + 1, -1)
     query, node, score = np.arange(X.shape[0]), np.zeros(X.shape[0], int), np.zeros(X.shape[0])
     seen, leaves = [], []
     while query.size:

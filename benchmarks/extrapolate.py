@@ -9,9 +9,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from labeltree.cli.show import human_seconds
+from labeltree.cli.printing import human_seconds
+from labeltree.paper.theory import largest_depth, tree_weights
 from labeltree.system import human_bytes
-from labeltree.theory import largest_depth, tree_weights
 
 
 @dataclass(frozen=True)

@@ -121,9 +121,9 @@ def bench_tree(bench, dataset, clusters):
     times, tree = bench.time(lambda: build_tree(dataset, clusters=clusters, threads=bench.threads), repeats=1)
 
     def vectors():
-        ptr = _native.count_label_vectors(*x[:2], dataset.features, *by_label, bench.threads)
+        ptr = _native.count_label_vectors(*x[:2], dataset.n_features, *by_label, bench.threads)
         index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
-        _native.label_vectors(*x, dataset.features, *by_label, ptr, index, value, bench.threads)
+        _native.label_vectors(*x, dataset.n_features, *by_label, ptr, index, value, bench.threads)
         return ptr, index, value
 
     vector_times, (ptr, index, value) = bench.time(vectors)
@@ -138,7 +138,7 @@ def bench_tree(bench, dataset, clusters):
         for at in levels:
             ranges = tree.first[at], tree.last[at], at.astype(np.int64)
             _native.cluster_level(
-                ptr, index, value, dataset.features, tree.labels, *ranges,
+                ptr, index, value, dataset.n_features, tree.labels, *ranges,
                 clusters, ITERATIONS, 0.0, 0, bench.threads, None,
             )  # fmt: skip
 
@@ -241,9 +241,9 @@ def run(options, folder):
     apart = max(peaks[n][k] / min(before[n][k], after[n][k]) for n in peaks for k in peaks[n])
     return {
         "data": str(options.folder or "made up"),
-        "instances": dataset.instances,
-        "features": dataset.features,
-        "labels": dataset.labels,
+        "instances": dataset.n_instances,
+        "features": dataset.n_features,
+        "labels": dataset.n_labels,
         "threads": threads,
         "repeats": options.repeats,
         "machine": peaks,

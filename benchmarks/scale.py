@@ -20,7 +20,7 @@ from pathlib import Path
 import scale_report
 
 from labeltree import InputError, __version__
-from labeltree.presets import PRESETS
+from labeltree.datasets.presets import PRESETS
 from labeltree.system import free_disk, human_bytes, threads_to_use
 
 SVM_BYTES = 20  # a feature or a label takes in a file, at most

@@ -5,11 +5,11 @@ import sys
 from sklearn.model_selection import GridSearchCV
 
 import labeltree
-from labeltree.scorers import ndcg_at, precision_at
+from labeltree.estimators.scorers import ndcg_at, precision_at
 
 train = labeltree.read_svm(sys.argv[1])
-test = labeltree.read_svm(sys.argv[2], one_based=train.one_based, features=train.features)
-test = test.align(train.label_names, train.labels)
+test = labeltree.read_svm(sys.argv[2], one_based=train.one_based, features=train.n_features)
+test = test.align(train.label_names, train.n_labels)
 
 search = GridSearchCV(
     labeltree.LabelTreeClassifier(threads=1),

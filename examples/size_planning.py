@@ -30,7 +30,7 @@ def table(rows, budget):
     for k, plan in rows:
         size = plan.model_bytes
         yield (
-            f"{k or '-':>5} {plan.depth:>5} {plan.nodes:>7,} {plan.weights:>14,} {human_bytes(size):>9} "
+            f"{k or '-':>5} {plan.depth:>5} {plan.n_nodes:>7,} {plan.n_weights:>14,} {human_bytes(size):>9} "
             f"{human_bytes(plan.training_memory_bytes):>9} {size / whole:>15.1%}"
             f"{'  fits' if budget and size <= budget else ''}"
         )
@@ -60,7 +60,7 @@ def main():
     parser.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="such as 40MB")
     arguments = parser.parse_args()
     data = labeltree.read_svm(arguments.data)
-    clusters = [k for k in arguments.clusters if 1 < k < data.labels]
+    clusters = [k for k in arguments.clusters if 1 < k < data.n_labels]
     rows = list(plans(data, clusters, arguments.threads))
     print(*table(rows, arguments.budget), sep="\n")
     if arguments.budget:

@@ -27,7 +27,7 @@ def train(path, folder, clusters):
     data = labeltree.read_documents(path)  # settings=labeltree.TextSettings(ngrams=(1, 2)) takes pairs, too
     tree = labeltree.build_tree(data, clusters=clusters)
     plan = labeltree.make_plan(data, tree)
-    print(f"{data.instances:,} texts, {data.features:,} words, {data.labels:,} labels")
+    print(f"{data.n_instances:,} texts, {data.n_features:,} words, {data.n_labels:,} labels")
     print(f"The model will take {human_bytes(plan.model_bytes)}.")
     model = labeltree.train_model(data, plan, folder, labeltree.SolverSettings(cost=4))
     print(f"It takes {human_bytes(model.bytes)}.\n")

@@ -9,8 +9,9 @@ from helpers import make_data, train_small
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from labeltree import Dataset, datasets, transfer, write_svm
+from labeltree import Dataset, write_svm
 from labeltree.cli import main
+from labeltree.datasets import catalogue, download
 
 # `make test`: the same examples everywhere, and no limit of time. `make fuzz`: other ones, and more of them.
 settings.register_profile(
@@ -51,7 +52,7 @@ def folder(tmp_path_factory):
     train, test = make_data(400), make_data(50, seed=1)
     write_svm(place / "train.svm", train)
     write_svm(place / "test.svm", test)
-    names = tuple(f"größe-{label}" for label in range(train.labels))
+    names = tuple(f"größe-{label}" for label in range(train.n_labels))
     write_svm(place / "named.svm", Dataset(train.X, train.Y, names))
     for name, data in (("model", "train.svm"), ("named-model", "named.svm")):
         assert main(["train", str(place / data), str(place / name), "--clusters", "5", "--quiet"]) == 0
@@ -87,8 +88,8 @@ def refused(run):
 
 @pytest.fixture
 def server(monkeypatch):
-    monkeypatch.setattr(transfer, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(transfer, "_CHUNK_BYTES", 100)  # as many pieces as a large file has
+    monkeypatch.setattr(download, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(download, "_CHUNK_BYTES", 100)  # as many pieces as a large file has
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with running_server() as running:
         monkeypatch.setenv("LABELTREE_MIRROR", running.address)
@@ -100,5 +101,5 @@ def tiny(server, tmp_path, monkeypatch):
     """A small data set under the name eur-lex, on the server; a folder for it that does not exist yet."""
     made = put_data(server, tmp_path / "made")
     made.folder = tmp_path / "kept"
-    monkeypatch.setitem(datasets.SETS, "eur-lex", published(made.train, made.test))
+    monkeypatch.setitem(catalogue.SETS, "eur-lex", published(made.train, made.test))
     return made

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from helpers import make_data
 
 from labeltree import write_svm
-from labeltree.datasets import Source
+from labeltree.datasets.catalogue import Source
 
 NAMES = ("train.svm.bz2", "test.svm.bz2")
 PAGE = b"<!DOCTYPE html><html><body>Please log in</body></html>\n"
@@ -71,12 +71,12 @@ def running_server():
 
 def published(train, test, /, **changes):
     facts = {
-        "instances": train.instances,
-        "features": train.features,
-        "labels": train.labels,
+        "instances": train.n_instances,
+        "features": train.n_features,
+        "labels": train.n_labels,
         "nonzeros": train.X.nnz,
         "tags": train.Y.nnz,
-        "test_instances": test.instances,
+        "test_instances": test.n_instances,
         "train": NAMES[0],
         "test": NAMES[1],
     }

@@ -74,7 +74,7 @@ def nested(tree, node=0):
 def node_rows(data, tree, node):
     """Instances that a node trains on: all at the root, else those with one of its labels."""
     if node == 0:
-        return np.arange(data.instances)
+        return np.arange(data.n_instances)
     return np.flatnonzero(data.Y.toarray()[:, node_labels(tree, node)].any(axis=1))
 
 

@@ -8,7 +8,14 @@ from fractions import Fraction
 import numpy as np
 from scipy import sparse
 
-from labeltree import InputError
+
+class Fault(Exception):
+    """A file that cannot be read: the line, or None for the file as a whole."""
+
+    def __init__(self, line: int | None = None) -> None:
+        super().__init__(line)
+        self.line = line
+
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LABEL = re.compile(r"0|[1-9][0-9]*")
@@ -28,19 +35,19 @@ def nearest_float32(text: str) -> np.float32:
 def parse_feature(token: str, one_based: bool | None) -> tuple[int, np.float32]:
     index, colon, value = token.partition(":")
     if not colon or not re.fullmatch(r"[0-9]{1,19}", index) or int(index) > 2**31 - 2:
-        raise InputError
+        raise Fault
     if one_based and int(index) == 0:
-        raise InputError
+        raise Fault
     if not NUMBER.fullmatch(value):
-        raise InputError
+        raise Fault
     number = nearest_float32(value)
     if not np.isfinite(number):
-        raise InputError
+        raise Fault
     return int(index), number
 
 
 def parse(text: str, one_based: bool | None = None):
-    """X, Y and names; InputError with the line number as its only argument (None: the file as a whole)."""
+    """X, Y and names; Fault where it cannot be read."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -62,12 +69,12 @@ def parse(text: str, one_based: bool | None = None):
             features = [parse_feature(token, one_based) for token in tokens]
             indices = [index for index, _ in features]
             if "" in labels or len(set(indices)) < len(indices):
-                raise InputError
+                raise Fault
             if header and max(indices, default=-1) > header[1] - (one_based is not True):
-                raise InputError
-        except InputError:
+                raise Fault
+        except Fault:
             rows.append((number, labels[: labels.index("")] if "" in labels else labels, []))
-            raise InputError(beyond_header(rows[:-1], rows, header) or number) from None
+            raise Fault(beyond_header(rows[:-1], rows, header) or number) from None
         width, zero = max([width, *(i + 1 for i in indices)]), zero or 0 in indices
         rows.append((number, labels, features))
     content = len(rows) - blank
@@ -75,9 +82,9 @@ def parse(text: str, one_based: bool | None = None):
     every = [label for _, labels, _ in rows for label in labels]
     numbers = all(map(is_number, every))
     if number := beyond_header(rows, rows, header):
-        raise InputError(number)
+        raise Fault(number)
     if not rows or not every or (header and (len(rows) != header[0] or len(set(every)) > header[2])):
-        raise InputError(None)
+        raise Fault(None)
     names = None if numbers else tuple(dict.fromkeys(every))
     column = {label: int(label) if numbers else names.index(label) for label in every}
     shift = int(one_based if one_based is not None else not zero and not header)

@@ -13,7 +13,7 @@ from helpers import node_problems, node_rows, random_data, train_small
 from training_work import training_work
 
 from labeltree import Dataset, InputError, LabelTree, build_tree, load, make_plan
-from labeltree.theory import largest_depth, tree_weights
+from labeltree.paper.theory import largest_depth, tree_weights
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_pass_as_a_dense_twin_counts_it():
     data = random_data()
     tree = build_tree(data, clusters=3)
     part = make_plan(data, tree, bias=False).trees[0]
-    problems = (node_problems(data, tree, u) for u in range(tree.nodes))
+    problems = (node_problems(data, tree, u) for u in range(tree.n_nodes))
     assert bounds.solver_pass(part).multiply_adds == sum(
         2 * np.count_nonzero(x) * y.shape[1] for _, x, _, y in problems
     )
@@ -73,7 +73,7 @@ def test_beam_search_twin_finds_the_same_labels_and_counts_no_more_than_all(tmp_
     assert np.array_equal(visits.labels, model.predict(data.X, top=3, beam=beam)[0])
     rows, tree = np.asarray(data.X.toarray() != 0), model.trees[0].tree
     everything = 0
-    for u in range(tree.nodes):
+    for u in range(tree.n_nodes):
         known, weights = model.block(u)
         matched = rows[:, known[:-1]].sum() + len(rows)  # and the bias
         everything += matched * weights.shape[1]
@@ -100,7 +100,7 @@ def test_training_work_counts_one_tree(tmp_path):
     assert work["used_features"] == len(np.unique(data.X.indices))
     assert work["pass_multiply_adds"] == sum(
         2 * (np.count_nonzero(data.X.toarray()[rows]) + len(rows)) * tree.child_count[u]
-        for u, rows in ((u, node_rows(data, tree, u)) for u in range(tree.nodes))
+        for u, rows in ((u, node_rows(data, tree, u)) for u in range(tree.n_nodes))
     )
 
 

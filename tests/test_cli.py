@@ -195,7 +195,7 @@ def test_synth(run, refused, tmp_path):
     code, out, err = run("synth", tmp_path / "new" / "s", *options, "--json")
     made = json.loads(out)
     assert (code, err) == (0, "")
-    assert read_svm(made["train"]["path"]).instances == made["train"]["instances"]
+    assert read_svm(made["train"]["path"]).n_instances == made["train"]["instances"]
     before = contents(tmp_path)
     assert "exists already" in refused("synth", tmp_path / "new" / "s", *options)
     assert run("synth", tmp_path / "new" / "s", *options, "--overwrite", "-q")[:2] == (0, "")
@@ -206,7 +206,7 @@ def test_synth(run, refused, tmp_path):
 
 
 def test_demo(run, refused, tmp_path, monkeypatch):
-    monkeypatch.setattr("labeltree.demo.SCALE", 0.02)
+    monkeypatch.setattr("labeltree.cli.demo_story.SCALE", 0.02)
     code, out, _ = run("demo", "--out", tmp_path / "d")
     size = disk_bytes(tmp_path / "d" / "model")
     assert code == 0
@@ -216,7 +216,7 @@ def test_demo(run, refused, tmp_path, monkeypatch):
     assert report == f"report {tmp_path / 'd' / 'report' / 'report.html'}"
     assert "</html>" in (tmp_path / "d" / "report" / "report.html").read_text()
     assert "exists already" in refused("demo", "--out", tmp_path / "d")
-    monkeypatch.setattr("labeltree.demo.EXPERIMENTS", ("statistics",))
+    monkeypatch.setattr("labeltree.cli.demo_story.EXPERIMENTS", ("statistics",))
     code, out, err = run("demo", "--json", "--report", tmp_path / "r")
     figures = json.loads(out)
     assert figures["report"] == str(tmp_path / "r" / "report.html")
@@ -320,7 +320,7 @@ def test_a_test_file_without_its_first_feature_has_the_base_of_the_training_file
 def test_said_base_of_training_file(run, refused, folder, tmp_path):
     (tmp_path / "d.svm").write_text("0 1:1\n1 2:1\n")
     assert run("train", tmp_path / "d.svm", tmp_path / "m", "-q", "--zero-based")[0] == 0
-    assert load(tmp_path / "m").features == 3
+    assert load(tmp_path / "m").n_features == 3
     (tmp_path / "d.svm").write_text("0 0:1\n1 2:1\n")
     message = refused("train", tmp_path / "d.svm", tmp_path / "m2", "--one-based")
     assert "d.svm:1:" in message

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from helpers import shell
 
-from labeltree import load, read_svm
-from labeltree.anatomy import find_label, tree_shape
+from labeltree import explain_prediction, load, read_svm
 from labeltree.cli import main
+from labeltree.explain.label import find_label, tree_shape
 
 
 def test_explain_a_row_of_a_file(run, folder):
@@ -16,7 +16,7 @@ def test_explain_a_row_of_a_file(run, folder):
     code, out, err = run(*arguments, "--json")
     answer = json.loads(out)
     data, model = read_svm(folder / "named.svm"), load(folder / "named-model")
-    wanted = model.explain(data.X[7], top=3)
+    wanted = explain_prediction(model, data.X[7], top=3)
     assert (code, err) == (0, "")
     assert [p["name"] for p in answer["predictions"]] == [e.name for e in wanted]
     assert [p["score"] for p in answer["predictions"]] == [e.score for e in wanted]
@@ -44,7 +44,7 @@ def test_explain_a_row_as_it_is_written(run, folder):
     assert written == apart
     assert written["labels"] == ["3"]
     found = [p["label"] for p in written["predictions"]]
-    assert found == [e.label for e in load(folder / "model").explain(x)]
+    assert found == [e.label for e in explain_prediction(load(folder / "model"), x)]
     code, _, err = run("explain", folder / "model", "100:1 1:1")
     assert (code, err) == (0, "note: The data has 100 features, the model 60; the others are ignored.\n")
 
@@ -90,7 +90,7 @@ def test_explain_a_text(run, words, monkeypatch):
     code, out, err = run("explain", words / "model", "red Apples", "on wheels")
     assert (code, err) == (0, "")
     assert "row        'red Apples on wheels': 3 features\n" in out
-    best = load(words / "model").explain("red Apples on wheels")[0]
+    best = explain_prediction(load(words / "model"), "red Apples on wheels")[0]
     word = best.paths[0].steps[0].supporting[0]
     assert word.name in ("apples", "red", "wheels")
     assert f" {word.name} {word.product:+.3f}" in out  # on one line

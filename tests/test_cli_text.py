@@ -22,7 +22,7 @@ from labeltree import (
     read_documents,
     train_model,
 )
-from labeltree.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE
+from labeltree.text.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE
 
 TOPICS = {"fruit": "apple pear plum", "sea life": "whale shark Größe", "tools": "hammer saw nail"}
 

@@ -225,7 +225,7 @@ def test_verification_can_be_left_out_and_made_up_for(model_dir):
     content[-2] ^= 1
     (model_dir / "tree-0/weights.npy").write_bytes(content)
     model = load(model_dir, verify=False)
-    nodes = model.trees[0].tree.nodes
+    nodes = model.trees[0].tree.n_nodes
     with pytest.raises(InputError, match=rf"wrong checksum in 1 of its {nodes} blocks .* node {nodes - 1}\)"):
         model.verify()
 

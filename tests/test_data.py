@@ -32,10 +32,10 @@ def test_any_matrix_will_do(make):
     assert data.X.indices.dtype == data.X.indptr.dtype == np.int32
     assert data.X.toarray().tolist() == X.tolist()
     assert data.Y.toarray().tolist() == Y.tolist()
-    assert (data.instances, data.features, data.labels) == (2, 3, 2)
+    assert (data.n_instances, data.n_features, data.n_labels) == (2, 3, 2)
     assert data.label_names == ("a", "b")
-    assert data.bytes == 4 * (3 + 3 + 3) + 4 * (3 + 3 + 3) + 4 * 3 + 8 * (data.labels + 1)
-    assert repr(data) == "Dataset(instances=2, features=3, labels=2)"
+    assert data.bytes == 4 * (3 + 3 + 3) + 4 * (3 + 3 + 3) + 4 * 3 + 8 * (data.n_labels + 1)
+    assert repr(data) == "Dataset(n_instances=2, n_features=3, n_labels=2)"
 
 
 def test_no_copy_of_what_is_right_already():

@@ -14,8 +14,9 @@ from helpers import shell
 from scipy import sparse
 
 import labeltree
-from labeltree import Dataset, InputError, datasets, write_svm
-from labeltree.datasets import SETS, fetch, obtain
+from labeltree import Dataset, InputError, write_svm
+from labeltree.datasets import catalogue
+from labeltree.datasets.catalogue import SETS, fetch, obtain
 
 # The table
 
@@ -68,9 +69,9 @@ def test_the_cache_can_be_moved(tiny, tmp_path, monkeypatch):
     monkeypatch.delenv("LABELTREE_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert datasets.cache_folder().is_relative_to(tmp_path)
-    assert datasets.cache_folder().name == "labeltree"
-    assert datasets.cache_folder("~/data") == tmp_path / "home/data"
+    assert catalogue.cache_folder().is_relative_to(tmp_path)
+    assert catalogue.cache_folder().name == "labeltree"
+    assert catalogue.cache_folder("~/data") == tmp_path / "home/data"
 
 
 def test_others_may_read_the_files_as_the_umask_says(tiny):

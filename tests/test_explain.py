@@ -9,8 +9,8 @@ from helpers import disk_bytes, examples, node_labels, random_data, train_small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree import InputError, load
-from labeltree.anatomy import describe_label, feature_name, find_label, path_down, tree_shape
+from labeltree import InputError, explain_prediction, load
+from labeltree.explain.label import describe_label, feature_name, find_label, path_down, tree_shape
 from labeltree.model import Model
 
 SCORES = ["sigmoid", "hinge2", "hinge3"]
@@ -36,7 +36,7 @@ def random_row(seed, features):
 def dense_margin(model, tree, node, column, row):
     """The margin of a child, from the whole block."""
     features, block = model.block(node, tree)
-    x = np.append(row[: model.features], model.bias).astype(np.float64)
+    x = np.append(row[: model.n_features], model.bias).astype(np.float64)
     return x[features] @ block[:, column].astype(np.float64)
 
 
@@ -58,9 +58,9 @@ def g(score, margin):
 @examples(60)
 def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score):
     model = models[trees]
-    row = random_row(seed, model.features)
+    row = random_row(seed, model.n_features)
     labels, scores = model.predict(row, top=7, beam=beam, score=score)
-    found = model.explain(row, top=7, beam=beam, score=score)
+    found = explain_prediction(model, row, top=7, beam=beam, score=score)
     assert [e.label for e in found] == [label for label in labels[0].tolist() if label >= 0]
     assert [e.score for e in found] == [s for s in scores[0].tolist() if s > 0]
     assert [e.name for e in found] == [f"näme {e.label}" for e in found]
@@ -80,9 +80,11 @@ def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score):
 @examples(40)
 def test_words_bias_and_rest_add_up_to_the_margin(models, seed, words):
     model = models[1]
-    row = random_row(seed, model.features)
+    row = random_row(seed, model.n_features)
     for whole, part in zip(
-        model.explain(row, top=3, words=EVERY), model.explain(row, top=3, words=words), strict=True
+        explain_prediction(model, row, top=3, words=EVERY),
+        explain_prediction(model, row, top=3, words=words),
+        strict=True,
     ):
         for full, step in zip(whole.paths[0].steps, part.paths[0].steps, strict=True):
             column = path_down(model.trees[0].tree, whole.label)[step.depth][1]
@@ -110,7 +112,7 @@ def test_a_tree_that_did_not_reach_a_label_counts_nothing(models):
     model = models[3]
     unreached = []
     for seed in range(60):
-        found = model.explain(random_row(seed, model.features), top=10, beam=1)
+        found = explain_prediction(model, random_row(seed, model.n_features), top=10, beam=1)
         unreached += [path for e in found for path in e.paths if not path.reached]
     assert unreached  # a beam of one misses some
     assert all(path.score > 0 for path in unreached)  # what it would have been is told all the same
@@ -119,7 +121,7 @@ def test_a_tree_that_did_not_reach_a_label_counts_nothing(models):
 def test_paths_lead_through_the_tree_to_the_label(models):
     for model in models.values():
         for part in model.trees:
-            for label in range(model.labels):
+            for label in range(model.n_labels):
                 node = 0
                 for at, column in path_down(part.tree, label):
                     assert at == node
@@ -131,7 +133,7 @@ def test_children_are_described_by_their_labels(models):
     model = models[1]
     tree = model.trees[0].tree
     seen = 0
-    for explanation in model.explain(random_row(3, model.features), top=30, beam=100):
+    for explanation in explain_prediction(model, random_row(3, model.n_features), top=30, beam=100):
         *inner, last = explanation.paths[0].steps
         assert (last.child.node, last.child.labels, last.child.frequent) == (None, 1, (explanation.name,))
         for step in inner:
@@ -146,25 +148,25 @@ def test_children_are_described_by_their_labels(models):
 
 def test_only_rows_of_the_features_are_read(models):
     model = models[1]
-    row = random_row(11, model.features)
+    row = random_row(11, model.n_features)
     part = model.trees[0]
     weights = np.array(part.weights)
-    for node in range(part.tree.nodes):
+    for node in range(part.tree.n_nodes):
         features, _ = model.block(node)
         block = weights[part.weight_ptr[node] : part.weight_ptr[node + 1]].reshape(features.size, -1)
-        block[~np.isin(features, [*np.flatnonzero(row), model.features])] = np.nan
+        block[~np.isin(features, [*np.flatnonzero(row), model.n_features])] = np.nan
     assert np.isnan(weights).any()
     spoiled = Model(
         model.path, model.manifest, (replace(part, weights=weights),), model.label_counts, model.label_names
     )
-    assert spoiled.explain(row) == model.explain(row)
+    assert explain_prediction(spoiled, row) == explain_prediction(model, row)
 
 
 def test_unknown_features_are_ignored_with_a_warning(models):
     model = models[1]
-    row = random_row(2, model.features)
+    row = random_row(2, model.n_features)
     with pytest.warns(UserWarning, match="the others are ignored"):
-        assert model.explain(np.append(row, 9.0)) == model.explain(row)
+        assert explain_prediction(model, np.append(row, 9.0)) == explain_prediction(model, row)
 
 
 def test_without_a_bias(tmp_path):
@@ -173,7 +175,7 @@ def test_without_a_bias(tmp_path):
     data = random_data(2, names=True)
     plan = make_plan(data, build_tree(data, clusters=3), bias=False)
     model = train_model(data, plan, tmp_path / "m", SolverSettings(bias=0))
-    best = model.explain(data.X[5])[0]
+    best = explain_prediction(model, data.X[5])[0]
     assert all(step.bias == 0 for step in best.paths[0].steps)
     assert all(fork.bias == 0 for fork in describe_label(model, best.label).paths[0])
     assert best.score == pytest.approx(best.paths[0].score, rel=1e-5)
@@ -187,25 +189,25 @@ def test_names_of_features(models):
     assert feature_name(model, 4) == "4"
     model.one_based = True
     assert feature_name(model, 4) == "5"
-    words = [f"word{f}" for f in range(model.features)]
-    row = random_row(1, model.features)
+    words = [f"word{f}" for f in range(model.n_features)]
+    row = random_row(1, model.n_features)
     model.text = SimpleNamespace(names=words, transform=lambda texts: np.array([row for _ in texts]))
     assert feature_name(model, 4) == "word4"
-    assert model.explain("any text") == model.explain(row)
-    step = model.explain("any text")[0].paths[0].steps[0]
+    assert explain_prediction(model, "any text") == explain_prediction(model, row)
+    step = explain_prediction(model, "any text")[0].paths[0].steps[0]
     assert all(word.name == f"word{word.feature}" for word in step.supporting)
 
 
 def test_what_cannot_be_explained_is_refused(models):
     model = models[1]
     with pytest.raises(InputError, match="got 2 rows, expected one"):
-        model.explain(np.zeros((2, model.features)))
+        explain_prediction(model, np.zeros((2, model.n_features)))
     with pytest.raises(InputError, match="words must be 0 or greater"):
-        model.explain(np.zeros(model.features), words=-1)
+        explain_prediction(model, np.zeros(model.n_features), words=-1)
     with pytest.raises(InputError, match="trained on rows of features"):
-        model.explain("a text")
+        explain_prediction(model, "a text")
     with pytest.raises(InputError, match="top must be"):
-        model.explain(np.zeros(model.features), top=0)
+        explain_prediction(model, np.zeros(model.n_features), top=0)
     with pytest.raises(InputError, match="labels 0 to 29"):
         describe_label(model, 30)
     with pytest.raises(InputError, match="siblings must be 0"):
@@ -250,17 +252,17 @@ def test_the_shape_adds_up_to_the_model(models):
         inside = 0
         for t, part in enumerate(model.trees):
             shape = tree_shape(model, t)
-            assert sum(row["labels"] for row in shape) == model.labels
+            assert sum(row["labels"] for row in shape) == model.n_labels
             assert sum(row["label_instances"] for row in shape) == model.label_counts.sum()
             assert sum(row["weights"] for row in shape) == sum(
-                model.block(u, t)[1][:-1].size for u in range(part.tree.nodes)
+                model.block(u, t)[1][:-1].size for u in range(part.tree.n_nodes)
             )
-            for label in range(model.labels):
+            for label in range(model.n_labels):
                 depth = len(path_down(part.tree, label)) - 1
                 shape[depth]["labels"] -= 1
                 shape[depth]["label_instances"] -= model.label_counts[label]
             assert all(row["labels"] == row["label_instances"] == 0 for row in shape)
             inside += sum(row["bytes"] for row in shape) + 6 * 128 + 2 * 8
-        counts = 128 + 8 * model.labels
+        counts = 128 + 8 * model.n_labels
         names = (model.path / "label_names.json").stat().st_size
         assert inside + counts + names == model.bytes == disk_bytes(model.path)

@@ -1,6 +1,5 @@
 """Trees that are given: whatever the hierarchy, each label once, each group a node; files and faults."""
 
-import doctest
 import gzip
 import json
 
@@ -10,11 +9,9 @@ from helpers import disk_bytes, examples, nested, node_labels, random_data
 from hypothesis import given
 from hypothesis import strategies as st
 
-import labeltree.tree
-from labeltree import Dataset, InputError, build_tree, load, make_plan, train_model
-from labeltree.explain import g
-from labeltree.tree import LabelTree
-from labeltree.tree_file import read_tree
+from labeltree import Dataset, InputError, build_tree, load, make_plan, train_model, trees
+from labeltree.explain.prediction import g
+from labeltree.trees.file import read_tree
 
 NAMES = ["cat", "dog", "persian", "rose", "tulip"]
 
@@ -73,16 +70,16 @@ def labels_below(parents, labels):
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_any_hierarchy_gives_a_valid_tree(hierarchy):
     parents, labels, rows = hierarchy
-    tree = LabelTree.from_parents(
+    tree = trees.from_parents(
         [f"n{i}" for i in rows],
         ["" if parents[i] < 0 else f"n{parents[i]}" for i in rows],
         [f"n{i}" for i in labels],
     )
     assert np.array_equal(np.sort(tree.labels), np.arange(len(labels)))
-    assert tree.label_count == len(labels)
-    nodes = [frozenset(node_labels(tree, u)) for u in range(tree.nodes)]
+    assert tree.n_labels == len(labels)
+    nodes = [frozenset(node_labels(tree, u)) for u in range(tree.n_nodes)]
     assert len(set(nodes)) == len(nodes)  # so no node has one child,
-    assert tree.nodes == 1 or tree.child_count.min() > 1
+    assert tree.n_nodes == 1 or tree.child_count.min() > 1
     groups = {frozenset(below) for below in labels_below(parents, labels) if len(below) > 1}
     assert set(nodes) == groups | {frozenset(range(len(labels)))}  # and each group of labels is a node
 
@@ -94,13 +91,13 @@ def test_plan_training_and_search_of_a_hierarchy(tmp_path_factory, hierarchy, se
     parents, labels, rows = hierarchy
     names = [f"n{i}" for i in labels]
     above = [None if parents[i] < 0 else f"n{parents[i]}" for i in rows]
-    tree = LabelTree.from_parents([f"n{i}" for i in rows], above, names)
+    tree = trees.from_parents([f"n{i}" for i in rows], above, names)
     data = random_data(seed, labels=len(labels), empty_label=False)
     path = tmp_path_factory.mktemp("given") / "model"
     plan = make_plan(data, tree)
     model = train_model(data, plan, path)
     assert plan.model_bytes == disk_bytes(path)
-    found, scores = model.predict(data.X[:5], beam=tree.nodes, top=len(labels))
+    found, scores = model.predict(data.X[:5], beam=tree.n_nodes, top=len(labels))
     for row in range(5):
         every = exhaustive(model, np.append(data.X[row].toarray()[0], model.bias))
         assert sorted(found[row].tolist()) == list(range(len(labels)))
@@ -111,8 +108,8 @@ def test_plan_training_and_search_of_a_hierarchy(tmp_path_factory, hierarchy, se
 def exhaustive(model, x):
     """Score of every label, by going through the whole tree."""
     tree = model.trees[0].tree
-    scores, reached = np.zeros(model.labels), [1.0] + [0.0] * (tree.nodes - 1)
-    for node in range(tree.nodes):
+    scores, reached = np.zeros(model.n_labels), [1.0] + [0.0] * (tree.n_nodes - 1)
+    for node in range(tree.n_nodes):
         features, block = model.block(node)
         margins = x[features] @ block
         for child, margin in zip(tree.children[tree.child_ptr[node] :], margins, strict=False):
@@ -127,7 +124,7 @@ def test_a_built_tree_given_as_parents_is_the_same_tree(given_tree, seed):
     tree = build_tree(data, clusters=3, seed=seed)
     rows = [
         f"{~child if child < 0 else f'node {child}'}\t{f'node {node}' if node else ''}"
-        for node in range(tree.nodes)
+        for node in range(tree.n_nodes)
         for child in tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]].tolist()
     ]
     again = given_tree("\n".join(["label\tparent", *rows])).join(data)
@@ -138,9 +135,9 @@ def test_a_built_tree_given_as_parents_is_the_same_tree(given_tree, seed):
 def test_a_very_deep_hierarchy():
     count = 3000
     names = [str(i) for i in range(count)]
-    tree = LabelTree.from_parents(names, ["", *names[:-1]], count)
-    assert (tree.nodes, tree.depth) == (count - 1, count - 1)
-    chain = LabelTree.from_parents(
+    tree = trees.from_parents(names, ["", *names[:-1]], count)
+    assert (tree.n_nodes, tree.depth) == (count - 1, count - 1)
+    chain = trees.from_parents(
         [*(f"g{i}" for i in range(count)), "a"], ["", *(f"g{i}" for i in range(count))], ["a"]
     )
     assert nested(chain) == [0]
@@ -197,21 +194,15 @@ def test_compressed_and_numbers(given_tree):
     assert nested(given_tree("label,parent\n0,2\n1,2\n2,\n3,\n").join(data)) == [[2, 0, 1], 3]
 
 
-def test_examples_of_the_docstrings():
-    failed, tried = doctest.testmod(labeltree.tree)
-    assert failed == 0
-    assert tried >= 5
-
-
 def test_from_clusters():
-    assert nested(LabelTree.from_clusters([[0, 3], [1], [2, 4]], 5)) == [[0, 3], 1, [2, 4]]
-    assert nested(LabelTree.from_clusters([["b", "a"]], ["a", "b"])) == [1, 0]
+    assert nested(trees.from_clusters([[0, 3], [1], [2, 4]], 5)) == [[0, 3], 1, [2, 4]]
+    assert nested(trees.from_clusters([["b", "a"]], ["a", "b"])) == [1, 0]
     with pytest.warns(UserWarning, match=r"lacks 2 of the 5 labels \('2', '4'\): they get a child"):
-        assert nested(LabelTree.from_clusters([[0, 3], [1]], 5, rest=True)) == [[0, 3], 1, [2, 4]]
+        assert nested(trees.from_clusters([[0, 3], [1]], 5, rest=True)) == [[0, 3], 1, [2, 4]]
     with pytest.raises(InputError, match="holds '1' twice"):
-        LabelTree.from_clusters([[0, 1], [1]], 2)
+        trees.from_clusters([[0, 1], [1]], 2)
     with pytest.raises(InputError, match="no children"):
-        LabelTree.from_clusters([[0, 1], []], 2)
+        trees.from_clusters([[0, 1], []], 2)
 
 
 # What a hierarchy has too much or too little
@@ -296,11 +287,11 @@ def test_faults_that_the_file_shows(given_tree, name, content, message):
 
 def test_faults_without_a_file():
     with pytest.raises(InputError, match=r"names\[1\]: got a second parent 'y'"):
-        LabelTree.from_parents(["a", "a"], ["x", "y"], ["a"])
+        trees.from_parents(["a", "a"], ["x", "y"], ["a"])
     with pytest.raises(InputError, match="got 1 names and 2 parents"):
-        LabelTree.from_parents(["a"], ["x", "y"], ["a"])
+        trees.from_parents(["a"], ["x", "y"], ["a"])
     with pytest.raises(InputError, match=r"lacks 1 of the 2 labels \('b'\)"):
-        LabelTree.from_parents(["a"], ["x"], ["a", "b"])
+        trees.from_parents(["a"], ["x"], ["a", "b"])
 
 
 # The command line

@@ -34,14 +34,14 @@ def test_what_is_loaded_is_what_was_trained(tmp_path):
     model = train_small(tmp_path / "model", data)
     again = load(tmp_path / "model")
     assert repr(again) == f"<labeltree.Model {tmp_path / 'model'}: 30 features, 12 labels, 2 tree(s)>"
-    assert (again.instances, again.features, again.labels, again.bias) == (60, 30, 12, 1.0)
+    assert (again.n_instances, again.n_features, again.n_labels, again.bias) == (60, 30, 12, 1.0)
     assert again.label_names == data.label_names
     assert again.label_counts.tolist() == data.Y.getnnz(axis=0).tolist()
     assert again.bytes == sum(f.stat().st_size for f in again.path.rglob("*.*")) - os.path.getsize(
         again.path / MANIFEST
     )
     for t in range(2):
-        for u in range(model.trees[t].tree.nodes):
+        for u in range(model.trees[t].tree.n_nodes):
             for one, other in zip(model.block(u, t), again.block(u, t), strict=True):
                 assert np.array_equal(one, other)
     for one, other in zip(model.predict(data.X), again.predict(data.X), strict=True):
@@ -53,14 +53,14 @@ def test_blocks_have_the_shape_of_the_plan(tmp_path):
     tree = build_tree(data, clusters=3)
     plan = make_plan(data, tree)
     model = train_model(data, plan, tmp_path / "model")
-    for u in range(tree.nodes):
+    for u in range(tree.n_nodes):
         features, weights = model.block(u)
         assert weights.shape == (plan.trees[0].used_features[u] + 1, tree.child_count[u])
         assert (np.diff(features) > 0).all()
-        assert features[-1] == data.features  # the bias
+        assert features[-1] == data.n_features  # the bias
         assert not weights.flags.writeable
-    for wrong in (-1, tree.nodes):
-        with pytest.raises(InputError, match=rf"nodes 0 to {tree.nodes - 1}, but got {wrong}"):
+    for wrong in (-1, tree.n_nodes):
+        with pytest.raises(InputError, match=rf"nodes 0 to {tree.n_nodes - 1}, but got {wrong}"):
             model.block(wrong)
 
 
@@ -127,7 +127,7 @@ def test_a_model_that_exists_is_refused(trained):
 def test_a_model_is_replaced_on_demand(model_dir):
     other = random_data(5, labels=9)
     train_small(model_dir, other, trees=1, overwrite=True)
-    assert load(model_dir).labels == 9
+    assert load(model_dir).n_labels == 9
     assert not (model_dir / "tree-1").exists()
 
 
@@ -135,7 +135,7 @@ def test_an_empty_directory_is_replaced_on_demand(tmp_path):
     (tmp_path / "model").mkdir()
     with pytest.raises(InputError, match="exists already"):
         train_small(tmp_path / "model")
-    assert train_small(tmp_path / "model", overwrite=True).labels == 12
+    assert train_small(tmp_path / "model", overwrite=True).n_labels == 12
 
 
 @pytest.mark.parametrize("kind", ["file", "directory", "link"])

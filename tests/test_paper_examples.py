@@ -9,7 +9,8 @@ from helpers import examples, nested, node_labels
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree import Dataset, LabelTree, SolverSettings, build_tree, make_plan, theory, train_model
+from labeltree import Dataset, LabelTree, SolverSettings, build_tree, make_plan, train_model
+from labeltree.paper import theory
 from labeltree.plan import describe_depths
 
 FIG_TREE = [[0, 1, 2], [3, 4], [[5, 6], 7, 8]]  # fig:tree; labels are numbered from 0 here, from 1 there
@@ -37,7 +38,7 @@ def test_the_tree_of_the_paper():
         (5, 9),
         (5, 7),
     ]
-    assert (tree.nodes, tree.label_count, tree.depth, tree.build_bytes) == (5, 9, 3, 0)
+    assert (tree.n_nodes, tree.n_labels, tree.depth, tree.build_bytes) == (5, 9, 3, 0)
     assert tree.child_ptr.dtype == np.int64
     assert tree.children.dtype == np.int32
     assert [sorted(c) for c in nested(tree.clip(2))] == [[0, 1, 2], [3, 4], [5, 6, 7, 8]]
@@ -49,7 +50,7 @@ def test_the_meta_labels_of_the_paper():
     below = {meta: names(tree.labels[tree.first[u] : tree.last[u]].tolist()) for meta, u in NODE.items()}
     assert below == {10: {1, 2, 3}, 11: {4, 5}, 12: {6, 7, 8, 9}, 13: {6, 7}}
     assert all(names(node_labels(tree, u)) == below[meta] for meta, u in NODE.items())
-    assert tree.child_count.sum() == tree.children.size == tree.label_count + len(NODE) == 13
+    assert tree.child_count.sum() == tree.children.size == tree.n_labels + len(NODE) == 13
 
 
 def test_k_means_makes_the_tree_of_the_paper():
@@ -154,18 +155,18 @@ def test_a_real_balanced_tree_has_the_weights_of_the_formula(shape, d, labels_ea
     alpha = Fraction(numerator, denominator)
     data, tree = balanced(K, d, labels_each, numerator, denominator, scale)
     plan = make_plan(data, tree)
-    L, n = data.labels, data.features
+    L, n = data.n_labels, data.n_features
     assert (labels_each * K ** (d - 1), d) == (L, tree.depth)
     for i, row in enumerate(plan.depths()):
         assert row["nodes"] == K**i
         assert row["children"] == K**i * (K if i < d - 1 else L // K ** (d - 1))
         assert row["mean_used_features"] == n * alpha**i
         assert row["alpha"] == (pytest.approx(float(alpha), rel=1e-15) if i else None)
-    assert round(float(theory.tree_weights(L, K, d, float(alpha), n))) == plan.weights
-    assert theory.tree_weights(L, K, d, float(alpha), n) == pytest.approx(plan.weights, rel=1e-14)
+    assert round(float(theory.tree_weights(L, K, d, float(alpha), n))) == plan.n_weights
+    assert theory.tree_weights(L, K, d, float(alpha), n) == pytest.approx(plan.n_weights, rel=1e-14)
     assert 1.5 * theory.weight_ratio(L, K, d, float(alpha)) == pytest.approx(plan.ratio, rel=1e-14)
     assert theory.ovr_weights(L, n) * 8 == plan.paper_ovr_bytes
-    assert theory.meta_labels(L, K, d) == tree.nodes - 1
+    assert theory.meta_labels(L, K, d) == tree.n_nodes - 1
     assert theory.dense_tree_weights(L, K, d, n) == tree.children.size * n
 
 

@@ -18,7 +18,7 @@ from labeltree.tree import LabelTree
 
 
 def usage_twin(data, tree):
-    problems = [node_problems(data, tree, u) for u in range(tree.nodes)]
+    problems = [node_problems(data, tree, u) for u in range(tree.n_nodes)]
     return (
         [len(rows) for rows, *_ in problems],
         [np.count_nonzero(x) for _, x, *_ in problems],
@@ -60,7 +60,7 @@ def test_formulas_of_the_paper(bias):
     weights = sum(f * r for f, r in zip(used, tree.child_count.tolist(), strict=True))
     assert used[0] < 80  # n counts the features that occur
     assert used[0] == np.count_nonzero(data.X.getnnz(axis=0))
-    assert plan.weights == plan.trees[0].weights == weights
+    assert plan.n_weights == plan.trees[0].n_weights == weights
     assert plan.paper_tree_bytes == 12 * weights
     assert plan.paper_ovr_bytes == 8 * used[0] * 15
     assert plan.ratio == pytest.approx(1.5 * weights / (used[0] * 15))
@@ -68,7 +68,7 @@ def test_formulas_of_the_paper(bias):
     blocks = [(f + bias) * r for f, r in zip(used, tree.child_count.tolist(), strict=True)]
     assert plan.trees[0].weight_ptr.tolist() == np.cumsum([0, *blocks]).tolist()
     twice = make_plan(data, [tree, tree], bias=bias)
-    assert twice.weights == 2 * weights
+    assert twice.n_weights == 2 * weights
     assert twice.paper_ovr_bytes == plan.paper_ovr_bytes
     assert twice.ratio == pytest.approx(2 * plan.ratio)
 
@@ -127,7 +127,7 @@ def test_the_report_has_the_keys_that_scripts_lean_on():
         *("paper_tree_bytes", "paper_ovr_bytes", "ratio", "training_memory_bytes"),
     }
     assert (report["instances"], report["features"], report["labels"]) == (60, 30, 12)
-    assert (report["nodes"], report["depth"], report["trees"]) == (tree.nodes + 1, tree.depth, 2)
+    assert (report["nodes"], report["depth"], report["trees"]) == (tree.n_nodes + 1, tree.depth, 2)
 
 
 def test_data_without_features_has_a_report():
@@ -202,7 +202,7 @@ def test_the_planned_memory_covers_strips_of_one_node_side_by_side(monkeypatch):
     monkeypatch.setattr("labeltree.plan.PANEL_BYTES", strip := 64 * 31)
     data = random_data(labels=200)
     part = make_plan(data, build_tree(data, max_depth=1)).trees[0]
-    lines = 64 * (31 + data.instances)  # what the solver holds of each feature and each instance
+    lines = 64 * (31 + data.n_instances)  # what the solver holds of each feature and each instance
     assert part.training_bytes(2, precise=False) - part.training_bytes(1, precise=False) >= strip + lines
     few = make_plan(data, build_tree(data, clusters=200)).trees[0]
     assert few.training_bytes(2, precise=False) > few.training_bytes(1, precise=False)

@@ -140,5 +140,5 @@ def test_the_training_rows_get_their_labels(tmp_path):
     data = random_data(6, features=200, labels=8, empty_label=False)
     model = train_small(tmp_path / "model", data, settings=SolverSettings(cost=10))
     best = model.predict(data.X, top=1)[0][:, 0]
-    hits = data.Y.toarray()[np.arange(data.instances), best]
+    hits = data.Y.toarray()[np.arange(data.n_instances), best]
     assert hits[4:].mean() > 0.9

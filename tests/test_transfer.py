@@ -7,8 +7,9 @@ import pytest
 from download_server import NAMES, PAGE, Handler, kept, same
 from helpers import make_data
 
-from labeltree import Dataset, InputError, transfer, write_svm
-from labeltree.datasets import fetch, obtain
+from labeltree import Dataset, InputError, write_svm
+from labeltree.datasets import download
+from labeltree.datasets.catalogue import fetch, obtain
 
 # Broken transfers
 
@@ -65,8 +66,8 @@ def test_errors_of_the_server_that_pass(tiny):
     [
         ([404], "404 Not Found", 1),
         ([403], "403 Forbidden", 1),
-        ([500] * 9, "500 Internal Server Error", transfer.TRIES),
-        (["half"] * 9, rf"no whole file in {transfer.TRIES} tries \(IncompleteRead", transfer.TRIES),
+        ([500] * 9, "500 Internal Server Error", download.TRIES),
+        (["half"] * 9, rf"no whole file in {download.TRIES} tries \(IncompleteRead", download.TRIES),
     ],
 )
 def test_errors_that_stay(tiny, troubles, message, requests):
@@ -98,8 +99,8 @@ def test_nobody_answers(tiny):
 
 
 def test_silence_is_not_waited_for_for_ever(tiny, monkeypatch):
-    monkeypatch.setattr(transfer, "TIMEOUT_SECONDS", 0.05)
-    monkeypatch.setattr(transfer, "TRIES", 2)
+    monkeypatch.setattr(download, "TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(download, "TRIES", 2)
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         pytest.raises(InputError, match=r"no whole file in 2 tries \(.*timed out"),
@@ -117,7 +118,7 @@ def test_an_interrupt_leaves_nothing(tiny, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(transfer._Transfer, "update", stop)
+    monkeypatch.setattr(download._Transfer, "update", stop)
     with pytest.raises(KeyboardInterrupt):
         fetch("eur-lex", tiny.folder)
     assert kept(tiny.folder) == []

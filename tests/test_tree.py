@@ -17,19 +17,19 @@ def label_vectors(data, threads=1):
     by_label = data.Y.tocsc()
     x_ptr, x_index, x_value = csr_arrays(data.X)
     instances = by_label.indptr.astype(np.int64), by_label.indices
-    indptr = _native.count_label_vectors(x_ptr, x_index, data.features, *instances, threads)
+    indptr = _native.count_label_vectors(x_ptr, x_index, data.n_features, *instances, threads)
     indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
     _native.label_vectors(
-        x_ptr, x_index, x_value, data.features, *instances, indptr, indices, values, threads
+        x_ptr, x_index, x_value, data.n_features, *instances, indptr, indices, values, threads
     )
-    return sparse.csr_matrix((values, indices, indptr), shape=(data.labels, data.features))
+    return sparse.csr_matrix((values, indices, indptr), shape=(data.n_labels, data.n_features))
 
 
 def test_memory_that_is_not_there_is_not_taken():
     data = random_data()
     with pytest.raises(InputError, match=r"Building the tree needs .* but there are 1.0 MB; use fewer"):
         build_tree(data, clusters=3, memory_limit=10**6)
-    assert build_tree(data, max_depth=1, memory_limit=10**6).nodes == 1  # nothing to cluster
+    assert build_tree(data, max_depth=1, memory_limit=10**6).n_nodes == 1  # nothing to cluster
 
 
 def twin_vectors(data):
@@ -52,12 +52,12 @@ def check_laws(tree, data, clusters, max_depth):
     """What holds for every tree that build_tree makes."""
     known = data.Y.getnnz(axis=0) > 0
     vectors = twin_vectors(data)
-    assert tree.label_count == data.labels
-    assert np.array_equal(np.sort(tree.labels), np.arange(data.labels))
+    assert tree.n_labels == data.n_labels
+    assert np.array_equal(np.sort(tree.labels), np.arange(data.n_labels))
     assert tree.depth <= max_depth
     assert tree.first[0] == 0
-    assert tree.last[0] == data.labels
-    for u in range(tree.nodes):
+    assert tree.last[0] == data.n_labels
+    for u in range(tree.n_nodes):
         children = tree.children[tree.child_ptr[u] : tree.child_ptr[u + 1]]
         labels = node_labels(tree, u)
         assert labels == tree.labels[tree.first[u] : tree.last[u]].tolist()
@@ -134,7 +134,7 @@ def test_clip_keeps_what_is_shallow_enough_and_refuses_depth_0():
 
 def test_depth_1_is_one_vs_rest():
     tree = build_tree(random_data(labels=20), clusters=3, max_depth=1)
-    assert (tree.nodes, tree.depth, tree.build_bytes) == (1, 1, 0)
+    assert (tree.n_nodes, tree.depth, tree.build_bytes) == (1, 1, 0)
     assert sorted(nested(tree)) == list(range(20))
 
 
@@ -169,7 +169,7 @@ def test_equal_vectors_under_a_split_root_are_one_node():
     data = Dataset.from_matrices(x, np.eye(60))
     for seed in range(8):
         tree = build_tree(data, clusters=2, seed=seed)
-        if tree.nodes > 1:  # else both first centroids were equal
+        if tree.n_nodes > 1:  # else both first centroids were equal
             break
     assert sorted(map(sorted, nested(tree))) == [list(range(30)), list(range(30, 60))]
 
@@ -232,7 +232,7 @@ def test_an_iteration_of_kmeans_is_its_twins(features, clusters):
 def test_the_number_of_threads_changes_nothing(clusters):
     data = random_data(7, instances=400, features=60, labels=300)
     trees = [build_tree(data, clusters=clusters, seed=5, threads=t) for t in (1, 2, 3)]
-    assert trees[0].nodes > 1
+    assert trees[0].n_nodes > 1
     assert same(trees[0], trees[1])
     assert same(trees[0], trees[2])
 
@@ -261,7 +261,7 @@ def test_a_given_tree_keeps_its_shape(skeleton, random):
     given_tree = fill(skeleton)
     tree = LabelTree.from_nested(given_tree)
     assert nested(tree) == given_tree
-    for u in range(tree.nodes):
+    for u in range(tree.n_nodes):
         assert tree.labels[tree.first[u] : tree.last[u]].tolist() == node_labels(tree, u)
 
 

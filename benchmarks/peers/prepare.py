@@ -38,7 +38,7 @@ def read_split(folder, split, threads, **shape):
 def shared_matrices(train, test):
     """X, Y, Xt, Yt with the features and labels of train only."""
     used, seen = np.flatnonzero(train.X.getnnz(0)), np.flatnonzero(train.Y.getnnz(0))
-    width, labels = max(train.features, test.features), max(train.labels, test.labels)
+    width, labels = max(train.n_features, test.n_features), max(train.n_labels, test.n_labels)
     parts = [(train.X, width, used), (train.Y, labels, seen), (test.X, width, used), (test.Y, labels, seen)]
     return [_columns(matrix, size, kept) for matrix, size, kept in parts]
 

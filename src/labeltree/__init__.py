@@ -1,4 +1,4 @@
-"""Extreme multi-label classification with linear label trees, whose size is known before they are trained."""
+"""Extreme multi-label classification with linear label trees whose size is known before training."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -7,40 +7,51 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree import datasets, experiments, metrics, scorers, theory
+    from labeltree import datasets, metrics, paper, trees
     from labeltree.clustering import build_tree
     from labeltree.data import Dataset
-    from labeltree.documents import read_documents
-    from labeltree.estimator import LabelTreeClassifier
+    from labeltree.datasets.synthetic import synthesize
+    from labeltree.estimators import scorers
+    from labeltree.estimators.classifier import LabelTreeClassifier
+    from labeltree.explain import describe_label, explain_prediction
     from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
     from labeltree.svm import read_svm, write_svm
-    from labeltree.synth import synthesize
-    from labeltree.text import Columns, read_text
-    from labeltree.tfidf import TextFeatures, TextSettings
+    from labeltree.text.documents import read_documents
+    from labeltree.text.formats import Columns, read_text
+    from labeltree.text.tfidf import TextFeatures, TextSettings
     from labeltree.train import SolverSettings, train_model
     from labeltree.tree import LabelTree
 
-# Imported when first asked for: `import labeltree`, and with it the command line, stays quick.
-_MODULES = {
-    "Columns": "text",
+# Where each public name is defined. Imported on first use, so that `import labeltree` stays fast.
+_HOMES = {
+    "Columns": "text.formats",
     "Dataset": "data",
     "LabelTree": "tree",
-    "LabelTreeClassifier": "estimator",
+    "LabelTreeClassifier": "estimators.classifier",
     "Model": "model",
     "Plan": "plan",
     "SolverSettings": "train",
-    "TextFeatures": "tfidf",
-    "TextSettings": "tfidf",
+    "TextFeatures": "text.tfidf",
+    "TextSettings": "text.tfidf",
     "build_tree": "clustering",
+    "describe_label": "explain",
+    "explain_prediction": "explain",
     "load": "model",
     "make_plan": "plan",
-    "read_documents": "documents",
+    "read_documents": "text.documents",
     "read_svm": "svm",
-    "read_text": "text",
-    "synthesize": "synth",
+    "read_text": "text.formats",
+    "synthesize": "datasets.synthetic",
     "train_model": "train",
     "write_svm": "svm",
+}
+_MODULES = {
+    "datasets": "datasets",
+    "metrics": "metrics",
+    "paper": "paper",
+    "scorers": "estimators.scorers",
+    "trees": "trees",
 }
 
 __all__ = [
@@ -57,27 +68,29 @@ __all__ = [
     "__version__",
     "build_tree",
     "datasets",
-    "experiments",
+    "describe_label",
+    "explain_prediction",
     "load",
     "make_plan",
     "metrics",
+    "paper",
     "read_documents",
     "read_svm",
     "read_text",
     "scorers",
     "synthesize",
-    "theory",
     "train_model",
+    "trees",
     "write_svm",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("datasets", "experiments", "metrics", "scorers", "theory"):
-        return import_module(f"labeltree.{name}")
-    if name not in _MODULES:
+    if name in _MODULES:
+        return import_module(f"labeltree.{_MODULES[name]}")
+    if name not in _HOMES:
         raise AttributeError(f"module 'labeltree' has no attribute {name!r}")
-    value = getattr(import_module(f"labeltree.{_MODULES[name]}"), name)
+    value = getattr(import_module(f"labeltree.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.data import Dataset, csr_arrays
-from labeltree.errors import InputError, RoomError
+from labeltree.errors import InputError, ResourceError
+from labeltree.progress import Progress
 from labeltree.system import INTERPRETER_BYTES, human_bytes, threads_to_use, usable_memory
-from labeltree.tree import LabelTree, Progress, pointers
+from labeltree.tree import LabelTree, pointers
 
 # What the prototype taught: as good as K-means run to convergence, several times sooner.
 MAX_KMEANS_ITERATIONS = 20
@@ -81,7 +82,7 @@ def build_tree(
 
     counts: list[int] = []
     children: list[NDArray[np.int32]] = []
-    level = [(0, dataset.labels)]  # the nodes of a depth, as ranges of order
+    level = [(0, dataset.n_labels)]  # the nodes of a depth, as ranges of order
     for depth in range(max_depth):
         ends = [min(b, known) for _, b in level]
         chosen = [k for k, (a, _) in enumerate(level) if depth < max_depth - 1 and ends[k] - a > clusters]
@@ -91,7 +92,7 @@ def build_tree(
                 made = vectors.make(clusters, threads, memory_limit)
             cluster = _native.cluster_level(
                 *made[0],
-                dataset.features,
+                dataset.n_features,
                 order,
                 np.array([level[k][0] for k in chosen], np.int64),
                 np.array([ends[k] for k in chosen], np.int64),
@@ -156,17 +157,17 @@ class LabelVectors:
         data = self.dataset
         x_ptr, x_index, x_value = csr_arrays(data.X)
         label_ptr, label_instances = data.by_label
-        given = (data.features, label_ptr, label_instances)
+        given = (data.n_features, label_ptr, label_instances)
         if self._arrays is None:
             ptr = _native.count_label_vectors(x_ptr, x_index, *given, threads)
         else:
             ptr = self._arrays[0]
-        centroids = min(threads, MOST_MATRICES) * data.features * (6 * (clusters + 16) + 4)
-        scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids, 8 * threads * data.features)
+        centroids = min(threads, MOST_MATRICES) * data.n_features * (6 * (clusters + 16) + 4)
+        scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids, 8 * threads * data.n_features)
         needed = INTERPRETER_BYTES + data.bytes + scratch
         memory = usable_memory() if memory_limit is None else memory_limit
         if needed > memory:
-            raise RoomError(
+            raise ResourceError(
                 f"Building the tree needs {human_bytes(needed)} of memory, but there are "
                 f"{human_bytes(memory)}; "
                 "use fewer --clusters or --threads, give a --tree, or raise --memory-limit."

@@ -15,7 +15,7 @@ from scipy import sparse
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree.tfidf import TextFeatures
+    from labeltree.text.tfidf import TextFeatures
 
 _INT32_MAX = np.iinfo(np.int32).max
 
@@ -25,7 +25,7 @@ class Dataset:
     """Instances with their features and labels.
 
     Make one with `from_matrices`, `labeltree.read_svm` or
-    `labeltree.documents.read_documents`, which check what they are given.
+    `labeltree.text.documents.read_documents`, which check what they are given.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Dataset:
         Examples
         --------
         >>> Dataset.from_matrices([[0.5, 0], [0, 2]], [[1, 0, 1], [0, 1, 0]])
-        Dataset(instances=2, features=2, labels=3)
+        Dataset(n_instances=2, n_features=2, n_labels=3)
         """
         features, flags = _canonical(X, "X"), _canonical(Y, "Y")
         if features.shape[0] != flags.shape[0]:
@@ -91,17 +91,17 @@ class Dataset:
         return cls(features, wrap_csr(ones, flags.indices, flags.indptr, flags.shape), names)
 
     @property
-    def instances(self) -> int:
+    def n_instances(self) -> int:
         """int: Number of rows of X and Y."""
         return int(self.X.shape[0])
 
     @property
-    def features(self) -> int:
+    def n_features(self) -> int:
         """int: Number of columns of X."""
         return int(self.X.shape[1])
 
     @property
-    def labels(self) -> int:
+    def n_labels(self) -> int:
         """int: Number of columns of Y."""
         return int(self.Y.shape[1])
 
@@ -116,12 +116,14 @@ class Dataset:
         """int: Memory that the arrays take, those of ``by_label`` and what ``text`` holds included."""
         rows = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in (self.X, self.Y))
         text = 0 if self.text is None else self.text.memory
-        return int(rows + 4 * self.Y.nnz + 8 * (self.labels + 1) + text)
+        return int(rows + 4 * self.Y.nnz + 8 * (self.n_labels + 1) + text)
 
     def __repr__(self) -> str:
-        return f"Dataset(instances={self.instances}, features={self.features}, labels={self.labels})"
+        return (
+            f"Dataset(n_instances={self.n_instances}, n_features={self.n_features}, n_labels={self.n_labels})"
+        )
 
-    def align(self, label_names: Sequence[str] | None, labels: int) -> Dataset:
+    def align(self, label_names: Sequence[str] | None, n_labels: int) -> Dataset:
         """Give the labels the columns that they have in a model.
 
         Labels that the model does not know get columns after the model's: no prediction can hit them,
@@ -131,20 +133,20 @@ class Dataset:
         ----------
         label_names : sequence of str or None
             The model's label names; None where its labels are integers.
-        labels : int
+        n_labels : int
             The model's number of labels.
 
         Returns
         -------
         Dataset
-            With the same X, and at least `labels` columns in Y.
+            With the same X, and at least `n_labels` columns in Y.
         """
         if label_names is None and self.label_names is None:
-            if self.labels >= labels:
+            if self.n_labels >= n_labels:
                 return self
-            Y = wrap_csr(self.Y.data, self.Y.indices, self.Y.indptr, (self.instances, labels))
+            Y = wrap_csr(self.Y.data, self.Y.indices, self.Y.indptr, (self.n_instances, n_labels))
             return Dataset(self.X, Y, one_based=self.one_based)
-        known = tuple(map(str, range(labels)) if label_names is None else label_names)
+        known = tuple(map(str, range(n_labels)) if label_names is None else label_names)
         if known == self.label_names:
             return self
         columns = {name: column for column, name in enumerate(known)}
@@ -153,7 +155,7 @@ class Dataset:
         target = np.array(
             [columns.setdefault(name, len(columns)) for name in mine], dtype=self.Y.indices.dtype
         )
-        Y = wrap_csr(self.Y.data, target[positions], self.Y.indptr, (self.instances, len(columns)))
+        Y = wrap_csr(self.Y.data, target[positions], self.Y.indptr, (self.n_instances, len(columns)))
         Y.sort_indices()
         return Dataset(self.X, Y, tuple(columns), self.one_based)
 

@@ -1,17 +1,74 @@
-"""The exceptions that labeltree raises for what a user can mend."""
+"""The exceptions that labeltree raises for errors that the user can fix."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
 
 
 class InputError(ValueError):
-    """What was given cannot be used.
+    """The input cannot be used.
 
-    The message is one sentence that says what was got, what was expected, where, and what to do.
-    The command line prints it and exits with code 2; it never shows a traceback for it.
+    Its message is ``file:line: what; hint``, without the parts that are not given: where the error is, what
+    is wrong, and what to do about it. The command line prints it and exits with code 2.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, in one short sentence that starts with a lowercase letter and has no period at the end.
+    file : str or path-like, optional
+        The file or directory it is about.
+    line : int, optional
+        The line of that file, counted from 1.
+    hint : str, optional
+        What to do, as an imperative that starts with a lowercase letter and has no period at the end.
     """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        line: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.what = what
+        self.file = None if file is None else os.fspath(file)
+        self.line = line
+        self.hint = hint
+        where = [str(part) for part in (self.file, line) if part is not None]
+        super().__init__(
+            "".join([f"{':'.join(where)}: " if where else "", what, f"; {hint}" if hint else ""])
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.file, self.line, self.hint)
+
+    def replace(self, **fields: Any) -> InputError:
+        """Return a copy of the error with other fields.
+
+        Parameters
+        ----------
+        **fields
+            ``what``, ``file``, ``line`` or ``hint``.
+
+        Returns
+        -------
+        InputError
+            Of the same class.
+        """
+        return _rebuild(type(self), **{**vars(self), **fields})
 
 
 class NoTermError(InputError):
-    """Texts hold no term to learn from."""
+    """The documents have no term to learn from."""
 
 
-class RoomError(InputError):
-    """Memory or disk cannot hold what was asked for."""
+class ResourceError(InputError):
+    """There is not enough memory or disk space."""
+
+
+def _rebuild(
+    kind: type[InputError], what: str, file: str | None, line: int | None, hint: str | None
+) -> InputError:
+    return kind(what, file=file, line=line, hint=hint)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,13 +19,11 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.plan import describe_depths, weight_pointers
 from labeltree.predict import SCORES, as_matrix, check_queries
+from labeltree.progress import Progress
 from labeltree.store import ModelReader, read_manifest
 from labeltree.system import available_memory, threads_to_use
-from labeltree.tfidf import SETTINGS_FILE, TextFeatures
-from labeltree.tree import LabelTree, Progress
-
-if TYPE_CHECKING:
-    from labeltree.explain import Explanation
+from labeltree.text.tfidf import SETTINGS_FILE, TextFeatures
+from labeltree.tree import LabelTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,14 +90,14 @@ class Model:
         self.label_counts = label_counts
         self.label_names = label_names
         self.text = text
-        self.instances: int = manifest["instances"]
-        self.features: int = manifest["features"]
-        self.labels: int = manifest["labels"]
+        self.n_instances: int = manifest["instances"]
+        self.n_features: int = manifest["features"]
+        self.n_labels: int = manifest["labels"]
         self.one_based: bool | None = manifest.get("one_based")
         self.bias: float = manifest["settings"]["bias"]
 
     def __repr__(self) -> str:
-        shape = f"{self.features:,} features, {self.labels:,} labels, {len(self.trees)} tree(s)"
+        shape = f"{self.n_features:,} features, {self.n_labels:,} labels, {len(self.trees)} tree(s)"
         return f"<labeltree.Model {self.path or '(unsaved)'}: {shape}>"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -117,7 +115,9 @@ class Model:
 
     @cached_property
     def _search(self) -> _native.BeamSearch:
-        return _native.BeamSearch([part.arrays for part in self.trees], self.features, self.labels, self.bias)
+        return _native.BeamSearch(
+            [part.arrays for part in self.trees], self.n_features, self.n_labels, self.bias
+        )
 
     def predict(
         self, X: Any, *, top: int = 5, beam: int = 10, score: str = "sigmoid", threads: int | None = None
@@ -146,17 +146,17 @@ class Model:
             In (0, 1], the mean over the model's trees; 0 where the label is -1.
         """
         queries = check_queries(X, top=top, beam=beam, score=score, threads=threads)
-        if queries.features > self.features:
+        if queries.n_features > self.n_features:
             warnings.warn(
-                f"The data has {queries.features:,} features, the model {self.features:,}; "
+                f"The data has {queries.n_features:,} features, the model {self.n_features:,}; "
                 "the others are ignored.",
                 stacklevel=2,
             )
-        top = min(top, self.labels)
+        top = min(top, self.n_labels)
         # One row needs no second thread, and to ask how many there are would take longer than to answer it.
-        workers = 1 if queries.rows == 1 else threads_to_use(threads)
+        workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
         labels, scores = self._search.search(*queries.arrays, beam, top, SCORES[score], workers)
-        labels, scores = labels.reshape(queries.rows, top), scores.reshape(queries.rows, top)
+        labels, scores = labels.reshape(queries.n_rows, top), scores.reshape(queries.n_rows, top)
         if self.text is not None:
             unknown = np.diff(queries.arrays[0]) == 0
             labels[unknown], scores[unknown] = -1, 0
@@ -164,7 +164,7 @@ class Model:
 
     def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
         """Like ``predict``, as a sparse matrix of scores, rows x labels."""
-        return as_matrix(*self.predict(X, **options), self.labels)
+        return as_matrix(*self.predict(X, **options), self.n_labels)
 
     def judge(
         self, dataset: Dataset, predicted: NDArray[np.int32], ks: Sequence[int] = (1, 3, 5)
@@ -185,33 +185,10 @@ class Model:
         dict of str to float
             As from `labeltree.metrics.evaluate`: fractions, the propensities from the training labels.
         """
-        truth = dataset.align(self.label_names, self.labels).Y
+        truth = dataset.align(self.label_names, self.n_labels).Y
         missing = max(0, max(ks) - predicted.shape[1])  # fewer labels in the model than ranks asked for
         ranked = np.pad(predicted, ((0, 0), (0, missing)), constant_values=-1)
-        return metrics.evaluate(truth, ranked, ks, metrics.propensities(self.label_counts, self.instances))
-
-    def explain(
-        self, row: Any, *, top: int = 5, beam: int = 10, score: str = "sigmoid", words: int = 5
-    ) -> list[Explanation]:
-        """Tell why these labels are predicted for one row: their paths, and the words that spoke.
-
-        Parameters
-        ----------
-        row : sparse matrix or array of one row; or str
-            As ``predict`` takes it; or a text, if the model was trained on texts.
-        top, beam, score
-            As ``predict`` takes them.
-        words : int, default 5
-            Words to name for and against each step, at most.
-
-        Returns
-        -------
-        list of Explanation
-            One for each label that ``predict`` returns, best first, with its path through each tree.
-        """
-        from labeltree.explain import explain
-
-        return explain(self, row, top=top, beam=beam, score=score, words=words)
+        return metrics.evaluate(truth, ranked, ks, metrics.propensities(self.label_counts, self.n_instances))
 
     def depths(self, tree: int = 0) -> list[dict[str, Any]]:
         """Describe a tree depth by depth: nodes, children, mean used features, alpha, weights."""
@@ -224,8 +201,8 @@ class Model:
         Both are mapped from disk. With a bias, the last feature is ``self.features``: the constant one.
         """
         part = self.trees[tree]
-        if not 0 <= node < part.tree.nodes:
-            raise InputError(f"Tree {tree} has nodes 0 to {part.tree.nodes - 1}, but got {node}.")
+        if not 0 <= node < part.tree.n_nodes:
+            raise InputError(f"Tree {tree} has nodes 0 to {part.tree.n_nodes - 1}, but got {node}.")
         features = part.features[part.feature_ptr[node] : part.feature_ptr[node + 1]]
         weights = part.weights[part.weight_ptr[node] : part.weight_ptr[node + 1]]
         return features, weights.reshape(features.size, part.tree.child_count[node])
@@ -279,7 +256,7 @@ class Model:
             if damaged.size:
                 raise InputError(
                     f"{self.file(f'tree-{t}')} has a wrong checksum in {damaged.size} of its "
-                    f"{part.tree.nodes} blocks (the first is node {damaged[0]}): it is damaged; "
+                    f"{part.tree.n_nodes} blocks (the first is node {damaged[0]}): it is damaged; "
                     "copy or train the model again."
                 )
 

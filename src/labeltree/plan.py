@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.data import Dataset, csr_arrays
-from labeltree.errors import InputError, RoomError
+from labeltree.errors import InputError, ResourceError
 from labeltree.store import ArrayFile, names_bytes
 from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import LabelTree
 
 if TYPE_CHECKING:
-    from labeltree.tfidf import TextFeatures
+    from labeltree.text.tfidf import TextFeatures
 
 # The weights of a node are held in memory up to this many bytes a thread; wider nodes are trained in strips.
 PANEL_BYTES = 128 << 20
@@ -53,7 +53,7 @@ class TreePlan:
     bias: bool
 
     @property
-    def weights(self) -> int:
+    def n_weights(self) -> int:
         """Weights as the paper counts them, without bias (eq:tree-nnz)."""
         return int(self.used_features @ self.tree.child_count)
 
@@ -70,18 +70,18 @@ class TreePlan:
     def files(self) -> dict[str, ArrayFile]:
         """The arrays that this tree will be stored as."""
         return {
-            "child_ptr.npy": ArrayFile("<i8", self.tree.nodes + 1),
+            "child_ptr.npy": ArrayFile("<i8", self.tree.n_nodes + 1),
             "children.npy": ArrayFile("<i4", self.tree.children.size),
-            "feature_ptr.npy": ArrayFile("<i8", self.tree.nodes + 1),
+            "feature_ptr.npy": ArrayFile("<i8", self.tree.n_nodes + 1),
             "features.npy": ArrayFile("<i4", int(self.feature_ptr[-1])),
             "weights.npy": ArrayFile("<f4", int(self.weight_ptr[-1])),
-            "checksums.npy": ArrayFile("<u4", self.tree.nodes),
+            "checksums.npy": ArrayFile("<u4", self.tree.n_nodes),
         }
 
     def clip(self, max_depth: int) -> TreePlan:
         """Plan of the tree cut at a depth (d_max): the nodes that are left see the same instances."""
         tree = self.tree.clip(max_depth)
-        left = slice(tree.nodes)
+        left = slice(tree.n_nodes)
         return TreePlan(tree, self.instances[left], self.nonzeros[left], self.used_features[left], self.bias)
 
     def training_bytes(self, threads: int, precise: bool) -> int:
@@ -142,9 +142,9 @@ class Plan:
     """The layout of a model, known as soon as its trees are: the sum of its parts is the model's size."""
 
     trees: tuple[TreePlan, ...]
-    instances: int
-    features: int
-    labels: int
+    n_instances: int
+    n_features: int
+    n_labels: int
     data_bytes: int
     threads: int
     label_names: tuple[str, ...] | None = None
@@ -157,9 +157,9 @@ class Plan:
         return self.trees[0].bias
 
     @property
-    def nodes(self) -> int:
+    def n_nodes(self) -> int:
         """Internal nodes of all trees."""
-        return sum(part.tree.nodes for part in self.trees)
+        return sum(part.tree.n_nodes for part in self.trees)
 
     @property
     def depth(self) -> int:
@@ -167,9 +167,9 @@ class Plan:
         return max(part.tree.depth for part in self.trees)
 
     @property
-    def weights(self) -> int:
+    def n_weights(self) -> int:
         """Weights of all trees as the paper counts them, without bias (eq:tree-nnz)."""
-        return sum(part.weights for part in self.trees)
+        return sum(part.n_weights for part in self.trees)
 
     def clip(self, max_depth: int) -> Plan:
         """Plan of the same trees, cut at a depth (d_max): nothing has to be counted anew."""
@@ -177,7 +177,7 @@ class Plan:
 
     def files(self) -> dict[str, int]:
         """Name and size of every file of the model directory but the manifest."""
-        sizes = {"label_counts.npy": ArrayFile("<i8", self.labels).bytes}
+        sizes = {"label_counts.npy": ArrayFile("<i8", self.n_labels).bytes}
         if self.label_names is not None:
             sizes["label_names.json"] = len(names_bytes(self.label_names))
         if self.text is not None:
@@ -194,12 +194,12 @@ class Plan:
     @property
     def paper_tree_bytes(self) -> int:
         """The paper's size of a tree model: 12 bytes a weight."""
-        return 12 * self.weights
+        return 12 * self.n_weights
 
     @property
     def paper_ovr_bytes(self) -> int:
         """The paper's size of one-vs-rest: 8 bytes for each used feature (n) and label (L)."""
-        return 8 * int(self.trees[0].used_features[0]) * self.labels
+        return 8 * int(self.trees[0].used_features[0]) * self.n_labels
 
     @property
     def ratio(self) -> float:
@@ -211,21 +211,21 @@ class Plan:
         """Memory that building the trees and training them needs, data and interpreter included."""
         building = max(part.tree.build_bytes for part in self.trees)
         training = max(part.training_bytes(self.threads, self.precise) for part in self.trees)
-        return INTERPRETER_BYTES + self.data_bytes + LABEL_BYTES * self.labels + max(building, training)
+        return INTERPRETER_BYTES + self.data_bytes + LABEL_BYTES * self.n_labels + max(building, training)
 
     def report(self, path: Path | str = ".") -> dict[str, Any]:
         """Every figure of the plan, beside the memory and the disk (at ``path``) that there are."""
         depths = self.depths()
         return {
-            "instances": self.instances,
-            "features": self.features,
-            "labels": self.labels,
+            "instances": self.n_instances,
+            "features": self.n_features,
+            "labels": self.n_labels,
             "trees": len(self.trees),
-            "nodes": self.nodes,
+            "nodes": self.n_nodes,
             "depth": self.depth,
-            "weights": self.weights,
+            "weights": self.n_weights,
             "model_bytes": self.model_bytes,
-            "bytes_per_weight": self.model_bytes / self.weights if self.weights else None,
+            "bytes_per_weight": self.model_bytes / self.n_weights if self.n_weights else None,
             "paper_tree_bytes": self.paper_tree_bytes,
             "paper_ovr_bytes": self.paper_ovr_bytes,
             "ratio": self.ratio,
@@ -253,13 +253,13 @@ class Plan:
         """
         memory = usable_memory() if memory_limit is None else memory_limit
         if self.training_memory_bytes > memory:
-            raise RoomError(
+            raise ResourceError(
                 f"Training needs {human_bytes(self.training_memory_bytes)} of memory, but there are "
                 f"{human_bytes(memory)}; {self._what_needs_less(memory)}, or raise --memory-limit."
             )
         disk = free_disk(path)
         if self.model_bytes > disk:
-            raise RoomError(
+            raise ResourceError(
                 f"The model takes {human_bytes(self.model_bytes)}, but {path} has {human_bytes(disk)} "
                 f"of free disk; {self._what_would_fit(disk)}."
             )
@@ -318,18 +318,16 @@ def make_plan(
     label_ptr, label_instances = dataset.by_label
     parts = []
     for tree in trees:
-        if tree.label_count != dataset.labels:
-            raise InputError(
-                f"The tree has {tree.label_count:,} labels, but the data has {dataset.labels:,}."
-            )
+        if tree.n_labels != dataset.n_labels:
+            raise InputError(f"The tree has {tree.n_labels:,} labels, but the data has {dataset.n_labels:,}.")
         usage = _native.used_features(
-            x_ptr, x_index, dataset.features, label_ptr, label_instances, *tree.arrays, threads
+            x_ptr, x_index, dataset.n_features, label_ptr, label_instances, *tree.arrays, threads
         )
         parts.append(TreePlan(tree, *usage, bias))
     return Plan(
         tuple(parts),
         *dataset.X.shape,
-        dataset.labels,
+        dataset.n_labels,
         dataset.bytes,
         threads,
         dataset.label_names,

@@ -23,8 +23,8 @@ class Queries(NamedTuple):
     """Rows to predict, as the kernel takes them."""
 
     arrays: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
-    rows: int
-    features: int
+    n_rows: int
+    n_features: int
 
 
 def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | None) -> Queries:
@@ -65,11 +65,11 @@ def _to_csr(X: Any) -> sp.csr_matrix:
         return sp.csr_matrix(rows, dtype=np.float32)
 
 
-def as_matrix(labels: NDArray[np.int32], scores: NDArray[np.float32], label_count: int) -> sp.csr_matrix:
+def as_matrix(labels: NDArray[np.int32], scores: NDArray[np.float32], n_labels: int) -> sp.csr_matrix:
     """Top labels and their scores as a sparse matrix, rows x labels; entries of a row best first."""
     reached = labels >= 0
     indptr = np.concatenate([[0], np.cumsum(reached.sum(axis=1))])
-    return sp.csr_matrix((scores[reached], labels[reached], indptr), shape=(labels.shape[0], label_count))
+    return sp.csr_matrix((scores[reached], labels[reached], indptr), shape=(labels.shape[0], n_labels))
 
 
 def reach(tree: LabelTree, beam: int) -> int:

@@ -18,8 +18,9 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 from labeltree.model import Model, TreeBlocks, load
 from labeltree.plan import weight_pointers
+from labeltree.progress import Progress
 from labeltree.store import new_model
-from labeltree.tree import Progress, pointers
+from labeltree.tree import pointers
 
 # Weights that are in memory at once: a one-vs-rest model is a single block.
 STRIP_WEIGHTS = 1 << 22
@@ -55,12 +56,12 @@ def prune_model(
         writer.write_facts(model.label_counts, model.label_names, model.text)
         for t, part in enumerate(model.trees):
             folder = f"tree-{t}"
-            kept = np.zeros(part.tree.nodes, np.int64)
-            checksums = np.zeros(part.tree.nodes, np.uint32)
+            kept = np.zeros(part.tree.n_nodes, np.int64)
+            checksums = np.zeros(part.tree.n_nodes, np.uint32)
             with ExitStack() as stack:
                 features = stack.enter_context(writer.grow(f"{folder}/features.npy", "<i4"))
                 weights = stack.enter_context(writer.grow(f"{folder}/weights.npy", "<f4"))
-                for u in range(part.tree.nodes):
+                for u in range(part.tree.n_nodes):
                     block = _Block(model, part, u, limit)
                     if block.find_kept(counts) != part.checksums[u]:
                         raise InputError(

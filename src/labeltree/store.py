@@ -21,7 +21,7 @@ from labeltree.errors import InputError
 from labeltree.system import umask
 
 if TYPE_CHECKING:
-    from labeltree.tfidf import TextFeatures
+    from labeltree.text.tfidf import TextFeatures
 
 FORMAT = "labeltree model"
 FORMAT_VERSION = 1

@@ -268,10 +268,10 @@ def write_svm(
     y_indptr, columns, _ = csr_arrays(dataset.Y)
     with write_whole(path) as file:
         if header:
-            file.write(f"{dataset.instances} {dataset.features} {dataset.labels}\n".encode())
-        step = max(1, _PIECE_BYTES // 16 * dataset.instances // (len(indices) + 1))  # about a piece of text
-        for first in range(0, dataset.instances, step):
-            rows = slice(first, min(first + step, dataset.instances) + 1)
+            file.write(f"{dataset.n_instances} {dataset.n_features} {dataset.n_labels}\n".encode())
+        step = max(1, _PIECE_BYTES // 16 * dataset.n_instances // (len(indices) + 1))  # about a piece of text
+        for first in range(0, dataset.n_instances, step):
+            rows = slice(first, min(first + step, dataset.n_instances) + 1)
             x_rows, y_rows = x_indptr[rows], y_indptr[rows]
             entries, marks = slice(x_rows[0], x_rows[-1]), slice(y_rows[0], y_rows[-1])
             lines = _native.format_svm(
@@ -292,9 +292,9 @@ def _with_zeros(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
     """Arrays of X, with zeros where text would not show its last column, its base or an empty last row."""
     x_indptr, indices, values = csr_arrays(dataset.X)
-    last_row, last_column = dataset.instances - 1, dataset.features - 1
+    last_row, last_column = dataset.n_instances - 1, dataset.n_features - 1
     cells = set()
-    if dataset.features and dataset.instances:
+    if dataset.n_features and dataset.n_instances:
         if base == 0 and indices.min(initial=last_column + 1) > 0:
             cells.add((0, 0))
         if indices.max(initial=-1) < last_column:
@@ -305,7 +305,7 @@ def _with_zeros(
         return x_indptr, indices, values
     rows, columns = zip(*sorted(cells), strict=True)
     places = [x_indptr[row + (column > 0)] for row, column in sorted(cells)]
-    added = np.searchsorted(rows, np.arange(dataset.instances + 1))
+    added = np.searchsorted(rows, np.arange(dataset.n_instances + 1))
     return x_indptr + added, np.insert(indices, places, columns), np.insert(values, places, 0)
 
 

@@ -17,8 +17,8 @@ from labeltree.data import Dataset, csr_arrays
 from labeltree.errors import InputError
 from labeltree.model import Model, load
 from labeltree.plan import PANEL_BYTES, Plan, TreePlan
+from labeltree.progress import Progress
 from labeltree.store import new_model
-from labeltree.tree import Progress
 
 # Squares of more than this, summed over a row, may not fit a float.
 LARGEST_VALUE = 1e15
@@ -120,7 +120,7 @@ def train_model(
         The trained model, opened from disk.
     """
     settings = settings or SolverSettings()
-    if (plan.instances, plan.features, plan.labels) != (*dataset.X.shape, dataset.labels):
+    if (plan.n_instances, plan.n_features, plan.n_labels) != (*dataset.X.shape, dataset.n_labels):
         raise InputError("The plan was made for data of another shape; make the plan again.")
     if plan.bias != (settings.bias != 0):
         raise InputError(
@@ -134,10 +134,10 @@ def train_model(
         )
     weights = None if costs is None else np.ascontiguousarray(costs, np.float32)
     if weights is not None and not (
-        weights.shape == (dataset.instances,) and (weights > 0).all() and np.isfinite(weights).all()
+        weights.shape == (dataset.n_instances,) and (weights > 0).all() and np.isfinite(weights).all()
     ):
         raise InputError(
-            f"costs must be one positive number for each of the {dataset.instances:,} instances."
+            f"costs must be one positive number for each of the {dataset.n_instances:,} instances."
         )
     path = Path(path)
     with new_model(path, overwrite) as writer:
@@ -162,12 +162,12 @@ def train_model(
         writer.finish(
             {
                 "labeltree_version": __version__,
-                "instances": dataset.instances,
-                "features": dataset.features,
-                "labels": dataset.labels,
+                "instances": dataset.n_instances,
+                "features": dataset.n_features,
+                "labels": dataset.n_labels,
                 "one_based": dataset.one_based,
-                "trees": [{"nodes": part.tree.nodes, "depth": part.tree.depth} for part in plan.trees],
-                "weights": plan.weights,
+                "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
+                "weights": plan.n_weights,
                 "settings": asdict(settings),
                 "notes": notes or {},
             }
@@ -199,7 +199,7 @@ def _train_tree(
         x_ptr,
         x_index,
         x_value,
-        dataset.features,
+        dataset.n_features,
         label_ptr,
         label_instances,
         costs,

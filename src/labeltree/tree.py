@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.errors import InputError
-
-Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +33,8 @@ class LabelTree:
     --------
     labeltree.build_tree : the tree of the paper, by K-means.
     LabelTree.from_nested : a tree given as nested lists of labels.
-    LabelTree.from_parents : a hierarchy of labels, given as the parent of each.
-    LabelTree.from_clusters : clusters of labels, given as lists.
+    labeltree.trees.from_parents : a hierarchy, given as the parent of each label.
+    labeltree.trees.from_clusters : clusters of labels, given as lists.
     """
 
     child_ptr: NDArray[np.int64]
@@ -63,7 +61,7 @@ class LabelTree:
         Examples
         --------
         >>> tree = LabelTree.from_nested([[0, 1, 2], [3, 4], [[5, 6], 7, 8]])
-        >>> tree.nodes, tree.label_count, tree.depth
+        >>> tree.n_nodes, tree.n_labels, tree.depth
         (5, 9, 3)
         """
         if not isinstance(nested, Sequence) or isinstance(nested, str):
@@ -92,84 +90,15 @@ class LabelTree:
             )
         return tree
 
-    @classmethod
-    def from_parents(
-        cls,
-        names: Sequence[str],
-        parents: Sequence[str | None],
-        label_names: Sequence[str] | int,
-        *,
-        rest: bool = False,
-    ) -> LabelTree:
-        """Make a tree from a hierarchy: the parent of each label and of each group of labels.
-
-        A label that is a parent becomes a leaf child of its own node. A node with one child gives way to the
-        child. Names that are no labels and have none below are left out, with a warning.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Labels and groups. A parent that is not among them is a group under the root.
-        parents : sequence of str or None
-            The parent of each; None or "" for the root.
-        label_names : sequence of str or int
-            Names of the labels 0, 1, ...; or how many there are, where labels are numbers.
-        rest : bool, default False
-            Whether labels that the hierarchy lacks get a child of the root of their own; else they are an
-            error.
-
-        Returns
-        -------
-        LabelTree
-
-        Examples
-        --------
-        >>> tree = LabelTree.from_parents(
-        ...     ["cat", "dog", "rose", "persian"], ["animal", "animal", "", "cat"],
-        ...     ["cat", "dog", "persian", "rose"],
-        ... )
-        >>> tree.nodes, tree.labels.tolist()  # [[["cat", "persian"], "dog"], "rose"]
-        (3, [0, 2, 1, 3])
-        """
-        from labeltree.hierarchy import tree_of_parents
-
-        return tree_of_parents(names, parents, label_names, rest)
-
-    @classmethod
-    def from_clusters(
-        cls, clusters: Sequence[Sequence[Any]], label_names: Sequence[str] | int, *, rest: bool = False
-    ) -> LabelTree:
-        """Make a tree of depth 2 from clusters: each is a child of the root, and its labels are leaves.
-
-        Parameters
-        ----------
-        clusters : sequence of sequences
-            Labels, by name or number. A cluster of one label is that label.
-        label_names, rest
-            As in :meth:`from_parents`.
-
-        Returns
-        -------
-        LabelTree
-
-        Examples
-        --------
-        >>> LabelTree.from_clusters([[0, 3], [1, 2], [4]], 5).labels.tolist()
-        [0, 3, 1, 2, 4]
-        """
-        from labeltree.hierarchy import tree_of_lists
-
-        return tree_of_lists([list(cluster) for cluster in clusters], label_names, rest)
-
     @property
-    def nodes(self) -> int:
+    def n_nodes(self) -> int:
         """Number of internal nodes."""
         return self.child_ptr.size - 1
 
     @property
-    def label_count(self) -> int:
+    def n_labels(self) -> int:
         """Number of labels (L)."""
-        return self.children.size - (self.nodes - 1)
+        return self.children.size - (self.n_nodes - 1)
 
     @property
     def depth(self) -> int:
@@ -184,8 +113,8 @@ class LabelTree:
     @cached_property
     def parent(self) -> NDArray[np.int64]:
         """Parent of each node; -1 for the root."""
-        of_child = np.repeat(np.arange(self.nodes), self.child_count)
-        parent = np.full(self.nodes, -1, np.int64)
+        of_child = np.repeat(np.arange(self.n_nodes), self.child_count)
+        parent = np.full(self.n_nodes, -1, np.int64)
         inner = self.children >= 0
         parent[self.children[inner]] = of_child[inner]
         return parent
@@ -193,15 +122,15 @@ class LabelTree:
     @cached_property
     def node_depth(self) -> NDArray[np.int32]:
         """Depth of each node, never falling, since nodes are numbered breadth-first."""
-        depth = np.zeros(self.nodes, np.int32)
-        for u in range(1, self.nodes):
+        depth = np.zeros(self.n_nodes, np.int32)
+        for u in range(1, self.n_nodes):
             depth[u] = depth[self.parent[u]] + 1
         return depth
 
     @cached_property
     def _ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
         levels = [np.flatnonzero(self.node_depth == d) for d in range(self.depth)]
-        size = np.zeros(self.nodes, np.int64)
+        size = np.zeros(self.n_nodes, np.int64)
         child_size = np.ones(self.children.size, np.int64)
         inner = self.children >= 0
         for level in reversed(levels):
@@ -209,8 +138,8 @@ class LabelTree:
             within = np.where(inner[entries], size[np.maximum(self.children[entries], 0)], 1)
             child_size[entries] = within
             size[level] = np.add.reduceat(within, self.child_ptr[level] - entries.start)
-        first = np.zeros(self.nodes, np.int64)
-        labels = np.zeros(self.label_count, np.int32)
+        first = np.zeros(self.n_nodes, np.int64)
+        labels = np.zeros(self.n_labels, np.int32)
         before = np.cumsum(child_size) - child_size
         for level in levels:
             entries = slice(self.child_ptr[level[0]], self.child_ptr[level[-1] + 1])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeltree.cli import options, show, text_options
+from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
 from labeltree.errors import InputError
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from rich.tree import Tree
 
-    from labeltree.anatomy import Child, Word
     from labeltree.data import Dataset
-    from labeltree.explain import Explanation, Step
+    from labeltree.explain.label import Child, Word
+    from labeltree.explain.prediction import Explanation, Step
     from labeltree.model import Model
 
 _GLUE = "\ue000"  # a blank at which no line is broken
@@ -61,28 +61,28 @@ def explain(
     """Show why labels are predicted: their paths through the tree, and the words for and against."""
     from dataclasses import asdict
 
-    from labeltree.explain import explain
+    from labeltree.explain.prediction import explain_prediction
 
     if what == ["-"] and file is None and row is None:
         what, file, row = None, "-", 0
     opened, dataset, name = _row(model, what, file, row, one_based, text)
     opened.one_based = dataset.one_based  # features are shown as this row counts them
-    with show.warnings_as_notes():
-        found = explain(opened, dataset.X, top=top, beam=beam, score=score.value, words=words)
+    with printing.warnings_as_notes():
+        found = explain_prediction(opened, dataset.X, top=top, beam=beam, score=score.value, words=words)
     truth = _labels(dataset)
     if not dataset.X.nnz:
         follows = "only the bias speaks" if opened.text is None else "no label is predicted"
-        show.note(f"no word of it is known to the model, so {follows}.")
+        printing.note(f"no word of it is known to the model, so {follows}.")
     if json:
         figures: dict[str, Any] = {"features": int(dataset.X.nnz), "labels": sorted(truth)}
-        show.print_json({**figures, "predictions": [asdict(explanation) for explanation in found]})
+        printing.print_json({**figures, "predictions": [asdict(explanation) for explanation in found]})
         return
     _escape_what_cannot_be_shown()
     best = ", ".join(f"{_starred(e.name, truth)} {e.score:.3g}" for e in found)
-    said = show.plural(dataset.X.nnz, "feature")
+    said = printing.plural(dataset.X.nnz, "feature")
     if truth:
-        said += f", {show.plural(len(truth), 'label')} (*)"
-    lines = show.facts([("row", f"{name}: {said}"), ("predicted", best or "nothing")])
+        said += f", {printing.plural(len(truth), 'label')} (*)"
+    lines = printing.facts([("row", f"{name}: {said}"), ("predicted", best or "nothing")])
     print(*lines, sep="\n")
     if not found:
         return
@@ -122,9 +122,9 @@ def _row(
         model, dataset = open_with_data(
             Stages(quiet=True), path, file, reading, None, one_based, require_labels=False
         )
-        if row >= dataset.instances:
+        if row >= dataset.n_instances:
             raise InputError(
-                f"{display_name(file)}: got --row {row}, expected a row from 0 to {dataset.instances - 1}"
+                f"{display_name(file)}: got --row {row}, expected a row from 0 to {dataset.n_instances - 1}"
             )
         chosen = Dataset(dataset.X[row], dataset.Y[row], dataset.label_names, dataset.one_based)
         return model, chosen, f"{row} of {display_name(file)}"
@@ -174,7 +174,9 @@ def _child(child: Child, truth: set[str], before: str = "") -> str:
     if child.node is None:
         return before + _starred(child.frequent[0], truth)
     named = ", ".join(_starred(name, truth) for name in child.frequent)
-    return f"{show.plural(child.labels, 'label')} ({named}{', ...' * (child.labels > len(child.frequent))})"
+    return (
+        f"{printing.plural(child.labels, 'label')} ({named}{', ...' * (child.labels > len(child.frequent))})"
+    )
 
 
 def _score(step: Step, reached: bool) -> str:
@@ -189,7 +191,7 @@ def _score(step: Step, reached: bool) -> str:
 def _spoken(step: Step) -> list[tuple[str, str]]:
     rest = [f"bias {step.bias:+.3f}"] if step.bias else []
     if step.others:
-        rest.append(f"{show.plural(step.others, 'other')} {step.rest:+.3f}")
+        rest.append(f"{printing.plural(step.others, 'other')} {step.rest:+.3f}")
     return [
         ("for", _words(step.supporting)),
         ("against", _words(step.opposing)),
@@ -238,19 +240,19 @@ def tell_label(model: Model, name: str, words: int, json: bool) -> None:
     from rich.text import Text
     from rich.tree import Tree
 
-    from labeltree.anatomy import describe_label, find_label
+    from labeltree.explain.label import describe_label, find_label
 
     profile = describe_label(model, find_label(model, name), words=words)
     if json:
-        show.print_json({"model": str(model.path), **asdict(profile)})
+        printing.print_json({"model": str(model.path), **asdict(profile)})
         return
     _escape_what_cannot_be_shown()
     pairs = [
         ("label", profile.name),
-        ("instances", f"{profile.instances:,} of {model.instances:,}"),
+        ("instances", f"{profile.instances:,} of {model.n_instances:,}"),
         ("siblings", ", ".join(f"{path[-1].siblings:,}" for path in profile.paths)),
     ]
-    print(*show.facts(pairs), sep="\n")
+    print(*printing.facts(pairs), sep="\n")
     for t, path in enumerate(profile.paths):
         at = root = Tree(Text(f"tree {t}" if len(profile.paths) > 1 else "root"))
         for fork in path:

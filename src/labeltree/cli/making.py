@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
-from labeltree.cli import options, show
+from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
-from labeltree.datasets import SETS, Check
+from labeltree.datasets.catalogue import SETS, Check
+from labeltree.datasets.presets import PRESETS
 from labeltree.errors import InputError
-from labeltree.presets import PRESETS
 
 
 def synth(
@@ -31,8 +31,8 @@ def synth(
     json: options.Json = False,
 ) -> None:
     """Make up a realistic data set with the shape of a well-known one."""
+    from labeltree.datasets.synthetic import synthesize
     from labeltree.svm import write_svm
-    from labeltree.synth import synthesize
 
     files = {name: out_dir / f"{name}.svm" for name in ("train", "test")}
     for path in files.values():
@@ -50,16 +50,20 @@ def synth(
     figures = {
         name: {
             "path": str(path),
-            "instances": parts[name].instances,
-            "features": parts[name].features,
-            "labels": parts[name].labels,
+            "instances": parts[name].n_instances,
+            "features": parts[name].n_features,
+            "labels": parts[name].n_labels,
         }
         for name, path in files.items()
     }
     if json:
-        show.print_json({"like": like, "scale": scale, "seed": seed, **figures, "seconds": stages.seconds})
+        printing.print_json(
+            {"like": like, "scale": scale, "seed": seed, **figures, "seconds": stages.seconds}
+        )
     elif not quiet:
-        print(*show.facts((str(part["path"]), show.shape(part)) for part in figures.values()), sep="\n")
+        print(
+            *printing.facts((str(part["path"]), printing.shape(part)) for part in figures.values()), sep="\n"
+        )
 
 
 def download(
@@ -74,7 +78,7 @@ def download(
     json: options.Json = False,
 ) -> None:
     """Fetch one of the paper's data sets, unless it is there, and check it against its published numbers."""
-    from labeltree.datasets import obtain
+    from labeltree.datasets.catalogue import obtain
 
     stages = Stages(quiet or json)
     found = obtain(name, folder, stage=stages.stage)
@@ -82,23 +86,23 @@ def download(
         part: {
             "path": str(path),
             "bytes": path.stat().st_size,
-            "instances": dataset.instances,
-            "features": dataset.features,
-            "labels": dataset.labels,
+            "instances": dataset.n_instances,
+            "features": dataset.n_features,
+            "labels": dataset.n_labels,
         }
         for part, path, dataset in zip(("train", "test"), found.files, (found.train, found.test), strict=True)
     }
     if json:
         checks = [{**vars(check), "met": check.met} for check in found.checks]
-        show.print_json({"name": name, **figures, "checks": checks, "seconds": stages.seconds})
+        printing.print_json({"name": name, **figures, "checks": checks, "seconds": stages.seconds})
     elif not quiet:
-        lines = show.facts((str(part["path"]), show.shape(part)) for part in figures.values())
+        lines = printing.facts((str(part["path"]), printing.shape(part)) for part in figures.values())
         print(*lines, "", *_check_table(found.checks), sep="\n")
 
 
 def _check_table(checks: Sequence[Check]) -> list[str]:
     rows = ((check.what, f"{check.found:,}", f"{check.published:,}") for check in checks)
-    head, *lines = show.table(("", "found", "published"), rows, left=1)
+    head, *lines = printing.table(("", "found", "published"), rows, left=1)
     said = (
         f"{'as' if check.met else 'not as'} published by {check.source}; counted in {check.counted}"
         for check in checks
@@ -127,7 +131,7 @@ def demo(
     json: options.Json = False,
 ) -> None:
     """See it work: made-up data, the estimate, training, evaluation, predictions, the paper's figures."""
-    from labeltree.demo import run_demo
+    from labeltree.cli.demo_story import run_demo
 
     if out is not None and out.exists():
         raise InputError(f"{out} exists already, expected a new folder; give another name")
@@ -141,7 +145,7 @@ def demo(
             out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labeltree-demo-")))
         figures = run_demo(out, report, threads=threads, tell=(lambda line: None) if json else _tell)
     if json:
-        show.print_json(figures)
+        printing.print_json(figures)
 
 
 def _tell(line: str) -> None:

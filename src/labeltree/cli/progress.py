@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from labeltree.cli.show import human_seconds
+from labeltree.cli.printing import human_seconds
 
 Report = Callable[[float], None]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from labeltree.cli import options, show
+from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
 from labeltree.system import human_bytes
 
@@ -44,14 +44,14 @@ def prune(
         "seconds": stages.seconds,
     }
     if json:
-        show.print_json(figures)
+        printing.print_json(figures)
     elif not quiet:
         print(*_pruned_lines(figures), sep="\n")
 
 
 def _pruned_lines(figures: dict[str, Any]) -> list[str]:
     zeroed = figures["nonzeros_before"] - figures["nonzeros_after"]
-    return show.facts(
+    return printing.facts(
         [
             ("model", figures["out"]),
             (
@@ -66,7 +66,7 @@ def _pruned_lines(figures: dict[str, Any]) -> list[str]:
                 _change(figures["paper_bytes_before"], figures["paper_bytes_after"])
                 + " as a sparse tree, 12 bytes a non-zero",
             ),
-            ("time", show.human_seconds(figures["seconds"]["prune"])),
+            ("time", printing.human_seconds(figures["seconds"]["prune"])),
         ]
     )
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from labeltree.cli import options, show
+from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
-from labeltree.errors import InputError, RoomError
+from labeltree.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
-    from labeltree.experiments import Result
+    from labeltree.paper.experiments import Result
 
 Number = TypeVar("Number", int, float)
 # Which experiments an option is for.
@@ -80,9 +80,9 @@ def reproduce(
     json: options.Json = False,
 ) -> None:
     """Reproduce the paper's tables and figures, as CSV, PNG and SVG, with a report.html about them."""
-    from labeltree import experiments
-    from labeltree.experiments import output
-    from labeltree.experiments.session import check_seeds
+    from labeltree.paper import experiments
+    from labeltree.paper.experiments import output
+    from labeltree.paper.experiments.session import check_seeds
 
     names = _asked(what)
     given: dict[str, Any] = {
@@ -94,7 +94,7 @@ def reproduce(
     }
     chosen = _options(names, {key: value for key, value in given.items() if value is not None})
     if "theory" in names:  # runs late
-        from labeltree.experiments import formulas
+        from labeltree.paper.experiments import formulas
 
         formulas.check(**{key: value for key, value in chosen["theory"].items() if key != "features"})
     output.check_out(out, names, overwrite)
@@ -108,7 +108,7 @@ def reproduce(
     session = experiments.Session(splits, seed_list, threads)
     if what == "all" and not any(split.test for split in splits):
         names = [name for name in names if name not in experiments.WITH_TEST]
-        show.note(f"{', '.join(experiments.WITH_TEST)} is left out: no data set has test data")
+        printing.note(f"{', '.join(experiments.WITH_TEST)} is left out: no data set has test data")
     for name in names:
         experiments.check_data(name, splits)
     results: list[Result] = []
@@ -117,32 +117,32 @@ def reproduce(
         for name in names:
             own = chosen[name]
             try:
-                with show.warnings_as_notes(), stages.stage(name, name) as progress:
+                with printing.warnings_as_notes(), stages.stage(name, name) as progress:
                     result = experiments.run(name, session, progress=progress, **own)
                     output.save_parts(result, out)
-            except RoomError as error:  # the others may have it
+            except ResourceError as error:  # the others may have it
                 if len(names) == 1:
                     raise
                 no_room.append(f"{name} is left out: {error}")
             else:
                 results.append(result)
         if not results:
-            raise RoomError(" ".join(no_room))
+            raise ResourceError(" ".join(no_room))
         with stages.stage("report", "writing the report"):
             report = output.save_report(results, out)
     except KeyboardInterrupt:
         done = ", ".join(result.name for result in results)
         raise KeyboardInterrupt(f"stopped; in {out}: {done or 'nothing'}") from None
     if json:
-        show.print_json(_figures(results, report, stages))
+        printing.print_json(_figures(results, report, stages))
     elif not quiet:
         print(*_told(results, report), sep="\n")
     if no_room:
-        raise RoomError(" ".join(no_room))
+        raise ResourceError(" ".join(no_room))
 
 
 def _asked(what: str) -> list[str]:
-    from labeltree.experiments import EXPERIMENTS
+    from labeltree.paper.experiments import EXPERIMENTS
 
     given = list(EXPERIMENTS) if what == "all" else what.split(",")
     unknown = [name for name in given if name not in EXPERIMENTS]
@@ -184,7 +184,7 @@ def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[st
 
 def _told(results: Sequence[Result], report: Path) -> list[str]:
     """What was found: a table of verdicts, the sentences, and where to read on."""
-    from labeltree.experiments.report import VERDICTS, verdict
+    from labeltree.paper.experiments.report import VERDICTS, verdict
 
     lines = []
     for result in results:
@@ -199,4 +199,4 @@ def _told(results: Sequence[Result], report: Path) -> list[str]:
         (result.name, *(str(sum(verdict(claim) == word for claim in result.claims)) for word in VERDICTS))
         for result in results
     )
-    return [*lines, *show.table(("", *VERDICTS), counted, left=1), "", f"report {report}"]
+    return [*lines, *printing.table(("", *VERDICTS), counted, left=1), "", f"report {report}"]

@@ -15,8 +15,8 @@ from labeltree.cli.options import whole_number
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree.text import Columns
-    from labeltree.tfidf import TextSettings
+    from labeltree.text.formats import Columns
+    from labeltree.text.tfidf import TextSettings
 
 _reading: Any = partial(typer.Option, rich_help_panel="Reading text", show_default=False)
 _features: Any = partial(typer.Option, rich_help_panel="Features of text (TF-IDF)", show_default=False)
@@ -74,7 +74,7 @@ class Reading:
 
     def format(self, data: str, default: str) -> str:
         """Tell what a data file is; the default if its name does not tell."""
-        from labeltree.text import format_of
+        from labeltree.text.formats import format_of
 
         return self.data_format.value if self.data_format else format_of(data) or default
 
@@ -137,7 +137,7 @@ class Text(Reading):
 
     def settings(self) -> TextSettings:
         """What was said, and defaults for the rest."""
-        from labeltree.tfidf import TextSettings
+        from labeltree.text.tfidf import TextSettings
 
         given = {key: getattr(self, key) for key in ("min_df", "max_features", "sublinear", "lowercase")}
         given["analyzer"] = self.analyzer and self.analyzer.value

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeltree.cli import options, show, text_options
+from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
-from labeltree.errors import InputError, RoomError
+from labeltree.errors import InputError, ResourceError
 from labeltree.system import human_bytes, parse_bytes, peak_memory, threads_to_use
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def estimate(
     try:
         plan.check_room(Path("."), limit)
         verdict = None
-    except RoomError as error:
+    except ResourceError as error:
         verdict = str(error)
     if json:
-        show.print_json({**report, "memory_limit_bytes": limit, "fits": verdict is None})
+        printing.print_json({**report, "memory_limit_bytes": limit, "fits": verdict is None})
         return
-    print(*show.estimate_lines(report, limit), "", verdict or "It fits.", sep="\n")
+    print(*printing.estimate_lines(report, limit), "", verdict or "It fits.", sep="\n")
 
 
 @text_options.takes(text_options.Text)
@@ -99,24 +99,24 @@ def train(
         dataset, plan = _planned(stages, source, grown, settings, threads, limit)
         if not force:
             plan.check_room(model, limit)
-        what = f"training {show.plural(trees, 'tree')}, {show.plural(plan.nodes, 'node')}"
+        what = f"training {printing.plural(trees, 'tree')}, {printing.plural(plan.n_nodes, 'node')}"
         with stages.stage("train", what) as progress:
             train_model(
                 dataset, plan, model, settings, overwrite=overwrite, progress=progress, notes=grown.notes()
             )
-    except RoomError as error:
+    except ResourceError as error:
         raise InputError(f"{error} Or go on all the same with --force.") from None
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; nothing was written") from None
     figures: dict[str, Any] = {
         "model": str(model),
-        "instances": plan.instances,
-        "features": plan.features,
-        "labels": plan.labels,
+        "instances": plan.n_instances,
+        "features": plan.n_features,
+        "labels": plan.n_labels,
         "trees": trees,
-        "nodes": plan.nodes,
+        "nodes": plan.n_nodes,
         "depth": plan.depth,
-        "weights": plan.weights,
+        "weights": plan.n_weights,
         "threads": plan.threads,
         "seconds": stages.seconds,
         "planned_bytes": plan.model_bytes,
@@ -124,7 +124,7 @@ def train(
         "peak_memory_bytes": peak_memory(),
     }
     if json:
-        show.print_json(figures)
+        printing.print_json(figures)
     elif not quiet:
         print(*_trained_lines(figures), sep="\n")
 
@@ -133,7 +133,7 @@ class _Source:
     """Where the data is, and how it is read."""
 
     def __init__(self, data: str, text: text_options.Text, one_based: bool | None) -> None:
-        from labeltree.text import Columns
+        from labeltree.text.formats import Columns
 
         self._data, self._one_based = data, one_based
         self._format = text.format(data, "svm")
@@ -146,9 +146,9 @@ class _Source:
 
     def read(self, stages: Stages, threads: int) -> Dataset:
         """Read it."""
-        from labeltree.documents import read_documents
         from labeltree.files import display_name
         from labeltree.svm import read_svm
+        from labeltree.text.documents import read_documents
 
         name = display_name(self._data)
         with stages.stage("read", f"reading {name}") as progress:
@@ -161,8 +161,8 @@ class _Source:
                     raise
                 if dataset.X.nnz == 0:  # a list of names, say
                     raise InputError(
-                        f"{name}: got {dataset.instances:,} rows without a single feature, expected some as "
-                        "index:value; check that it is the right file"
+                        f"{name}: got {dataset.n_instances:,} rows without a single feature, expected some "
+                        "as index:value; check that it is the right file"
                     )
                 return dataset
             return read_documents(
@@ -176,7 +176,7 @@ class _Trees:
     def __init__(
         self, clusters: int, max_depth: int, trees: int, seed: int, given: Path | None, rest: bool
     ) -> None:
-        from labeltree.tree_file import read_tree
+        from labeltree.trees.file import read_tree
 
         if given is not None and trees > 1:
             raise InputError(
@@ -195,7 +195,7 @@ class _Trees:
         from labeltree.clustering import build_tree
 
         if self.given is not None:
-            with show.warnings_as_notes():
+            with printing.warnings_as_notes():
                 return [self.given.join(dataset, rest=self.rest)]
         return [
             build_tree(
@@ -230,7 +230,7 @@ def _planned(
 
     threads = threads_to_use(threads)
     dataset = source.read(stages, threads)
-    with stages.stage("tree", f"building {show.plural(grown.trees, 'tree')}") as progress:
+    with stages.stage("tree", f"building {printing.plural(grown.trees, 'tree')}") as progress:
         trees = grown.build(dataset, threads, memory_limit, progress)
     with stages.stage("plan", "planning"):
         plan = make_plan(dataset, trees, bias=settings.bias != 0, threads=threads, precise=settings.precise)
@@ -240,14 +240,14 @@ def _planned(
 def _trained_lines(figures: dict[str, Any]) -> list[str]:
     size, expected = figures["model_bytes"], figures["planned_bytes"]
     planned = "as planned" if size == expected else f"but {expected:,} were planned"
-    times = ", ".join(f"{name} {show.human_seconds(spent)}" for name, spent in figures["seconds"].items())
-    return show.facts(
+    times = ", ".join(f"{name} {printing.human_seconds(spent)}" for name, spent in figures["seconds"].items())
+    return printing.facts(
         [
             ("model", figures["model"]),
-            ("data", show.shape(figures)),
-            ("trees", f"{show.forest(figures)}, {show.plural(figures['weights'], 'weight')}"),
+            ("data", printing.shape(figures)),
+            ("trees", f"{printing.forest(figures)}, {printing.plural(figures['weights'], 'weight')}"),
             ("size", f"{human_bytes(size)} ({size:,} bytes on disk, {planned})"),
-            ("time", f"{times} ({show.plural(figures['threads'], 'thread')})"),
+            ("time", f"{times} ({printing.plural(figures['threads'], 'thread')})"),
             ("memory", f"{human_bytes(figures['peak_memory_bytes'])} at most"),
         ]
     )

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeltree.cli import explaining, options, show, text_options
+from labeltree.cli import explaining, options, printing, text_options
 from labeltree.cli.progress import Stages
 from labeltree.errors import InputError
 from labeltree.system import human_bytes, threads_to_use
@@ -43,9 +43,9 @@ def evaluate(
     figures = {**percent, **_speed(dataset, stages)}
     _note_unknown_labels(opened, dataset)
     if json:
-        show.print_json(figures)
+        printing.print_json(figures)
         return
-    print(*show.metric_table(percent), "", _speed_line(figures), sep="\n")
+    print(*printing.metric_table(percent), "", _speed_line(figures), sep="\n")
 
 
 @text_options.takes(text_options.Reading)
@@ -97,7 +97,7 @@ def predict(
             for lines in _formatted(rows, format):
                 file.write(lines.encode())
     if json:
-        show.print_json(figures if output is None else {**figures, "output": str(output)})
+        printing.print_json(figures if output is None else {**figures, "output": str(output)})
 
 
 def info(
@@ -110,7 +110,7 @@ def info(
     json: options.Json = False,
 ) -> None:
     """Show what a model holds, or what it knows of a label. Its files are checked on the way."""
-    from labeltree.anatomy import tree_shape
+    from labeltree.explain.label import tree_shape
     from labeltree.model import load
 
     opened = load(model)
@@ -122,14 +122,14 @@ def info(
         "model": str(model),
         "format_version": manifest["format_version"],
         "labeltree_version": manifest.get("labeltree_version"),
-        "instances": opened.instances,
-        "features": opened.features,
-        "labels": opened.labels,
+        "instances": opened.n_instances,
+        "features": opened.n_features,
+        "labels": opened.n_labels,
         "named_labels": opened.label_names is not None,
         "one_based": opened.one_based,
         "text": None if opened.text is None else asdict(opened.text.settings),
         "trees": len(opened.trees),
-        "nodes": sum(part.tree.nodes for part in opened.trees),
+        "nodes": sum(part.tree.n_nodes for part in opened.trees),
         "depth": max(part.tree.depth for part in opened.trees),
         "weights": manifest.get("weights"),
         "model_bytes": opened.bytes,
@@ -140,18 +140,18 @@ def info(
         "shapes": [tree_shape(opened, t) for t in range(len(opened.trees))],
     }
     if json:
-        show.print_json(figures)
+        printing.print_json(figures)
         return
     settings = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in {**figures["notes"], **figures["settings"]}.items()
     )
     pruned = figures["pruned"]
-    lines = show.facts(
+    lines = printing.facts(
         [
             ("model", f"{model} (labeltree {figures['labeltree_version']})"),
-            ("data", show.shape(figures) + " with names" * figures["named_labels"]),
-            ("trees", f"{show.forest(figures)}, {show.plural(figures['weights'], 'weight')}"),
+            ("data", printing.shape(figures) + " with names" * figures["named_labels"]),
+            ("trees", f"{printing.forest(figures)}, {printing.plural(figures['weights'], 'weight')}"),
             ("size", f"{human_bytes(opened.bytes)} ({opened.bytes:,} bytes)"),
             ("trained", settings),
             *([("text", _text_line(figures["text"]))] if opened.text else []),
@@ -159,7 +159,10 @@ def info(
         ]
     )
     print(
-        *lines, "", *show.shape_lines(opened.bytes, figures["shapes"], text=opened.text is not None), sep="\n"
+        *lines,
+        "",
+        *printing.shape_lines(opened.bytes, figures["shapes"], text=opened.text is not None),
+        sep="\n",
     )
 
 
@@ -185,10 +188,10 @@ def open_with_data(
     require_labels: bool,
 ) -> tuple[Model, Dataset]:
     """Open a model, and read data as the model counts its features."""
-    from labeltree.documents import read_documents
     from labeltree.files import display_name
     from labeltree.model import load
     from labeltree.svm import read_svm
+    from labeltree.text.documents import read_documents
 
     with stages.stage("load", f"opening {path}"):
         model = load(path)
@@ -231,34 +234,36 @@ def _search(
     score: options.Score,
     threads: int | None,
 ) -> tuple[Any, Any]:
-    what = f"predicting {show.plural(dataset.instances, 'row')}"
-    with show.warnings_as_notes(), stages.stage("predict", what):
+    what = f"predicting {printing.plural(dataset.n_instances, 'row')}"
+    with printing.warnings_as_notes(), stages.stage("predict", what):
         return model.predict(dataset.X, top=top, beam=beam, score=score.value, threads=threads)
 
 
 def _speed(dataset: Dataset, stages: Stages) -> dict[str, Any]:
     seconds = stages.seconds["predict"]
     return {
-        "rows": dataset.instances,
+        "rows": dataset.n_instances,
         "seconds": seconds,
-        "milliseconds_per_row": 1000 * seconds / dataset.instances,
+        "milliseconds_per_row": 1000 * seconds / dataset.n_instances,
     }
 
 
 def _speed_line(figures: dict[str, Any]) -> str:
-    took = show.human_seconds(figures["seconds"])
-    return f"{show.plural(figures['rows'], 'row')} in {took}, {figures['milliseconds_per_row']:.3f} ms a row"
+    took = printing.human_seconds(figures["seconds"])
+    return (
+        f"{printing.plural(figures['rows'], 'row')} in {took}, {figures['milliseconds_per_row']:.3f} ms a row"
+    )
 
 
 def _note_unknown_labels(model: Model, dataset: Dataset) -> None:
     import numpy as np
 
-    labels = np.unique(dataset.align(model.label_names, model.labels).Y.indices)
-    unknown = int((labels >= model.labels).sum())
+    labels = np.unique(dataset.align(model.label_names, model.n_labels).Y.indices)
+    unknown = int((labels >= model.n_labels).sum())
     if unknown:
-        show.note(
-            f"{unknown:,} of the {show.plural(labels.size, 'label')} in the data are unknown to the model: "
-            "they count as missed."
+        printing.note(
+            f"{unknown:,} of the {printing.plural(labels.size, 'label')} in the data are unknown to the "
+            "model: they count as missed."
         )
 
 

@@ -1,0 +1,1 @@
+"""scikit-learn: the estimator `LabelTreeClassifier`, and scorers for ``scoring=``."""

@@ -1,0 +1,100 @@
+"""What ``fit`` was given, checked and joined: the data set, its weights, and the plan of the model."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.clustering import build_tree
+from labeltree.data import Dataset
+from labeltree.errors import InputError
+from labeltree.estimators.targets import Target
+from labeltree.plan import Plan, make_plan
+from labeltree.train import LARGEST_VALUE, SMALLEST_COST, SolverSettings
+from labeltree.tree import LabelTree
+
+
+def solver_settings(chosen: dict[str, Any]) -> SolverSettings:
+    """Pick what the solver needs from an estimator's parameters."""
+    names = ("loss", "cost", "tolerance", "max_iterations", "bias", "seed")
+    return SolverSettings(**{name: chosen[name] for name in names})
+
+
+def plan_model(chosen: dict[str, Any], dataset: Dataset) -> Plan:
+    """Build the trees, or take the given one, and lay them out."""
+    given, count = chosen["tree"], chosen["trees"]
+    if given is not None and count > 1:
+        raise InputError(f"got a tree together with trees={count}, expected one tree; leave out one of them")
+    if given is None:
+        trees = [
+            build_tree(
+                dataset,
+                clusters=chosen["clusters"],
+                max_depth=chosen["max_depth"],
+                seed=chosen["seed"] + t,
+                threads=chosen["threads"],
+                memory_limit=sys.maxsize if chosen["force"] else chosen["memory_limit"],
+            )
+            for t in range(count)
+        ]
+    else:
+        trees = [given if isinstance(given, LabelTree) else LabelTree.from_nested(given, dataset.label_names)]
+    settings = solver_settings(chosen)
+    return make_plan(
+        dataset, trees, bias=settings.bias != 0, threads=chosen["threads"], precise=settings.precise
+    )
+
+
+def check_rows(rows: int, target: Target) -> None:
+    """Refuse labels of more or fewer rows than there are."""
+    if rows != target.Y.shape[0]:
+        raise InputError(
+            f"X has {rows} rows and Y has {target.Y.shape[0]}, expected one row an instance in both; "
+            "pass the rows of the same instances"
+        )
+
+
+def join(
+    rows: Any, target: Target, sample_weight: Any, cost: float
+) -> tuple[Dataset, NDArray[np.float64] | None]:
+    """Join features and labels, without the rows of weight 0; the weights of the others."""
+    check_rows(rows.shape[0], target)
+    Y, weights = target.Y, None
+    if sample_weight is not None:
+        weights = _weights(sample_weight, rows.shape[0], cost)
+        if not weights.all():
+            kept = np.flatnonzero(weights)
+            rows, Y, weights = rows[kept], Y[kept], weights[kept]
+    dataset = Dataset.from_matrices(rows, Y, target.label_names)
+    if dataset.Y.nnz == 0:
+        raise InputError(
+            "Y has no positive entry at all, expected some label on some row; pass labels to learn"
+        )
+    return dataset, weights
+
+
+def _weights(sample_weight: Any, rows: int, cost: float) -> NDArray[np.float64]:
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (rows,):
+        raise InputError(
+            f"sample_weight has shape {weights.shape}, expected one weight for each of the {rows} rows; "
+            "pass as many"
+        )
+    if not (weights >= 0).all() or not np.isfinite(weights).all():
+        raise InputError(
+            "sample_weight holds a negative number, NaN or infinity, expected weights of at least 0"
+        )
+    if not weights.any():
+        raise InputError(
+            "every sample_weight is zero, expected some weight above 0; leave it out, or mend it"
+        )
+    costs = cost * weights[weights > 0]
+    if costs.min() < SMALLEST_COST or costs.max() > LARGEST_VALUE:
+        raise InputError(
+            f"sample_weight times cost goes from {costs.min():g} to {costs.max():g}, expected "
+            f"{SMALLEST_COST:g} to {LARGEST_VALUE:g}; scale the weights"
+        )
+    return weights

@@ -1,0 +1,1 @@
+"""Text: reading files of documents, and turning documents into TF-IDF features."""

@@ -1,0 +1,321 @@
+"""TF-IDF: documents in, a sparse matrix out; stored as plain arrays and JSON.
+
+The numbers are those of scikit-learn's TfidfVectorizer, bit for bit after a cast to float32, without
+importing it: `analyzer.py` splits documents into terms, `term_counts.py` counts and weighs them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from labeltree.analyzer import WORD_PATTERN, Analyze, make_analyzer
+from labeltree.errors import InputError, NoTermError
+from labeltree.text.formats import Columns
+from labeltree.text.term_counts import Known, TermCounts
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from labeltree.store import ModelReader
+
+ANALYZERS = ("word", "char", "char_wb")
+SETTINGS_FILE, TERMS_FILE, IDF_FILE = "text/settings.json", "text/terms.json", "text/idf.npy"
+
+_SCIKIT_LEARN_BYTES = 100 << 20  # once imported, for its list of English stop words
+_TERM_BYTES = 90  # a term as Python keeps it, with its place in a tuple
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How a text becomes features: the options of scikit-learn's TfidfVectorizer, by the same rules.
+
+    Parameters
+    ----------
+    analyzer : {"word", "char", "char_wb"}
+        Terms are words (two characters or more), runs of characters, or such runs within words.
+    ngrams : tuple of int, default (1, 1)
+        Least and greatest number of words or characters in a term.
+    min_df : int, default 1
+        Terms in fewer documents are left out.
+    max_features : int, optional
+        Keep only so many terms, those that occur most.
+    sublinear : bool, default True
+        Whether a term that occurs n times in a document counts 1 + log(n), not n. Unlike in scikit-learn, it
+        is the default: it ranks better.
+    stop_words : "english" or sequence of str, optional
+        Words to leave out. "english" is the list of the scikit-learn that learns, which is then stored.
+    lowercase : bool, default True
+        Whether upper and lower case are the same.
+    """
+
+    analyzer: str = "word"
+    ngrams: tuple[int, int] = (1, 1)
+    min_df: int = 1
+    max_features: int | None = None
+    sublinear: bool = True
+    stop_words: str | Sequence[str] | None = None
+    lowercase: bool = True
+
+    def __post_init__(self) -> None:
+        if self.analyzer not in ANALYZERS:
+            raise InputError(f"analyzer must be one of {', '.join(ANALYZERS)}, but got {self.analyzer!r}.")
+        if not (
+            len(self.ngrams) == 2
+            and all(_is_whole(n) for n in self.ngrams)
+            and 1 <= self.ngrams[0] <= self.ngrams[1]
+        ):
+            raise InputError(
+                f"ngrams must be a least and a greatest length such as 1,2, but got {self.ngrams!r}."
+            )
+        for name in ("min_df", "max_features"):
+            value = getattr(self, name)
+            if not ((_is_whole(value) and value >= 1) or (value is None and name == "max_features")):
+                raise InputError(f"{name} must be a whole number of at least 1, but got {value!r}.")
+        for name in ("sublinear", "lowercase"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be true or false, but got {getattr(self, name)!r}.")
+        words = self.stop_words
+        if words is not None and self.analyzer != "word":
+            raise InputError(
+                f"stop_words are words, but the analyzer is {self.analyzer!r}; leave out one of them."
+            )
+        if isinstance(words, str):
+            if words != "english":
+                raise InputError(f"stop_words must be 'english' or a list of words, but got {words!r}.")
+        elif words is not None:
+            if not all(isinstance(word, str) for word in words):
+                raise InputError("stop_words must be a list of words, but some are no strings.")
+            object.__setattr__(self, "stop_words", tuple(words))
+        object.__setattr__(self, "ngrams", tuple(self.ngrams))
+
+    def resolved(self) -> TextSettings:
+        """The same with the stop words themselves: another scikit-learn may have another list."""
+        if self.stop_words != "english":
+            return self
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+        return replace(self, stop_words=tuple(sorted(ENGLISH_STOP_WORDS)))
+
+    def vectorizer(self) -> TfidfVectorizer:
+        """The TfidfVectorizer with these options, not fitted."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        words = self.stop_words
+        return TfidfVectorizer(
+            analyzer=self.analyzer,
+            ngram_range=self.ngrams,
+            min_df=self.min_df,
+            max_features=self.max_features,
+            sublinear_tf=self.sublinear,
+            stop_words=words if words is None or isinstance(words, str) else list(words),
+            lowercase=self.lowercase,
+            token_pattern=WORD_PATTERN if self.analyzer == "word" else None,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextFeatures:
+    """What was learned from texts: terms, each with its weight. Makes features of other texts.
+
+    Make one with :func:`learn_features` or :func:`labeltree.read_documents`; a model of texts has one as
+    ``model.text``.
+
+    Attributes
+    ----------
+    settings : TextSettings
+    names : tuple of str
+        The terms, in the order of the columns: sorted.
+    idf : ndarray of float64
+        Of each term, its inverse document frequency: log((1 + n) / (1 + df)) + 1.
+    columns : Columns
+        Where the texts were found in their file, to find others in the same way.
+    """
+
+    settings: TextSettings
+    names: tuple[str, ...]
+    idf: NDArray[np.float64]
+    columns: Columns = field(default_factory=Columns)
+
+    def __repr__(self) -> str:
+        return f"TextFeatures({len(self.names)} terms, {self.settings})"
+
+    @property
+    def memory(self) -> int:
+        """int: Approximate bytes of memory, including scikit-learn if it was imported to learn."""
+        imported = 0 if self.settings.stop_words is None else _SCIKIT_LEARN_BYTES
+        return imported + (_TERM_BYTES + 8) * len(self.names)
+
+    def transform(self, texts: Iterable[str]) -> sparse.csr_matrix:
+        """Make features of texts.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            Taken one after the other, and not kept.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of float32, shape (texts, terms)
+            Rows of length 1, or 0 where a text has no known term.
+        """
+        counts = TermCounts(texts, self._vocabulary, self._analyze)
+        return counts.weighted(np.arange(len(self.names), dtype=np.int32), self.idf, self.settings.sublinear)
+
+    def vectorizer(self) -> TfidfVectorizer:
+        """Return a fitted TfidfVectorizer of scikit-learn that gives the same features, in float64."""
+        made = self.settings.vectorizer().set_params(vocabulary=dict(self._vocabulary))
+        made.idf_ = self.idf
+        return made
+
+    @cached_property
+    def _vocabulary(self) -> Known:
+        return Known((term, column) for column, term in enumerate(self.names))
+
+    @cached_property
+    def _analyze(self) -> Analyze:
+        return _analyzer(self.settings.resolved())
+
+    @cached_property
+    def contents(self) -> dict[str, bytes]:
+        """The files that it is stored as: name in the model directory -> content."""
+        settings = {"tfidf": asdict(self.settings), "columns": asdict(self.columns)}
+        idf = io.BytesIO()
+        np.save(idf, self.idf.astype("<f8"), allow_pickle=False)
+        return {
+            SETTINGS_FILE: json.dumps(settings, ensure_ascii=False, indent=1).encode(),
+            TERMS_FILE: json.dumps(self.names, ensure_ascii=False, indent=0).encode(),
+            IDF_FILE: idf.getvalue(),
+        }
+
+    @classmethod
+    def load(cls, reader: ModelReader, features: int) -> TextFeatures:
+        """Read and check what is stored in a model directory."""
+        idf = reader.array(IDF_FILE, "<f8", features)
+        terms, content = reader.text(TERMS_FILE), reader.text(SETTINGS_FILE)
+        if not (np.isfinite(idf) & (idf > 0)).all():
+            raise _damaged(reader, IDF_FILE, "holds what is no weight of a term")
+        try:
+            names = json.loads(terms)
+        except (ValueError, RecursionError):
+            names = None
+        if not (
+            isinstance(names, list)
+            and all(isinstance(name, str) for name in names)
+            and len(names) == len(set(names)) == features
+        ):
+            what = f"does not hold a different term for each of the {features:,} features"
+            raise _damaged(reader, TERMS_FILE, what)
+        try:
+            stored = json.loads(content)
+            settings, columns = stored["tfidf"], stored["columns"]
+            if columns["separators"] is not None:
+                columns["separators"] = tuple(map(str, columns["separators"]))
+            expected = {item.name for item in fields(TextSettings)}
+            if set(settings) != expected or {type(columns["text"]), type(columns["labels"])} != {str}:
+                raise ValueError(stored)
+            return cls(TextSettings(**settings), tuple(names), idf, Columns(**columns))
+        except (KeyError, TypeError, ValueError, RecursionError):  # an InputError is a ValueError
+            raise _damaged(reader, SETTINGS_FILE, "holds no settings of TF-IDF") from None
+
+
+def _damaged(reader: ModelReader, name: str, what: str) -> InputError:
+    return InputError(f"{reader.path / name} {what}; copy or train the model again.")
+
+
+def learn_features(
+    texts: Iterable[str], settings: TextSettings | None = None, columns: Columns | None = None
+) -> tuple[TextFeatures, sparse.csr_matrix]:
+    """Learn terms and their weights from texts, and make features of the same texts.
+
+    Beside the matrix, only one text and the vocabulary are in memory.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Taken one after the other, and not kept.
+    settings : TextSettings, optional
+    columns : Columns, optional
+        To be kept with what is learned: where the texts were found.
+
+    Returns
+    -------
+    features : TextFeatures
+    X : scipy.sparse.csr_matrix of float32, shape (texts, terms)
+        What ``TfidfVectorizer.fit_transform`` gives.
+
+    Raises
+    ------
+    NoTermError
+        If no term is left; an InputError.
+    """
+    settings = (settings or TextSettings()).resolved()
+    _warn_of_stop_words(settings)
+    vocabulary: defaultdict[str, int] = defaultdict()
+    vocabulary.default_factory = vocabulary.__len__  # a term not seen before gets the next number
+    counts = TermCounts(texts, vocabulary, _analyzer(settings))
+    documents, occurrences = counts.totals(len(vocabulary))
+    terms = sorted(vocabulary)
+    order = np.fromiter((vocabulary[term] for term in terms), np.int64, len(terms))
+    del vocabulary
+    kept = documents[order] >= settings.min_df
+    limit = settings.max_features
+    if limit is not None and kept.sum() > limit:
+        places = np.flatnonzero(kept)
+        most = (-occurrences[order[places]].astype(np.float64)).argsort()[
+            :limit
+        ]  # as scikit-learn breaks ties
+        kept[:] = False
+        kept[places[most]] = True
+    if not kept.any():
+        raise NoTermError(_nothing_left(counts, len(terms), settings))
+    names = tuple(term for term, stays in zip(terms, kept.tolist(), strict=True) if stays)
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        raise InputError("a text holds half of a surrogate pair, expected whole characters.") from None
+    order = order[kept]
+    target = np.full(len(terms), -1, np.int32)
+    target[order] = np.arange(len(names))
+    idf = np.log((counts.rows + 1) / (documents[order] + 1.0)) + 1.0
+    X = counts.weighted(target, idf, settings.sublinear)
+    return TextFeatures(settings, names, idf, columns or Columns()), X
+
+
+def _nothing_left(counts: TermCounts, terms: int, settings: TextSettings) -> str:
+    if not counts.rows:
+        return "got no document, expected some to learn from."
+    if not terms:
+        what = "word of two letters" if settings.analyzer == "word" else "term"
+        return f"got {counts.rows:,} texts without a single {what}, expected some to learn from."
+    return f"got no term in {settings.min_df:,} texts, expected some to learn from; lower min_df (--min-df)."
+
+
+def _analyzer(settings: TextSettings) -> Analyze:
+    return make_analyzer(settings.analyzer, settings.ngrams, settings.lowercase, settings.stop_words)
+
+
+def _warn_of_stop_words(settings: TextSettings) -> None:
+    """Warn about stop words that the analyzer splits or lowercases, and so does not leave out."""
+    ignored = frozenset(settings.stop_words or ())
+    split = make_analyzer("word", (1, 1), settings.lowercase)
+    kept = sorted({word for stop_word in ignored for word in split(stop_word)} - ignored)
+    if kept:
+        warnings.warn(
+            f"stop_words are split into words that are not left out: {', '.join(kept[:20])}; add these",
+            stacklevel=3,
+        )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

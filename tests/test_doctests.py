@@ -1,0 +1,16 @@
+"""Examples in docstrings run, in every module."""
+
+import doctest
+import pkgutil
+from importlib import import_module
+
+import labeltree
+
+
+def test_examples_in_docstrings():
+    names = [
+        m.name for m in pkgutil.walk_packages(labeltree.__path__, "labeltree.") if "__main__" not in m.name
+    ]
+    results = {name: doctest.testmod(import_module(name)) for name in names if name != "labeltree._native"}
+    assert {name: result.failed for name, result in results.items() if result.failed} == {}
+    assert sum(result.attempted for result in results.values()) >= 50
