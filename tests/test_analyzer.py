@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 
-from labeltree.analyzer import make_analyzer
-from labeltree.term_counts import tfidf_weights
+from labeltree.text.analyzer import make_analyzer
+from labeltree.text.term_counts import tfidf_weights
 
 SPACES = [c for c in map(chr, range(sys.maxunicode + 1)) if c.isspace()]
 ODD = ["\u200b", "\ufeff", "\0", "_", "'", "-", "\u0301", "\u200d", "\ud800", "\udc00"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from labeltree.analyzer import Analyze
 from labeltree.data import wrap_csr
+from labeltree.text.analyzer import Analyze
 
 _BATCH_ENTRIES = 1 << 20  # occurrences of terms that are counted, or entries that are weighed, at once
 

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from labeltree.analyzer import WORD_PATTERN, Analyze, make_analyzer
 from labeltree.errors import InputError, NoTermError
+from labeltree.text.analyzer import WORD_PATTERN, Analyze, make_analyzer
 from labeltree.text.formats import Columns
 from labeltree.text.term_counts import Known, TermCounts
 

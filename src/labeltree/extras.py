@@ -1,0 +1,38 @@
+"""Optional dependencies: imported when needed, with a clear message when missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+from labeltree.errors import InputError
+
+# The extra of pyproject.toml that installs each optional package.
+EXTRAS = {"matplotlib": "plots", "pooch": "download", "requests": "download"}
+
+
+def optional(name: str) -> ModuleType:
+    """Import an optional package, or a module of it.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``matplotlib.figure``; its first part is a key of `EXTRAS`.
+
+    Returns
+    -------
+    module
+
+    Raises
+    ------
+    InputError
+        If the package is not installed; the hint says how to install it.
+    """
+    package = name.partition(".")[0]
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != package:
+            raise
+        hint = f"install it with: pip install 'labeltree[{EXTRAS[package]}]'"
+        raise InputError(f"this needs {package}, which is not installed", hint=hint) from None

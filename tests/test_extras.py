@@ -1,0 +1,28 @@
+"""Optional dependencies: a clear message when one is missing."""
+
+import sys
+
+import pytest
+
+from labeltree import InputError
+from labeltree.extras import EXTRAS, optional
+
+
+@pytest.mark.parametrize(("package", "extra"), EXTRAS.items())
+def test_a_missing_package_names_its_extra(package, extra, monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "meta_path", [])
+    with pytest.raises(InputError) as caught:
+        optional(f"{package}.anything")
+    assert caught.value.hint == f"install it with: pip install 'labeltree[{extra}]'"
+
+
+def test_an_installed_package_is_imported():
+    assert optional("matplotlib.figure").__name__ == "matplotlib.figure"
+
+
+def test_a_missing_module_of_an_installed_package_is_no_user_error():
+    with pytest.raises(ModuleNotFoundError):
+        optional("matplotlib.no_such_module")
