@@ -1,4 +1,4 @@
-"""Documents are read from every format alike, and what is wrong is named with its file and line."""
+"""Every format gives the same documents, and errors name the file and the line."""
 
 import bz2
 import csv
@@ -39,7 +39,7 @@ def jsonl(documents):
 @pytest.mark.parametrize(
     ("suffix", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
 )
-def test_formats_and_compressions_say_the_same(tmp_path, ending, written, suffix, pack):
+def test_formats_and_compressions_give_the_same_documents(tmp_path, ending, written, suffix, pack):
     path = tmp_path / f"d.{ending}{suffix}"
     path.write_bytes(pack(written(DOCUMENTS).encode()))
     assert [tuple(document) for document in read_text(path)] == DOCUMENTS
@@ -65,10 +65,10 @@ def test_csv_and_jsonl_keep_any_text(tmp_path_factory, documents):
     assert [tuple(document) for document in read_text(place / "d.jsonl")] == documents
 
 
-def test_formats_are_told_by_the_name():
+def test_formats_are_detected_from_the_name():
     names = ("a.tsv", "a.CSV.gz", "a.jsonl.xz", "a.ndjson", "a.json", "a.svm.bz2", "a.txt", "-", "a")
-    told = ["tsv", "csv", "jsonl", "jsonl", "jsonl", "svm", None, None, None]
-    assert [format_of(name) for name in names] == told
+    expected = ["tsv", "csv", "jsonl", "jsonl", "jsonl", "svm", None, None, None]
+    assert [format_of(name) for name in names] == expected
 
 
 def read(tmp_path, name, content, *arguments, **options):
@@ -77,7 +77,7 @@ def read(tmp_path, name, content, *arguments, **options):
     return [tuple(document) for document in read_text(path, *arguments, **options)]
 
 
-def test_tsv_as_libmultilabel_has_it(tmp_path):
+def test_tsv_files_of_libmultilabel(tmp_path):
     assert read(tmp_path, "d.tsv", '1\ta  b\t"quoted" text\r\n\n2\t\tmore\ttabs\n') == [
         ('"quoted" text', ["a", "b"]),
         ("more\ttabs", []),
@@ -119,7 +119,7 @@ def test_labels_in_json_are_lists_strings_numbers_or_nothing(tmp_path):
     assert [labels for _, labels in read(tmp_path, "d.jsonl", "\n\n".join(lines))] == expected
 
 
-def test_labels_need_not_be_there_to_predict(tmp_path):
+def test_labels_are_optional_for_prediction(tmp_path):
     assert read(tmp_path, "d.csv", "text\none\n", require_labels=False) == [("one", [])]
     assert read(tmp_path, "d.jsonl", '{"text": "one"}', require_labels=False) == [("one", [])]
     assert read(tmp_path, "d.txt", "one\r\n\nb", "txt", require_labels=False) == [
@@ -129,7 +129,7 @@ def test_labels_need_not_be_there_to_predict(tmp_path):
     ]
 
 
-def test_fields_may_be_long_and_lines_may_cross_pieces(tmp_path):
+def test_long_fields_and_lines_across_pieces(tmp_path):
     limit = csv.field_size_limit()
     texts = ["ü" * (3 * _PIECE_BYTES // 4), "b" * _PIECE_BYTES, "c"]
     assert [text for text, _ in read(tmp_path, "d.csv", as_csv([(text, ["a"]) for text in texts]))] == texts
@@ -138,11 +138,11 @@ def test_fields_may_be_long_and_lines_may_cross_pieces(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
-        ("d.tsv", b"1\ta\tone\n2\ta\t\xfftwo\n", ":2: got the byte 0xff that is not UTF-8"),
-        ("d.csv", b'text,labels\n"a\nb",x\n"c\n\xe9",x\n', ":5: got the byte 0xe9 that is not UTF-8"),
-        ("d.jsonl", b"{}\xc3", ":1: got the byte 0xc3 that is not UTF-8"),
+        ("d.tsv", b"1\ta\tone\n2\ta\t\xfftwo\n", ":2: got the byte 0xff, which is not UTF-8"),
+        ("d.csv", b'text,labels\n"a\nb",x\n"c\n\xe9",x\n', ":5: got the byte 0xe9, which is not UTF-8"),
+        ("d.jsonl", b"{}\xc3", ":1: got the byte 0xc3, which is not UTF-8"),
         ("d.tsv", "1\ta\tone\n2\ttwo\n", ":2: got 2 columns, expected id, labels and text"),
         ("d.tsv", "one\n", ":1: got 1 column, expected id, labels and text"),
         (
@@ -173,18 +173,18 @@ def test_fields_may_be_long_and_lines_may_cross_pieces(tmp_path):
         ("d.jsonl", '{"text": "", "labels": {}}\n', ":1: got an object in 'labels'"),
         ("d.jsonl", '{"text": "\\ud800", "labels": []}\n', ":1: got half of a surrogate pair"),
         ("d.tsv.gz", gzip.compress(b"1\ta\tone\n" * 99, mtime=0)[:-9], "cut short or damaged"),
-        ("d.txt", "one\n", "got a name that does not tell the format"),
+        ("d.txt", "one\n", "got a name that does not show the format"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path, name, content, said):
+def test_invalid_files(tmp_path, name, content, message):
     with pytest.raises(InputError) as caught:
         read(tmp_path, name, content)
     assert str(caught.value).startswith(str(tmp_path / name))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_formats_that_are_none_and_separators_that_are_none():
+def test_invalid_formats_and_separators():
     with pytest.raises(InputError, match="got the format 'svm', expected one of tsv, csv, jsonl, txt"):
         read_text("d.svm")
     with pytest.raises(InputError, match="got plain lines of text"):
@@ -193,7 +193,7 @@ def test_formats_that_are_none_and_separators_that_are_none():
         Columns(separators=("",))
 
 
-def test_a_data_set_of_documents(tmp_path):
+def test_a_dataset_of_documents(tmp_path):
     (tmp_path / "d.tsv").write_text("0\tb a b\tone two\n1\t\ttwo\n2\tc\tthree one\n")
     data = read_documents(tmp_path / "d.tsv")
     assert data.label_names == ("a", "b", "c")
@@ -201,22 +201,22 @@ def test_a_data_set_of_documents(tmp_path):
     assert data.text.names == ("one", "three", "two")
     assert data.X.dtype == np.float32
     assert (data.X.toarray() > 0).tolist() == [[1, 0, 1], [0, 0, 1], [1, 1, 0]]
-    (tmp_path / "other.tsv").write_text("0\tz\tthree unheard\n")
+    (tmp_path / "other.tsv").write_text("0\tz\tthree unknown\n")
     other = read_documents(tmp_path / "other.tsv", features=data.text)
     assert other.X.toarray().tolist() == [[0, 1, 0]]
     assert other.align(data.label_names, 3).Y.indices.tolist() == [3]
 
 
-def test_progress_is_told(tmp_path):
+def test_progress_is_reported(tmp_path):
     (tmp_path / "d.tsv").write_text("0\ta\tone two three\n" * 300_000)
-    told = []
-    assert sum(1 for _ in read_text(tmp_path / "d.tsv", progress=told.append)) == 300_000
-    assert len(told) == 300_000 * 18 // _PIECE_BYTES
-    assert told == sorted(told)
-    assert 0 < told[0] < told[-1] <= 1
+    reported = []
+    assert sum(1 for _ in read_text(tmp_path / "d.tsv", progress=reported.append)) == 300_000
+    assert len(reported) == 300_000 * 18 // _PIECE_BYTES
+    assert reported == sorted(reported)
+    assert 0 < reported[0] < reported[-1] <= 1
 
 
-def test_columns_are_those_of_the_features_unless_given(tmp_path):
+def test_columns_default_to_those_of_the_features(tmp_path):
     (tmp_path / "d.csv").write_text("body,tags\none two,a;b\n")
     data = read_documents(tmp_path / "d.csv", columns=Columns("body", "tags", (";",)))
     assert data.label_names == ("a", "b")
@@ -226,14 +226,14 @@ def test_columns_are_those_of_the_features_unless_given(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
-        ("", "d.tsv: got no document"),
-        ("0\ta\t\n1\ta\t! ? .\n", "d.tsv: got 2 texts without a single word of two letters"),
+        ("", "d.tsv: got no documents"),
+        ("0\ta\t\n1\ta\t! ? .\n", "d.tsv: got 2 documents without a single word of two or more letters"),
         ("0\t\tone\n", "d.tsv: no document has a label"),
     ],
 )
-def test_nothing_to_learn_from(tmp_path, content, said):
+def test_nothing_to_learn_from(tmp_path, content, message):
     (tmp_path / "d.tsv").write_text(content)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read_documents(tmp_path / "d.tsv")

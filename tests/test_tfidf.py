@@ -1,4 +1,4 @@
-"""Features of text are scikit-learn's to the last bit, when they are learned, and after they were stored."""
+"""Features of documents equal those of scikit-learn bit for bit, also after they were stored and loaded."""
 
 import json
 import warnings
@@ -19,7 +19,7 @@ from labeltree.text.tfidf import TextFeatures, learn_features
 WORDS = st.sampled_from(
     ["the", "The", "a", "über", "Straße", "ΣΊΣΥΦΟΣ", "東京", "don't", "42", "x1", "_", "été", "e\u0301te"]
 )
-TEXTS = st.lists(
+DOCUMENTS = st.lists(
     st.one_of(st.lists(WORDS, max_size=30).map(" ".join), st.text(st.characters(exclude_categories=["Cs"]))),
     min_size=1,
     max_size=12,
@@ -44,8 +44,8 @@ SETTINGS = st.builds(
 )
 
 
-def sklearns(chosen):
-    """What a user of scikit-learn would write for the same options."""
+def vectorizer(chosen):
+    """Return the vectorizer of scikit-learn with the same options."""
     return TfidfVectorizer(
         analyzer=chosen.analyzer,
         ngram_range=chosen.ngrams,
@@ -57,7 +57,7 @@ def sklearns(chosen):
     )
 
 
-def same(ours, theirs):
+def assert_same(ours, theirs):
     theirs = theirs.astype(np.float32)
     theirs.sort_indices()
     assert ours.dtype == np.float32
@@ -68,7 +68,7 @@ def same(ours, theirs):
 
 
 def stored(features, place):
-    """Write what a model directory would hold, and read it back."""
+    """Write the files of a model directory and load them."""
     (place / "text").mkdir(exist_ok=True)
     for name, content in features.contents.items():
         (place / name).write_bytes(content)
@@ -77,27 +77,27 @@ def stored(features, place):
 
 
 @examples(150)
-@given(TEXTS, TEXTS, SETTINGS)
-def test_features_are_scikit_learns_to_the_bit(tmp_path_factory, texts, others, chosen):
-    theirs = sklearns(chosen)
+@given(DOCUMENTS, DOCUMENTS, SETTINGS)
+def test_features_equal_those_of_scikit_learn(tmp_path_factory, documents, others, chosen):
+    theirs = vectorizer(chosen)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of stop words that no text can hold
+        warnings.simplefilter("ignore")  # about stop words that cannot occur
         try:
-            expected = theirs.fit_transform(texts)
+            expected = theirs.fit_transform(documents)
         except ValueError:  # no term is left
             with pytest.raises(InputError, match="expected some to learn from"):
-                learn_features(iter(texts), chosen)
+                learn_features(iter(documents), chosen)
             return
-        features, X = learn_features(iter(texts), chosen)
-    same(X, expected)
+        features, X = learn_features(iter(documents), chosen)
+    assert_same(X, expected)
     assert list(features.names) == theirs.get_feature_names_out().tolist()
     assert features.idf.tobytes() == theirs.idf_.tobytes()
     loaded = stored(features, tmp_path_factory.mktemp("stored"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for one in (features, loaded):
-            same(one.transform(iter(others)), theirs.transform(others))
-            same(one.transform(others), one.vectorizer().transform(others))
+            assert_same(one.transform(iter(others)), theirs.transform(others))
+            assert_same(one.transform(others), one.vectorizer().transform(others))
     assert (loaded.settings, loaded.names, loaded.columns) == (
         features.settings,
         features.names,
@@ -112,15 +112,15 @@ def test_batches_do_not_matter(monkeypatch, entries):
         " ".join(f"w{n}" for n in random.zipf(1.3, size) if n < 500) for size in random.integers(0, 60, 80)
     ]
     chosen = TextSettings(min_df=2, sublinear=True)
-    expected = sklearns(chosen).fit_transform(texts)
+    expected = vectorizer(chosen).fit_transform(texts)
     monkeypatch.setattr(term_counts, "_BATCH_ENTRIES", entries)
     features, X = learn_features(texts, chosen)
-    same(X, expected)
-    same(features.transform(texts), sklearns(chosen).fit(texts).transform(texts))
+    assert_same(X, expected)
+    assert_same(features.transform(texts), vectorizer(chosen).fit(texts).transform(texts))
 
 
-def test_texts_are_taken_one_at_a_time():
-    """Nobody may hold a text when the next is asked for."""
+def test_documents_are_read_one_at_a_time():
+    """No document is kept when the next is requested."""
 
     class Text(str):
         pass
@@ -139,15 +139,15 @@ def test_texts_are_taken_one_at_a_time():
     features.transform(texts())
 
 
-def test_what_is_unknown_gives_no_features():
+def test_unknown_terms_give_no_features():
     features, _ = learn_features(["one two", "two three"])
-    X = features.transform(["unheard of", "", "two", "?!"])
+    X = features.transform(["something else", "", "two", "?!"])
     assert X.shape == (4, 3)
     assert X.toarray().tolist() == [[0, 0, 0], [0, 0, 0], [0, 0, 1], [0, 0, 0]]
     assert features.transform([]).shape == (0, 3)
 
 
-def test_stop_words_are_stored_as_they_were():
+def test_stop_words_are_stored():
     features, _ = learn_features(["the end of all"], TextSettings(stop_words="english"))
     assert features.names == ("end",)
     content = json.loads(features.contents[tfidf.SETTINGS_FILE])
@@ -160,7 +160,7 @@ def test_stop_words_that_the_analyzer_changes_are_reported():
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ({"analyzer": "letters"}, "analyzer must be one of word, char, char_wb, but got 'letters'"),
         ({"ngrams": (2, 1)}, "ngrams must be"),
@@ -172,16 +172,19 @@ def test_stop_words_that_the_analyzer_changes_are_reported():
         ({"sublinear": 1}, "sublinear must be true or false"),
         ({"stop_words": "klingon"}, "stop_words must be 'english' or a list of words, but got 'klingon'"),
         ({"stop_words": [1]}, "stop_words must be a list of words"),
-        ({"stop_words": "english", "analyzer": "char"}, "stop_words are words, but the analyzer is 'char'"),
+        (
+            {"stop_words": "english", "analyzer": "char"},
+            "stop_words need the analyzer 'word', but got 'char'",
+        ),
     ],
 )
-def test_settings_that_cannot_be(option, said):
-    with pytest.raises(InputError, match=said):
+def test_invalid_settings(option, message):
+    with pytest.raises(InputError, match=message):
         TextSettings(**option)
 
 
 def test_nothing_left_to_learn():
-    with pytest.raises(InputError, match=r"got no term in 3 texts, .* lower min_df"):
+    with pytest.raises(InputError, match=r"got no term in 3 documents, .* lower min_df"):
         learn_features(["one two", "one"], TextSettings(min_df=3))
     with pytest.raises(InputError, match="half of a surrogate pair"):
         learn_features(["one\ud800"], TextSettings(analyzer="char"))

@@ -36,33 +36,34 @@ def make_analyzer(
     >>> make_analyzer("word", (1, 2), True)("To be or not")
     ['to', 'be', 'or', 'not', 'to be', 'be or', 'or not']
     """
-    least, most = ngrams
+    shortest, longest = ngrams
     ignored = frozenset(stop_words or ())
 
     def words(document: str) -> list[str]:
         found: list[str] = _find_words(document)
         if ignored:
             found = [word for word in found if word not in ignored]
-        if most == 1:
+        if longest == 1:
             return found
-        lengths = range(least, min(most, len(found)) + 1)
+        lengths = range(shortest, min(longest, len(found)) + 1)
         return [" ".join(found[i : i + n]) for n in lengths for i in range(len(found) - n + 1)]
 
     def characters(document: str) -> list[str]:
-        return _substrings(_white_space.sub(" ", document), least, most)
+        return _substrings(_white_space.sub(" ", document), shortest, longest)
 
     def characters_in_words(document: str) -> list[str]:
         terms: list[str] = []
         for word in document.split():
             padded = f" {word} "
-            terms += _substrings(padded, min(least, len(padded)), most)  # a short word is a term itself
+            # A word that is too short is a term itself, once.
+            terms += _substrings(padded, min(shortest, len(padded)), longest)
         return terms
 
     split = {"word": words, "char": characters, "char_wb": characters_in_words}[analyzer]
     return (lambda document: split(document.lower())) if lowercase else split
 
 
-def _substrings(text: str, least: int, most: int) -> list[str]:
+def _substrings(text: str, shortest: int, longest: int) -> list[str]:
     """Return the substrings of each length, shorter ones first."""
-    lengths = range(least, min(most, len(text)) + 1)
+    lengths = range(shortest, min(longest, len(text)) + 1)
     return [text[i : i + n] for n in lengths for i in range(len(text) - n + 1)]

@@ -1,4 +1,4 @@
-"""From a file of documents to a data set: texts become features, labels get their columns, in one pass."""
+"""Read a file of documents as a dataset, in one pass: features from the text, a column for each label."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ def read_documents(
     require_labels: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Dataset:
-    """Read a file of texts as a data set; texts are not kept in memory.
+    """Read a file of documents as a dataset. The documents themselves are not kept in memory.
 
     Parameters
     ----------
     path : str or path-like
         The file, in UTF-8, plain or compressed; "-" for standard input.
     format : {"tsv", "csv", "jsonl", "txt"}, optional
-        Told by the ending of the name unless given.
+        Default: detected from the end of the name.
     columns : Columns, optional
-        Names of columns, separators of labels. By default those of `features`, if given.
+        Names of the columns and separators of labels. Default: those of `features`, if given.
     settings : TextSettings, optional
-        How texts become features.
+        How documents become features.
     features : TextFeatures, optional
-        Take these features (``model.text``), and learn none.
+        Compute these features (``model.text``) instead of learning new ones.
     require_labels : bool, default True
-        Whether to refuse a file without a single label.
+        Refuse a file without any label.
     progress : callable, optional
-        Called now and then with the fraction that is read.
+        Called from time to time with the fraction read so far.
 
     Returns
     -------
     Dataset
-        Its ``text`` tells how features are made of other texts; its labels have names, and are sorted.
+        Its ``text`` computes the same features for other documents; its labels are sorted by name.
 
     Raises
     ------
     InputError
-        If the file cannot be read, or there is nothing to learn from. The message names the first line that
-        is wrong.
+        If the file cannot be read, or there is nothing to learn from. The message names the first invalid
+        line.
     """
     name = display_name(path)
     if columns is None and features is not None:
         columns = features.columns
     labels = _Labels()
     documents = read_text(path, format, columns, require_labels=require_labels, progress=progress)
-    texts = labels.put_aside(documents)
+    texts = labels.collect(documents)
     if features is None:
         try:
             features, X = learn_features(texts, settings, columns)
@@ -71,7 +71,7 @@ def read_documents(
     else:
         X = features.transform(texts)
     if not X.shape[0]:
-        raise InputError(f"{name}: the file holds no document, expected some; check how it was made")
+        raise InputError(f"{name}: the file contains no documents, expected some; check how it was written")
     names, Y = labels.matrix()
     if require_labels and not names:
         raise InputError(f"{name}: no document has a label, expected some; add the labels")
@@ -79,15 +79,15 @@ def read_documents(
 
 
 class _Labels:
-    """The labels of documents, gathered while the texts go by."""
+    """The labels of documents, collected while their texts are processed."""
 
     def __init__(self) -> None:
         self._columns, self._ptr = array("i"), array("q", [0])
         self._numbers: defaultdict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
 
-    def put_aside(self, documents: Iterable[Document]) -> Iterator[str]:
-        """Yield the texts of documents, and keep their labels."""
+    def collect(self, documents: Iterable[Document]) -> Iterator[str]:
+        """Yield the texts of the documents and keep the labels."""
         number = self._numbers.__getitem__
         for text, labels in documents:
             self._columns.extend(map(number, labels))
@@ -95,7 +95,7 @@ class _Labels:
             yield text
 
     def matrix(self) -> tuple[tuple[str, ...], sparse.csr_matrix]:
-        """Names in their order, sorted, and the matrix with these columns."""
+        """Return the sorted names and the matrix with these columns."""
         names = tuple(sorted(self._numbers))
         target = np.empty(len(names), np.int32)
         target[[self._numbers[name] for name in names]] = np.arange(len(names))
@@ -103,5 +103,5 @@ class _Labels:
         columns, ptr = target[np.asarray(self._columns)], np.asarray(self._ptr)
         Y = wrap_csr(ones, columns, ptr, (len(ptr) - 1, len(names)))
         Y.sum_duplicates()
-        Y.data[:] = 1  # a label said twice is one
+        Y.data[:] = 1  # a label may be repeated
         return names, Y

@@ -1,11 +1,11 @@
-"""Documents: files of text with labels, read one document at a time, whatever their number.
+"""Read files of documents with labels, one document at a time.
 
 | format | a document is | labels are separated by |
 |---|---|---|
-| tsv | a line: id, labels and text between tabs, or labels and text; no header, no quotes | white space |
-| csv | a record below a header that names the columns; fields may be quoted | commas |
+| tsv | a line: id (optional), labels and text, separated by tabs; no header, no quotes | white space |
+| csv | a record; a header names the columns, and fields may be quoted | commas |
 | jsonl | a line with a JSON object; its labels are a list, or a string as in csv | commas |
-| txt | a line that is all text: there are no labels | |
+| txt | a line of text, without labels | |
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ENDINGS = {
 }
 _COMPRESSED = (".gz", ".bz2", ".xz")
 _PIECE_BYTES = 1 << 20
-_LONGEST_FIELD = 2**31 - 1  # of CSV: Python refuses more than 128 kB unless told
+_LONGEST_FIELD = 2**31 - 1  # in a CSV file; the default limit of Python is 128 kB
 
 Labels = list[str]
 Split = Callable[[str], Labels]
@@ -51,16 +51,16 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """Where the text and the labels of a document are found.
+    """Where to find the text and the labels of a document.
 
     Parameters
     ----------
     text, labels : str
         Names of the two columns, in CSV and JSONL.
     separators : tuple of str, optional
-        What stands between two labels, any of these; blanks stand for white space of any kind. By default
-        white space in TSV, a comma elsewhere. Blanks around a label are not part of it, and white space
-        within it counts as one blank.
+        Strings that separate labels; a space stands for any white space. Default: white space in TSV, a comma
+        in other formats. White space around a label is removed, and white space within it becomes a single
+        space.
     """
 
     text: str = "text"
@@ -72,7 +72,7 @@ class Columns:
             raise InputError("got an empty label separator, expected characters; give some, such as ';'")
 
     def split(self, default: str) -> Split:
-        """Return what takes a string of labels apart."""
+        """Return a function that splits a string of labels."""
         separators = (default,) if self.separators is None else self.separators
         if all(separator.isspace() for separator in separators):
             return str.split
@@ -84,17 +84,17 @@ class Columns:
 
 
 def format_of(path: str | os.PathLike[str]) -> str | None:
-    """Tell the format of a data file by the ending of its name.
+    """Return the format of a data file, detected from the end of its name.
 
     Parameters
     ----------
     path : str or path-like
-        The endings of compressed files are passed over.
+        Endings of compressed files, such as .gz, are ignored.
 
     Returns
     -------
     str or None
-        One of FORMATS, or "svm"; None if the name does not tell.
+        One of FORMATS, or "svm"; None if the name does not show it.
 
     Examples
     --------
@@ -115,20 +115,20 @@ def read_text(
     require_labels: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Iterator[Document]:
-    """Read documents one after the other; only one is in memory.
+    """Read documents one after the other, with only one in memory at a time.
 
     Parameters
     ----------
     path : str or path-like
         The file, in UTF-8, plain or compressed; "-" for standard input.
     format : {"tsv", "csv", "jsonl", "txt"}, optional
-        Told by the ending of the name unless given.
+        Default: detected from the end of the name.
     columns : Columns, optional
-        Names of columns, separators of labels.
+        Names of the columns and separators of labels.
     require_labels : bool, default True
-        Whether to refuse a file that has no place for labels.
+        Refuse a file that has no column for labels.
     progress : callable, optional
-        Called now and then with the fraction of the file that is read, if its length is known.
+        Called from time to time with the fraction of the file read so far, if its length is known.
 
     Yields
     ------
@@ -137,17 +137,17 @@ def read_text(
     Raises
     ------
     InputError
-        If the file cannot be read. The message names the first line that is wrong.
+        If the file cannot be read. The message names the first invalid line.
     """
     name = display_name(path)
     format = format or format_of(path)
     if format not in FORMATS:
-        got = "a name that does not tell the format" if format is None else f"the format {format!r}"
-        raise InputError(f"{name}: got {got}, expected one of {', '.join(FORMATS)}; give one of them")
+        got = "a name that does not show the format" if format is None else f"the format {format!r}"
+        raise InputError(f"{name}: got {got}, expected one of {', '.join(FORMATS)}; choose one")
     if format == "txt" and require_labels:
         raise InputError(
             f"{name}: got plain lines of text (txt), expected documents with labels; pass TSV, CSV or "
-            "JSONL, or say that it is (--data-format)"
+            "JSONL, or choose the format (--data-format)"
         )
     lines = _lines(path, name, progress)
     columns = columns or Columns()
@@ -163,7 +163,7 @@ def read_text(
 def _lines(
     path: str | os.PathLike[str], name: str, progress: Callable[[float], None] | None
 ) -> Iterator[str]:
-    """Lines without their ends; the last may lack one."""
+    """Yield the lines without their line ends."""
     number, rest = 1, b""
     with contextlib.closing(read_pieces(path, _PIECE_BYTES, progress)) as pieces:
         for piece, last in pieces:
@@ -182,14 +182,14 @@ def _decoded(raw: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         wrong = error.object[error.start]
         raise InputError(
-            f"{name}:{number}: got the byte 0x{wrong:02x} that is not UTF-8, expected text in UTF-8; "
+            f"{name}:{number}: got the byte 0x{wrong:02x}, which is not UTF-8, expected UTF-8; "
             "convert the file (iconv -f latin1 -t utf-8)"
         ) from None
     return text.removesuffix("\r")
 
 
 def _tsv(name: str, lines: Iterable[str], split: Split, require_labels: bool) -> Iterator[Document]:
-    """Take lines apart; the first tells the number of columns, and what follows is all text."""
+    """Split lines; the first one sets the number of columns, and further tabs belong to the text."""
     least, columns = 2 if require_labels else 1, 0
     for number, line in enumerate(lines, 1):
         if not line and columns != 1:
@@ -198,10 +198,10 @@ def _tsv(name: str, lines: Iterable[str], split: Split, require_labels: bool) ->
         if not columns and len(fields) >= least:
             columns = len(fields)
         if len(fields) < max(columns, least):
-            wanted = {1: "a text", 2: "labels and text", 3: "id, labels and text"}[columns or 3]
+            wanted = {1: "text", 2: "labels and text", 3: "id, labels and text"}[columns or 3]
             raise InputError(
                 f"{name}:{number}: got {len(fields)} column{'s' * (len(fields) != 1)}, expected {wanted} "
-                "with tabs between them; correct the line, or name another format (--data-format)"
+                "separated by tabs; correct the line, or choose another format (--data-format)"
             )
         yield Document(fields[-1], split(fields[-2]) if columns > 1 else [])
 
@@ -221,15 +221,15 @@ def _csv(name: str, lines: Iterable[str], columns: Columns, require_labels: bool
                 if record and len(record) != len(header):
                     raise InputError(
                         f"{name}:{first}: got {len(record)} fields, expected {len(header)} as in the header; "
-                        "correct the record, or quote the field that holds a comma"
+                        "correct the record, or quote fields that contain commas"
                     )
-                if record:  # a blank line is none
+                if record:  # not a blank line
                     yield Document(record[text_at], split(record[labels_at]) if labelled else [])
                 first = records.line_num + 1
         except csv.Error as error:
             raise InputError(
                 f"{name}:{first}: got a record that is not CSV ({error}), expected fields in double quotes, "
-                "with quotes in them doubled; correct it"
+                "with quotes inside them doubled; correct it"
             ) from None
 
 
@@ -243,7 +243,7 @@ def _long_fields() -> Iterator[None]:
 
 
 def _column(name: str, header: list[str], wanted: str, what: str) -> int:
-    """Where a column is."""
+    """Return the position of a column."""
     if header.count(wanted) > 1:
         raise InputError(f"{name}:1: got the column {wanted!r} twice, expected it once; rename one of them")
     if wanted in header:
@@ -265,12 +265,12 @@ def _jsonl(name: str, lines: Iterable[str], columns: Columns, require_labels: bo
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise InputError(
-                f"{where}: got a line that is not JSON ({error}), expected an object a line; correct it"
+                f"{where}: got a line that is not JSON ({error}), expected one object per line; correct it"
             ) from None
         if not isinstance(record, dict):
             raise InputError(
                 f"{where}: got {_kind(record)}, expected a JSON object on each line, such as "
-                f'{{"{columns.text}": "...", "{columns.labels}": ["a", "b"]}}; write one object a line'
+                f'{{"{columns.text}": "...", "{columns.labels}": ["a", "b"]}}; write one object per line'
             )
         text = _member(where, record, columns.text, "text")
         if not isinstance(text, str):
@@ -310,7 +310,7 @@ def _json_labels(where: str, labels: Any, key: str, split: Split) -> Labels:
 
 
 def _tidy(label: str) -> str:
-    """A label with single blanks for any white space: a tab or a line's end would break files of labels."""
+    """Replace white space in a label by single spaces: a tab or a newline would break files of labels."""
     return " ".join(label.split())
 
 

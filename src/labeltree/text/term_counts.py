@@ -1,4 +1,4 @@
-"""Counts of terms in texts: taken one text after the other, kept in arrays that become the features."""
+"""Count the terms of documents, one document after the other, and turn the counts into features in place."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from scipy import sparse
 from labeltree.data import wrap_csr
 from labeltree.text.analyzer import Analyze
 
-_BATCH_ENTRIES = 1 << 20  # occurrences of terms that are counted, or entries that are weighed, at once
+_BATCH_ENTRIES = 1 << 20  # occurrences of terms to count, or entries to weigh, at a time
 
 
 class Known(dict[str, int]):
-    """A vocabulary that does not grow: other terms get no number."""
+    """A vocabulary that takes no new terms: their number is -1."""
 
     def __missing__(self, term: str) -> int:
         return -1
 
 
 class TermCounts:
-    """How often each term occurs in each text, 8 bytes an entry.
+    """The number of times each term occurs in each document, at 8 bytes per entry.
 
     Parameters
     ----------
-    texts : iterable of str
+    documents : iterable of str
     vocabulary : dict
-        Gives a term its number, -1 if it is to be passed over; may take in new ones on the way.
+        The number of each term, -1 to ignore it; new terms may be added when looked up.
     analyze : callable
-        Takes a text apart into terms.
+        Splits a document into terms.
 
     Attributes
     ----------
     rows : int
-        The number of texts.
+        The number of documents.
     """
 
-    def __init__(self, texts: Iterable[str], vocabulary: dict[str, int], analyze: Analyze) -> None:
+    def __init__(self, documents: Iterable[str], vocabulary: dict[str, int], analyze: Analyze) -> None:
         columns, counts, ptr = array("i"), array("i"), array("q", [0])
-        for batch in _batches(texts, vocabulary, analyze):
+        for batch in _batches(documents, vocabulary, analyze):
             ptr.frombytes((batch.indptr[1:] + np.int64(ptr[-1])).tobytes())
             columns.frombytes(batch.indices.astype(np.int32, copy=False).tobytes())
             counts.frombytes(batch.data.tobytes())
@@ -49,31 +49,31 @@ class TermCounts:
         self._columns, self._counts, self._ptr = np.asarray(columns), np.asarray(counts), np.asarray(ptr)
 
     def totals(self, terms: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of each term, the number of texts that it occurs in, and how often it occurs in all."""
-        texts, often = np.zeros(terms, np.int64), np.zeros(terms, np.int64)
+        """Return for each term the number of documents with it, and the number of its occurrences."""
+        df, occurrences = np.zeros(terms, np.int64), np.zeros(terms, np.int64)
         for _, _, part in self._strips():
-            texts += np.bincount(self._columns[part], minlength=terms)
-            often += np.bincount(self._columns[part], self._counts[part], terms).astype(np.int64)
-        return texts, often
+            df += np.bincount(self._columns[part], minlength=terms)
+            occurrences += np.bincount(self._columns[part], self._counts[part], terms).astype(np.int64)
+        return df, occurrences
 
     def weighted(
         self, target: NDArray[np.int32], idf: NDArray[np.float64], sublinear: bool
     ) -> sparse.csr_matrix:
-        """Turn the counts into features, in their place: they are gone afterwards.
+        """Turn the counts into features in place; the counts are lost.
 
         Parameters
         ----------
         target : ndarray of int32
-            The column that each term gets; -1 leaves it out.
+            The column of each term, -1 to leave it out.
         idf : ndarray of float64
             The weight of each column.
         sublinear : bool
-            Whether n occurrences count as 1 + log(n).
+            Count n occurrences as 1 + log(n).
 
         Returns
         -------
         scipy.sparse.csr_matrix of float32
-            Rows of length 1, or 0 where no term is left.
+            Rows have an L2 norm of 1, or 0 if no term is left.
         """
         values = self._counts.view(np.float32)
         indptr, filled = np.zeros(self.rows + 1, np.int64), 0
@@ -95,7 +95,7 @@ class TermCounts:
         return X
 
     def _strips(self) -> Iterator[tuple[int, int, slice]]:
-        """Some rows at a time: the first, the one after the last, and where their entries are."""
+        """Yield ranges of rows: the first, the one after the last, and the slice of their entries."""
         first = 0
         while first < self.rows:
             end = np.searchsorted(self._ptr, self._ptr[first] + _BATCH_ENTRIES, "right") - 1
@@ -111,7 +111,7 @@ def tfidf_weights(
     idf: NDArray[np.float64],
     sublinear: bool,
 ) -> NDArray[np.float64]:
-    """Return the weights of a CSR matrix of counts, with rows of length 1, as TfidfTransformer does."""
+    """Return the weights of a CSR matrix of counts, with L2-normalised rows, as TfidfTransformer does."""
     weights = counts.astype(np.float64)
     if sublinear:
         np.log(weights, out=weights)
@@ -127,13 +127,13 @@ def tfidf_weights(
 
 
 def _batches(
-    texts: Iterable[str], vocabulary: dict[str, int], analyze: Analyze
+    documents: Iterable[str], vocabulary: dict[str, int], analyze: Analyze
 ) -> Iterator[sparse.csr_matrix]:
-    """Count the terms of some texts at a time."""
+    """Count the terms of a number of documents at a time."""
     number = vocabulary.__getitem__
     found, ptr = array("i"), [0]
-    for text in texts:
-        found.extend(map(number, analyze(text)))
+    for document in documents:
+        found.extend(map(number, analyze(document)))
         ptr.append(len(found))
         if len(found) >= _BATCH_ENTRIES:
             yield _counted(found, ptr, len(vocabulary))
@@ -152,5 +152,5 @@ def _counted(found: array[int], ptr: list[int], terms: int) -> sparse.csr_matrix
 
 
 def _shrunk(ptr: NDArray[np.int64], kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where rows begin once only the kept entries are left."""
+    """Return where rows begin when only the kept entries remain."""
     return np.concatenate([[0], np.cumsum(kept)])[ptr]

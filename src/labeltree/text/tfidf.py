@@ -33,30 +33,30 @@ ANALYZERS = ("word", "char", "char_wb")
 SETTINGS_FILE, TERMS_FILE, IDF_FILE = "text/settings.json", "text/terms.json", "text/idf.npy"
 
 _SCIKIT_LEARN_BYTES = 100 << 20  # once imported, for its list of English stop words
-_TERM_BYTES = 90  # a term as Python keeps it, with its place in a tuple
+_TERM_BYTES = 90  # a Python string and its pointer in a tuple
 
 
 @dataclass(frozen=True)
 class TextSettings:
-    """How a text becomes features: the options of scikit-learn's TfidfVectorizer, by the same rules.
+    """How a document becomes features. The options mean the same as those of scikit-learn's TfidfVectorizer.
 
     Parameters
     ----------
     analyzer : {"word", "char", "char_wb"}
-        Terms are words (two characters or more), runs of characters, or such runs within words.
+        Terms are words of two or more characters, substrings, or substrings within words.
     ngrams : tuple of int, default (1, 1)
-        Least and greatest number of words or characters in a term.
+        Minimum and maximum number of words or characters in a term.
     min_df : int, default 1
-        Terms in fewer documents are left out.
+        Leave out terms that occur in fewer documents.
     max_features : int, optional
-        Keep only so many terms, those that occur most.
+        Keep only this many terms, the most frequent ones.
     sublinear : bool, default True
-        Whether a term that occurs n times in a document counts 1 + log(n), not n. Unlike in scikit-learn, it
-        is the default: it ranks better.
+        Count a term that occurs n times in a document as 1 + log(n) instead of n. Unlike in scikit-learn,
+        this is the default, because it gives better rankings.
     stop_words : "english" or sequence of str, optional
-        Words to leave out. "english" is the list of the scikit-learn that learns, which is then stored.
+        Words to leave out. "english" is the list of the installed scikit-learn; the words are stored.
     lowercase : bool, default True
-        Whether upper and lower case are the same.
+        Lowercase the text.
     """
 
     analyzer: str = "word"
@@ -76,7 +76,7 @@ class TextSettings:
             and 1 <= self.ngrams[0] <= self.ngrams[1]
         ):
             raise InputError(
-                f"ngrams must be a least and a greatest length such as 1,2, but got {self.ngrams!r}."
+                f"ngrams must be a minimum and a maximum length such as 1,2, but got {self.ngrams!r}."
             )
         for name in ("min_df", "max_features"):
             value = getattr(self, name)
@@ -88,19 +88,19 @@ class TextSettings:
         words = self.stop_words
         if words is not None and self.analyzer != "word":
             raise InputError(
-                f"stop_words are words, but the analyzer is {self.analyzer!r}; leave out one of them."
+                f"stop_words need the analyzer 'word', but got {self.analyzer!r}; remove one of them."
             )
         if isinstance(words, str):
             if words != "english":
                 raise InputError(f"stop_words must be 'english' or a list of words, but got {words!r}.")
         elif words is not None:
             if not all(isinstance(word, str) for word in words):
-                raise InputError("stop_words must be a list of words, but some are no strings.")
+                raise InputError("stop_words must be a list of words, but some are not strings.")
             object.__setattr__(self, "stop_words", tuple(words))
         object.__setattr__(self, "ngrams", tuple(self.ngrams))
 
     def resolved(self) -> TextSettings:
-        """The same with the stop words themselves: another scikit-learn may have another list."""
+        """Return the settings with the stop words themselves, which vary between versions of scikit-learn."""
         if self.stop_words != "english":
             return self
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -108,7 +108,7 @@ class TextSettings:
         return replace(self, stop_words=tuple(sorted(ENGLISH_STOP_WORDS)))
 
     def vectorizer(self) -> TfidfVectorizer:
-        """The TfidfVectorizer with these options, not fitted."""
+        """Return an unfitted TfidfVectorizer with these options."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         words = self.stop_words
@@ -126,20 +126,20 @@ class TextSettings:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TextFeatures:
-    """What was learned from texts: terms, each with its weight. Makes features of other texts.
+    """Terms and their weights, learned from documents, to compute the features of other documents.
 
-    Make one with :func:`learn_features` or :func:`labeltree.read_documents`; a model of texts has one as
-    ``model.text``.
+    Made by :func:`learn_features` and :func:`labeltree.read_documents`; a model trained on documents has one
+    as ``model.text``.
 
     Attributes
     ----------
     settings : TextSettings
     names : tuple of str
-        The terms, in the order of the columns: sorted.
+        The terms in the order of the columns, sorted.
     idf : ndarray of float64
-        Of each term, its inverse document frequency: log((1 + n) / (1 + df)) + 1.
+        The inverse document frequency of each term: log((1 + n) / (1 + df)) + 1.
     columns : Columns
-        Where the texts were found in their file, to find others in the same way.
+        Where the text was found in the training file; the default for other files.
     """
 
     settings: TextSettings
@@ -156,24 +156,24 @@ class TextFeatures:
         imported = 0 if self.settings.stop_words is None else _SCIKIT_LEARN_BYTES
         return imported + (_TERM_BYTES + 8) * len(self.names)
 
-    def transform(self, texts: Iterable[str]) -> sparse.csr_matrix:
-        """Make features of texts.
+    def transform(self, documents: Iterable[str]) -> sparse.csr_matrix:
+        """Compute the features of documents.
 
         Parameters
         ----------
-        texts : iterable of str
-            Taken one after the other, and not kept.
+        documents : iterable of str
+            Read one after the other and not kept.
 
         Returns
         -------
-        scipy.sparse.csr_matrix of float32, shape (texts, terms)
-            Rows of length 1, or 0 where a text has no known term.
+        scipy.sparse.csr_matrix of float32, shape (documents, terms)
+            Rows have an L2 norm of 1, or 0 if a document has no known term.
         """
-        counts = TermCounts(texts, self._vocabulary, self._analyze)
+        counts = TermCounts(documents, self._vocabulary, self._analyze)
         return counts.weighted(np.arange(len(self.names), dtype=np.int32), self.idf, self.settings.sublinear)
 
     def vectorizer(self) -> TfidfVectorizer:
-        """Return a fitted TfidfVectorizer of scikit-learn that gives the same features, in float64."""
+        """Return a fitted TfidfVectorizer of scikit-learn that computes the same features in float64."""
         made = self.settings.vectorizer().set_params(vocabulary=dict(self._vocabulary))
         made.idf_ = self.idf
         return made
@@ -188,7 +188,7 @@ class TextFeatures:
 
     @cached_property
     def contents(self) -> dict[str, bytes]:
-        """The files that it is stored as: name in the model directory -> content."""
+        """dict of str to bytes: The files to store, by their names in the model directory."""
         settings = {"tfidf": asdict(self.settings), "columns": asdict(self.columns)}
         idf = io.BytesIO()
         np.save(idf, self.idf.astype("<f8"), allow_pickle=False)
@@ -200,11 +200,11 @@ class TextFeatures:
 
     @classmethod
     def load(cls, reader: ModelReader, features: int) -> TextFeatures:
-        """Read and check what is stored in a model directory."""
+        """Read and check the files in a model directory."""
         idf = reader.array(IDF_FILE, "<f8", features)
         terms, content = reader.text(TERMS_FILE), reader.text(SETTINGS_FILE)
         if not (np.isfinite(idf) & (idf > 0)).all():
-            raise _damaged(reader, IDF_FILE, "holds what is no weight of a term")
+            raise _damaged(reader, IDF_FILE, "contains invalid weights")
         try:
             names = json.loads(terms)
         except (ValueError, RecursionError):
@@ -214,7 +214,7 @@ class TextFeatures:
             and all(isinstance(name, str) for name in names)
             and len(names) == len(set(names)) == features
         ):
-            what = f"does not hold a different term for each of the {features:,} features"
+            what = f"does not contain {features:,} distinct terms, one per feature"
             raise _damaged(reader, TERMS_FILE, what)
         try:
             stored = json.loads(content)
@@ -226,7 +226,7 @@ class TextFeatures:
                 raise ValueError(stored)
             return cls(TextSettings(**settings), tuple(names), idf, Columns(**columns))
         except (KeyError, TypeError, ValueError, RecursionError):  # an InputError is a ValueError
-            raise _damaged(reader, SETTINGS_FILE, "holds no settings of TF-IDF") from None
+            raise _damaged(reader, SETTINGS_FILE, "does not contain settings for TF-IDF") from None
 
 
 def _damaged(reader: ModelReader, name: str, what: str) -> InputError:
@@ -234,41 +234,41 @@ def _damaged(reader: ModelReader, name: str, what: str) -> InputError:
 
 
 def learn_features(
-    texts: Iterable[str], settings: TextSettings | None = None, columns: Columns | None = None
+    documents: Iterable[str], settings: TextSettings | None = None, columns: Columns | None = None
 ) -> tuple[TextFeatures, sparse.csr_matrix]:
-    """Learn terms and their weights from texts, and make features of the same texts.
+    """Learn terms and their weights from documents, and compute the features of the same documents.
 
-    Beside the matrix, only one text and the vocabulary are in memory.
+    Only the matrix, the vocabulary and one document at a time are in memory.
 
     Parameters
     ----------
-    texts : iterable of str
+    documents : iterable of str
         Taken one after the other, and not kept.
     settings : TextSettings, optional
     columns : Columns, optional
-        To be kept with what is learned: where the texts were found.
+        Where the text was found, to be stored with the terms.
 
     Returns
     -------
     features : TextFeatures
-    X : scipy.sparse.csr_matrix of float32, shape (texts, terms)
-        What ``TfidfVectorizer.fit_transform`` gives.
+    X : scipy.sparse.csr_matrix of float32, shape (documents, terms)
+        As from ``TfidfVectorizer.fit_transform``.
 
     Raises
     ------
     NoTermError
-        If no term is left; an InputError.
+        If no term is left. It is an InputError.
     """
     settings = (settings or TextSettings()).resolved()
     _warn_of_stop_words(settings)
     vocabulary: defaultdict[str, int] = defaultdict()
-    vocabulary.default_factory = vocabulary.__len__  # a term not seen before gets the next number
-    counts = TermCounts(texts, vocabulary, _analyzer(settings))
-    documents, occurrences = counts.totals(len(vocabulary))
+    vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
+    counts = TermCounts(documents, vocabulary, _analyzer(settings))
+    df, occurrences = counts.totals(len(vocabulary))
     terms = sorted(vocabulary)
     order = np.fromiter((vocabulary[term] for term in terms), np.int64, len(terms))
     del vocabulary
-    kept = documents[order] >= settings.min_df
+    kept = df[order] >= settings.min_df
     limit = settings.max_features
     if limit is not None and kept.sum() > limit:
         places = np.flatnonzero(kept)
@@ -283,22 +283,24 @@ def learn_features(
     try:
         "".join(names).encode()
     except UnicodeEncodeError:
-        raise InputError("a text holds half of a surrogate pair, expected whole characters.") from None
+        raise InputError("a document contains half of a surrogate pair, expected whole characters.") from None
     order = order[kept]
     target = np.full(len(terms), -1, np.int32)
     target[order] = np.arange(len(names))
-    idf = np.log((counts.rows + 1) / (documents[order] + 1.0)) + 1.0
+    idf = np.log((counts.rows + 1) / (df[order] + 1.0)) + 1.0
     X = counts.weighted(target, idf, settings.sublinear)
     return TextFeatures(settings, names, idf, columns or Columns()), X
 
 
 def _nothing_left(counts: TermCounts, terms: int, settings: TextSettings) -> str:
     if not counts.rows:
-        return "got no document, expected some to learn from."
+        return "got no documents, expected some to learn from."
     if not terms:
-        what = "word of two letters" if settings.analyzer == "word" else "term"
-        return f"got {counts.rows:,} texts without a single {what}, expected some to learn from."
-    return f"got no term in {settings.min_df:,} texts, expected some to learn from; lower min_df (--min-df)."
+        what = "word of two or more letters" if settings.analyzer == "word" else "term"
+        return f"got {counts.rows:,} documents without a single {what}, expected some to learn from."
+    return (
+        f"got no term in {settings.min_df:,} documents, expected some to learn from; lower min_df (--min-df)."
+    )
 
 
 def _analyzer(settings: TextSettings) -> Analyze:
