@@ -33,7 +33,6 @@ from labeltree import (
 )
 from labeltree.data import csr_arrays
 from labeltree.errors import InputError
-from labeltree.predict import SCORES
 from labeltree.system import threads_to_use
 
 ITERATIONS = 5  # of K-means, whether labels still move or not
@@ -117,19 +116,19 @@ def bench_reader(bench, path):
 
 
 def bench_tree(bench, dataset, clusters):
-    x, by_label = csr_arrays(dataset.X), dataset.by_label
+    data = dataset.native
     times, tree = bench.time(lambda: build_tree(dataset, clusters=clusters, threads=bench.threads), repeats=1)
 
     def vectors():
-        ptr = _native.count_label_vectors(*x[:2], dataset.n_features, *by_label, bench.threads)
+        ptr = _native.count_label_vectors(data, bench.threads)
         index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
-        _native.label_vectors(*x, dataset.n_features, *by_label, ptr, index, value, bench.threads)
-        return ptr, index, value
+        _native.label_vectors(data, ptr, index, value, bench.threads)
+        return ptr, _native.SparseRows(ptr, index, value, dataset.n_features)
 
-    vector_times, (ptr, index, value) = bench.time(vectors)
+    vector_times, (ptr, rows) = bench.time(vectors)
     of_vectors = bounds.label_vectors(dataset, int(ptr[-1]))
     bench.add("label vectors", vector_times, of_vectors)
-    nodes = bounds.split_nodes(tree, np.diff(by_label[0]), clusters, MAX_DEPTH)
+    nodes = bounds.split_nodes(tree, np.diff(dataset.by_label[0]), clusters, MAX_DEPTH)
     if not nodes.size:
         return tree  # one level: nothing is clustered
     levels = [nodes[tree.node_depth[nodes] == depth] for depth in np.unique(tree.node_depth[nodes])]
@@ -138,9 +137,8 @@ def bench_tree(bench, dataset, clusters):
         for at in levels:
             ranges = tree.first[at], tree.last[at], at.astype(np.int64)
             _native.cluster_level(
-                ptr, index, value, dataset.n_features, tree.labels, *ranges,
-                clusters, ITERATIONS, 0.0, 0, bench.threads, None,
-            )  # fmt: skip
+                rows, tree.labels, *ranges, clusters, ITERATIONS, 0.0, 0, bench.threads, None
+            )
 
     bench.add("K-means", bench.time(cluster)[0], bounds.clustering(tree, nodes, ptr, clusters, ITERATIONS))
     once = bounds.clustering(tree, nodes, ptr, clusters, 1)
@@ -180,7 +178,7 @@ def bench_search(bench, model, X, singles):
     search = model._search.search
 
     def batch():
-        return search(*arrays, BEAM, TOP, SCORES["sigmoid"], bench.threads)
+        return search(*arrays, BEAM, TOP, "sigmoid", bench.threads)
 
     batch()  # maps the model
     bench.add("beam search, batch", bench.time(batch)[0], visits.batch())
@@ -191,7 +189,7 @@ def bench_search(bench, model, X, singles):
 
     def one_by_one():
         for row in rows:
-            search(*row, BEAM, TOP, SCORES["sigmoid"], 1)
+            search(*row, BEAM, TOP, "sigmoid", 1)
 
     bench.add("beam search, single", bench.time(one_by_one)[0], visits.singles(len(rows)), threads=1)
 

@@ -10,15 +10,13 @@ import bounds
 import numpy as np
 
 from labeltree import _native, load, make_plan, read_svm
-from labeltree.data import csr_arrays
 
 
 def training_work(dataset, model, threads=1):
     """Count for a model's first tree: one iteration of K-means, one pass of the solver."""
     tree, notes = model.trees[0].tree, model.manifest["notes"]
-    by_label = dataset.by_label
-    ptr = _native.count_label_vectors(*csr_arrays(dataset.X)[:2], dataset.n_features, *by_label, threads)
-    nodes = bounds.split_nodes(tree, np.diff(by_label[0]), notes["clusters"], notes["max_depth"])
+    ptr = _native.count_label_vectors(dataset.native, threads)
+    nodes = bounds.split_nodes(tree, np.diff(dataset.by_label[0]), notes["clusters"], notes["max_depth"])
     part = make_plan(dataset, tree, bias=model.bias != 0, threads=threads).trees[0]
     return {
         "clusters": notes["clusters"],

@@ -1,4 +1,4 @@
-// Beam search through label trees: batches of queries cut into chunks, and the binding.
+// Beam search through label trees: batches of queries are split into chunks for the workers.
 #include <memory>
 
 #include "search.h"
@@ -6,92 +6,93 @@
 namespace labeltree {
 namespace {
 
+constexpr Choices<Score, 3> scores{{{"sigmoid", Score::sigmoid}, {"hinge2", Score::hinge2}, {"hinge3", Score::hinge3}}};
+
 // The most children that one query can meet.
 double reach(const Forest& forest, int64_t beam) {
     double sum = 0;
-    for (const Tree& tree : forest.trees)
-        sum += std::min(static_cast<double>(std::get<1>(tree.arrays).size()),
-                        static_cast<double>(beam) * tree.most_children * tree.levels);
+    for (const SearchTree& tree : forest.trees)
+        sum += std::min(static_cast<double>(tree.shape.children.size()),
+                        static_cast<double>(beam) * static_cast<double>(tree.max_children * tree.n_levels));
     return sum;
 }
 
-int64_t rows_at_once(const Forest& forest, const SearchSettings& settings, int64_t rows, int threads) {
+int64_t rows_at_once(const Forest& forest, const SearchSettings& settings, int64_t n_rows, int threads) {
     constexpr double most_bytes = 64 << 20;
-    double widest = 0;
-    for (const Tree& tree : forest.trees) widest = std::max(widest, static_cast<double>(tree.widest));
-    const double bytes = 48 * std::min<double>(widest, settings.beam) + 12 * std::min(settings.top, forest.n_labels) +
+    int64_t widest = 0;
+    for (const SearchTree& tree : forest.trees) widest = std::max(widest, tree.max_width);
+    const double bytes = 48 * static_cast<double>(std::min(widest, settings.beam)) +
+                         12 * static_cast<double>(std::min(settings.top, forest.n_labels)) +
                          (forest.trees.size() > 1 ? 8 * reach(forest, settings.beam) : 0);
     const auto fitting = static_cast<int64_t>(most_bytes / (bytes + 1));
-    return std::max<int64_t>(1, std::min({rows / (int64_t{4} * threads), fitting, int64_t{2048}}));
+    return std::max<int64_t>(1, std::min({n_rows / (int64_t{4} * threads), fitting, int64_t{2048}}));
 }
 
-using Labels = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;
-using Scores = nb::ndarray<nb::numpy, float, nb::ndim<1>>;
-
 class BeamSearch {
-   public:
+  public:
     BeamSearch(const BeamSearch&) = delete;
     BeamSearch(nb::list trees, int64_t n_features, int64_t n_labels, float bias) {
-        constexpr int64_t most = std::numeric_limits<int32_t>::max() - 1;
-        require(n_features >= 0 && n_features <= most, "n_features out of range");
-        require(n_labels >= 1 && n_labels <= most, "n_labels out of range");
+        require(n_features >= 0 && n_features <= max_count, "n_features is out of range");
+        require(n_labels >= 1 && n_labels <= max_count, "n_labels is out of range");
         require(std::isfinite(bias), "bias must be finite");
-        require(trees.size() > 0, "at least one tree is needed");
+        require(trees.size() > 0, "trees must hold at least one tree");
         forest_.n_features = n_features, forest_.n_labels = n_labels, forest_.bias = bias;
         for (nb::handle given : trees) {
             TreeArrays arrays;
             if (!nb::try_cast(given, arrays, false))  // no conversion: that would read and copy a mapped file
                 throw nb::type_error(
-                    "a tree is (child_ptr int64, children int32, feature_ptr int64, features int32, weight_ptr int64, "
-                    "weights float32), all one-dimensional and contiguous");
+                    "a tree must be (child_ptr int64, children int32, feature_ptr int64, features int32, weight_ptr "
+                    "int64, weights float32), all one-dimensional and contiguous");
             forest_.trees.emplace_back(std::move(arrays), n_features, n_labels);
         }
     }
 
-    std::tuple<Labels, Scores> search(In<int64_t> indptr, In<int32_t> indices, In<float> data, int64_t beam,
-                                      int64_t top, int score, int threads) const {
-        require(indices.size() == data.size(), "indices and data must be equally long");
-        check_indptr(indptr, indices.size(), "indptr");
-        check_range(indices, std::numeric_limits<int64_t>::max(), "indices");
+    std::tuple<Numpy<int32_t>, Numpy<float>> search(In<int64_t> indptr, In<int32_t> indices, In<float> data,
+                                                    int64_t beam, int64_t top, std::string_view score,
+                                                    int threads) const {
+        // Features that the model does not know are ignored, so any column is valid.
+        const SparseRows queries{span_of(indptr), span_of(indices), span_of(data), std::numeric_limits<int64_t>::max()};
+        const SearchSettings settings{beam, top, choose(scores, score, "score")};
         require(beam >= 1, "beam must be at least 1");
         require(top >= 1, "top must be at least 1");
-        require(score >= sigmoid && score <= cubed, "score must be 0, 1 or 2");
         require(threads >= 1, "threads must be at least 1");
-        const Queries queries{indptr.data(), indices.data(), data.data(), static_cast<int64_t>(indptr.size()) - 1};
-        int64_t size;
-        require(!__builtin_mul_overflow(queries.rows, top, &size), "top is too large");
-        std::vector<int32_t> labels(size, -1);
-        std::vector<float> scores(size, 0);
-        run(queries, {beam, top, score}, {labels.data(), scores.data()}, threads);
-        return {to_numpy(std::move(labels)), to_numpy(std::move(scores))};
+        std::vector<int32_t> labels;
+        std::vector<float> label_scores;
+        {
+            nb::gil_scoped_release no_gil;
+            require(queries.index.size() == queries.value.size(), "data must have as many entries as indices");
+            check_ptr(queries.ptr, queries.index.size(), "indptr");
+            check_range(queries.index, queries.n_columns, "indices");
+            int64_t size;
+            require(!__builtin_mul_overflow(queries.n_rows(), top, &size), "top is too large");
+            labels.assign(size, -1);
+            label_scores.assign(size, 0);
+            run(queries, settings, {labels, label_scores}, threads);
+        }
+        return {to_numpy(std::move(labels)), to_numpy(std::move(label_scores))};
     }
 
-   private:
-    // Starting a thread costs as much as answering a query: only work worth milliseconds gets several, and only
-    // work worth a tenth of a second is watched for Ctrl-C.
-    void run(const Queries& queries, const SearchSettings& settings, const Result& result, int threads) const {
-        const double work = static_cast<double>(queries.indptr[queries.rows] + queries.rows) *
+  private:
+    // Starting a thread takes as long as answering a query: only work of several milliseconds is split among threads,
+    // and only work of more than a tenth of a second can be interrupted.
+    void run(const SparseRows& queries, const SearchSettings& settings, const Ranking& ranking, int threads) const {
+        const int64_t n_rows = queries.n_rows();
+        const double work = static_cast<double>(std::ssize(queries.index) + n_rows) *
                             std::max(1.0, reach(forest_, settings.beam));
-        threads = work < 1e7 ? 1 : static_cast<int>(std::min<int64_t>(threads, queries.rows));
-        const int64_t step = rows_at_once(forest_, settings, queries.rows, threads);
-        const int64_t chunks = (queries.rows + step - 1) / step;
-        std::atomic<double> unused{0};
-        Cancel cancel{false};
-        const auto watch = python_watch(nb::none(), unused);
-        nb::gil_scoped_release free;
-        const auto body = [&] {
+        threads = work < 1e7 ? 1 : static_cast<int>(std::min<int64_t>(threads, n_rows));
+        const int64_t step = rows_at_once(forest_, settings, n_rows, threads);
+        const auto body = [&](const Cancel& cancel) {
             std::vector<std::unique_ptr<Search>> workers(threads);
-            parallel_for(chunks, threads, [&](int64_t chunk, int worker) {
+            parallel_for((n_rows + step - 1) / step, threads, [&](int64_t chunk, int worker) {
                 if (cancel) return;
                 if (!workers[worker]) workers[worker] = std::make_unique<Search>(forest_, settings, cancel);
-                const int64_t first = chunk * step;
-                workers[worker]->run(queries, first, std::min(first + step, queries.rows), result);
+                workers[worker]->run(queries, chunk * step, std::min((chunk + 1) * step, n_rows), ranking);
             });
         };
         if (work < 2e8)
-            body();
+            body(Cancel{false});
         else
-            run_watched(body, watch, cancel);
+            run_interruptible(body);
     }
 
     Forest forest_;
@@ -100,12 +101,13 @@ class BeamSearch {
 }  // namespace
 
 void bind_beam_search(nb::module_& m) {
-    nb::class_<BeamSearch>(m, "BeamSearch", "Beam search through label trees whose blocks may lie in mapped files.")
+    m.attr("SCORES") = names_of(scores);
+    nb::class_<BeamSearch>(m, "BeamSearch", "Beam search through label trees whose blocks may be mapped files.")
         .def(nb::init<nb::list, int64_t, int64_t, float>(), "trees"_a, "n_features"_a, "n_labels"_a, "bias"_a,
-             "Keeps the arrays of the trees; raises ValueError if they do not fit together.")
+             "Check the trees and keep their arrays. Raises ValueError if they do not fit together.")
         .def("search", &BeamSearch::search, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
              "beam"_a, "top"_a, "score"_a, "threads"_a,
-             "The `top` best labels of each row, best first, and their scores: two flat arrays, padded with -1 and 0.\n"
+             "Return the `top` labels of each row, best first, and their scores: flat arrays, padded with -1 and 0.\n"
              "Features from n_features on are ignored.");
 }
 

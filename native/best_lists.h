@@ -1,29 +1,12 @@
-// Scores of margins, candidates ranked by them, and for each query the best candidates so far.
+// The best candidates so far, for each of several queries.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
-#include "margins.h"
-
 namespace labeltree {
-
-// log g of a margin: never above 0, never falling as the margin rises.
-inline float log_g(int score, float margin) {
-    if (score == sigmoid) {
-        const float t = 3 * margin;
-        return t < -80 ? t : -std::log1p(std::exp(-t));  // no difference: rounded, it could fall
-    }
-    const float short_of = std::max(0.0f, 1 - margin);
-    return -short_of * short_of * (score == squared ? 1.0f : short_of);
-}
-
-inline float score_of(float log_score) {
-    return std::clamp(std::exp(log_score), std::numeric_limits<float>::min(), 1.0f);
-}
 
 struct Candidate {
     float log_score;
@@ -33,26 +16,28 @@ struct Candidate {
 
 inline bool ranks_before(const Candidate& a, const Candidate& b) {
     if (a.log_score != b.log_score) return a.log_score > b.log_score;
-    if (a.margin != b.margin) return a.margin > b.margin;  // still tells apart what a saturated g does not
+    if (a.margin != b.margin) return a.margin > b.margin;  // still differs where g is saturated
     return a.id < b.id;
 }
 
-// For each query of a chunk the best `limit` candidates offered so far: a heap whose front is the worst of them.
+// For each query the best `limit` candidates offered so far: a heap with the worst of them in front.
 struct BestLists {
     int64_t limit = 0;
     std::vector<Candidate> slots;
     std::vector<int32_t> sizes;
 
-    void reset(int64_t queries, int64_t most) {
-        limit = most;
-        slots.resize(queries * limit);
-        sizes.assign(queries, 0);
+    void reset(int64_t n_queries, int64_t new_limit) {
+        limit = new_limit;
+        slots.resize(n_queries * limit);
+        sizes.assign(n_queries, 0);
     }
     Candidate* begin(int64_t query) { return slots.data() + query * limit; }
     Candidate* end(int64_t query) { return begin(query) + sizes[query]; }
 
-    // What a candidate's log-score must at least be to have a chance.
-    float bar(int64_t query) { return sizes[query] < limit ? minus_infinity : begin(query)->log_score; }
+    // A candidate with a lower log-score cannot enter the list.
+    float bar(int64_t query) {
+        return sizes[query] < limit ? -std::numeric_limits<float>::infinity() : begin(query)->log_score;
+    }
 
     bool offer(int64_t query, const Candidate& candidate) {
         if (sizes[query] == limit) {

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli) of bytes: what a model's files and blocks are checked with.
+// CRC-32C (Castagnoli), which protects the files and blocks of a model.
 #include "checksum.h"
 
 #include <array>
@@ -13,7 +13,7 @@
 namespace labeltree {
 namespace {
 
-// Reflected polynomial; table[k] advances a byte that stands k places before the end of an eight-byte word.
+// Reflected polynomial; table[k] advances a byte that is k places before the end of an eight-byte word.
 constexpr std::array<std::array<uint32_t, 256>, 8> make_tables() {
     std::array<std::array<uint32_t, 256>, 8> table{};
     for (uint32_t byte = 0; byte < 256; ++byte) {
@@ -54,30 +54,31 @@ __attribute__((target("sse4.2"))) uint32_t hardware(uint32_t crc, const unsigned
 
 }  // namespace
 
-uint32_t crc32c(const void* bytes, size_t count, uint32_t before) {
+uint32_t crc32c(const void* bytes, size_t n_bytes, uint32_t before) {
     const auto* p = static_cast<const unsigned char*>(bytes);
 #if defined(__x86_64__)
-    if (use_avx2()) return ~hardware(~before, p, count);  // every processor with AVX2 has SSE4.2
+    if (use_avx2()) return ~hardware(~before, p, n_bytes);  // every CPU with AVX2 has SSE4.2
 #endif
-    return ~portable(~before, p, count);
+    return ~portable(~before, p, n_bytes);
 }
 
 namespace {
 
-// Nodes whose features and weights do not give the checksum that was stored with them.
-std::vector<int64_t> damaged_blocks(const int64_t* feature_ptr, const int32_t* features, const int64_t* weight_ptr,
-                                    const float* weights, const uint32_t* checksums, int64_t nodes, int threads,
+// The nodes whose features and weights do not match the checksum that is stored with them.
+std::vector<int64_t> damaged_blocks(const Blocks& blocks, std::span<const uint32_t> checksums, int threads,
                                     const Cancel& cancel) {
-    std::vector<char> damaged(nodes, 0);
-    parallel_for(nodes, threads, [&](int64_t u, int) {
-        constexpr int64_t step = 1 << 24;  // a one-vs-rest model is one block: Ctrl-C must not wait for all of it
-        uint32_t crc = crc32c(features + feature_ptr[u], (feature_ptr[u + 1] - feature_ptr[u]) * 4);
-        for (int64_t w = weight_ptr[u]; w < weight_ptr[u + 1] && !cancel; w += step)
-            crc = crc32c(weights + w, std::min(step, weight_ptr[u + 1] - w) * 4, crc);
+    const int64_t n_nodes = std::ssize(checksums);
+    std::vector<char> damaged(n_nodes, 0);
+    parallel_for(n_nodes, threads, [&](int64_t u, int) {
+        constexpr int64_t step = 1 << 24;  // a one-vs-rest model is one block, and Ctrl-C must not wait for all of it
+        const auto weights = blocks.weights_of(u);
+        uint32_t crc = crc32c(blocks.features_of(u));
+        for (int64_t w = 0; w < std::ssize(weights) && !cancel; w += step)
+            crc = crc32c(slice(weights, w, std::min(w + step, std::ssize(weights))), crc);
         damaged[u] = crc != checksums[u];
     });
     std::vector<int64_t> out;
-    for (int64_t u = 0; u < nodes; ++u)
+    for (int64_t u = 0; u < n_nodes; ++u)
         if (damaged[u]) out.push_back(u);
     return out;
 }
@@ -87,30 +88,33 @@ std::vector<int64_t> damaged_blocks(const int64_t* feature_ptr, const int32_t* f
 void bind_checksum(nb::module_& m) {
     m.def(
         "crc32c",
-        [](nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> bytes, uint32_t before) {
-            nb::gil_scoped_release free;
-            return crc32c(bytes.data(), bytes.size(), before);
+        [](In<uint8_t> bytes, uint32_t before) {
+            nb::gil_scoped_release no_gil;
+            return crc32c(span_of(bytes), before);
         },
         "bytes"_a.noconvert(), "before"_a = 0,
-        "CRC-32C of a uint8 array, continuing from the checksum of the bytes before it.");
+        "Return the CRC-32C of a uint8 array, continuing from the checksum of the bytes before it.");
     m.def(
         "damaged_blocks",
         [](In<int64_t> feature_ptr, In<int32_t> features, In<int64_t> weight_ptr, In<float> weights,
            In<uint32_t> checksums, int threads) {
             require(threads >= 1, "threads must be at least 1");
-            check_indptr(feature_ptr, features.size(), "feature_ptr");
-            check_indptr(weight_ptr, weights.size(), "weight_ptr");
-            require(feature_ptr.size() == checksums.size() + 1 && weight_ptr.size() == checksums.size() + 1,
-                    "pointers must have one entry more than there are checksums");
+            const Blocks blocks{span_of(feature_ptr), span_of(features), span_of(weight_ptr), span_of(weights)};
             std::vector<int64_t> damaged;
-            run_interruptible([&](const Cancel& cancel) {
-                damaged = damaged_blocks(feature_ptr.data(), features.data(), weight_ptr.data(), weights.data(),
-                                         checksums.data(), checksums.size(), threads, cancel);
-            });
+            {
+                nb::gil_scoped_release no_gil;
+                check_ptr(blocks.feature_ptr, blocks.features.size(), "feature_ptr");
+                check_ptr(blocks.weight_ptr, blocks.weights.size(), "weight_ptr");
+                require(feature_ptr.size() == checksums.size() + 1 && weight_ptr.size() == checksums.size() + 1,
+                        "feature_ptr and weight_ptr must have one entry per checksum, and one more");
+                run_interruptible([&](const Cancel& cancel) {
+                    damaged = damaged_blocks(blocks, span_of(checksums), threads, cancel);
+                });
+            }
             return to_numpy(std::move(damaged));
         },
         "feature_ptr"_a.noconvert(), "features"_a.noconvert(), "weight_ptr"_a.noconvert(), "weights"_a.noconvert(),
-        "checksums"_a.noconvert(), "threads"_a, "Nodes whose block does not have its checksum.");
+        "checksums"_a.noconvert(), "threads"_a, "Return the nodes whose block does not match its checksum.");
 }
 
 }  // namespace labeltree

@@ -1,61 +1,75 @@
-// K-means of the label vectors of a tree level's nodes: Lloyd's iterations from distinct random labels.
+// K-means of the label vectors of a level's nodes: Lloyd's iterations, starting from distinct random labels.
 //
-// Euclidean, as in the paper. With centroids of length 1 (K-means by cosine) P@1 to P@5 were the same within the noise of
-// the seeds, and the model of debian-depends larger by a fifth.
+// Euclidean, as in the paper. Centroids of length 1 (spherical K-means) gave the same P@1 to P@5 within the variation
+// between seeds, and a model of debian-depends that was larger by a fifth.
 #include <cmath>
 #include <memory>
+#include <numeric>
 
+#include "handles.h"
 #include "likeness.h"
 #include "memory.h"
 #include "random.h"
-#include "tree_binding.h"
 
 namespace labeltree {
 namespace {
 
-constexpr int64_t row_chunk = 64;       // labels assigned by a thread at a time
-constexpr int64_t feature_chunk = 1024;  // features whose sums are copied by a thread at a time
-constexpr int64_t column_chunk = 16;    // clusters updated by a thread at a time: one cache line
-constexpr int64_t large_sums = 1 << 20;  // from so many on, they are also kept in half the bytes
+constexpr int64_t label_chunk = 64;      // labels that a thread assigns at a time
+constexpr int64_t feature_chunk = 1024;  // features whose sums a thread packs at a time
+constexpr int64_t column_chunk = 16;     // clusters that a thread updates at a time: one cache line
+constexpr int64_t large_sums = 1 << 20;  // from this size on, the sums are also kept as bfloat16
 
-struct Settings {
-    int64_t clusters;
+struct ClusterSettings {
+    int64_t n_clusters;
     int max_iterations;
-    double least_moved;  // stop when fewer than this share of the labels move
+    double least_moved;  // stop when a smaller share of the labels moves
+    uint64_t seed;
 };
 
-// Scratch of one thread, kept from node to node.
+// The nodes of a level: node u has labels[first[u]] to labels[last[u] - 1], and a random stream of its own.
+struct Level {
+    std::span<const int32_t> labels;
+    std::span<const int64_t> first, last, streams;
+
+    int64_t n_nodes() const { return std::ssize(first); }
+    std::span<const int32_t> labels_of(int64_t u) const { return slice(labels, first[u], last[u]); }
+};
+
+// Scratch memory of one thread, kept from node to node.
 struct ClusteringSpace {
+    explicit ClusteringSpace(int64_t n_features) : local(n_features, -1) {}
     std::vector<int32_t> local;
     Buffer<float> sums;
-    Buffer<uint32_t> halves;
+    Buffer<uint32_t> packed;
 };
 
-// Centroids are kept as sums over their members, feature-major: one feature's values for all clusters lie together.
-// Where they are many, labels are compared with a copy in half the bytes, for fetching these is what takes the time.
+// Centroids are kept as sums over their members, feature-major: the values of one feature for all clusters are adjacent.
+// Large sums are copied as bfloat16, and labels compared with the copy: reading the centroids takes most of the time.
 class NodeClustering {
   public:
-    NodeClustering(const Sparse& vectors, const int32_t* labels, int64_t count, const Settings& settings, Random random,
-                   ClusteringSpace& space, int threads, const Cancel& cancel)
-        : vectors_(vectors), labels_(labels), count_(count), settings_(settings), random_(random), threads_(threads),
-          cancel_(cancel), width_((settings.clusters + 7) / 8 * 8), stride_((width_ + 15) / 16 * 8), space_(space),
-          local_(space.local), members_(settings.clusters),
-          squares_(settings.clusters), rate_(settings.clusters), half_square_(settings.clusters) {}
+    NodeClustering(const SparseRows& vectors, std::span<const int32_t> labels, const ClusterSettings& settings,
+                   Random random, ClusteringSpace& space, int threads, const Cancel& cancel)
+        : vectors_(vectors), labels_(labels), n_labels_(std::ssize(labels)), settings_(settings), random_(random),
+          threads_(threads), cancel_(cancel), width_((settings.n_clusters + 7) / 8 * 8),
+          stride_(packed_words(width_)), space_(space), local_(space.local), n_members_(settings.n_clusters),
+          squares_(settings.n_clusters), rate_(settings.n_clusters), half_square_(settings.n_clusters) {}
 
-    void run(int32_t* cluster) {
+    // Writes the cluster of each label.
+    void run(std::span<int32_t> cluster) {
         number_features();
-        sums_ = space_.sums.zeros(features_ * width_);
-        if (features_ * width_ >= large_sums) halves_ = space_.halves.reserve(features_ * stride_);
+        sums_ = space_.sums.zeros(n_features_ * width_);
+        if (n_features_ * width_ >= large_sums) packed_ = space_.packed.reserve(n_features_ * stride_);
         start_from_random_labels();
-        std::vector<int32_t> next(count_);
-        std::fill_n(cluster, count_, -1);
+        std::vector<int32_t> next(n_labels_);
+        std::fill(cluster.begin(), cluster.end(), -1);
         for (int iteration = 0; iteration < settings_.max_iterations && !cancel_; ++iteration) {
-            assign(next.data());
-            int64_t moved = 0;
-            for (int64_t i = 0; i < count_; ++i) moved += next[i] != cluster[i];
-            const bool last = moved < settings_.least_moved * count_ || iteration + 1 == settings_.max_iterations;
-            if (!last) update(cluster, next.data(), moved);
-            std::copy(next.begin(), next.end(), cluster);
+            assign(next);
+            int64_t n_moved = 0;
+            for (int64_t i = 0; i < n_labels_; ++i) n_moved += next[i] != cluster[i];
+            const bool last = static_cast<double>(n_moved) < settings_.least_moved * static_cast<double>(n_labels_) ||
+                              iteration + 1 == settings_.max_iterations;
+            if (!last) update(cluster, next, n_moved);
+            std::copy(next.begin(), next.end(), cluster.begin());
             if (last) break;
         }
         each_feature([&](int32_t& id) { id = -1; });
@@ -64,24 +78,23 @@ class NodeClustering {
   private:
     void number_features() {
         each_feature([&](int32_t& id) {
-            if (id < 0) id = static_cast<int32_t>(features_++);
+            if (id < 0) id = static_cast<int32_t>(n_features_++);
         });
     }
 
     template <class Visit>
     void each_feature(Visit&& visit) {
-        for (int64_t i = 0; i < count_; ++i)
-            for (int64_t k = vectors_.ptr[labels_[i]]; k < vectors_.ptr[labels_[i] + 1]; ++k)
-                visit(local_[vectors_.index[k]]);
+        for (const int32_t label : labels_)
+            for (const int32_t f : vectors_.columns(label)) visit(local_[f]);
     }
 
     void start_from_random_labels() {
-        std::vector<int32_t> order(count_);
+        std::vector<int32_t> order(n_labels_);
         std::iota(order.begin(), order.end(), 0);
-        for (int64_t c = 0; c < settings_.clusters; ++c) {
-            std::swap(order[c], order[c + random_.below(static_cast<uint32_t>(count_ - c))]);
+        for (int64_t c = 0; c < settings_.n_clusters; ++c) {
+            std::swap(order[c], order[c + random_.below(static_cast<uint32_t>(n_labels_ - c))]);
             add(order[c], c, 1.0f);
-            members_[c] = 1;
+            n_members_[c] = 1;
         }
         take_means();
     }
@@ -97,43 +110,42 @@ class NodeClustering {
         squares_[cluster] += gained;
     }
 
-    // A label goes to the cluster of the largest v'mean - |mean|^2 / 2.
+    // A label goes to the cluster with the largest v'mean - |mean|^2 / 2.
     void take_means() {
-        for (int64_t c = 0; c < settings_.clusters; ++c) {
-            rate_[c] = members_[c] > 0 ? 1.0f / static_cast<float>(members_[c]) : 0.0f;
+        for (int64_t c = 0; c < settings_.n_clusters; ++c) {
+            rate_[c] = n_members_[c] > 0 ? 1.0f / static_cast<float>(n_members_[c]) : 0.0f;
             half_square_[c] = static_cast<float>(squares_[c] / 2) * rate_[c] * rate_[c];
         }
-        if (!halves_) return;
-        parallel_for((features_ + feature_chunk - 1) / feature_chunk, threads_, [&](int64_t part, int) {
-            for (int64_t f = part * feature_chunk; f < std::min(features_, (part + 1) * feature_chunk); ++f)
-                pack_halves(sums_ + f * width_, width_, halves_ + f * stride_);
+        if (!packed_) return;
+        parallel_ranges(n_features_, feature_chunk, threads_, [&](int64_t first, int64_t last) {
+            for (int64_t f = first; f < last; ++f) pack_bfloat16(sums_ + f * width_, width_, packed_ + f * stride_);
         });
     }
 
-    void assign(int32_t* next) const {
-        parallel_for((count_ + row_chunk - 1) / row_chunk, threads_, [&](int64_t part, int) {
+    void assign(std::vector<int32_t>& next) const {
+        parallel_ranges(n_labels_, label_chunk, threads_, [&](int64_t first, int64_t last) {
             if (cancel_) return;
             std::vector<Match> entries;
-            std::vector<float> product(width_);
-            for (int64_t i = part * row_chunk; i < std::min(count_, (part + 1) * row_chunk); ++i)
-                next[i] = nearest(i, entries, product);
+            std::vector<float> products(width_);
+            for (int64_t i = first; i < last; ++i) next[i] = nearest(labels_[i], entries, products);
         });
     }
 
-    int32_t nearest(int64_t i, std::vector<Match>& entries, std::vector<float>& product) const {
-        const int64_t start = vectors_.ptr[labels_[i]], size = vectors_.ptr[labels_[i] + 1] - start;
-        entries.assign(size + prefetch_ahead, {0, 0});
-        for (int64_t k = 0; k < size; ++k)
-            entries[k] = {local_[vectors_.index[start + k]], vectors_.value[start + k]};
-        if (halves_)
-            likeness(halves_, width_, entries.data(), size, product.data());
+    int32_t nearest(int32_t label, std::vector<Match>& entries, std::vector<float>& products) const {
+        const auto columns = vectors_.columns(label);
+        const auto values = vectors_.values(label);
+        entries.assign(columns.size() + prefetch_ahead, {0, 0});
+        for (size_t k = 0; k < columns.size(); ++k) entries[k] = {local_[columns[k]], values[k]};
+        const std::span<const Match> matches(entries.data(), columns.size());
+        if (packed_)
+            likeness(packed_, width_, matches, products.data());
         else
-            likeness(sums_, width_, entries.data(), size, product.data());
+            likeness(sums_, width_, matches, products.data());
         int32_t best = 0;
         float most = -HUGE_VALF;
-        for (int64_t c = 0; c < settings_.clusters; ++c) {
-            const float nearness = product[c] * rate_[c] - half_square_[c];
-            if (members_[c] > 0 && nearness > most) {  // an empty cluster stays empty
+        for (int64_t c = 0; c < settings_.n_clusters; ++c) {
+            const float nearness = products[c] * rate_[c] - half_square_[c];
+            if (n_members_[c] > 0 && nearness > most) {  // an empty cluster stays empty
                 most = nearness;
                 best = static_cast<int32_t>(c);
             }
@@ -141,16 +153,16 @@ class NodeClustering {
         return best;
     }
 
-    // A thread owns whole clusters and meets their labels in order, so the sums don't depend on the threads.
-    void update(const int32_t* before, const int32_t* after, int64_t moved) {
-        const bool from_scratch = moved * 2 > count_;
+    // A thread owns whole clusters and adds their labels in order, so the sums do not depend on the threads.
+    void update(std::span<const int32_t> before, std::span<const int32_t> after, int64_t n_moved) {
+        const bool from_scratch = n_moved * 2 > n_labels_;
         if (from_scratch) {
-            std::fill_n(sums_, features_ * width_, 0.0f);
+            std::fill_n(sums_, n_features_ * width_, 0.0f);
             std::fill(squares_.begin(), squares_.end(), 0.0);
         }
-        parallel_for((settings_.clusters + column_chunk - 1) / column_chunk, threads_, [&](int64_t part, int) {
-            auto mine = [&](int32_t c) { return c >= 0 && c / column_chunk == part; };
-            for (int64_t i = 0; i < count_; ++i) {
+        parallel_ranges(settings_.n_clusters, column_chunk, threads_, [&](int64_t first, int64_t last) {
+            auto mine = [&](int32_t c) { return c >= first && c < last; };
+            for (int64_t i = 0; i < n_labels_; ++i) {
                 if (from_scratch) {
                     if (mine(after[i])) add(i, after[i], 1.0f);
                 } else if (before[i] != after[i]) {
@@ -159,65 +171,73 @@ class NodeClustering {
                 }
             }
         });
-        std::fill(members_.begin(), members_.end(), 0);
-        for (int64_t i = 0; i < count_; ++i) ++members_[after[i]];
+        std::fill(n_members_.begin(), n_members_.end(), 0);
+        for (const int32_t c : after) ++n_members_[c];
         take_means();
     }
 
-    const Sparse& vectors_;
-    const int32_t* labels_;
-    const int64_t count_;
-    const Settings& settings_;
+    const SparseRows vectors_;
+    const std::span<const int32_t> labels_;
+    const int64_t n_labels_;
+    const ClusterSettings& settings_;
     Random random_;
     const int threads_;
     const Cancel& cancel_;
-    const int64_t width_;         // clusters, rounded up to whole vectors
-    const int64_t stride_;        // words of a row of halves_
+    const int64_t width_;   // clusters, rounded up to whole vectors
+    const int64_t stride_;  // words of a row of packed_
     ClusteringSpace& space_;
     std::vector<int32_t>& local_;  // feature -> row of sums_; all -1 before and after
-    int64_t features_ = 0;
+    int64_t n_features_ = 0;
     float* sums_ = nullptr;
-    uint32_t* halves_ = nullptr;  // the sums in half the bytes, or null
-    std::vector<int64_t> members_;
+    uint32_t* packed_ = nullptr;  // the sums as bfloat16, or null
+    std::vector<int64_t> n_members_;
     std::vector<double> squares_;  // of the lengths of the sums
     std::vector<float> rate_, half_square_;
 };
 
-// Large nodes are clustered one after the other by all threads, the others side by side; large in work, or in memory:
-// the centroids held at a time stay below those of `most_matrices` roots (src/labeltree/tree.py counts on it).
+// All threads cluster the large nodes, one after the other; then each takes one of the other nodes at a time. A node is
+// large by its work or by its memory: no more centroids are held than those of `most_matrices` roots, which
+// src/labeltree/clustering.py relies on.
 constexpr int64_t most_matrices = 4;
 
-void cluster_level(const Sparse& vectors, const int32_t* labels, const int64_t* first, const int64_t* last,
-                   const int64_t* streams, int64_t nodes, const Settings& settings, uint64_t seed, int threads,
-                   int32_t* cluster, std::atomic<double>& fraction, const Cancel& cancel) {
-    std::vector<int64_t> work(nodes), order(nodes);
-    for (int64_t u = 0; u < nodes; ++u) {
-        for (int64_t p = first[u]; p < last[u]; ++p) work[u] += vectors.ptr[labels[p] + 1] - vectors.ptr[labels[p]];
-        order[u] = u;
-    }
+void cluster_level(const SparseRows& vectors, const Level& level, const ClusterSettings& settings, int threads,
+                   std::span<int32_t> cluster, std::atomic<double>& fraction, const Cancel& cancel) {
+    const int64_t n_nodes = level.n_nodes();
+    std::vector<int64_t> work(n_nodes), order(n_nodes);
+    for (int64_t u = 0; u < n_nodes; ++u)
+        for (const int32_t label : level.labels_of(u)) work[u] += vectors.n_entries(label);
+    std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return work[a] > work[b]; });
     const int64_t total = std::max<int64_t>(1, std::accumulate(work.begin(), work.end(), int64_t{0}));
     std::atomic<int64_t> done{0};
     std::vector<std::unique_ptr<ClusteringSpace>> spaces(threads);
     auto run = [&](int64_t u, int worker, int threads_inside) {
-        if (!spaces[worker]) {
-            spaces[worker] = std::make_unique<ClusteringSpace>();
-            spaces[worker]->local.assign(vectors.columns, -1);
-        }
-        NodeClustering(vectors, labels + first[u], last[u] - first[u], settings, Random(seed, streams[u]), *spaces[worker],
-                       threads_inside, cancel)
-            .run(cluster + first[u]);
-        fraction = static_cast<double>(done += work[u]) / total;
+        if (!spaces[worker]) spaces[worker] = std::make_unique<ClusteringSpace>(vectors.n_columns);
+        const Random random(settings.seed, level.streams[u]);
+        NodeClustering(vectors, level.labels_of(u), settings, random, *spaces[worker], threads_inside, cancel)
+            .run(slice(cluster, level.first[u], level.last[u]));
+        fraction = static_cast<double>(done += work[u]) / static_cast<double>(total);
     };
     auto is_large = [&](int64_t u) {
-        return work[u] * 2 * threads > total || std::min(work[u], vectors.columns) * threads > most_matrices * vectors.columns;
+        return work[u] * 2 * threads > total ||
+               std::min(work[u], vectors.n_columns) * threads > most_matrices * vectors.n_columns;
     };
-    int64_t large = 0;
-    while (large < nodes && threads > 1 && is_large(order[large]) && !cancel) run(order[large++], 0, threads);
+    int64_t n_large = 0;
+    while (n_large < n_nodes && threads > 1 && is_large(order[n_large]) && !cancel) run(order[n_large++], 0, threads);
     spaces[0].reset();  // as large as the largest node
-    parallel_for(nodes - large, threads, [&](int64_t k, int worker) {
-        if (!cancel) run(order[large + k], worker, 1);
+    parallel_for(n_nodes - n_large, threads, [&](int64_t k, int worker) {
+        if (!cancel) run(order[n_large + k], worker, 1);
     });
+}
+
+void check_level(const Level& level, int64_t n_labels, int64_t n_clusters) {
+    check_range(level.labels, n_labels, "labels");
+    require(level.first.size() == level.last.size() && level.first.size() == level.streams.size(),
+            "first, last and streams must have one entry per node");
+    for (int64_t u = 0; u < level.n_nodes(); ++u)
+        require(level.first[u] >= 0 && level.last[u] - level.first[u] >= n_clusters &&
+                    level.last[u] <= std::ssize(level.labels),
+                "first and last must be a range of labels for each node, at least as many as clusters");
 }
 
 }  // namespace
@@ -225,37 +245,25 @@ void cluster_level(const Sparse& vectors, const int32_t* labels, const int64_t* 
 void bind_kmeans(nb::module_& m) {
     m.def(
         "cluster_level",
-        [](In<int64_t> ptr, In<int32_t> index, In<float> value, int64_t feature_count, In<int32_t> labels,
-           In<int64_t> first, In<int64_t> last, In<int64_t> streams, int64_t clusters, int max_iterations,
-           double least_moved, uint64_t seed, int threads, nb::object progress) {
-            require(threads >= 1 && clusters >= 2 && max_iterations >= 1, "threads, clusters or max_iterations too small");
-            require(value.size() == index.size(), "vectors need one value an index");
-            const Sparse vectors = check_sparse(ptr, index, value.data(), feature_count, "vectors");
-            check_range(labels, vectors.rows, "labels");
-            require(first.size() == last.size() && first.size() == streams.size(), "first, last and streams must match");
-            for (size_t u = 0; u < first.size(); ++u)
-                require(first.data()[u] >= 0 && last.data()[u] - first.data()[u] >= clusters &&
-                            last.data()[u] <= static_cast<int64_t>(labels.size()),
-                        "a node needs at least as many labels as clusters, within range");
+        [](const RowsHandle& vectors, In<int32_t> labels, In<int64_t> first, In<int64_t> last, In<int64_t> streams,
+           int64_t clusters, int max_iterations, double least_moved, uint64_t seed, int threads, nb::handle progress) {
+            require(threads >= 1 && clusters >= 2 && max_iterations >= 1,
+                    "threads and max_iterations must be at least 1, clusters at least 2");
+            const Level level{span_of(labels), span_of(first), span_of(last), span_of(streams)};
             std::vector<int32_t> cluster(labels.size(), -1);
             {
-                nb::gil_scoped_release free;
-                const Settings settings{clusters, max_iterations, least_moved};
-                std::atomic<double> fraction{0};
-                Cancel cancel{false};
-                run_watched(
-                    [&] {
-                        cluster_level(vectors, labels.data(), first.data(), last.data(), streams.data(), first.size(),
-                                      settings, seed, threads, cluster.data(), fraction, cancel);
-                    },
-                    python_watch(progress, fraction), cancel);
+                nb::gil_scoped_release no_gil;
+                check_level(level, vectors.view().n_rows(), clusters);
+                const ClusterSettings settings{clusters, max_iterations, least_moved, seed};
+                run_interruptible(progress, [&](std::atomic<double>& fraction, const Cancel& cancel) {
+                    cluster_level(vectors.view(), level, settings, threads, cluster, fraction, cancel);
+                });
             }
             return to_numpy(std::move(cluster));
         },
-        "ptr"_a.noconvert(), "index"_a.noconvert(), "value"_a.noconvert(), "feature_count"_a, "labels"_a.noconvert(),
-        "first"_a.noconvert(), "last"_a.noconvert(), "streams"_a.noconvert(), "clusters"_a, "max_iterations"_a,
-        "least_moved"_a, "seed"_a, "threads"_a, "progress"_a.none(),
-        "Cluster of each label in labels[first[u]:last[u]] for every node u; -1 for labels of no node.");
+        "vectors"_a, "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert(), "streams"_a.noconvert(),
+        "clusters"_a, "max_iterations"_a, "least_moved"_a, "seed"_a, "threads"_a, "progress"_a.none(),
+        "Return the cluster of each label in labels[first[u]:last[u]] for every node u; -1 for other labels.");
 }
 
 }  // namespace labeltree

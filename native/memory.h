@@ -14,7 +14,7 @@
 
 namespace labeltree {
 
-// Grows and is used again; never copied, never initialised except on request.
+// Memory that is reused and grows as needed; never copied, initialised only by zeros().
 template <class T>
 class Buffer {
   public:
@@ -25,7 +25,7 @@ class Buffer {
 
     T* data() { return data_; }
 
-    // Room for size elements, contents undefined.
+    // Space for `size` elements, contents undefined.
     T* reserve(size_t size) {
         if (size <= size_) return data_;
         std::free(std::exchange(data_, nullptr));
@@ -35,7 +35,7 @@ class Buffer {
         data_ = static_cast<T*>(std::aligned_alloc(align, (bytes + align - 1) / align * align));
         if (!data_) throw std::bad_alloc();
 #if defined(MADV_HUGEPAGE)
-        if (align == huge) madvise(data_, bytes, MADV_HUGEPAGE);  // a hint: its refusal changes nothing
+        if (align == huge) madvise(data_, bytes, MADV_HUGEPAGE);  // only a hint, so the result does not matter
 #endif
         size_ = size;
         return data_;
@@ -51,7 +51,7 @@ class Buffer {
     size_t size_ = 0;
 };
 
-// Gives what is free back to the system: the allocator would keep what ended threads have freed.
+// Returns free memory to the system: the allocator would keep what threads that have ended freed.
 inline void return_free_memory() {
 #if defined(__GLIBC__)
     malloc_trim(0);

@@ -1,4 +1,4 @@
-// The extension module: one bind_* function a kernel.
+// The extension module: one bind_* function per kernel.
 #include <system_error>
 
 #include "binding.h"
@@ -6,17 +6,18 @@
 namespace labeltree {
 void bind_beam_search(nb::module_&);
 void bind_checksum(nb::module_&);
+void bind_handles(nb::module_&);
 void bind_kmeans(nb::module_&);
 void bind_label_vectors(nb::module_&);
-void bind_train_nodes(nb::module_&);
-void bind_used_features(nb::module_&);
 void bind_svm_reader(nb::module_&);
 void bind_svm_writer(nb::module_&);
+void bind_train_nodes(nb::module_&);
+void bind_used_features(nb::module_&);
 }  // namespace labeltree
 
 NB_MODULE(_native, m) {
-    m.doc() = "labeltree's kernels: raw arrays in, raw arrays out.";
-    // A full disk, or no thread to be had: Python's OSError, as from its own calls.
+    m.doc() = "The kernels of labeltree: arrays in, arrays out.";
+    // A full disk, or a thread that cannot be started, is an OSError in Python.
     nanobind::register_exception_translator([](const std::exception_ptr& error, void*) {
         try {
             std::rethrow_exception(error);
@@ -24,12 +25,13 @@ NB_MODULE(_native, m) {
             PyErr_SetObject(PyExc_OSError, nanobind::make_tuple(e.code().value(), e.code().message().c_str()).ptr());
         }
     });
+    labeltree::bind_handles(m);  // first: the signatures of the kernels name its classes
     labeltree::bind_beam_search(m);
     labeltree::bind_checksum(m);
     labeltree::bind_kmeans(m);
     labeltree::bind_label_vectors(m);
-    labeltree::bind_train_nodes(m);
-    labeltree::bind_used_features(m);
     labeltree::bind_svm_reader(m);
     labeltree::bind_svm_writer(m);
+    labeltree::bind_train_nodes(m);
+    labeltree::bind_used_features(m);
 }

@@ -1,4 +1,4 @@
-// Threads over an atomic counter of tasks: no runtime of its own, nothing left behind after a fork.
+// Threads over an atomic counter of tasks: no thread pool, so nothing is left behind after a fork.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +15,16 @@
 
 namespace labeltree {
 
-// Set by the watching thread; long tasks look at it between passes and return early.
+// Set by the watching thread. Long tasks read it between passes and return early.
 using Cancel = std::atomic<bool>;
 
-// Runs task(index, worker) for every index in [0, count), in order of index as workers become free.
-// Worker numbers are in [0, threads). The first exception stops the rest and is thrown again here.
+// Runs task(index, worker) for every index in [0, n_tasks), in order of index as workers become free.
+// Worker numbers are in [0, threads). The first exception stops the others and is rethrown here.
 template <class Task>
-void parallel_for(int64_t count, int threads, Task&& task) {
-    threads = static_cast<int>(std::clamp<int64_t>(threads, 1, std::max<int64_t>(count, 1)));
+void parallel_for(int64_t n_tasks, int threads, Task&& task) {
+    threads = static_cast<int>(std::clamp<int64_t>(threads, 1, std::max<int64_t>(n_tasks, 1)));
     if (threads == 1) {
-        for (int64_t i = 0; i < count; ++i) task(i, 0);
+        for (int64_t i = 0; i < n_tasks; ++i) task(i, 0);
         return;
     }
     std::atomic<int64_t> next{0};
@@ -32,11 +32,11 @@ void parallel_for(int64_t count, int threads, Task&& task) {
     std::mutex failure_lock;
     auto work = [&](int worker) {
         try {
-            for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) task(i, worker);
+            for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) task(i, worker);
         } catch (...) {
             std::lock_guard<std::mutex> hold(failure_lock);
             if (!failure) failure = std::current_exception();
-            next.store(count, std::memory_order_relaxed);
+            next.store(n_tasks, std::memory_order_relaxed);
         }
     };
     std::vector<std::thread> workers;
@@ -44,15 +44,23 @@ void parallel_for(int64_t count, int threads, Task&& task) {
     try {
         for (int w = 1; w < threads; ++w) workers.emplace_back(work, w);
     } catch (const std::system_error&) {
-        // The system gives no more threads: those that run do the work.
+        // The system has no more threads: those that run do the work.
     }
     work(0);
     for (auto& w : workers) w.join();
     if (failure) std::rethrow_exception(failure);
 }
 
-// Runs body() on a thread of its own while this one calls watch() about ten times a second.
-// If watch() throws (Ctrl-C, or a failing progress bar), cancel is set, the body is awaited, and the exception goes on.
+// Runs task(first, last) for the ranges of [0, size) that are `step` long, the last one shorter.
+template <class Task>
+void parallel_ranges(int64_t size, int64_t step, int threads, Task&& task) {
+    parallel_for((size + step - 1) / step, threads,
+                 [&](int64_t part, int) { task(part * step, std::min(size, (part + 1) * step)); });
+}
+
+// Runs body() on another thread while this one calls watch() about ten times per second.
+// If watch() throws (Ctrl-C, or an error in a progress callback), cancel is set, and its exception is rethrown once
+// body() has returned.
 inline void run_watched(const std::function<void()>& body, const std::function<void()>& watch, Cancel& cancel) {
     std::mutex lock;
     std::condition_variable finished;

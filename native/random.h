@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 
 namespace labeltree {
 
 class Random {
   public:
-    // A stream of its own for every (seed, stream) pair: never for a thread.
+    // A separate stream for every pair (seed, stream). Streams belong to nodes, never to threads.
     Random(uint64_t seed, uint64_t stream) : state_(mix(seed) ^ mix(stream + 0x632BE59BD9B4E019u)) {}
 
     uint64_t next() { return mix(state_ += 0x9E3779B97F4A7C15u); }
@@ -17,8 +18,9 @@ class Random {
     uint32_t below(uint32_t bound) { return static_cast<uint32_t>(((next() >> 32) * bound) >> 32); }
 
     template <class T>
-    void shuffle(T* values, int64_t count) {
-        for (int64_t i = count - 1; i > 0; --i) std::swap(values[i], values[below(static_cast<uint32_t>(i + 1))]);
+    void shuffle(std::span<T> values) {
+        for (int64_t i = std::ssize(values) - 1; i > 0; --i)
+            std::swap(values[i], values[below(static_cast<uint32_t>(i + 1))]);
     }
 
   private:

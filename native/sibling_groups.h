@@ -1,7 +1,7 @@
 // Which siblings are solved together: those that resemble one another.
 //
-// An instance is visited by a group as long as any of its siblings still moves there. Alike siblings have their hard
-// instances in common, so their group can leave most of the others alone: a fifth less work than in the tree's order.
+// A group visits an instance as long as any of its siblings still moves there. Similar siblings share their difficult
+// instances, so their group can skip most of the others: a fifth less work than in the order of the tree.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "parallel.h"
-#include "tree_view.h"
+#include "views.h"
 
 namespace labeltree {
 
-constexpr int64_t sketch_size = 128;      // numbers that stand for a child's features
-constexpr int64_t sketch_instances = 128;  // at most so many instances are looked at for a child
-constexpr int64_t group_window = 1024;     // at most so many children are compared with one another
+constexpr int64_t sketch_size = 128;       // numbers that summarise the features of a child
+constexpr int64_t sketch_instances = 128;  // instances of a child that are looked at, at most
+constexpr int64_t group_window = 1024;     // children that are compared with one another, at most
 
-// Eight sums side by side: the compiler may not reorder a single one, and so not use its vectors.
+// Eight sums side by side: the compiler may not reorder a single sum, and so could not vectorise it.
 inline float product(const float* a, const float* b) {
     float sum[8] = {};
     for (int64_t k = 0; k < sketch_size; k += 8)
@@ -26,17 +26,22 @@ inline float product(const float* a, const float* b) {
     return std::accumulate(sum, sum + 8, 0.0f);
 }
 
-// The sum of some of the child's instances, its features thrown into sketch_size buckets with random signs; length 1.
-inline void sketch_child(const Sparse& x, const Sparse& label_instances, const int32_t* labels, int64_t count,
-                         float* sketch) {
+// (Label, instance) pairs of these labels.
+inline int64_t count_pairs(const TrainingData& data, std::span<const int32_t> labels) {
+    int64_t n_pairs = 0;
+    for (const int32_t label : labels) n_pairs += data.label_instances.n_entries(label);
+    return n_pairs;
+}
+
+// The sum of some instances of a child's labels, features hashed to buckets with random signs, scaled to length 1.
+inline void sketch_child(const TrainingData& data, std::span<const int32_t> labels, float* sketch) {
+    const SparseRows& x = data.x;
     std::fill_n(sketch, sketch_size, 0.0f);
-    int64_t entries = 0, seen = 0;
-    for (int64_t l = 0; l < count; ++l) entries += label_instances.ptr[labels[l] + 1] - label_instances.ptr[labels[l]];
-    const int64_t stride = (entries + sketch_instances - 1) / sketch_instances;
-    for (int64_t l = 0; l < count; ++l)
-        for (int64_t k = label_instances.ptr[labels[l]]; k < label_instances.ptr[labels[l] + 1]; ++k) {
-            if (seen++ % stride) continue;
-            const int64_t i = label_instances.index[k];
+    const int64_t stride = (count_pairs(data, labels) + sketch_instances - 1) / sketch_instances;
+    int64_t n_seen = 0;
+    for (const int32_t label : labels)
+        for (const int32_t i : data.label_instances.columns(label)) {
+            if (n_seen++ % stride) continue;
             for (int64_t e = x.ptr[i]; e < x.ptr[i + 1]; ++e) {
                 const uint32_t hash = static_cast<uint32_t>(x.index[e]) * 2654435761u;
                 sketch[hash >> 25] += hash >> 24 & 1 ? x.value[e] : -x.value[e];
@@ -46,35 +51,34 @@ inline void sketch_child(const Sparse& x, const Sparse& label_instances, const i
     const float rate = squares > 0 ? 1 / std::sqrt(squares) : 0.0f;
     for (int64_t b = 0; b < sketch_size; ++b) sketch[b] *= rate;
 }
-static_assert(sketch_size == 1 << (32 - 25), "a bucket is the hash's first seven bits");
+static_assert(sketch_size == 1 << (32 - 25), "a bucket is the first seven bits of the hash");
 
-// An order of the children in which each run of `size` is a group: the largest child that is left, then again and again
-// the one most like the group so far. leaf[c] is the place of child c's first label in `labels`; leaf[count], the end.
-inline std::vector<int32_t> group_siblings(const Sparse& x, const Sparse& label_instances, const int32_t* labels,
-                                           const std::vector<int64_t>& leaf, int64_t size, const Cancel& cancel) {
-    const int64_t count = static_cast<int64_t>(leaf.size()) - 1;
-    std::vector<int32_t> order(count);
+// An order of the children in which each run of `size` is a group: the largest child that is left, then repeatedly the
+// child most similar to the group so far. The labels of child c are labels[leaf[c]] to labels[leaf[c + 1] - 1].
+inline std::vector<int32_t> group_siblings(const TrainingData& data, std::span<const int32_t> labels,
+                                           std::span<const int64_t> leaf, int64_t size, const Cancel& cancel) {
+    const int64_t n_children = std::ssize(leaf) - 1;
+    auto labels_of = [&](int64_t c) { return slice(labels, leaf[c], leaf[c + 1]); };
+    std::vector<int32_t> order(n_children);
     std::iota(order.begin(), order.end(), 0);
-    if (count <= size) return order;
-    std::vector<int64_t> instances(count, 0);
-    for (int64_t c = 0; c < count; ++c)
-        for (int64_t l = leaf[c]; l < leaf[c + 1]; ++l)
-            instances[c] += label_instances.ptr[labels[l] + 1] - label_instances.ptr[labels[l]];
-    if (*std::max_element(instances.begin(), instances.end()) == 0) return order;
+    if (n_children <= size) return order;
+    std::vector<int64_t> n_pairs(n_children);
+    for (int64_t c = 0; c < n_children; ++c) n_pairs[c] = count_pairs(data, labels_of(c));
+    if (*std::max_element(n_pairs.begin(), n_pairs.end()) == 0) return order;
 
-    std::vector<float> sketches(std::min(count, group_window) * sketch_size), likeness(std::min(count, group_window));
-    for (int64_t start = 0; start < count && !cancel; start += group_window) {
-        const int64_t end = std::min(count, start + group_window);
-        auto sketch = [&](int32_t c) { return sketches.data() + (c - start) * sketch_size; };
-        for (int64_t c = start; c < end; ++c)
-            sketch_child(x, label_instances, labels + leaf[c], leaf[c + 1] - leaf[c], sketch(static_cast<int32_t>(c)));
+    const int64_t window = std::min(n_children, group_window);
+    std::vector<float> sketches(window * sketch_size), likeness(window);
+    for (int64_t start = 0; start < n_children && !cancel; start += group_window) {
+        const int64_t end = std::min(n_children, start + group_window);
+        auto sketch = [&](int64_t c) { return sketches.data() + (c - start) * sketch_size; };
+        for (int64_t c = start; c < end; ++c) sketch_child(data, labels_of(c), sketch(c));
         for (int64_t place = start; place < end; ++place) {
             const bool first = (place - start) % size == 0;
             if (first) std::fill(likeness.begin(), likeness.end(), 0.0f);
             int64_t best = place;
             for (int64_t k = place + 1; k < end; ++k) {
                 const int32_t c = order[k], b = order[best];
-                if (first ? instances[c] > instances[b] : likeness[c - start] > likeness[b - start]) best = k;
+                if (first ? n_pairs[c] > n_pairs[b] : likeness[c - start] > likeness[b - start]) best = k;
             }
             std::swap(order[place], order[best]);
             for (int64_t k = place + 1; k < end; ++k)

@@ -1,7 +1,7 @@
-// Sixteen siblings in registers, and the choice of the instruction set at run time.
+// Vectors of siblings in registers, and the choice of instructions at run time.
 //
-// A kernel writes its loop once, as an always-inlined function over Lanes, and wraps it twice: once plain, once with
-// LABELTREE_AVX2 before it. use_avx2() says which of the two to call. LABELTREE_SIMD=portable forces the plain one.
+// A kernel is written once, as a LABELTREE_INLINE function. for_this_cpu<kernel>() compiles it twice, for any CPU and
+// for AVX2, and returns the faster function that this CPU can run. LABELTREE_SIMD=portable forces the first.
 #pragma once
 
 #include <bit>
@@ -22,8 +22,8 @@ namespace labeltree {
 inline bool use_avx2() {
 #if defined(__x86_64__)
     static const bool chosen = [] {
-        const char* wish = std::getenv("LABELTREE_SIMD");
-        if (wish && std::strcmp(wish, "portable") == 0) return false;
+        const char* wanted = std::getenv("LABELTREE_SIMD");
+        if (wanted && std::strcmp(wanted, "portable") == 0) return false;
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     }();
     return chosen;
@@ -32,22 +32,37 @@ inline bool use_avx2() {
 #endif
 }
 
+template <auto kernel, class Function = decltype(kernel)>
+struct Builds;
+
+// The kernel is inlined into both, and so compiled with the instructions of each.
+template <auto kernel, class Result, class... Arguments>
+struct Builds<kernel, Result (*)(Arguments...)> {
+    static Result portable(Arguments... arguments) { return kernel(arguments...); }
+    LABELTREE_AVX2 static Result avx2(Arguments... arguments) { return kernel(arguments...); }
+};
+
+template <auto kernel>
+decltype(kernel) for_this_cpu() {
+    return use_avx2() ? &Builds<kernel>::avx2 : &Builds<kernel>::portable;
+}
+
 // A 32-byte vector, and one that may begin anywhere. Values are read and written through the second: a copy through
-// memcpy would make a detour over the stack.
+// memcpy would go through the stack.
 typedef float Eight __attribute__((vector_size(32)));
 typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
 
 LABELTREE_INLINE Eight larger(Eight a, Eight b) { return a > b ? a : b; }
 LABELTREE_INLINE Eight smaller(Eight a, Eight b) { return a < b ? a : b; }
 
-// exp for arguments from -87.34 to 88, to about 1e-7 of its value.
+// exp(x) for x from -87.34 to 88, with a relative error of about 1e-7.
 LABELTREE_INLINE Eight exp_eight(Eight x) {
     typedef int32_t Bits __attribute__((vector_size(32)));
-    constexpr float rounder = 12582912;  // 1.5 * 2^23: adding it leaves no room for a fraction
+    constexpr float rounder = 12582912;  // 1.5 * 2^23: a float this large has no bits left for a fraction
     const Eight shifted = x * 1.44269504f + rounder;
     const Eight whole = shifted - rounder;
     const Eight r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;  // x = whole * log(2) + r
-    Eight y = 1.9875691500e-4f * r + 1.3981999507e-3f;                     // the polynomial of Cephes' expf
+    Eight y = 1.9875691500e-4f * r + 1.3981999507e-3f;                    // the polynomial of Cephes' expf
     y = y * r + 8.3334519073e-3f;
     y = y * r + 4.1665795894e-2f;
     y = y * r + 1.6666665459e-1f;
@@ -61,39 +76,39 @@ LABELTREE_INLINE Eight exp_eight(Eight x) {
 template <class Real, int N>
 struct Lanes {
     static constexpr int per_vector = 32 / static_cast<int>(sizeof(Real));
-    static constexpr int vectors = N / per_vector;
+    static constexpr int n_vectors = N / per_vector;
     static_assert(N % per_vector == 0);
     typedef Real Vector __attribute__((vector_size(32)));
     typedef Real Unaligned __attribute__((vector_size(32), aligned(sizeof(Real)), may_alias));
-    Vector v[vectors];
+    Vector v[n_vectors];
 
     static LABELTREE_INLINE Lanes fill(Real value) {
         Lanes out;
 #pragma GCC unroll 16
-        for (int k = 0; k < vectors; ++k) out.v[k] = value - Vector{};
+        for (int k = 0; k < n_vectors; ++k) out.v[k] = value - Vector{};
         return out;
     }
     static LABELTREE_INLINE Lanes load(const Real* from) {
         Lanes out;
 #pragma GCC unroll 16
-        for (int k = 0; k < vectors; ++k) out.v[k] = reinterpret_cast<const Unaligned*>(from)[k];
+        for (int k = 0; k < n_vectors; ++k) out.v[k] = reinterpret_cast<const Unaligned*>(from)[k];
         return out;
     }
     LABELTREE_INLINE void store(Real* to) const {
 #pragma GCC unroll 16
-        for (int k = 0; k < vectors; ++k) reinterpret_cast<Unaligned*>(to)[k] = v[k];
+        for (int k = 0; k < n_vectors; ++k) reinterpret_cast<Unaligned*>(to)[k] = v[k];
     }
     // this += scale * other
     LABELTREE_INLINE void add(Real scale, const Lanes& other) {
 #pragma GCC unroll 16
-        for (int k = 0; k < vectors; ++k) v[k] += scale * other.v[k];
+        for (int k = 0; k < n_vectors; ++k) v[k] += scale * other.v[k];
     }
-    // Whether any lane is not zero, of either sign.
+    // True if any lane is neither 0 nor -0.
     LABELTREE_INLINE bool any() const {
         typedef uint64_t Words __attribute__((vector_size(32)));
         Words all{};
 #pragma GCC unroll 16
-        for (int k = 0; k < vectors; ++k) all |= reinterpret_cast<Words>(v[k]);
+        for (int k = 0; k < n_vectors; ++k) all |= reinterpret_cast<Words>(v[k]);
         const uint64_t bits = all[0] | all[1] | all[2] | all[3];
         return bits & (sizeof(Real) == 4 ? 0x7fffffff7fffffffu : 0x7fffffffffffffffu);
     }

@@ -1,30 +1,31 @@
-// Dual coordinate descent for up to sixteen sibling problems at once, on one node's instances.
+// Dual coordinate descent for up to sixteen sibling problems at once, on the instances of one node.
 //
 // Objective of each sibling: w'w / 2 + sum_i C_i loss(y_i w'x_i). The siblings share instances, norms and the random
-// order of visits; each runs its own, unchanged descent (Hsieh et al. 2008) and rests once it has converged.
+// order of visits. Each runs its own, unchanged descent (Hsieh et al. 2008) and stops once it has converged.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "memory.h"
 #include "parallel.h"
 #include "random.h"
 #include "simd.h"
-#include "tree_view.h"
+#include "views.h"
 
 namespace labeltree {
 
-constexpr int siblings = 16;     // solved at once: one feature's weights are a cache line
+constexpr int siblings = 16;     // solved at once: the weights of one feature are a cache line
 constexpr int few_siblings = 8;  // where there are no more, half a line
 
 // After the first pass, an instance whose gradients are all below quiet_share * tolerance is set aside until the others
-// have converged; then all are looked at again. In single precision a sibling is spared that look if at the one before
-// its duality gap was below near_share * tolerance * objective. The two halve the work, and the objective ends about
-// 0.5% above its optimum instead of 0.1%, which no ranking notices. Where double precision is asked for, only instances
-// at a bound are set aside, and all must converge.
+// have converged; then all are visited again. In single precision a sibling skips that visit if its duality gap at the
+// last one was below near_share * tolerance * objective. The two halve the work, and the objective ends about 0.5%
+// above its optimum instead of 0.1%, which does not change rankings. In double precision, only instances at a bound
+// are set aside, and all must converge.
 constexpr double quiet_share = 0.5;
 constexpr double near_share = 0.3;
 
@@ -39,16 +40,16 @@ struct SolverSettings {
     uint64_t seed;
 };
 
-// One node's instances, features numbered from 0; the bias is the row of weights after the last feature.
+// The instances of one node, features numbered from 0. The bias is the row of weights after the last feature.
 struct Problem {
-    Sparse x;
-    const float* norms;        // x'x + bias^2
-    const float* costs;        // of each instance, to be multiplied with settings.cost; null: all 1
-    const uint16_t* positive;  // bit s: positive for sibling s
-    uint16_t used;             // bit s: there is a sibling s
+    SparseRows x;
+    std::span<const float> norms;        // x'x + bias^2
+    std::span<const float> costs;        // of each instance, multiplied by settings.cost; empty: all 1
+    std::span<const uint16_t> positive;  // bit s: positive for sibling s
+    uint16_t used;                       // bit s: there is a sibling s
 };
 
-// The siblings' weights and dual variables, feature-major and instance-major: one cache line each for floats.
+// The weights and dual variables of the siblings, feature-major and instance-major: one cache line each for floats.
 template <class Real>
 struct SolverSpace {
     Buffer<Real> weights;  // (features + 1) x siblings
@@ -59,7 +60,7 @@ struct SolverSpace {
 template <class Real, int W>
 using Group = Lanes<Real, W>;
 
-// A value for each sibling from one bit each.
+// One of two values for each sibling, chosen by one bit each.
 template <class Real>
 struct BitTable {
     alignas(64) Real of[256][8];
@@ -69,10 +70,10 @@ struct BitTable {
     }
     template <int W>
     LABELTREE_INLINE Group<Real, W> lanes(uint16_t bits) const {
-        constexpr int eight = Lanes<Real, 8>::vectors;
+        constexpr int eight = Lanes<Real, 8>::n_vectors;
         Group<Real, W> out;
 #pragma GCC unroll 4
-        for (int k = 0; k < out.vectors; ++k)
+        for (int k = 0; k < out.n_vectors; ++k)
             out.v[k] = Lanes<Real, 8>::load(of[k < eight ? bits & 255 : bits >> 8]).v[k % eight];
         return out;
     }
@@ -80,17 +81,23 @@ struct BitTable {
 
 typedef double Four __attribute__((vector_size(32)));
 
-LABELTREE_INLINE Eight exponential(Eight t) { return exp_eight(smaller(larger(t, -87.0f - Eight{}), 87.0f - Eight{})); }
-LABELTREE_INLINE Four exponential(Four t) { return Four{std::exp(t[0]), std::exp(t[1]), std::exp(t[2]), std::exp(t[3])}; }
+LABELTREE_INLINE Eight exponential(Eight t) {
+    return exp_eight(smaller(larger(t, -87.0f - Eight{}), 87.0f - Eight{}));
+}
+LABELTREE_INLINE Four exponential(Four t) {
+    return Four{std::exp(t[0]), std::exp(t[1]), std::exp(t[2]), std::exp(t[3])};
+}
 
-// The minimiser of the logistic dual in one coordinate: alpha = C / (1 + e^m), where m = base + norm * alpha is the margin
-// after the step and base the margin without this instance. Newton's method on m, inside the bracket of alpha in [0, C].
+// The minimiser of the logistic dual in one coordinate: alpha = C / (1 + e^m), where m = base + norm * alpha is the
+// margin after the step and base the margin without this instance. Newton's method on m, with m bracketed by alpha in
+// [0, C].
 template <class Real, int W>
-LABELTREE_INLINE Group<Real, W> logistic_step(const Group<Real, W>& margin, const Group<Real, W>& before, Real norm, Real cost) {
+LABELTREE_INLINE Group<Real, W> logistic_step(const Group<Real, W>& margin, const Group<Real, W>& before, Real norm,
+                                              Real cost) {
     constexpr Real enough = sizeof(Real) == 4 ? Real(1e-6) : Real(1e-13);
     const Real reach = norm * cost;
     Group<Real, W> alpha;
-    for (int k = 0; k < Group<Real, W>::vectors; ++k) {
+    for (int k = 0; k < Group<Real, W>::n_vectors; ++k) {
         auto m = margin.v[k];
         const auto base = m - norm * before.v[k];
         auto low = base, high = base + reach;
@@ -113,8 +120,8 @@ LABELTREE_INLINE Group<Real, W> logistic_step(const Group<Real, W>& margin, cons
 }
 
 template <class Real, int W>
-LABELTREE_INLINE Group<Real, W> margins(const Sparse& x, int64_t i, const Real* weights, Real bias) {
-    // Several sums at a time, or each addition would wait for the one before it.
+LABELTREE_INLINE Group<Real, W> margins(const SparseRows& x, int64_t i, const Real* weights, Real bias) {
+    // Several sums at a time, or each addition would wait for the previous one.
     constexpr int ways = sizeof(Real) == 4 ? 4 : 2;
     Group<Real, W> sum[ways];
 #pragma GCC unroll 4
@@ -128,67 +135,77 @@ LABELTREE_INLINE Group<Real, W> margins(const Sparse& x, int64_t i, const Real* 
                          Group<Real, W>::load(weights + static_cast<int64_t>(x.index[k + way]) * W));
     for (; k < end; ++k)
         sum[0].add(x.value[k], Group<Real, W>::load(weights + static_cast<int64_t>(x.index[k]) * W));
-    if (bias != 0) sum[0].add(bias, Group<Real, W>::load(weights + x.columns * W));
+    if (bias != 0) sum[0].add(bias, Group<Real, W>::load(weights + x.n_columns * W));
 #pragma GCC unroll 4
     for (int way = 1; way < ways; ++way) sum[0].add(1, sum[way]);
     return sum[0];
 }
 
 template <class Real, int W>
-LABELTREE_INLINE void move_weights(const Sparse& x, int64_t i, Real* weights, Real bias, const Group<Real, W>& step) {
-    for (int64_t k = x.ptr[i]; k < x.ptr[i + 1]; ++k) {
-        Real* row = weights + static_cast<int64_t>(x.index[k]) * W;
+LABELTREE_INLINE void move_weights(const SparseRows& x, int64_t i, Real* weights, Real bias,
+                                   const Group<Real, W>& step) {
+    auto move = [&](Real* row, Real value) __attribute__((always_inline)) {
         Group<Real, W> w = Group<Real, W>::load(row);
-        w.add(x.value[k], step);
+        w.add(value, step);
         w.store(row);
-    }
-    if (bias != 0) {
-        Real* row = weights + x.columns * W;
-        Group<Real, W> w = Group<Real, W>::load(row);
-        w.add(bias, step);
-        w.store(row);
-    }
+    };
+    for (int64_t k = x.ptr[i]; k < x.ptr[i + 1]; ++k)
+        move(weights + static_cast<int64_t>(x.index[k]) * W, x.value[k]);
+    if (bias != 0) move(weights + x.n_columns * W, bias);
 }
 
-// Brings a coming visit's data near: the order is random, so the processor cannot guess it.
+// Prefetches the data of a later visit: the order is random, so the CPU cannot predict it.
 template <class Real, int W>
-LABELTREE_INLINE void prefetch_visit(const Sparse& x, const int32_t* order, int64_t visit, int64_t active,
+LABELTREE_INLINE void prefetch_visit(const SparseRows& x, const int32_t* order, int64_t visit, int64_t n_active,
                                      const Real* alpha) {
-    if (visit + 8 < active) __builtin_prefetch(x.ptr + order[visit + 8]);
-    if (visit + 4 < active) {
+    if (visit + 8 < n_active) __builtin_prefetch(x.ptr.data() + order[visit + 8]);
+    if (visit + 4 < n_active) {
         const int64_t i = order[visit + 4];
         for (int64_t byte = 0; byte < 128; byte += 64) {
-            __builtin_prefetch(reinterpret_cast<const char*>(x.index + x.ptr[i]) + byte);
-            __builtin_prefetch(reinterpret_cast<const char*>(x.value + x.ptr[i]) + byte);
+            __builtin_prefetch(reinterpret_cast<const char*>(x.index.data() + x.ptr[i]) + byte);
+            __builtin_prefetch(reinterpret_cast<const char*>(x.value.data() + x.ptr[i]) + byte);
         }
         for (size_t byte = 0; byte < W * sizeof(Real); byte += 64)
             __builtin_prefetch(reinterpret_cast<const char*>(alpha + i * W) + byte);
     }
 }
 
-// What a pass over the instances saw of the siblings' projected gradients; and of their objective and its distance from
-// the dual one, if it was a pass over all instances (not with the logistic loss, where that would take logarithms).
+// The state of a descent between passes over the instances.
+template <class Real>
+struct Descent {
+    Real* weights;
+    Real* alpha;
+    std::span<int32_t> order;  // the first n_active instances are visited
+    int64_t n_active;
+    uint16_t live;  // bit s: sibling s has not converged
+};
+
+// The extremes of the projected gradients of each sibling in one pass. After a pass over all instances also its
+// objective and duality gap, except with the logistic loss, where they would take logarithms.
 template <class Real, int W>
 struct Seen {
     Group<Real, W> most, least, objective, gap;
 };
 
-// One pass over the first `active` instances of `order` for the siblings in `live`. An instance whose projected gradient
-// is at most `quiet` for all of them is left as it is and moved behind the active ones.
+// One pass over the active instances for the live siblings. An instance whose projected gradient is at most `quiet`
+// for all of them is left unchanged and moved behind the active ones.
 template <class Real, int W, Loss loss>
-LABELTREE_INLINE Seen<Real, W> sweep(const Problem& problem, const SolverSettings& settings, Real* weights, Real* alpha,
-                                       int32_t* order, int64_t& active, uint16_t live, Real quiet) {
-    constexpr int vectors = Group<Real, W>::vectors;
+LABELTREE_INLINE Seen<Real, W> sweep(const Problem& problem, const SolverSettings& settings, Descent<Real>& descent,
+                                     Real quiet) {
+    constexpr int n_vectors = Group<Real, W>::n_vectors;
     static const BitTable<Real> signs(-1, 1), ones(0, 1);
-    const Sparse& x = problem.x;
+    const SparseRows x = problem.x;
+    Real *const weights = descent.weights, *const alpha = descent.alpha;
+    int32_t* const order = descent.order.data();
+    int64_t n_active = descent.n_active;
     const Real bias = static_cast<Real>(settings.bias), infinity = std::numeric_limits<Real>::infinity();
-    const Group<Real, W> moving = ones.template lanes<W>(live), zero = Group<Real, W>::fill(0);
+    const Group<Real, W> moving = ones.template lanes<W>(descent.live), zero = Group<Real, W>::fill(0);
     Seen<Real, W> seen{Group<Real, W>::fill(-infinity), Group<Real, W>::fill(infinity), zero, zero};
-    const bool whole = active == x.rows;
-    for (int64_t visit = 0; visit < active; ++visit) {
+    const bool whole = n_active == x.n_rows();
+    for (int64_t visit = 0; visit < n_active; ++visit) {
         const int64_t i = order[visit];
-        prefetch_visit<Real, W>(x, order, visit, active, alpha);
-        const Real cost = static_cast<Real>(settings.cost) * (problem.costs ? problem.costs[i] : 1);
+        prefetch_visit<Real, W>(x, order, visit, n_active, alpha);
+        const Real cost = static_cast<Real>(settings.cost) * (problem.costs.empty() ? 1 : problem.costs[i]);
         const Real norm = problem.norms[i];
         const Group<Real, W> y = signs.template lanes<W>(problem.positive[i]);
         const Group<Real, W> before = Group<Real, W>::load(alpha + i * W);
@@ -197,16 +214,16 @@ LABELTREE_INLINE Seen<Real, W> sweep(const Problem& problem, const SolverSetting
         if constexpr (loss == Loss::logistic) {
             Group<Real, W> margin;
 #pragma GCC unroll 4
-            for (int k = 0; k < vectors; ++k) margin.v[k] = y.v[k] * product.v[k];
+            for (int k = 0; k < n_vectors; ++k) margin.v[k] = y.v[k] * product.v[k];
             after = logistic_step<Real, W>(margin, before, norm, cost);
 #pragma GCC unroll 4
-            for (int k = 0; k < vectors; ++k) gradient.v[k] = norm * (before.v[k] - after.v[k]);
+            for (int k = 0; k < n_vectors; ++k) gradient.v[k] = norm * (before.v[k] - after.v[k]);
         } else {
             const Real diagonal = loss == Loss::squared_hinge ? Real(0.5) / cost : Real(0);
-            // An empty row without bias has nothing to weigh a step by: any goes straight to a bound.
+            // Without bias, the step of an empty row has no scale: any step goes straight to a bound.
             const Real rate = 1 / std::max(norm + diagonal, std::numeric_limits<Real>::min());
 #pragma GCC unroll 4
-            for (int k = 0; k < vectors; ++k) {
+            for (int k = 0; k < n_vectors; ++k) {
                 const auto slope = y.v[k] * product.v[k] - 1 + diagonal * before.v[k];
                 auto next = before.v[k] - slope * rate;
                 next = next > 0 ? next : zero.v[k];
@@ -217,26 +234,26 @@ LABELTREE_INLINE Seen<Real, W> sweep(const Problem& problem, const SolverSetting
                     gradient.v[k] = before.v[k] >= cost ? (slope > 0 ? slope : zero.v[k]) : gradient.v[k];
                 }
                 after.v[k] = next;
-                if (whole) {  // shares of this instance in the objective and in the duality gap
-                    const auto lack = 1 - y.v[k] * product.v[k], short_of = lack > 0 ? lack : zero.v[k];
-                    const auto lost = cost * (loss == Loss::hinge ? short_of : short_of * short_of);
+                if (whole) {  // what this instance contributes to the objective and to the duality gap
+                    const auto lack = 1 - y.v[k] * product.v[k], missing = lack > 0 ? lack : zero.v[k];
+                    const auto lost = cost * (loss == Loss::hinge ? missing : missing * missing);
                     seen.objective.v[k] += lost + before.v[k] * (1 - lack) / 2;
                     seen.gap.v[k] += lost - before.v[k] * (lack - diagonal * before.v[k] / 2);
                 }
             }
         }
 #pragma GCC unroll 4
-        for (int k = 0; k < vectors; ++k) {
+        for (int k = 0; k < n_vectors; ++k) {
             seen.most.v[k] = seen.most.v[k] > gradient.v[k] ? seen.most.v[k] : gradient.v[k];
             seen.least.v[k] = seen.least.v[k] < gradient.v[k] ? seen.least.v[k] : gradient.v[k];
             loud.v[k] = ((gradient.v[k] > quiet) | (gradient.v[k] < -quiet)) ? moving.v[k] : zero.v[k];
         }
         if (!loud.any()) {
-            std::swap(order[visit--], order[--active]);
+            std::swap(order[visit--], order[--n_active]);
             continue;
         }
 #pragma GCC unroll 4
-        for (int k = 0; k < vectors; ++k) {
+        for (int k = 0; k < n_vectors; ++k) {
             const auto change = (after.v[k] - before.v[k]) * moving.v[k];
             after.v[k] = before.v[k] + change;
             step.v[k] = change * y.v[k];
@@ -246,58 +263,47 @@ LABELTREE_INLINE Seen<Real, W> sweep(const Problem& problem, const SolverSetting
             move_weights<Real, W>(x, i, weights, bias, step);
         }
     }
+    descent.n_active = n_active;
     return seen;
 }
 
-template <class Real, int W, Loss loss>
-LABELTREE_AVX2 Seen<Real, W> sweep_avx2(const Problem& p, const SolverSettings& s, Real* w, Real* a, int32_t* order,
-                                          int64_t& active, uint16_t live, Real quiet) {
-    return sweep<Real, W, loss>(p, s, w, a, order, active, live, quiet);
-}
-template <class Real, int W, Loss loss>
-Seen<Real, W> sweep_portable(const Problem& p, const SolverSettings& s, Real* w, Real* a, int32_t* order,
-                               int64_t& active, uint16_t live, Real quiet) {
-    return sweep<Real, W, loss>(p, s, w, a, order, active, live, quiet);
-}
-
-// Leaves the solution in space.weights, W to a feature.
+// Leaves the solution in space.weights, W per feature.
 template <class Real, int W, Loss loss>
 void solve(const Problem& problem, const SolverSettings& settings, Random random, SolverSpace<Real>& space,
-          const Cancel& cancel) {
-    const int64_t instances = problem.x.rows;
-    Real* weights = space.weights.zeros((problem.x.columns + 1) * W);
-    Real* alpha = space.alpha.zeros(instances * W);
-    space.order.resize(instances);
+           const Cancel& cancel) {
+    const int64_t n_instances = problem.x.n_rows();
+    space.order.resize(n_instances);
     std::iota(space.order.begin(), space.order.end(), 0);
-
+    Descent<Real> descent{space.weights.zeros((problem.x.n_columns + 1) * W), space.alpha.zeros(n_instances * W),
+                          space.order, n_instances, problem.used};
+    const auto sweep_fast = for_this_cpu<sweep<Real, W, loss>>();
     constexpr bool single = sizeof(Real) == sizeof(float);
-    const double share = single ? quiet_share : 0;
-    int64_t active = instances;
-    uint16_t live = problem.used, near = 0, unsure = 0;  // unsure: converged, but to be seen on all instances again
-    for (int pass = 1; pass <= settings.max_iterations && live && !cancel; ++pass) {
-        random.shuffle(space.order.data(), active);
-        const bool whole = active == instances;
-        const Real quiet = pass == 1 ? Real(-1) : static_cast<Real>(settings.tolerance * share);
-        auto* sweep_fast = use_avx2() ? &sweep_avx2<Real, W, loss> : &sweep_portable<Real, W, loss>;
-        const Seen<Real, W> seen =
-            sweep_fast(problem, settings, weights, alpha, space.order.data(), active, live, quiet);
+    const double tolerance = settings.tolerance;
+    uint16_t near = 0, unsure = 0;  // unsure: converged, but not yet on all instances
+    for (int pass = 1; pass <= settings.max_iterations && descent.live && !cancel; ++pass) {
+        random.shuffle(descent.order.first(descent.n_active));
+        const bool whole = descent.n_active == n_instances;
+        const Real quiet = pass == 1 ? Real(-1) : static_cast<Real>(tolerance * (single ? quiet_share : 0));
+        const Seen<Real, W> seen = sweep_fast(problem, settings, descent, quiet);
         Real most[W], least[W], objective[W], gap[W];
         seen.most.store(most);
         seen.least.store(least);
         seen.objective.store(objective);
         seen.gap.store(gap);
         for (int s = 0; s < W; ++s) {
-            const double tolerance = settings.tolerance;  // no instance seen: most = -infinity, which has converged
+            const auto bit = static_cast<uint16_t>(1 << s);
             if (whole && single && loss != Loss::logistic)
-                near = gap[s] <= near_share * tolerance * objective[s] ? near | 1 << s : near & ~(1 << s);
-            if ((live >> s & 1) && most[s] <= tolerance && least[s] >= -tolerance && most[s] - least[s] <= tolerance) {
-                live &= ~(1 << s);
-                if (!whole && !(near >> s & 1)) unsure |= 1 << s;
+                near = gap[s] <= near_share * tolerance * objective[s] ? near | bit : near & ~bit;
+            // If no instance was visited, most is -infinity, which has converged.
+            if ((descent.live & bit) && most[s] <= tolerance && least[s] >= -tolerance &&
+                most[s] - least[s] <= tolerance) {
+                descent.live &= ~bit;
+                if (!whole && !(near & bit)) unsure |= bit;
             }
         }
-        if (!live && unsure) {
-            live = std::exchange(unsure, 0);
-            active = instances;
+        if (!descent.live && unsure) {
+            descent.live = std::exchange(unsure, 0);
+            descent.n_active = n_instances;
         }
     }
 }

@@ -1,4 +1,4 @@
-// One chunk of whole lines of LIBSVM text, parsed into arrays of its own: what each thread of the reader does.
+// Parses one chunk of LIBSVM text, a number of whole lines, into arrays of its own. Each thread of the reader does this.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace labeltree {
 
-constexpr int32_t largest_index = INT32_MAX - 1;  // so that a count of columns fits an int32 as well
+constexpr int32_t largest_index = INT32_MAX - 1;  // so that the number of columns fits an int32, too
 
 // What the file, its header and the caller allow.
 struct SvmLimits {
     int64_t lowest = 0, highest = largest_index;  // features, as written in the file
-    int64_t labels = INT32_MAX;                   // the first number that is no label
+    int64_t n_labels = INT32_MAX;                 // label numbers must be lower
 };
 
-// The first line that cannot be used, and the text on it that is to blame. what == nullptr: none.
+// The first invalid line, and the text on it that is invalid. what == nullptr: none.
 struct SvmFault {
     const char* what = nullptr;
     int64_t line = 0;
@@ -38,7 +38,7 @@ inline const char* token_end(const char* p) {
 }
 
 // A whole number in plain decimal digits (no sign, no leading zeros) up to largest_index; -1 for anything else.
-// Only these are label numbers: each then has one spelling, which a label's name can be recovered from.
+// Only these are label numbers, so that each has one spelling and its name can be recovered.
 inline int64_t plain_number(const char* p, const char* end) {
     if (p == end || end - p > 10 || (*p == '0' && end - p > 1)) return -1;
     int64_t number = 0;
@@ -49,7 +49,7 @@ inline int64_t plain_number(const char* p, const char* end) {
     return number <= largest_index ? number : -1;
 }
 
-// UTF-8 without control characters; binary files fail here.
+// True for UTF-8 without control characters, false for binary data.
 inline bool is_text(std::string_view bytes) {
     const auto* p = reinterpret_cast<const unsigned char*>(bytes.data());
     const auto* const end = p + bytes.size();
@@ -75,24 +75,24 @@ inline bool is_text(std::string_view bytes) {
 
 class SvmChunk {
   public:
-    std::unique_ptr<int32_t[]> indices;  // room for the most features the text can hold; touched as far as used
+    std::unique_ptr<int32_t[]> indices;  // space for the most features that the text can have
     std::unique_ptr<float[]> values;
-    int64_t features = 0;                     // entries in both
-    std::vector<int32_t> labels;              // numbers as they are; ~i for names[i]; in the file's order
-    std::vector<int32_t> row_features, row_labels;
-    std::vector<std::string_view> names;      // in order of first appearance; they point into the text
-    int64_t lines = 0, blank_rows = 0;        // blank_rows: how many of the last rows are blank lines
+    int64_t n_entries = 0;                     // entries in both
+    std::vector<int32_t> labels;              // label numbers, or ~i for names[i]; in the order of the file
+    std::vector<int32_t> row_entries, row_labels;  // of each row, how many
+    std::vector<std::string_view> names;      // in order of first appearance; views of the text
+    int64_t n_lines = 0, n_blank_rows = 0;    // n_blank_rows: rows at the end that are blank lines
     int64_t max_index = -1, max_label = -1;
     bool index_zero = false;
-    SvmFault fault, label_fault;              // label_fault: only if the labels turn out to be numbers
+    SvmFault fault, label_fault;              // label_fault counts only if all labels are numbers
 
-    // text: whole lines, the last character a newline.
+    // [p, end) holds whole lines: the last character is a newline.
     void parse(const char* p, const char* end, const SvmLimits& limits) {
         clear();
         text_end_ = end;
-        reserve((end - p) / 4 + 1);  // "1:1 "
+        reserve((end - p) / 4 + 1);  // the shortest is "1:1 "
         while (p < end && !fault.what) {
-            ++lines;
+            ++n_lines;
             p = parse_line(p, limits);
         }
     }
@@ -104,10 +104,10 @@ class SvmChunk {
     std::vector<std::pair<int32_t, float>> unsorted_;
 
     void clear() {
-        features = lines = blank_rows = 0;
+        n_entries = n_lines = n_blank_rows = 0;
         max_index = max_label = -1;
         index_zero = false;
-        labels.clear(), row_features.clear(), row_labels.clear(), names.clear(), ids_.clear();
+        labels.clear(), row_entries.clear(), row_labels.clear(), names.clear(), ids_.clear();
         fault = label_fault = {};
     }
 
@@ -120,26 +120,26 @@ class SvmChunk {
 
     const char* fail(const char* what, const char* from, const char* to) {
         const std::string_view text(from, to - from);
-        fault = {is_text(text) ? what : "binary", lines, std::string(text.substr(0, 80))};
+        fault = {is_text(text) ? what : "binary", n_lines, std::string(text.substr(0, 80))};
         return nullptr;
     }
 
     // Returns the start of the next line, or nullptr after a fault.
     const char* parse_line(const char* p, const SvmLimits& limits) {
         while (is_blank(*p)) ++p;
-        if (*p == '#') return line_end(p) + 1;  // nothing but a comment: no instance
+        if (*p == '#') return line_end(p) + 1;  // a line with only a comment is not an instance
         const auto labels_before = static_cast<int64_t>(labels.size());
-        const int64_t features_before = features;
+        const int64_t entries_before = n_entries;
         if (*p == '\n') {
-            ++blank_rows;
+            ++n_blank_rows;
         } else {
-            blank_rows = 0;
+            n_blank_rows = 0;
             const char* const end = token_end(p);
             if (!std::memchr(p, ':', end - p) && !(p = parse_labels(p, end, limits))) return nullptr;
             if (!(p = parse_features(p, limits))) return nullptr;
         }
         row_labels.push_back(static_cast<int32_t>(labels.size() - labels_before));
-        row_features.push_back(static_cast<int32_t>(features - features_before));
+        row_entries.push_back(static_cast<int32_t>(n_entries - entries_before));
         return line_end(p) + 1;
     }
 
@@ -162,8 +162,8 @@ class SvmChunk {
                 }
                 labels.push_back(~entry->second);
             } else {
-                if (number >= limits.labels && !label_fault.what)
-                    label_fault = {"label beyond", lines, std::string(from, p)};
+                if (number >= limits.n_labels && !label_fault.what)
+                    label_fault = {"label beyond", n_lines, std::string(from, p)};
                 max_label = std::max(max_label, number);
                 labels.push_back(static_cast<int32_t>(number));
             }
@@ -172,8 +172,8 @@ class SvmChunk {
     }
 
     const char* parse_features(const char* p, const SvmLimits& limits) {
-        const int64_t first = features;
-        int64_t last = -1, count = features;
+        const int64_t first = n_entries;
+        int64_t last = -1, at = n_entries;
         bool sorted = true, zeros = false;
         while (true) {
             while (is_blank(*p)) ++p;
@@ -193,10 +193,10 @@ class SvmChunk {
             last = index;
             max_index = std::max(max_index, index);
             index_zero |= index == 0;
-            indices[count] = static_cast<int32_t>(index);
-            values[count++] = value;
+            indices[at] = static_cast<int32_t>(index);
+            values[at++] = value;
         }
-        features = count;
+        n_entries = at;
         if (!sorted && !sort_row(first)) return nullptr;
         if (zeros) drop_zeros(first);
         return p;
@@ -223,7 +223,7 @@ class SvmChunk {
 
     bool sort_row(int64_t first) {
         unsorted_.clear();
-        for (int64_t i = first; i < features; ++i) unsorted_.emplace_back(indices[i], values[i]);
+        for (int64_t i = first; i < n_entries; ++i) unsorted_.emplace_back(indices[i], values[i]);
         std::sort(unsorted_.begin(), unsorted_.end(), [](auto& a, auto& b) { return a.first < b.first; });
         for (size_t k = 0; k < unsorted_.size(); ++k) {
             const auto [index, value] = unsorted_[k];
@@ -239,12 +239,12 @@ class SvmChunk {
 
     void drop_zeros(int64_t first) {
         int64_t kept = first;
-        for (int64_t i = first; i < features; ++i) {
+        for (int64_t i = first; i < n_entries; ++i) {
             if (values[i] == 0) continue;
             indices[kept] = indices[i];
             values[kept++] = values[i];
         }
-        features = kept;
+        n_entries = kept;
     }
 };
 

@@ -1,81 +1,38 @@
-// Reader of LIBSVM text: pieces of a file in, the arrays of a Dataset out, parsed by chunks in parallel.
+// Reads LIBSVM text: pieces of a file in, the arrays of a Dataset out, parsed by chunks in parallel.
 //
-// The arrays grow by realloc, which for large blocks moves pages rather than bytes: memory stays at the result, the
-// piece at hand and what its chunks hold, whatever the size of the file.
-#include <cstdlib>
+// Memory holds the result, the current piece and its chunks, however large the file is.
 #include <deque>
-#include <new>
 
-#include "binding.h"
+#include "growing_array.h"
 #include "svm_chunk.h"
 
 namespace labeltree {
 namespace {
 
-template <class T>
-class Growing {
-  public:
-    Growing() = default;
-    Growing(const Growing&) = delete;
-    ~Growing() { std::free(data_); }
-
-    int64_t size() const { return size_; }
-    T* data() { return data_; }
-    // Room for count more, not initialised.
-    void extend(int64_t count) {
-        if (size_ + count > capacity_) reallocate(std::max(size_ + count, capacity_ + capacity_ / 2));
-        size_ += count;
-    }
-    void push(T value) {
-        extend(1);
-        data_[size_ - 1] = value;
-    }
-    void shrink(int64_t size) { size_ = size; }
-    nb::ndarray<nb::numpy, T, nb::ndim<1>> release() {
-        reallocate(std::max<int64_t>(size_, 1));
-        nb::capsule owner(data_, [](void* p) noexcept { std::free(p); });
-        nb::ndarray<nb::numpy, T, nb::ndim<1>> array(data_, {static_cast<size_t>(size_)}, owner);
-        data_ = nullptr;
-        size_ = capacity_ = 0;
-        return array;
-    }
-
-  private:
-    T* data_ = nullptr;
-    int64_t size_ = 0, capacity_ = 0;
-
-    void reallocate(int64_t capacity) {
-        void* moved = std::realloc(data_, capacity * sizeof(T));
-        if (!moved) throw std::bad_alloc();
-        data_ = static_cast<T*>(moved);
-        capacity_ = capacity;
-    }
-};
-
 class SvmReader {
   public:
-    // one_based: 1, 0, or -1 where the file decides; features, labels: the shape to keep to, or -1.
-    SvmReader(int threads, int64_t chunk_bytes, int one_based, int64_t features, int64_t labels)
+    // one_based: 1, 0, or -1 to detect it from the file; n_features, n_labels: the required shape, or -1.
+    SvmReader(int threads, int64_t chunk_bytes, int one_based, int64_t n_features, int64_t n_labels)
         : threads_(threads), chunk_bytes_(chunk_bytes), one_based_(one_based) {
         require(threads >= 1 && chunk_bytes >= 1, "threads and chunk_bytes must be positive");
         if (one_based == 1) limits_.lowest = 1;
-        // While the base is open, an index equal to the number of features may still be right.
-        if (features >= 0) limits_.highest = std::min(limits_.highest, features - (one_based == 0));
-        if (labels >= 0) limits_.labels = std::min(limits_.labels, labels);
+        // Until the base is known, an index equal to the number of features may still be valid.
+        if (n_features >= 0) limits_.highest = std::min(limits_.highest, n_features - (one_based == 0));
+        if (n_labels >= 0) limits_.n_labels = std::min(limits_.n_labels, n_labels);
         x_indptr_.push(0);
         y_indptr_.push(0);
     }
 
-    // Parses the whole lines of the piece and keeps the rest for the next. False after a fault.
+    // Parses the whole lines of the piece and keeps the rest for the next one. Returns false after a fault.
     bool feed(const char* piece, int64_t size, bool last) {
-        std::string joined;  // the line that began in the piece before
+        std::string joined;  // the line that began in the previous piece
         std::vector<std::pair<const char*, const char*>> texts;
         const std::string_view text(piece, size);
         const char* const end = piece + size;
         const size_t first_newline = text.find('\n');
         if (first_newline == std::string_view::npos) {
-            if (text.find('\0') != std::string_view::npos) {  // or an endless one would be kept as a line
-                fault_ = {"binary", lines_ + 1, std::string(text.substr(0, 80))};
+            if (text.find('\0') != std::string_view::npos) {  // otherwise an endless binary file would be kept as one line
+                fault_ = {"binary", n_lines_ + 1, std::string(text.substr(0, 80))};
                 return false;
             }
             rest_.append(text);
@@ -108,12 +65,12 @@ class SvmReader {
         return append(texts.size());
     }
 
-    // After the last piece: gives labels their columns and features their base. False if a label is beyond the limit.
+    // After the last piece: assigns columns to labels and subtracts the base. Returns false if a label is too large.
     bool finish() {
-        int64_t rows = x_indptr_.size() - 1 - blank_rows_;
-        if (has_header()) rows += std::clamp<int64_t>(header_[0] - rows, 0, blank_rows_);
-        x_indptr_.shrink(rows + 1);
-        y_indptr_.shrink(rows + 1);
+        int64_t n_rows = x_indptr_.size() - 1 - n_blank_rows_;
+        if (has_header()) n_rows += std::clamp<int64_t>(header_[0] - n_rows, 0, n_blank_rows_);
+        x_indptr_.shrink(n_rows + 1);
+        y_indptr_.shrink(n_rows + 1);
         if (names_.empty() && label_fault_.what) {
             fault_ = label_fault_;
             return false;
@@ -123,10 +80,8 @@ class SvmReader {
         if (one_based_ < 0) one_based_ = !index_zero_ && !has_header();
         if (one_based_ == 1) {
             int32_t* const indices = indices_.data();
-            constexpr int64_t step = 1 << 18;
-            parallel_for((indices_.size() + step - 1) / step, threads_, [&](int64_t block, int) {
-                const int64_t stop = std::min(indices_.size(), (block + 1) * step);
-                for (int64_t i = block * step; i < stop; ++i) --indices[i];
+            parallel_ranges(indices_.size(), 1 << 18, threads_, [&](int64_t first, int64_t last) {
+                for (int64_t i = first; i < last; ++i) --indices[i];
             });
             max_index_ = std::max<int64_t>(max_index_ - 1, -1);
         }
@@ -151,8 +106,8 @@ class SvmReader {
         return out;
     }
     bool one_based() const { return one_based_ == 1; }
-    int64_t features() const { return max_index_ + 1; }
-    int64_t labels() const { return columns_.empty() ? max_label_ + 1 : static_cast<int64_t>(columns_.size()); }
+    int64_t n_features() const { return max_index_ + 1; }
+    int64_t n_labels() const { return columns_.empty() ? max_label_ + 1 : static_cast<int64_t>(columns_.size()); }
 
   private:
     const int threads_;
@@ -161,20 +116,20 @@ class SvmReader {
     SvmLimits limits_;
     bool started_ = false, index_zero_ = false;
     int64_t header_[3] = {-1, -1, -1};
-    int64_t lines_ = 0, blank_rows_ = 0, max_index_ = -1, max_label_ = -1;
+    int64_t n_lines_ = 0, n_blank_rows_ = 0, max_index_ = -1, max_label_ = -1;
     std::string rest_;
-    std::vector<SvmChunk> chunks_;  // kept from piece to piece: their memory is used again
-    Growing<int64_t> x_indptr_, y_indptr_;
-    Growing<int32_t> indices_, labels_;
-    Growing<float> values_;
-    std::deque<std::string> names_;  // a deque: the views in name_ids_ must stay where they are
+    std::vector<SvmChunk> chunks_;  // kept from piece to piece to reuse their memory
+    GrowingArray<int64_t> x_indptr_, y_indptr_;
+    GrowingArray<int32_t> indices_, labels_;
+    GrowingArray<float> values_;
+    std::deque<std::string> names_;  // a deque, so that the views in name_ids_ stay valid
     std::unordered_map<std::string_view, int32_t> name_ids_;
     std::vector<std::string> columns_;
     SvmFault fault_, label_fault_;
 
     bool has_header() const { return header_[0] >= 0; }
 
-    // Steps over a byte order mark and the header "instances features labels".
+    // Skips a byte order mark and the header "instances features labels".
     void begin(const char*& p, const char* end) {
         started_ = true;
         if (end - p >= 3 && std::string_view(p, 3) == "\xef\xbb\xbf") p += 3;
@@ -189,56 +144,56 @@ class SvmReader {
         while (is_blank(*at)) ++at;
         if (*at != '\n') return;
         p = at + 1;
-        ++lines_;
+        ++n_lines_;
         std::copy(numbers, numbers + 3, header_);
         limits_.highest = std::min(limits_.highest, header_[1] - (one_based_ != 1));
-        limits_.labels = std::min(limits_.labels, header_[2]);
+        limits_.n_labels = std::min(limits_.n_labels, header_[2]);
     }
 
-    // Appends what the chunks of a piece hold, in the order of the file.
-    bool append(int64_t count) {
+    // Appends the contents of the chunks of a piece, in the order of the file.
+    bool append(int64_t n_chunks) {
         struct Place {
             int64_t row, feature, label;
             std::vector<int32_t> names;
         };
-        std::vector<Place> places(count);
-        for (int64_t i = 0; i < count; ++i) {
+        std::vector<Place> places(n_chunks);
+        for (int64_t i = 0; i < n_chunks; ++i) {
             const SvmChunk& chunk = chunks_[i];
-            const int64_t rows = chunk.row_features.size();
+            const int64_t n_rows = std::ssize(chunk.row_entries);
             Place& place = places[i];
             place = {x_indptr_.size(), indices_.size(), labels_.size(), {}};
             for (const auto name : chunk.names) place.names.push_back(name_id(name));
             if (chunk.label_fault.what && !label_fault_.what) {
                 label_fault_ = chunk.label_fault;
-                label_fault_.line += lines_;
+                label_fault_.line += n_lines_;
             }
             if (chunk.fault.what) {
                 fault_ = chunk.fault;
-                fault_.line += lines_;
+                fault_.line += n_lines_;
                 if (label_fault_.what && names_.empty() && label_fault_.line < fault_.line) fault_ = label_fault_;
                 return false;
             }
-            lines_ += chunk.lines;
-            blank_rows_ = chunk.blank_rows == rows ? blank_rows_ + rows : chunk.blank_rows;
+            n_lines_ += chunk.n_lines;
+            n_blank_rows_ = chunk.n_blank_rows == n_rows ? n_blank_rows_ + n_rows : chunk.n_blank_rows;
             max_index_ = std::max(max_index_, chunk.max_index);
             max_label_ = std::max(max_label_, chunk.max_label);
             index_zero_ |= chunk.index_zero;
-            x_indptr_.extend(rows);
-            y_indptr_.extend(rows);
-            indices_.extend(chunk.features);
-            values_.extend(chunk.features);
+            x_indptr_.extend(n_rows);
+            y_indptr_.extend(n_rows);
+            indices_.extend(chunk.n_entries);
+            values_.extend(chunk.n_entries);
             labels_.extend(chunk.labels.size());
         }
-        parallel_for(count, threads_, [&](int64_t i, int) {
+        parallel_for(n_chunks, threads_, [&](int64_t i, int) {
             const SvmChunk& chunk = chunks_[i];
             const Place& place = places[i];
-            std::copy_n(chunk.indices.get(), chunk.features, indices_.data() + place.feature);
-            std::copy_n(chunk.values.get(), chunk.features, values_.data() + place.feature);
+            std::copy_n(chunk.indices.get(), chunk.n_entries, indices_.data() + place.feature);
+            std::copy_n(chunk.values.get(), chunk.n_entries, values_.data() + place.feature);
             std::transform(chunk.labels.begin(), chunk.labels.end(), labels_.data() + place.label,
                            [&](int32_t label) { return label < 0 ? ~place.names[~label] : label; });
             int64_t feature = place.feature, label = place.label;
-            for (size_t r = 0; r < chunk.row_features.size(); ++r) {
-                x_indptr_.data()[place.row + r] = feature += chunk.row_features[r];
+            for (size_t r = 0; r < chunk.row_entries.size(); ++r) {
+                x_indptr_.data()[place.row + r] = feature += chunk.row_entries[r];
                 y_indptr_.data()[place.row + r] = label += chunk.row_labels[r];
             }
         });
@@ -253,7 +208,7 @@ class SvmReader {
         return id;
     }
 
-    // Some label is a name: then all are, numbered in the order in which the file first has them.
+    // If any label is a name, all are: they are numbered in order of first appearance in the file.
     void number_names() {
         std::vector<int32_t> of_name(names_.size(), -1);
         std::unordered_map<int32_t, int32_t> of_number;
@@ -268,25 +223,24 @@ class SvmReader {
         }
     }
 
-    // Sorts each row's labels and drops repeated ones.
+    // Sorts the labels of each row and removes duplicates.
     void sort_labels() {
-        const int64_t rows = y_indptr_.size() - 1;
+        const int64_t n_rows = y_indptr_.size() - 1;
         int64_t* const indptr = y_indptr_.data();
         int32_t* const labels = labels_.data();
-        std::vector<int32_t> kept(rows);
-        constexpr int64_t step = 4096;
-        parallel_for((rows + step - 1) / step, threads_, [&](int64_t block, int) {
-            for (int64_t r = block * step; r < std::min(rows, (block + 1) * step); ++r) {
+        std::vector<int32_t> n_kept(n_rows);
+        parallel_ranges(n_rows, 4096, threads_, [&](int64_t first, int64_t last) {
+            for (int64_t r = first; r < last; ++r) {
                 int32_t *const from = labels + indptr[r], *const to = labels + indptr[r + 1];
                 std::sort(from, to);
-                kept[r] = static_cast<int32_t>(std::unique(from, to) - from);
+                n_kept[r] = static_cast<int32_t>(std::unique(from, to) - from);
             }
         });
         int64_t size = 0;
-        for (int64_t r = 0, from = 0; r < rows; ++r) {
+        for (int64_t r = 0, from = 0; r < n_rows; ++r) {
             const int64_t next = indptr[r + 1];
-            if (size != from) std::copy_n(labels + from, kept[r], labels + size);
-            size += kept[r];
+            if (size != from) std::copy_n(labels + from, n_kept[r], labels + size);
+            size += n_kept[r];
             indptr[r + 1] = size;
             from = next;
         }
@@ -298,24 +252,24 @@ class SvmReader {
 
 void bind_svm_reader(nb::module_& m) {
     nb::class_<SvmReader>(m, "SvmReader", "Parser of LIBSVM text, fed with the pieces of a file.")
-        .def(nb::init<int, int64_t, int, int64_t, int64_t>(), "threads"_a, "chunk_bytes"_a, "one_based"_a, "features"_a,
-             "labels"_a)
+        .def(nb::init<int, int64_t, int, int64_t, int64_t>(), "threads"_a, "chunk_bytes"_a, "one_based"_a, "n_features"_a,
+             "n_labels"_a)
         .def(
             "feed",
             [](SvmReader& self, In<uint8_t> piece, bool last) {
-                nb::gil_scoped_release free;
+                nb::gil_scoped_release no_gil;
                 return self.feed(reinterpret_cast<const char*>(piece.data()), piece.size(), last);
             },
-            "piece"_a.noconvert(), "last"_a, "Parse the next piece; False after a fault.")
+            "piece"_a.noconvert(), "last"_a, "Parse the next piece; return False after a fault.")
         .def("finish", &SvmReader::finish, nb::call_guard<nb::gil_scoped_release>(),
-             "Settle bases and columns after the last piece; False after a fault.")
-        .def("arrays", &SvmReader::arrays, "Hand over indptr, indices and values of X, indptr and indices of Y.")
-        .def_prop_ro("fault", &SvmReader::fault, "The first line that cannot be used: what, line, text.")
-        .def_prop_ro("header", &SvmReader::header, "Instances, features and labels, if the file says them.")
-        .def_prop_ro("names", &SvmReader::names, "Names of the columns of Y; None where labels are numbers.")
-        .def_prop_ro("one_based", &SvmReader::one_based, "Whether features count from 1; known after finish.")
-        .def_prop_ro("features", &SvmReader::features, "One more than the last feature in the file.")
-        .def_prop_ro("labels", &SvmReader::labels, "One more than the last label in the file.");
+             "Assign columns and the base after the last piece; return False after a fault.")
+        .def("arrays", &SvmReader::arrays, "Move out indptr, indices and values of X, and indptr and indices of Y.")
+        .def_prop_ro("fault", &SvmReader::fault, "The first invalid line: kind of fault, line number, text.")
+        .def_prop_ro("header", &SvmReader::header, "Numbers of instances, features and labels in the header, if any.")
+        .def_prop_ro("names", &SvmReader::names, "Names of the columns of Y; None if labels are numbers.")
+        .def_prop_ro("one_based", &SvmReader::one_based, "True if features are numbered from 1; known after finish.")
+        .def_prop_ro("n_features", &SvmReader::n_features, "One more than the largest feature in the file.")
+        .def_prop_ro("n_labels", &SvmReader::n_labels, "One more than the largest label in the file.");
 }
 
 }  // namespace labeltree

@@ -1,34 +1,34 @@
-// What every node of a tree uses of the data: instances, their non-zeros, and features (F_u). This is the plan's count.
-#include "tree_binding.h"
+// Counts what each node of a tree uses: instances, their non-zeros, and features (F_u). The plan consists of these.
+#include "handles.h"
+#include "node_data.h"
 
 namespace labeltree {
 namespace {
 
 struct Usage {
-    std::vector<int64_t> instances, nonzeros, features;
+    std::vector<int64_t> n_instances, n_nonzeros, n_features;
+
+    explicit Usage(int64_t n_nodes) : n_instances(n_nodes), n_nonzeros(n_nodes), n_features(n_nodes) {}
 };
 
-Usage used_features(const TreeView& tree, const Sparse& x, const Sparse& label_instances, int threads,
-                    const Cancel& cancel) {
-    Usage usage;
-    for (auto* column : {&usage.instances, &usage.nonzeros, &usage.features}) column->resize(tree.nodes);
+Usage used_features(const TrainingData& data, const TreeView& tree, int threads, const Cancel& cancel) {
     struct Workspace {
-        Workspace(int64_t instances, int64_t features) : instances(instances), features(features) {}
-        SortedSet instances, features;
-        std::vector<int32_t> rows, used;
+        NodeData node;
+        std::vector<int32_t> instances, features;
     };
-    std::vector<Workspace> spaces(threads, Workspace(x.rows, x.columns));
-    // Breadth-first order is near enough to largest first.
-    parallel_for(tree.nodes, threads, [&](int64_t u, int worker) {
+    Usage usage(tree.shape.n_nodes());
+    std::vector<Workspace> spaces(threads, Workspace{NodeData(data), {}, {}});
+    // Breadth-first order is close enough to largest first.
+    parallel_for(tree.shape.n_nodes(), threads, [&](int64_t u, int worker) {
         if (cancel) return;
-        Workspace& space = spaces[worker];
-        instances_of(tree, label_instances, x.rows, u, space.instances, space.rows);
-        features_of(x, space.rows, space.features, space.used);
-        int64_t nonzeros = 0;
-        for (int32_t i : space.rows) nonzeros += x.ptr[i + 1] - x.ptr[i];
-        usage.instances[u] = static_cast<int64_t>(space.rows.size());
-        usage.nonzeros[u] = nonzeros;
-        usage.features[u] = static_cast<int64_t>(space.used.size());
+        auto& [node, instances, features] = spaces[worker];
+        node.find_instances(tree, u, instances);
+        node.find_features(instances, features);
+        int64_t n_nonzeros = 0;
+        for (const int32_t i : instances) n_nonzeros += data.x.n_entries(i);
+        usage.n_instances[u] = std::ssize(instances);
+        usage.n_nonzeros[u] = n_nonzeros;
+        usage.n_features[u] = std::ssize(features);
     });
     return usage;
 }
@@ -38,22 +38,20 @@ Usage used_features(const TreeView& tree, const Sparse& x, const Sparse& label_i
 void bind_used_features(nb::module_& m) {
     m.def(
         "used_features",
-        [](In<int64_t> x_ptr, In<int32_t> x_index, int64_t feature_count, In<int64_t> label_ptr,
-           In<int32_t> label_instances, In<int64_t> child_ptr, In<int32_t> children, In<int32_t> labels,
-           In<int64_t> first, In<int64_t> last, int threads) {
+        [](const DataHandle& data, const TreeHandle& tree, int threads) {
+            check_fit(data, tree);
             require(threads >= 1, "threads must be at least 1");
-            const Sparse x = check_sparse(x_ptr, x_index, nullptr, feature_count, "x");
-            const Sparse by_label = check_sparse(label_ptr, label_instances, nullptr, x.rows, "label_instances");
-            const TreeView tree = check_tree(child_ptr, children, labels, first, last, by_label.rows);
-            Usage usage;
-            run_interruptible([&](const Cancel& cancel) { usage = used_features(tree, x, by_label, threads, cancel); });
-            return nb::make_tuple(to_numpy(std::move(usage.instances)), to_numpy(std::move(usage.nonzeros)),
-                                  to_numpy(std::move(usage.features)));
+            Usage usage(0);
+            {
+                nb::gil_scoped_release no_gil;
+                run_interruptible([&](const Cancel& cancel) {
+                    usage = used_features(data.view(), tree.view(), threads, cancel);
+                });
+            }
+            return nb::make_tuple(to_numpy(std::move(usage.n_instances)), to_numpy(std::move(usage.n_nonzeros)),
+                                  to_numpy(std::move(usage.n_features)));
         },
-        "x_ptr"_a.noconvert(), "x_index"_a.noconvert(), "feature_count"_a, "label_ptr"_a.noconvert(),
-        "label_instances"_a.noconvert(), "child_ptr"_a.noconvert(), "children"_a.noconvert(), "labels"_a.noconvert(),
-        "first"_a.noconvert(), "last"_a.noconvert(), "threads"_a,
-        "Instances, non-zeros and used features of every node: three int64 arrays.");
+        "data"_a, "tree"_a, "threads"_a, "Count the instances, non-zeros and used features of every node.");
 }
 
 }  // namespace labeltree

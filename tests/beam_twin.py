@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labeltree._native import BeamSearch
+from labeltree._native import SCORES, BeamSearch
 
-SIGMOID, SQUARED, CUBED = 0, 1, 2
+SIGMOID, SQUARED, CUBED = SCORES
 TINY = float(np.finfo(np.float32).tiny)
 EPSILON = 2.0**-23
 

@@ -20,7 +20,7 @@ from helpers import ctrl_c, examples, run_portable
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from labeltree._native import BeamSearch
+from labeltree._native import SCORES, BeamSearch
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -72,7 +72,7 @@ def test_rounding_rarely_decides():
     seen = [
         doubt
         for seed in range(60)
-        for doubt in doubts(seed, 1 + seed % 12, seed % 3, n_trees=1 + seed % 2, count=12)
+        for doubt in doubts(seed, 1 + seed % 12, SCORES[seed % 3], n_trees=1 + seed % 2, count=12)
     ]
     assert np.mean(seen) < 0.005
     assert any(doubts(**TIE))
@@ -237,12 +237,12 @@ def test_reads_mapped_files(tmp_path):
 PORTABLE = """
 import sys
 import numpy as np
-from beam_twin import make_model, make_rows, search
+from beam_twin import SCORES, make_model, make_rows, search
 out = []
 for seed in range(30):
     for grid in (False, True):
         model = make_model(seed, n_trees=1 + seed % 2, grid=grid)
-        out += search(model, make_rows(seed, model, 20, grid=grid), beam=5, score=seed % 3)
+        out += search(model, make_rows(seed, model, 20, grid=grid), beam=5, score=SCORES[seed % 3])
 np.savez(sys.argv[1], *out)
 """
 
@@ -257,9 +257,9 @@ def test_portable_instructions_agree(tmp_path):
             model = make_model(seed, n_trees=1 + seed % 2, grid=grid)
             rows = make_rows(seed, model, 20, grid=grid)
             got = next(portable), next(portable)
-            assert_agrees(got, twin(model, rows, 5, seed % 3), 5, len(model[0]))
-            if grid and seed % 3 != SIGMOID:  # no margin rounds
-                labels, scores = search(model, rows, beam=5, score=seed % 3)
+            assert_agrees(got, twin(model, rows, 5, SCORES[seed % 3]), 5, len(model[0]))
+            if grid and SCORES[seed % 3] != SIGMOID:  # no margin rounds
+                labels, scores = search(model, rows, beam=5, score=SCORES[seed % 3])
                 assert np.array_equal(got[0], labels)
                 np.testing.assert_allclose(got[1], scores, rtol=1e-5)
 
@@ -300,7 +300,7 @@ def first_node(value):
     ("position", "change", "message"),
     [
         (0, put(0, 1), "start at 0"),
-        (0, put(1, -1), "must not fall"),
+        (0, put(1, -1), "must not decrease"),
         (0, lambda a: a[:1], "a root"),
         (0, lambda a: a[:0], "a root"),
         (0, lambda a: a[:-1], "child_ptr must end"),
@@ -308,9 +308,9 @@ def first_node(value):
         (1, first_leaf(~20), "out of range"),
         (1, first_leaf(-(2**31)), "out of range"),
         (1, first_node(10**6), "out of range"),
-        (1, first_node(0), "after its parent"),
+        (1, first_node(0), "after their parent"),
         (1, lambda a: np.where(a < 0, ~np.int32(3), a), "twice"),
-        (1, lambda a: np.where(a >= 0, np.int32(a.max()), a), "after its parent|twice"),
+        (1, lambda a: np.where(a >= 0, np.int32(a.max()), a), "after their parent|twice"),
         (2, lambda a: a[:-1], "feature_ptr"),
         (2, put(-1, 10**6), "feature_ptr"),
         (3, lambda a: a[:-1], "feature_ptr must end"),
@@ -371,10 +371,10 @@ def test_refuses_wrong_types():
         ({"indptr": np.array([0, 2])}, "indptr must end"),
         ({"indptr": np.array([], np.int64)}, "start at 0"),
         ({"indices": np.array([-1], np.int32)}, "out of range"),
-        ({"data": np.ones(2, np.float32)}, "equally long"),
+        ({"data": np.ones(2, np.float32)}, "as many entries"),
         ({"beam": 0}, "beam"),
         ({"top": 0}, "top"),
-        ({"score": 3}, "score"),
+        ({"score": "cubic"}, "score must be one of sigmoid, hinge2, hinge3"),
         ({"threads": 0}, "threads"),
     ],
 )

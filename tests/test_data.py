@@ -34,7 +34,7 @@ def test_any_matrix_will_do(make):
     assert data.Y.toarray().tolist() == Y.tolist()
     assert (data.n_instances, data.n_features, data.n_labels) == (2, 3, 2)
     assert data.label_names == ("a", "b")
-    assert data.bytes == 4 * (3 + 3 + 3) + 4 * (3 + 3 + 3) + 4 * 3 + 8 * (data.n_labels + 1)
+    assert data.bytes == 4 * (3 + 3 + 3) + 4 * (3 + 3 + 3) + 4 * 3 + 8 * (2 + 1 + data.n_labels + 1)
     assert repr(data) == "Dataset(n_instances=2, n_features=3, n_labels=2)"
 
 

@@ -14,14 +14,9 @@ from labeltree.tree import LabelTree
 
 
 def label_vectors(data, threads=1):
-    by_label = data.Y.tocsc()
-    x_ptr, x_index, x_value = csr_arrays(data.X)
-    instances = by_label.indptr.astype(np.int64), by_label.indices
-    indptr = _native.count_label_vectors(x_ptr, x_index, data.n_features, *instances, threads)
+    indptr = _native.count_label_vectors(data.native, threads)
     indices, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
-    _native.label_vectors(
-        x_ptr, x_index, x_value, data.n_features, *instances, indptr, indices, values, threads
-    )
+    _native.label_vectors(data.native, indptr, indices, values, threads)
     return sparse.csr_matrix((values, indices, indptr), shape=(data.n_labels, data.n_features))
 
 
@@ -206,11 +201,8 @@ def test_an_iteration_of_kmeans_is_its_twins(features, clusters):
     rows = sparse.csr_matrix((values, (np.arange(len(known)) % 500, known)), shape=(500, features))
     rows = (sparse.diags(1 / sparse.linalg.norm(rows, axis=1)) @ rows).tocsr()
     vectors = rows.toarray()
-    arguments = broken(
-        ptr=rows.indptr.astype(np.int64),
-        index=rows.indices.astype(np.int32),
-        value=rows.data.astype(np.float32),
-        feature_count=features,
+    arguments = cluster_arguments(
+        vectors=_native.SparseRows(*csr_arrays(rows), features),
         labels=np.arange(500, dtype=np.int32),
         last=np.array([500], np.int64),
         clusters=clusters,
@@ -317,13 +309,11 @@ def test_an_interrupt_stops_the_building(monkeypatch, threads):
         build_tree(random_data(labels=200), clusters=20, threads=threads, progress=stop)
 
 
-def broken(**changes):
-    """Arguments of the clustering kernel, one of them wrong."""
+def cluster_arguments(**changes):
+    """Arguments of the clustering kernel."""
+    ptr, index = np.array([0, 1, 2, 3], np.int64), np.array([0, 1, 0], np.int32)
     right = {
-        "ptr": np.array([0, 1, 2, 3], np.int64),
-        "index": np.array([0, 1, 0], np.int32),
-        "value": np.ones(3, np.float32),
-        "feature_count": 2,
+        "vectors": _native.SparseRows(ptr, index, np.ones(3, np.float32), 2),
         "labels": np.array([0, 1, 2], np.int32),
         "first": np.array([0], np.int64),
         "last": np.array([3], np.int64),
@@ -339,19 +329,13 @@ def broken(**changes):
 
 
 def test_the_clustering_kernel_takes_the_right_arguments():
-    cluster = _native.cluster_level(**broken())
+    cluster = _native.cluster_level(**cluster_arguments())
     assert cluster[0] == cluster[2]
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"ptr": np.array([0, 2, 1, 3], np.int64)},
-        {"ptr": np.array([1, 1, 2, 3], np.int64)},
-        {"ptr": np.array([0, 1, 2, 4], np.int64)},
-        {"index": np.array([0, 2, 0], np.int32)},
-        {"index": np.array([0, -1, 0], np.int32)},
-        {"value": np.ones(2, np.float32)},
         {"labels": np.array([0, 1, 3], np.int32)},
         {"first": np.array([-1], np.int64)},
         {"last": np.array([4], np.int64)},
@@ -363,5 +347,5 @@ def test_the_clustering_kernel_takes_the_right_arguments():
     ],
 )
 def test_the_clustering_kernel_refuses_what_it_cannot_use(changes):
-    with pytest.raises(ValueError, match=r"\w"):
-        _native.cluster_level(**broken(**changes))
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        _native.cluster_level(**cluster_arguments(**changes))

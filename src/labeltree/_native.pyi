@@ -5,11 +5,44 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+LOSSES: tuple[str, ...]
+SCORES: tuple[str, ...]
+
+class SparseRows:
+    def __init__(
+        self,
+        ptr: NDArray[np.int64],
+        index: NDArray[np.int32],
+        value: NDArray[np.float32],
+        n_columns: int,
+    ) -> None: ...
+
+class TrainingData:
+    def __init__(
+        self,
+        x_ptr: NDArray[np.int64],
+        x_index: NDArray[np.int32],
+        x_value: NDArray[np.float32],
+        n_features: int,
+        label_ptr: NDArray[np.int64],
+        label_instances: NDArray[np.int32],
+    ) -> None: ...
+
+class Tree:
+    def __init__(
+        self,
+        child_ptr: NDArray[np.int64],
+        children: NDArray[np.int32],
+        labels: NDArray[np.int32],
+        first: NDArray[np.int64],
+        last: NDArray[np.int64],
+    ) -> None: ...
+
 def crc32c(bytes: NDArray[np.uint8], before: int = 0) -> int: ...
 
 class SvmReader:
     def __init__(
-        self, threads: int, chunk_bytes: int, one_based: int, features: int, labels: int
+        self, threads: int, chunk_bytes: int, one_based: int, n_features: int, n_labels: int
     ) -> None: ...
     def feed(self, piece: NDArray[np.uint8], last: bool) -> bool: ...
     def finish(self) -> bool: ...
@@ -27,9 +60,9 @@ class SvmReader:
     @property
     def one_based(self) -> bool: ...
     @property
-    def features(self) -> int: ...
+    def n_features(self) -> int: ...
     @property
-    def labels(self) -> int: ...
+    def n_labels(self) -> int: ...
 
 def format_svm(
     x_indptr: NDArray[np.int64],
@@ -43,7 +76,7 @@ def format_svm(
 ) -> bytes: ...
 
 # child_ptr, children, feature_ptr, features, weight_ptr, weights
-_Tree = tuple[
+_TreeArrays = tuple[
     NDArray[np.int64],
     NDArray[np.int32],
     NDArray[np.int64],
@@ -53,7 +86,7 @@ _Tree = tuple[
 ]
 
 class BeamSearch:
-    def __init__(self, trees: list[_Tree], n_features: int, n_labels: int, bias: float) -> None: ...
+    def __init__(self, trees: list[_TreeArrays], n_features: int, n_labels: int, bias: float) -> None: ...
     def search(
         self,
         indptr: NDArray[np.int64],
@@ -61,7 +94,7 @@ class BeamSearch:
         data: NDArray[np.float32],
         beam: int,
         top: int,
-        score: int,
+        score: str,
         threads: int,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
 
@@ -73,31 +106,16 @@ def damaged_blocks(
     checksums: NDArray[np.uint32],
     threads: int,
 ) -> NDArray[np.int64]: ...
-def count_label_vectors(
-    x_ptr: NDArray[np.int64],
-    x_index: NDArray[np.int32],
-    feature_count: int,
-    label_ptr: NDArray[np.int64],
-    label_instances: NDArray[np.int32],
-    threads: int,
-) -> NDArray[np.int64]: ...
+def count_label_vectors(data: TrainingData, threads: int) -> NDArray[np.int64]: ...
 def label_vectors(
-    x_ptr: NDArray[np.int64],
-    x_index: NDArray[np.int32],
-    x_value: NDArray[np.float32],
-    feature_count: int,
-    label_ptr: NDArray[np.int64],
-    label_instances: NDArray[np.int32],
+    data: TrainingData,
     ptr: NDArray[np.int64],
     index: NDArray[np.int32],
     value: NDArray[np.float32],
     threads: int,
 ) -> None: ...
 def cluster_level(
-    ptr: NDArray[np.int64],
-    index: NDArray[np.int32],
-    value: NDArray[np.float32],
-    feature_count: int,
+    vectors: SparseRows,
     labels: NDArray[np.int32],
     first: NDArray[np.int64],
     last: NDArray[np.int64],
@@ -110,32 +128,13 @@ def cluster_level(
     progress: Callable[[float], None] | None,
 ) -> NDArray[np.int32]: ...
 def used_features(
-    x_ptr: NDArray[np.int64],
-    x_index: NDArray[np.int32],
-    feature_count: int,
-    label_ptr: NDArray[np.int64],
-    label_instances: NDArray[np.int32],
-    child_ptr: NDArray[np.int64],
-    children: NDArray[np.int32],
-    labels: NDArray[np.int32],
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
-    threads: int,
+    data: TrainingData, tree: Tree, threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
 def train_nodes(
-    x_ptr: NDArray[np.int64],
-    x_index: NDArray[np.int32],
-    x_value: NDArray[np.float32],
-    feature_count: int,
-    label_ptr: NDArray[np.int64],
-    label_instances: NDArray[np.int32],
+    data: TrainingData,
+    tree: Tree,
     costs: NDArray[np.float32] | None,
-    child_ptr: NDArray[np.int64],
-    children: NDArray[np.int32],
-    labels: NDArray[np.int32],
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
-    nonzeros: NDArray[np.int64],
+    n_nonzeros: NDArray[np.int64],
     feature_ptr: NDArray[np.int64],
     weight_ptr: NDArray[np.int64],
     feature_file: int,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.data import Dataset, csr_arrays
+from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.progress import Progress
 from labeltree.system import INTERPRETER_BYTES, human_bytes, threads_to_use, usable_memory
@@ -20,8 +20,6 @@ MAX_KMEANS_ITERATIONS = 20
 LEAST_MOVED = 0.005
 # Centroids of so many roots are held at a time, at most (native/kmeans.cpp).
 MOST_MATRICES = 4
-
-_Arrays = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
 
 
 def build_tree(
@@ -75,7 +73,7 @@ def build_tree(
     vectors = vectors or LabelVectors(dataset)
     if vectors.dataset is not dataset:
         raise InputError("got label vectors of other data, expected those of the data set; pass its own")
-    made: tuple[_Arrays, int] | None = None
+    made: tuple[_native.SparseRows, int] | None = None
     instances = np.diff(dataset.by_label[0])
     order = np.argsort(instances == 0, kind="stable").astype(np.int32)
     known = int(np.count_nonzero(instances))  # labels without instances stand behind these
@@ -91,8 +89,7 @@ def build_tree(
             if made is None:
                 made = vectors.make(clusters, threads, memory_limit)
             cluster = _native.cluster_level(
-                *made[0],
-                dataset.n_features,
+                made[0],
                 order,
                 np.array([level[k][0] for k in chosen], np.int64),
                 np.array([ends[k] for k in chosen], np.int64),
@@ -142,26 +139,23 @@ class LabelVectors:
     """
 
     dataset: Dataset
-    _arrays: _Arrays | None = field(default=None, init=False, repr=False)
+    _ptr: NDArray[np.int64] | None = field(default=None, init=False, repr=False)
+    _rows: _native.SparseRows | None = field(default=None, init=False, repr=False)
 
-    def make(self, clusters: int, threads: int, memory_limit: int | None) -> tuple[_Arrays, int]:
+    def make(self, clusters: int, threads: int, memory_limit: int | None) -> tuple[_native.SparseRows, int]:
         """Make them unless they are there.
 
         Returns
         -------
-        arrays : tuple of ndarray
-            Where each label's vector begins, features, values.
+        vectors : SparseRows
+            One row per label, as the kernels take it.
         scratch : int
             Memory that clustering takes, they themselves included.
         """
         data = self.dataset
-        x_ptr, x_index, x_value = csr_arrays(data.X)
-        label_ptr, label_instances = data.by_label
-        given = (data.n_features, label_ptr, label_instances)
-        if self._arrays is None:
-            ptr = _native.count_label_vectors(x_ptr, x_index, *given, threads)
-        else:
-            ptr = self._arrays[0]
+        if self._ptr is None:
+            self._ptr = _native.count_label_vectors(data.native, threads)
+        ptr = self._ptr
         centroids = min(threads, MOST_MATRICES) * data.n_features * (6 * (clusters + 16) + 4)
         scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids, 8 * threads * data.n_features)
         needed = INTERPRETER_BYTES + data.bytes + scratch
@@ -172,11 +166,11 @@ class LabelVectors:
                 f"{human_bytes(memory)}; "
                 "use fewer --clusters or --threads, give a --tree, or raise --memory-limit."
             )
-        if self._arrays is None:
+        if self._rows is None:
             index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
-            _native.label_vectors(x_ptr, x_index, x_value, *given, ptr, index, value, threads)
-            self._arrays = ptr, index, value
-        return self._arrays, scratch
+            _native.label_vectors(data.native, ptr, index, value, threads)
+            self._rows = _native.SparseRows(ptr, index, value, data.n_features)
+        return self._rows, scratch
 
 
 def _of_level(progress: Progress | None, depth: int) -> Progress | None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from labeltree import _native
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
@@ -111,12 +112,20 @@ class Dataset:
         columns = self.Y.tocsc()
         return columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
 
+    @cached_property
+    def native(self) -> _native.TrainingData:
+        """The arrays as the kernels take them, checked once. They must not be changed afterwards."""
+        return _native.TrainingData(*csr_arrays(self.X), self.n_features, *self.by_label)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "native"}
+
     @property
     def bytes(self) -> int:
-        """int: Memory that the arrays take, those of ``by_label`` and what ``text`` holds included."""
+        """int: Memory that the arrays take, including those made for the kernels and for ``text``."""
         rows = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in (self.X, self.Y))
         text = 0 if self.text is None else self.text.memory
-        return int(rows + 4 * self.Y.nnz + 8 * (self.n_labels + 1) + text)
+        return int(rows + 4 * self.Y.nnz + 8 * (self.n_instances + 1 + self.n_labels + 1) + text)
 
     def __repr__(self) -> str:
         return (

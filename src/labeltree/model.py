@@ -18,7 +18,7 @@ from labeltree import _native, metrics
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.plan import describe_depths, weight_pointers
-from labeltree.predict import SCORES, as_matrix, check_queries
+from labeltree.predict import as_matrix, check_queries
 from labeltree.progress import Progress
 from labeltree.store import ModelReader, read_manifest
 from labeltree.system import available_memory, threads_to_use
@@ -155,7 +155,7 @@ class Model:
         top = min(top, self.n_labels)
         # One row needs no second thread, and to ask how many there are would take longer than to answer it.
         workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
-        labels, scores = self._search.search(*queries.arrays, beam, top, SCORES[score], workers)
+        labels, scores = self._search.search(*queries.arrays, beam, top, score, workers)
         labels, scores = labels.reshape(queries.n_rows, top), scores.reshape(queries.n_rows, top)
         if self.text is not None:
             unknown = np.diff(queries.arrays[0]) == 0

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.data import Dataset, csr_arrays
+from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.store import ArrayFile, names_bytes
 from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
@@ -314,15 +314,11 @@ def make_plan(
     trees = (trees,) if isinstance(trees, LabelTree) else tuple(trees)
     if not trees:
         raise InputError("A model needs at least one tree, but got none.")
-    x_ptr, x_index, _ = csr_arrays(dataset.X)
-    label_ptr, label_instances = dataset.by_label
     parts = []
     for tree in trees:
         if tree.n_labels != dataset.n_labels:
             raise InputError(f"The tree has {tree.n_labels:,} labels, but the data has {dataset.n_labels:,}.")
-        usage = _native.used_features(
-            x_ptr, x_index, dataset.n_features, label_ptr, label_instances, *tree.arrays, threads
-        )
+        usage = _native.used_features(dataset.native, tree.native, threads)
         parts.append(TreePlan(tree, *usage, bias))
     return Plan(
         tuple(parts),

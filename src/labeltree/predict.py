@@ -8,12 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labeltree import _native
 from labeltree.data import csr_arrays
 from labeltree.errors import InputError
 from labeltree.tree import LabelTree
 
-# Numbers that the kernel knows the scores by (native/beam_search.cpp).
-SCORES = {"sigmoid": 0, "hinge2": 1, "hinge3": 2}
+SCORES = _native.SCORES
 
 _LARGEST_INT32 = 2**31 - 1
 _CSR = (sp.csr_matrix, sp.csr_array)

@@ -163,7 +163,7 @@ def _parsed(
             f"{name}: the file has no label, expected some before the features (`3,17 1:0.5`); add the labels"
         )
     if reader.names is None and reader.header is None and labels is None:
-        _check_label_gaps(name, reader.labels, len(columns))
+        _check_label_gaps(name, reader.n_labels, len(columns))
     X = wrap_csr(values, indices, x_indptr, (len(x_indptr) - 1, shape[0]))
     Y = wrap_csr(np.ones(len(columns), dtype=np.float32), columns, y_indptr, (len(y_indptr) - 1, shape[1]))
     X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not look
@@ -174,21 +174,21 @@ def _parsed(
 def _shape(name: str, reader: _native.SvmReader, features: int | None, labels: int | None) -> tuple[int, int]:
     """Columns of X and Y, once the whole file is known."""
     header = reader.header
-    if features is not None and reader.features > features:
+    if features is not None and reader.n_features > features:
         raise InputError(
             f"{name}: got feature {features} counted from 0, expected indices below features={features}; "
             "set one_based=True (--one-based) if the first feature is 1, or omit features"
         )
-    allowed = min(n for n in (labels, header and header[2], reader.labels) if n is not None)
-    if reader.labels > allowed:
+    allowed = min(n for n in (labels, header and header[2], reader.n_labels) if n is not None)
+    if reader.n_labels > allowed:
         raise InputError(
-            f"{name}: got {reader.labels} different label names, expected at most {allowed}, the number of "
+            f"{name}: got {reader.n_labels} different label names, expected at most {allowed}, the number of "
             "labels said; correct that number"
         )
-    wide = features or (header[1] if header else reader.features)
+    wide = features or (header[1] if header else reader.n_features)
     if reader.names is not None:
-        return wide, reader.labels
-    return wide, labels or (header[2] if header else reader.labels)
+        return wide, reader.n_labels
+    return wide, labels or (header[2] if header else reader.n_labels)
 
 
 def _check_label_gaps(name: str, labels: int, entries: int) -> None:

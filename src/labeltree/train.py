@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from labeltree import _native
 from labeltree._version import __version__
-from labeltree.data import Dataset, csr_arrays
+from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.model import Model, load
 from labeltree.plan import PANEL_BYTES, Plan, TreePlan
@@ -24,7 +24,7 @@ from labeltree.store import new_model
 LARGEST_VALUE = 1e15
 # Of less than this, the inverse may not fit a float.
 SMALLEST_COST = 1e-15
-LOSSES = ("squared_hinge", "hinge", "logistic")
+LOSSES = _native.LOSSES
 
 
 @dataclass(frozen=True)
@@ -193,17 +193,10 @@ def _train_tree(
     progress: Progress | None,
 ) -> NDArray[np.uint32]:
     """Fill a tree's two large files; return the checksums of its nodes."""
-    x_ptr, x_index, x_value = csr_arrays(dataset.X)
-    label_ptr, label_instances = dataset.by_label
     return _native.train_nodes(
-        x_ptr,
-        x_index,
-        x_value,
-        dataset.n_features,
-        label_ptr,
-        label_instances,
+        dataset.native,
+        part.tree.native,
         costs,
-        *part.tree.arrays,
         part.nonzeros,
         part.feature_ptr,
         part.weight_ptr,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree import _native
 from labeltree.errors import InputError
 
 
@@ -164,12 +165,13 @@ class LabelTree:
         """The labels in the order of the leaves: each node's labels are one range."""
         return self._ranges[2]
 
-    @property
-    def arrays(
-        self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """child_ptr, children, labels, first, last: the tree as the kernels take it."""
-        return self.child_ptr, self.children, self.labels, self.first, self.last
+    @cached_property
+    def native(self) -> _native.Tree:
+        """The arrays as the kernels take them, checked once. They must not be changed afterwards."""
+        return _native.Tree(self.child_ptr, self.children, self.labels, self.first, self.last)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "native"}
 
     def clip(self, max_depth: int) -> LabelTree:
         """Cut the tree at a depth (d_max): labels that lay deeper become children of the node above the cut.

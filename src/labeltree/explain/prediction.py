@@ -14,7 +14,7 @@ from scipy.special import expit
 from labeltree import _native
 from labeltree.errors import InputError
 from labeltree.explain.label import Child, Word, child_of, feature_name, label_name, path_down
-from labeltree.predict import SCORES, Queries, check_queries
+from labeltree.predict import Queries, check_queries
 
 if TYPE_CHECKING:
     from labeltree.model import Model
@@ -154,7 +154,7 @@ def _reached(model: Model, tree: int, queries: Queries, beam: int, score: str) -
     if len(model.trees) == 1:
         return range(model.n_labels)  # only those that were predicted are asked for
     search = _native.BeamSearch([model.trees[tree].arrays], model.n_features, model.n_labels, model.bias)
-    labels, _ = search.search(*queries.arrays, beam, model.n_labels, SCORES[score], 1)
+    labels, _ = search.search(*queries.arrays, beam, model.n_labels, score, 1)
     return set(labels[labels >= 0].tolist())
 
 

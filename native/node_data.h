@@ -1,0 +1,75 @@
+// The instances that a node trains on, and the features that they use.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <vector>
+
+#include "views.h"
+
+namespace labeltree {
+
+// Collects small integers and returns them sorted, each once, in time proportional to the number of additions.
+class SortedSet {
+  public:
+    explicit SortedSet(int64_t limit) : bits_((limit + 63) / 64, 0) {}
+
+    void add(int32_t i) {
+        uint64_t& word = bits_[i >> 6];
+        if (word == 0) touched_.push_back(i >> 6);
+        word |= uint64_t{1} << (i & 63);
+    }
+
+    // Empties the set into out.
+    void drain(std::vector<int32_t>& out) {
+        out.clear();
+        if (touched_.size() * 8 > bits_.size()) {
+            touched_.resize(bits_.size());
+            std::iota(touched_.begin(), touched_.end(), 0);
+        } else {
+            std::sort(touched_.begin(), touched_.end());
+        }
+        for (int32_t w : touched_) {
+            for (uint64_t word = bits_[w]; word; word &= word - 1) out.push_back(w * 64 + std::countr_zero(word));
+            bits_[w] = 0;
+        }
+        touched_.clear();
+    }
+
+  private:
+    std::vector<uint64_t> bits_;
+    std::vector<int32_t> touched_;
+};
+
+// The rows of a node's instances and the features that they use, both sorted. Keeps its memory from node to node.
+class NodeData {
+  public:
+    explicit NodeData(const TrainingData& data)
+        : data_(data), instance_set_(data.n_instances()), feature_set_(data.n_features()) {}
+
+    // The instances with a label of the node; all of them at the root.
+    void find_instances(const TreeView& tree, int64_t node, std::vector<int32_t>& instances) {
+        if (node == 0) {
+            instances.resize(data_.n_instances());
+            std::iota(instances.begin(), instances.end(), 0);
+            return;
+        }
+        for (const int32_t label : tree.labels_of(node))
+            for (const int32_t i : data_.label_instances.columns(label)) instance_set_.add(i);
+        instance_set_.drain(instances);
+    }
+
+    // The features with a value in any of these instances.
+    void find_features(const std::vector<int32_t>& instances, std::vector<int32_t>& features) {
+        for (const int32_t i : instances)
+            for (const int32_t f : data_.x.columns(i)) feature_set_.add(f);
+        feature_set_.drain(features);
+    }
+
+  private:
+    const TrainingData& data_;
+    SortedSet instance_set_, feature_set_;
+};
+
+}  // namespace labeltree

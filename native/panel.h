@@ -1,0 +1,195 @@
+// A panel: a run of a node's children whose weights are held in memory together, and the problems that they solve.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "block_files.h"
+#include "node_data.h"
+#include "sibling_groups.h"
+#include "solver.h"
+
+namespace labeltree {
+
+struct Training {
+    TrainingData data;
+    TreeView tree;
+    std::span<const float> costs;  // of each instance; empty: all 1
+    SolverSettings settings;
+    bool precise;  // use double precision
+};
+
+// Scratch memory of one thread, kept from task to task.
+struct Workspace {
+    explicit Workspace(const Training& t)
+        : node(t.data), local(std::max(t.data.n_instances(), t.data.n_features())) {}
+    NodeData node;
+    std::vector<int32_t> local;  // global -> local number, of features, then of instances
+    std::vector<uint16_t> positive;
+    SolverSpace<float> single;
+    SolverSpace<double> precise;
+};
+
+class Panel {
+  public:
+    std::atomic<int64_t> n_groups_left{0};
+
+    Panel(const Training& training, int64_t node, int64_t first_child, int64_t n_children)
+        : t_(training), node_(node), first_child_(first_child), n_children_(n_children) {}
+
+    int64_t node() const { return node_; }
+    int64_t n_groups() const { return (n_children_ + siblings - 1) / siblings; }
+    bool is_first() const { return first_child_ == 0; }
+    // All children of the node, unless the node is very large.
+    bool is_whole_node() const { return n_children_ == t_.tree.shape.n_children(node_); }
+
+    // Gathers what the groups share. The first thread to get here does it, and others wait.
+    void prepare(Workspace& space, const Cancel& cancel) {
+        std::call_once(prepared_, [&] {
+            space.node.find_instances(t_.tree, node_, instances_);
+            space.node.find_features(instances_, features_);
+            copy_rows(space);
+            compute_norms();
+            if (!t_.costs.empty())
+                for (const int32_t i : instances_) costs_.push_back(t_.costs[i]);
+            weights_.resize((features_.size() + has_bias()) * n_children_);
+            order_children(cancel);
+        });
+    }
+
+    void solve_group(int64_t group, Workspace& space, const Cancel& cancel) {
+        if (t_.precise)
+            solve_group(group, space, space.precise, cancel);
+        else
+            solve_group(group, space, space.single, cancel);
+    }
+
+    // Writes the weights, and with those of the first children the features. Returns the checksum of a whole node.
+    uint32_t write(const BlockFiles& files) {
+        if (has_bias()) features_.push_back(static_cast<int32_t>(t_.data.n_features()));  // after the last feature
+        const int64_t n_rows = std::ssize(features_), width = t_.tree.shape.n_children(node_);
+        if (n_rows != files.n_features(node_))
+            throw std::invalid_argument("the plan was made for other data: a node's used features differ");
+        const std::span<const float> weights(weights_);
+        const int64_t position = files.weight_ptr[node_];
+        if (is_first()) files.features.write(std::span(features_), files.feature_ptr[node_]);
+        if (is_whole_node()) {
+            files.weights.write(weights, position);
+            return crc32c(weights, crc32c(std::span(features_)));
+        }
+        for (int64_t f = 0; f < n_rows; ++f)
+            files.weights.write(slice(weights, f * n_children_, (f + 1) * n_children_),
+                                position + f * width + first_child_);
+        return 0;
+    }
+
+    // Frees all memory. Assigning {} would empty a vector and keep its memory.
+    void release() {
+        free_all(instances_, features_, rows_.ptr, rows_.index, rows_.value, norms_, costs_, weights_, leaf_, order_);
+    }
+
+  private:
+    bool has_bias() const { return t_.settings.bias != 0; }
+
+    // Copies the node's instances with features numbered 0..F-1. The root uses the data as it is.
+    void copy_rows(Workspace& space) {
+        const SparseRows& x = t_.data.x;
+        x_ = x;
+        if (node_ == 0) return;
+        for (size_t f = 0; f < features_.size(); ++f) space.local[features_[f]] = static_cast<int32_t>(f);
+        for (const int32_t i : instances_) rows_.ptr.push_back(rows_.ptr.back() + x.n_entries(i));
+        rows_.index.resize(rows_.ptr.back());
+        rows_.value.resize(rows_.ptr.back());
+        for (size_t r = 0; r < instances_.size(); ++r) {
+            const auto columns = x.columns(instances_[r]);
+            const auto values = x.values(instances_[r]);
+            for (size_t k = 0; k < columns.size(); ++k) {
+                rows_.index[rows_.ptr[r] + k] = space.local[columns[k]];
+                rows_.value[rows_.ptr[r] + k] = values[k];
+            }
+        }
+        x_ = rows_.view(std::ssize(features_));
+    }
+
+    void compute_norms() {
+        norms_.resize(instances_.size());
+        for (size_t r = 0; r < norms_.size(); ++r) {
+            double squares = t_.settings.bias * t_.settings.bias;
+            for (const float value : x_.values(r)) squares += static_cast<double>(value) * value;
+            norms_[r] = static_cast<float>(squares);
+        }
+    }
+
+    void order_children(const Cancel& cancel) {
+        const auto children = t_.tree.shape.children_of(node_);
+        int64_t leaf = t_.tree.first[node_];
+        for (int64_t c = 0; c < first_child_; ++c) leaf += t_.tree.n_leaves(children[c]);
+        leaf_.assign(1, leaf);
+        for (const int32_t child : slice(children, first_child_, first_child_ + n_children_))
+            leaf_.push_back(leaf += t_.tree.n_leaves(child));
+        order_ = group_siblings(t_.data, t_.tree.labels, leaf_, siblings, cancel);
+    }
+
+    // Bit s of positive[i]: local instance i has a label of the group's sibling s.
+    void mark_positives(std::span<const int32_t> group, Workspace& space) const {
+        for (size_t r = 0; r < instances_.size(); ++r) space.local[instances_[r]] = static_cast<int32_t>(r);
+        space.positive.assign(instances_.size(), 0);
+        for (size_t s = 0; s < group.size(); ++s)
+            for (const int32_t label : slice(t_.tree.labels, leaf_[group[s]], leaf_[group[s] + 1]))
+                for (const int32_t i : t_.data.label_instances.columns(label))
+                    space.positive[space.local[i]] |= uint16_t(1 << s);
+    }
+
+    template <class Real>
+    void solve_group(int64_t group, Workspace& space, SolverSpace<Real>& solver, const Cancel& cancel) {
+        const int64_t first = group * siblings;
+        const auto children =
+            slice(std::span<const int32_t>(order_), first, std::min<int64_t>(first + siblings, n_children_));
+        mark_positives(children, space);
+        const Problem problem{x_, norms_, costs_, space.positive, static_cast<uint16_t>((1 << children.size()) - 1)};
+        const Random random(t_.settings.seed, node_);
+        const int64_t n_lanes = children.size() <= few_siblings ? few_siblings : siblings;
+        if (n_lanes == few_siblings)
+            solve_lanes<Real, few_siblings>(problem, random, solver, cancel);
+        else
+            solve_lanes<Real, siblings>(problem, random, solver, cancel);
+        const Real* solution = solver.weights.data();
+        auto copy_row = [&](int64_t from, int64_t to) {
+            for (size_t s = 0; s < children.size(); ++s)
+                weights_[to * n_children_ + children[s]] = static_cast<float>(solution[from * n_lanes + s]);
+        };
+        const int64_t n_rows = std::ssize(features_);
+        for (int64_t f = 0; f < n_rows; ++f) copy_row(node_ == 0 ? features_[f] : f, f);
+        if (has_bias()) copy_row(x_.n_columns, n_rows);
+    }
+
+    template <class Real, int W>
+    void solve_lanes(const Problem& problem, Random random, SolverSpace<Real>& solver, const Cancel& cancel) {
+        const SolverSettings& settings = t_.settings;
+        switch (settings.loss) {
+            case Loss::squared_hinge:
+                return solve<Real, W, Loss::squared_hinge>(problem, settings, random, solver, cancel);
+            case Loss::hinge: return solve<Real, W, Loss::hinge>(problem, settings, random, solver, cancel);
+            case Loss::logistic: return solve<Real, W, Loss::logistic>(problem, settings, random, solver, cancel);
+        }
+    }
+
+    template <class... T>
+    static void free_all(std::vector<T>&... vectors) {
+        (std::vector<T>().swap(vectors), ...);
+    }
+
+    const Training& t_;
+    const int64_t node_, first_child_, n_children_;
+    std::once_flag prepared_;
+    std::vector<int32_t> instances_, features_;  // global numbers, sorted
+    RowBuffer rows_;
+    SparseRows x_;
+    std::vector<float> norms_, costs_;
+    std::vector<float> weights_;  // features x children
+    std::vector<int64_t> leaf_;   // the place of each child's first label, and the end
+    std::vector<int32_t> order_;  // of the children: each sixteen are solved together
+};
+
+}  // namespace labeltree
