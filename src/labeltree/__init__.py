@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from labeltree.svm import read_svm, write_svm
     from labeltree.text.documents import read_documents
     from labeltree.text.formats import Columns, read_text
-    from labeltree.text.tfidf import TextFeatures, TextSettings
+    from labeltree.text.settings import TextSettings
+    from labeltree.text.tfidf import TextFeatures
     from labeltree.train import SolverSettings, train_model
     from labeltree.tree import LabelTree
 
@@ -33,7 +34,7 @@ _HOMES = {
     "Plan": "plan",
     "SolverSettings": "train",
     "TextFeatures": "text.tfidf",
-    "TextSettings": "text.tfidf",
+    "TextSettings": "text.settings",
     "build_tree": "clustering",
     "describe_label": "explain",
     "explain_prediction": "explain",

@@ -16,7 +16,7 @@ from labeltree.errors import InputError
 
 if TYPE_CHECKING:
     from labeltree.text.formats import Columns
-    from labeltree.text.tfidf import TextSettings
+    from labeltree.text.settings import TextSettings
 
 _reading: Any = partial(typer.Option, rich_help_panel="Reading text", show_default=False)
 _features: Any = partial(typer.Option, rich_help_panel="Features of text (TF-IDF)", show_default=False)
@@ -137,7 +137,7 @@ class Text(Reading):
 
     def settings(self) -> TextSettings:
         """What was said, and defaults for the rest."""
-        from labeltree.text.tfidf import TextSettings
+        from labeltree.text.settings import TextSettings
 
         given = {key: getattr(self, key) for key in ("min_df", "max_features", "sublinear", "lowercase")}
         given["analyzer"] = self.analyzer and self.analyzer.value

@@ -14,7 +14,8 @@ from labeltree.data import Dataset, wrap_csr
 from labeltree.errors import InputError, NoTermError
 from labeltree.files import display_name
 from labeltree.text.formats import Columns, Document, read_text
-from labeltree.text.tfidf import TextFeatures, TextSettings, learn_features
+from labeltree.text.settings import TextSettings
+from labeltree.text.tfidf import TextFeatures, learn_features
 
 
 def read_documents(

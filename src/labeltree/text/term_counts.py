@@ -35,7 +35,7 @@ class TermCounts:
 
     Attributes
     ----------
-    rows : int
+    n_documents : int
         The number of documents.
     """
 
@@ -45,15 +45,15 @@ class TermCounts:
             ptr.frombytes((batch.indptr[1:] + np.int64(ptr[-1])).tobytes())
             columns.frombytes(batch.indices.astype(np.int32, copy=False).tobytes())
             counts.frombytes(batch.data.tobytes())
-        self.rows = len(ptr) - 1
+        self.n_documents = len(ptr) - 1
         self._columns, self._counts, self._ptr = np.asarray(columns), np.asarray(counts), np.asarray(ptr)
 
-    def totals(self, terms: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def totals(self, n_terms: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return for each term the number of documents with it, and the number of its occurrences."""
-        df, occurrences = np.zeros(terms, np.int64), np.zeros(terms, np.int64)
+        df, occurrences = np.zeros(n_terms, np.int64), np.zeros(n_terms, np.int64)
         for _, _, part in self._strips():
-            df += np.bincount(self._columns[part], minlength=terms)
-            occurrences += np.bincount(self._columns[part], self._counts[part], terms).astype(np.int64)
+            df += np.bincount(self._columns[part], minlength=n_terms)
+            occurrences += np.bincount(self._columns[part], self._counts[part], n_terms).astype(np.int64)
         return df, occurrences
 
     def weighted(
@@ -76,7 +76,7 @@ class TermCounts:
             Rows have an L2 norm of 1, or 0 if no term is left.
         """
         values = self._counts.view(np.float32)
-        indptr, filled = np.zeros(self.rows + 1, np.int64), 0
+        indptr, filled = np.zeros(self.n_documents + 1, np.int64), 0
         for first, last, part in self._strips():
             columns = target[self._columns[part]]
             kept = columns >= 0
@@ -90,14 +90,14 @@ class TermCounts:
             self._columns[place], values[place] = strip.indices, strip.data
             indptr[first + 1 : last + 1] = ptr[1:] + filled
             filled += strip.nnz
-        X = wrap_csr(values[:filled], self._columns[:filled], indptr, (self.rows, len(idf)))
+        X = wrap_csr(values[:filled], self._columns[:filled], indptr, (self.n_documents, len(idf)))
         X.has_canonical_format = True
         return X
 
     def _strips(self) -> Iterator[tuple[int, int, slice]]:
         """Yield ranges of rows: the first, the one after the last, and the slice of their entries."""
         first = 0
-        while first < self.rows:
+        while first < self.n_documents:
             end = np.searchsorted(self._ptr, self._ptr[first] + _BATCH_ENTRIES, "right") - 1
             last = max(first + 1, int(end))
             yield first, last, slice(int(self._ptr[first]), int(self._ptr[last]))
@@ -141,12 +141,12 @@ def _batches(
     yield _counted(found, ptr, len(vocabulary))
 
 
-def _counted(found: array[int], ptr: list[int], terms: int) -> sparse.csr_matrix:
+def _counted(found: array[int], ptr: list[int], n_terms: int) -> sparse.csr_matrix:
     columns = np.asarray(found)
     known = columns >= 0
     indptr = _shrunk(np.array(ptr), known)
     ones = np.ones(int(indptr[-1]), np.int32)
-    batch = sparse.csr_matrix((ones, columns[known], indptr), shape=(len(ptr) - 1, max(terms, 1)))
+    batch = sparse.csr_matrix((ones, columns[known], indptr), shape=(len(ptr) - 1, max(n_terms, 1)))
     batch.sum_duplicates()
     return batch
 

@@ -10,18 +10,19 @@ import io
 import json
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree.errors import InputError, NoTermError
-from labeltree.text.analyzer import WORD_PATTERN, Analyze, make_analyzer
+from labeltree.text.analyzer import Analyze, make_analyzer
 from labeltree.text.formats import Columns
+from labeltree.text.settings import TextSettings
 from labeltree.text.term_counts import Known, TermCounts
 
 if TYPE_CHECKING:
@@ -29,99 +30,10 @@ if TYPE_CHECKING:
 
     from labeltree.store import ModelReader
 
-ANALYZERS = ("word", "char", "char_wb")
 SETTINGS_FILE, TERMS_FILE, IDF_FILE = "text/settings.json", "text/terms.json", "text/idf.npy"
 
 _SCIKIT_LEARN_BYTES = 100 << 20  # once imported, for its list of English stop words
 _TERM_BYTES = 90  # a Python string and its pointer in a tuple
-
-
-@dataclass(frozen=True)
-class TextSettings:
-    """How a document becomes features. The options mean the same as those of scikit-learn's TfidfVectorizer.
-
-    Parameters
-    ----------
-    analyzer : {"word", "char", "char_wb"}
-        Terms are words of two or more characters, substrings, or substrings within words.
-    ngrams : tuple of int, default (1, 1)
-        Minimum and maximum number of words or characters in a term.
-    min_df : int, default 1
-        Leave out terms that occur in fewer documents.
-    max_features : int, optional
-        Keep only this many terms, the most frequent ones.
-    sublinear : bool, default True
-        Count a term that occurs n times in a document as 1 + log(n) instead of n. Unlike in scikit-learn,
-        this is the default, because it gives better rankings.
-    stop_words : "english" or sequence of str, optional
-        Words to leave out. "english" is the list of the installed scikit-learn; the words are stored.
-    lowercase : bool, default True
-        Lowercase the text.
-    """
-
-    analyzer: str = "word"
-    ngrams: tuple[int, int] = (1, 1)
-    min_df: int = 1
-    max_features: int | None = None
-    sublinear: bool = True
-    stop_words: str | Sequence[str] | None = None
-    lowercase: bool = True
-
-    def __post_init__(self) -> None:
-        if self.analyzer not in ANALYZERS:
-            raise InputError(f"analyzer must be one of {', '.join(ANALYZERS)}, but got {self.analyzer!r}.")
-        if not (
-            len(self.ngrams) == 2
-            and all(_is_whole(n) for n in self.ngrams)
-            and 1 <= self.ngrams[0] <= self.ngrams[1]
-        ):
-            raise InputError(
-                f"ngrams must be a minimum and a maximum length such as 1,2, but got {self.ngrams!r}."
-            )
-        for name in ("min_df", "max_features"):
-            value = getattr(self, name)
-            if not ((_is_whole(value) and value >= 1) or (value is None and name == "max_features")):
-                raise InputError(f"{name} must be a whole number of at least 1, but got {value!r}.")
-        for name in ("sublinear", "lowercase"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be true or false, but got {getattr(self, name)!r}.")
-        words = self.stop_words
-        if words is not None and self.analyzer != "word":
-            raise InputError(
-                f"stop_words need the analyzer 'word', but got {self.analyzer!r}; remove one of them."
-            )
-        if isinstance(words, str):
-            if words != "english":
-                raise InputError(f"stop_words must be 'english' or a list of words, but got {words!r}.")
-        elif words is not None:
-            if not all(isinstance(word, str) for word in words):
-                raise InputError("stop_words must be a list of words, but some are not strings.")
-            object.__setattr__(self, "stop_words", tuple(words))
-        object.__setattr__(self, "ngrams", tuple(self.ngrams))
-
-    def resolved(self) -> TextSettings:
-        """Return the settings with the stop words themselves, which vary between versions of scikit-learn."""
-        if self.stop_words != "english":
-            return self
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-        return replace(self, stop_words=tuple(sorted(ENGLISH_STOP_WORDS)))
-
-    def vectorizer(self) -> TfidfVectorizer:
-        """Return an unfitted TfidfVectorizer with these options."""
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        words = self.stop_words
-        return TfidfVectorizer(
-            analyzer=self.analyzer,
-            ngram_range=self.ngrams,
-            min_df=self.min_df,
-            max_features=self.max_features,
-            sublinear_tf=self.sublinear,
-            stop_words=words if words is None or isinstance(words, str) else list(words),
-            lowercase=self.lowercase,
-            token_pattern=WORD_PATTERN if self.analyzer == "word" else None,
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,7 +96,7 @@ class TextFeatures:
 
     @cached_property
     def _analyze(self) -> Analyze:
-        return _analyzer(self.settings.resolved())
+        return self.settings.resolved().make_analyzer()
 
     @cached_property
     def contents(self) -> dict[str, bytes]:
@@ -199,9 +111,9 @@ class TextFeatures:
         }
 
     @classmethod
-    def load(cls, reader: ModelReader, features: int) -> TextFeatures:
+    def load(cls, reader: ModelReader, n_features: int) -> TextFeatures:
         """Read and check the files in a model directory."""
-        idf = reader.array(IDF_FILE, "<f8", features)
+        idf = reader.array(IDF_FILE, "<f8", n_features)
         terms, content = reader.text(TERMS_FILE), reader.text(SETTINGS_FILE)
         if not (np.isfinite(idf) & (idf > 0)).all():
             raise _damaged(reader, IDF_FILE, "contains invalid weights")
@@ -212,9 +124,9 @@ class TextFeatures:
         if not (
             isinstance(names, list)
             and all(isinstance(name, str) for name in names)
-            and len(names) == len(set(names)) == features
+            and len(names) == len(set(names)) == n_features
         ):
-            what = f"does not contain {features:,} distinct terms, one per feature"
+            what = f"does not contain {n_features:,} distinct terms, one per feature"
             raise _damaged(reader, TERMS_FILE, what)
         try:
             stored = json.loads(content)
@@ -263,7 +175,7 @@ def learn_features(
     _warn_of_stop_words(settings)
     vocabulary: defaultdict[str, int] = defaultdict()
     vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
-    counts = TermCounts(documents, vocabulary, _analyzer(settings))
+    counts = TermCounts(documents, vocabulary, settings.make_analyzer())
     df, occurrences = counts.totals(len(vocabulary))
     terms = sorted(vocabulary)
     order = np.fromiter((vocabulary[term] for term in terms), np.int64, len(terms))
@@ -287,24 +199,20 @@ def learn_features(
     order = order[kept]
     target = np.full(len(terms), -1, np.int32)
     target[order] = np.arange(len(names))
-    idf = np.log((counts.rows + 1) / (df[order] + 1.0)) + 1.0
+    idf = np.log((counts.n_documents + 1) / (df[order] + 1.0)) + 1.0
     X = counts.weighted(target, idf, settings.sublinear)
     return TextFeatures(settings, names, idf, columns or Columns()), X
 
 
-def _nothing_left(counts: TermCounts, terms: int, settings: TextSettings) -> str:
-    if not counts.rows:
+def _nothing_left(counts: TermCounts, n_terms: int, settings: TextSettings) -> str:
+    if not counts.n_documents:
         return "got no documents, expected some to learn from."
-    if not terms:
+    if not n_terms:
         what = "word of two or more letters" if settings.analyzer == "word" else "term"
-        return f"got {counts.rows:,} documents without a single {what}, expected some to learn from."
+        return f"got {counts.n_documents:,} documents without a single {what}, expected some to learn from."
     return (
         f"got no term in {settings.min_df:,} documents, expected some to learn from; lower min_df (--min-df)."
     )
-
-
-def _analyzer(settings: TextSettings) -> Analyze:
-    return make_analyzer(settings.analyzer, settings.ngrams, settings.lowercase, settings.stop_words)
 
 
 def _warn_of_stop_words(settings: TextSettings) -> None:
@@ -317,7 +225,3 @@ def _warn_of_stop_words(settings: TextSettings) -> None:
             f"stop_words are split into words that are not left out: {', '.join(kept[:20])}; add these",
             stacklevel=3,
         )
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,111 @@
+"""The settings of TF-IDF: how documents become features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from labeltree.errors import InputError
+from labeltree.text.analyzer import WORD_PATTERN, Analyze, make_analyzer
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+ANALYZERS = ("word", "char", "char_wb")
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How a document becomes features. The options mean the same as those of scikit-learn's TfidfVectorizer.
+
+    Parameters
+    ----------
+    analyzer : {"word", "char", "char_wb"}
+        Terms are words of two or more characters, substrings, or substrings within words.
+    ngrams : tuple of int, default (1, 1)
+        Minimum and maximum number of words or characters in a term.
+    min_df : int, default 1
+        Leave out terms that occur in fewer documents.
+    max_features : int, optional
+        Keep only this many terms, the most frequent ones.
+    sublinear : bool, default True
+        Count a term that occurs n times in a document as 1 + log(n) instead of n. Unlike in scikit-learn,
+        this is the default, because it gives better rankings.
+    stop_words : "english" or sequence of str, optional
+        Words to leave out. "english" is the list of the installed scikit-learn; the words are stored.
+    lowercase : bool, default True
+        Lowercase the text.
+    """
+
+    analyzer: str = "word"
+    ngrams: tuple[int, int] = (1, 1)
+    min_df: int = 1
+    max_features: int | None = None
+    sublinear: bool = True
+    stop_words: str | Sequence[str] | None = None
+    lowercase: bool = True
+
+    def __post_init__(self) -> None:
+        if self.analyzer not in ANALYZERS:
+            raise InputError(f"analyzer must be one of {', '.join(ANALYZERS)}, but got {self.analyzer!r}.")
+        if not (
+            len(self.ngrams) == 2
+            and all(_is_whole(n) for n in self.ngrams)
+            and 1 <= self.ngrams[0] <= self.ngrams[1]
+        ):
+            raise InputError(
+                f"ngrams must be a minimum and a maximum length such as 1,2, but got {self.ngrams!r}."
+            )
+        for name in ("min_df", "max_features"):
+            value = getattr(self, name)
+            if not ((_is_whole(value) and value >= 1) or (value is None and name == "max_features")):
+                raise InputError(f"{name} must be a whole number of at least 1, but got {value!r}.")
+        for name in ("sublinear", "lowercase"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be true or false, but got {getattr(self, name)!r}.")
+        words = self.stop_words
+        if words is not None and self.analyzer != "word":
+            raise InputError(
+                f"stop_words need the analyzer 'word', but got {self.analyzer!r}; remove one of them."
+            )
+        if isinstance(words, str):
+            if words != "english":
+                raise InputError(f"stop_words must be 'english' or a list of words, but got {words!r}.")
+        elif words is not None:
+            if not all(isinstance(word, str) for word in words):
+                raise InputError("stop_words must be a list of words, but some are not strings.")
+            object.__setattr__(self, "stop_words", tuple(words))
+        object.__setattr__(self, "ngrams", tuple(self.ngrams))
+
+    def resolved(self) -> TextSettings:
+        """Return the settings with the stop words themselves, which vary between versions of scikit-learn."""
+        if self.stop_words != "english":
+            return self
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+        return replace(self, stop_words=tuple(sorted(ENGLISH_STOP_WORDS)))
+
+    def make_analyzer(self) -> Analyze:
+        """Return a function that splits a document into its terms."""
+        return make_analyzer(self.analyzer, self.ngrams, self.lowercase, self.stop_words)
+
+    def vectorizer(self) -> TfidfVectorizer:
+        """Return an unfitted TfidfVectorizer with these options."""
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        words = self.stop_words
+        return TfidfVectorizer(
+            analyzer=self.analyzer,
+            ngram_range=self.ngrams,
+            min_df=self.min_df,
+            max_features=self.max_features,
+            sublinear_tf=self.sublinear,
+            stop_words=words if words is None or isinstance(words, str) else list(words),
+            lowercase=self.lowercase,
+            token_pattern=WORD_PATTERN if self.analyzer == "word" else None,
+        )
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
