@@ -1,5 +1,6 @@
-"""Models and data that several test files share."""
+"""Models and data that several test files share, and an environment that does not depend on the machine's."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,13 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from labeltree import Dataset, write_svm
 from labeltree.cli import main
 from labeltree.datasets import catalogue, download
+
+# Output is as wide as on no terminal, without colours; data sets are the tests' own. Subprocesses inherit it.
+os.environ |= {"COLUMNS": "100", "LINES": "24", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
+for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONIOENCODING"):
+    os.environ.pop(name, None)
+for name in ("LABELTREE_DATA", "LABELTREE_MIRROR"):
+    os.environ.pop(name, None)
 
 # `make test`: the same examples everywhere, and no limit of time. `make fuzz`: other ones, and more of them.
 settings.register_profile(
@@ -90,7 +98,8 @@ def refused(run):
 def server(monkeypatch):
     monkeypatch.setattr(download, "WAIT_SECONDS", 0.0)
     monkeypatch.setattr(download, "_CHUNK_BYTES", 100)  # as many pieces as a large file has
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "127.0.0.1")
     with running_server() as running:
         monkeypatch.setenv("LABELTREE_MIRROR", running.address)
         yield running

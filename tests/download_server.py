@@ -64,9 +64,11 @@ def running_server():
     with Server() as running:
         thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
-        yield running
-        running.shutdown()
-        thread.join()
+        try:
+            yield running
+        finally:
+            running.shutdown()
+            thread.join()
 
 
 def published(train, test, /, **changes):

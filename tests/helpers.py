@@ -16,6 +16,7 @@ from labeltree.data import Dataset
 from labeltree.plan import make_plan
 from labeltree.train import train_model
 
+PATIENCE = 600  # seconds to wait for what always comes, however busy the machine is
 TREE_FILES = ("child_ptr", "children", "feature_ptr", "features", "weights", "checksums")
 
 

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 from download_server import NAMES, PAGE, kept, published, same
-from helpers import shell
+from helpers import PATIENCE, shell
 from scipy import sparse
 
 import labeltree
@@ -284,8 +284,8 @@ def test_the_command_refuses(refused, tiny, tmp_path):
 def test_the_command_in_a_process_of_its_own(server, tmp_path):
     """The real table: a small file is not the real one, and the shell sees one sentence."""
     server.files[SETS["eur-lex"].train] = bz2.compress(b"0 1:1\n")
-    process = shell("download", "eur-lex", "--folder", tmp_path / "data")
-    out, err = process.communicate(timeout=60)
+    with shell("download", "eur-lex", "--folder", tmp_path / "data") as process:
+        out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (2, "")
     assert "got 1 instances, expected 15,449 as published by the paper and PECOS" in err.splitlines()[-1]
     assert kept(tmp_path / "data") == []

@@ -5,12 +5,12 @@ import json
 
 import numpy as np
 import pytest
+from beam_twin import SIGMOID, assert_agrees, twin
 from helpers import disk_bytes, examples, nested, node_labels, random_data
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import Dataset, InputError, build_tree, load, make_plan, train_model, trees
-from labeltree.explain.prediction import g
 from labeltree.trees.file import read_tree
 
 NAMES = ["cat", "dog", "persian", "rose", "tulip"]
@@ -97,25 +97,11 @@ def test_plan_training_and_search_of_a_hierarchy(tmp_path_factory, hierarchy, se
     plan = make_plan(data, tree)
     model = train_model(data, plan, path)
     assert plan.model_bytes == disk_bytes(path)
-    found, scores = model.predict(data.X[:5], beam=tree.n_nodes, top=len(labels))
-    for row in range(5):
-        every = exhaustive(model, np.append(data.X[row].toarray()[0], model.bias))
-        assert sorted(found[row].tolist()) == list(range(len(labels)))
-        np.testing.assert_allclose(scores[row], every[found[row]], rtol=1e-4)
-        np.testing.assert_allclose(scores[row], np.sort(every)[::-1], rtol=1e-4)
-
-
-def exhaustive(model, x):
-    """Score of every label, by going through the whole tree."""
-    tree = model.trees[0].tree
-    scores, reached = np.zeros(model.n_labels), [1.0] + [0.0] * (tree.n_nodes - 1)
-    for node in range(tree.n_nodes):
-        features, block = model.block(node)
-        margins = x[features] @ block
-        for child, margin in zip(tree.children[tree.child_ptr[node] :], margins, strict=False):
-            target, place = (scores, ~child) if child < 0 else (reached, child)
-            target[place] = reached[node] * g("sigmoid", margin)
-    return scores
+    found = model.predict(data.X[:5], beam=tree.n_nodes, top=len(labels))
+    assert (np.sort(found[0]) == np.arange(len(labels))).all()
+    same = [model.trees[0].arrays], model.n_features, model.n_labels, model.bias
+    rows = [(row.indices, row.data) for row in data.X[:5]]
+    assert_agrees(found, twin(same, rows, None, SIGMOID), len(labels), 1)
 
 
 @pytest.mark.parametrize("seed", range(3))

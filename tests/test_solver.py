@@ -1,5 +1,7 @@
 """The solver: every block against LIBLINEAR, SciPy and a plain twin of dual coordinate descent."""
 
+import ctypes
+
 import numpy as np
 import pytest
 from helpers import node_problems, random_data, run_portable
@@ -28,12 +30,15 @@ def train(tmp_path, data, tree, costs=None, threads=2, name="model", **options):
 def liblinear_weights(x, y, loss, cost, tolerance=1e-9, solver=None):
     """Weights of one binary problem, and whether they are optimal: LIBLINEAR stops at 300 passes."""
     parameter = liblinear.parameter(f"-s {solver or SOLVERS[loss]} -c {cost} -e {tolerance}")
-    said = []
-    parameter.print_func = liblinear.PRINT_STRING_FUN(said.append)
+    printed = []
+    parameter.print_func = liblinear.PRINT_STRING_FUN(printed.append)
+    ctypes.CDLL(None).srand(1)  # LIBLINEAR visits instances in the order of the C library's rand()
     rows = [dict(enumerate(row, 1)) for row in x.tolist()]
     model = liblinearutil.train(liblinear.problem(y.tolist(), rows), parameter)
     first = model.get_labels()[0]  # the weights are for the first class
-    return np.array(model.get_decfun(0)[0][: x.shape[1]]) * first, b"max number of iter" not in b"".join(said)
+    return np.array(model.get_decfun(0)[0][: x.shape[1]]) * first, b"max number of iter" not in b"".join(
+        printed
+    )
 
 
 def objective(w, x, y, loss, costs):
