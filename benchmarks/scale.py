@@ -71,7 +71,8 @@ def check_disk(folder, needed, what):
 def data_bytes(like, scale):
     """About what the two files of a size take."""
     shape = PRESETS[like].scaled(scale)
-    return round(1.2 * shape.instances * (shape.words + shape.tags) * SVM_BYTES)
+    n_nonzeros = shape.n_instances * (shape.features_per_instance + shape.labels_per_instance)
+    return round(1.2 * n_nonzeros * SVM_BYTES)
 
 
 def run_size(folder, like, scale, seed, threads):

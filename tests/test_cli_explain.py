@@ -8,7 +8,7 @@ from helpers import shell
 
 from labeltree import explain_prediction, load, read_svm
 from labeltree.cli import main
-from labeltree.explain.label import find_label, tree_shape
+from labeltree.explain import find_label, tree_shape
 
 
 def test_explain_a_row_of_a_file(run, folder):

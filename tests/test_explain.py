@@ -1,4 +1,4 @@
-"""Explanations add up to what is predicted; labels, shapes and words against plain looks at the blocks."""
+"""Explanations add up to what is predicted; labels, shapes and words agree with the model's blocks."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import InputError, explain_prediction, load
-from labeltree.explain.label import describe_label, feature_name, find_label, path_down, tree_shape
+from labeltree.explain import describe_label, find_label, tree_shape
+from labeltree.explain.parts import feature_name, path_to
 from labeltree.model import Model
 
 SCORES = ["sigmoid", "hinge2", "hinge3"]
@@ -59,7 +60,7 @@ def float32_error(model, path, label, row, score):
     return off
 
 
-# Laws of an explanation
+# Properties of any explanation
 
 
 @given(
@@ -102,7 +103,7 @@ def test_words_bias_and_rest_add_up_to_the_margin(models, seed, words):
         strict=True,
     ):
         for full, step in zip(whole.paths[0].steps, part.paths[0].steps, strict=True):
-            column = path_down(model.trees[0].tree, whole.label)[step.depth][1]
+            column = path_to(model.trees[0].tree, whole.label)[step.depth][1]
             assert step.margin == pytest.approx(dense_margin(model, 0, step.node, column, row), abs=1e-9)
             every = full.supporting + full.opposing
             assert (full.others, full.rest) == (0, 0.0)
@@ -123,14 +124,14 @@ def test_words_bias_and_rest_add_up_to_the_margin(models, seed, words):
             assert all(w.product < 0 for w in full.opposing)
 
 
-def test_a_tree_that_did_not_reach_a_label_counts_nothing(models):
+def test_a_tree_that_did_not_reach_a_label_counts_0(models):
     model = models[3]
     unreached = []
     for seed in range(60):
         found = explain_prediction(model, random_row(seed, model.n_features), top=10, beam=1)
         unreached += [path for e in found for path in e.paths if not path.reached]
     assert unreached  # a beam of one misses some
-    assert all(path.score > 0 for path in unreached)  # what it would have been is told all the same
+    assert all(path.score > 0 for path in unreached)  # what the score would have been
 
 
 def test_paths_lead_through_the_tree_to_the_label(models):
@@ -138,7 +139,7 @@ def test_paths_lead_through_the_tree_to_the_label(models):
         for part in model.trees:
             for label in range(model.n_labels):
                 node = 0
-                for at, column in path_down(part.tree, label):
+                for at, column in path_to(part.tree, label):
                     assert at == node
                     node = int(part.tree.children[part.tree.child_ptr[node] + column])
                 assert node == ~label
@@ -192,11 +193,11 @@ def test_without_a_bias(tmp_path):
     model = train_model(data, plan, tmp_path / "m", SolverSettings(bias=0))
     best = explain_prediction(model, data.X[5])[0]
     assert all(step.bias == 0 for step in best.paths[0].steps)
-    assert all(fork.bias == 0 for fork in describe_label(model, best.label).paths[0])
+    assert all(step.bias == 0 for step in describe_label(model, best.label).paths[0])
     assert best.score == pytest.approx(best.paths[0].score, rel=1e-5)
 
 
-# Names, and what is refused
+# Names and errors
 
 
 def test_names_of_features(models):
@@ -213,23 +214,23 @@ def test_names_of_features(models):
     assert all(word.name == f"word{word.feature}" for word in step.supporting)
 
 
-def test_what_cannot_be_explained_is_refused(models):
+def test_errors(models):
     model = models[1]
-    with pytest.raises(InputError, match="got 2 rows, expected one"):
+    with pytest.raises(InputError, match="got 2 rows, expected 1"):
         explain_prediction(model, np.zeros((2, model.n_features)))
-    with pytest.raises(InputError, match="words must be 0 or greater"):
+    with pytest.raises(InputError, match="words is -1, expected at least 0"):
         explain_prediction(model, np.zeros(model.n_features), words=-1)
-    with pytest.raises(InputError, match="trained on rows of features"):
+    with pytest.raises(InputError, match="not trained on text"):
         explain_prediction(model, "a text")
-    with pytest.raises(InputError, match="top must be"):
+    with pytest.raises(InputError, match="top"):
         explain_prediction(model, np.zeros(model.n_features), top=0)
-    with pytest.raises(InputError, match="labels 0 to 29"):
+    with pytest.raises(InputError, match="label is 30, expected 0 to 29"):
         describe_label(model, 30)
-    with pytest.raises(InputError, match="siblings must be 0"):
+    with pytest.raises(InputError, match="siblings is -1"):
         describe_label(model, 3, siblings=-1)
     with pytest.raises(InputError, match=r"did you mean 'näme 1' or 'näme 10' or 'näme 11'\?"):
         find_label(model, "Näme 1")
-    with pytest.raises(InputError, match="check its spelling"):
+    with pytest.raises(InputError, match="check the spelling"):
         find_label(model, "unheard of")
 
 
@@ -243,26 +244,26 @@ def test_a_label_in_the_model(models):
             assert (profile.name, profile.instances) == (f"näme {label}", model.label_counts[label])
             for t, path in enumerate(profile.paths):
                 tree = model.trees[t].tree
-                steps = path_down(tree, label)
-                assert [fork.depth for fork in path] == list(range(len(steps)))
-                for fork, (node, column) in zip(path, steps, strict=True):
+                steps = path_to(tree, label)
+                assert [step.depth for step in path] == list(range(len(steps)))
+                for step, (node, column) in zip(path, steps, strict=True):
                     features, block = model.block(node, t)
                     weight = dict(zip(features[:-1].tolist(), block[:-1, column].tolist(), strict=True))
-                    assert fork.bias == block[-1, column]
+                    assert step.bias == block[-1, column]
                     strongest = sorted((w for w in weight.values() if w > 0), reverse=True)[:4]
-                    assert [word.weight for word in fork.supporting] == strongest
+                    assert [word.weight for word in step.supporting] == strongest
                     weakest = sorted(w for w in weight.values() if w < 0)[:4]
-                    assert [word.weight for word in fork.opposing] == weakest
-                    for word in fork.supporting + fork.opposing:
+                    assert [word.weight for word in step.opposing] == weakest
+                    for word in step.supporting + step.opposing:
                         assert weight[word.feature] == word.weight
-                    assert fork.siblings == tree.child_count[node] - 1
-                beside = {int(~c) for c in tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]]}
-                often = sorted((j for j in beside if j >= 0), key=lambda j: (-model.label_counts[j], j))
+                    assert step.siblings == tree.child_count[node] - 1
+                siblings = {int(~c) for c in tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]]}
+                often = sorted((j for j in siblings if j >= 0), key=lambda j: (-model.label_counts[j], j))
                 often.remove(label)
                 assert path[-1].sibling_labels == tuple(f"näme {j}" for j in often[:3])
 
 
-def test_the_shape_adds_up_to_the_model(models):
+def test_the_shape_adds_up_to_the_model_size(models):
     for model in models.values():
         inside = 0
         for t, part in enumerate(model.trees):
@@ -273,7 +274,7 @@ def test_the_shape_adds_up_to_the_model(models):
                 model.block(u, t)[1][:-1].size for u in range(part.tree.n_nodes)
             )
             for label in range(model.n_labels):
-                depth = len(path_down(part.tree, label)) - 1
+                depth = len(path_to(part.tree, label)) - 1
                 shape[depth]["labels"] -= 1
                 shape[depth]["label_instances"] -= model.label_counts[label]
             assert all(row["labels"] == row["label_instances"] == 0 for row in shape)

@@ -1,4 +1,4 @@
-"""Trees that are given: whatever the hierarchy, each label once, each group a node; files and faults."""
+"""Trees given by the user: any hierarchy gives a valid tree, in every file format; errors are reported."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ def pets():
 
 @pytest.fixture
 def given_tree(tmp_path):
-    """Write a file, read it."""
+    """Write a file and read it as a tree."""
 
     def make(content, name="tree.txt"):
         path = tmp_path / name
@@ -39,7 +39,7 @@ def given_tree(tmp_path):
     return make
 
 
-# Laws of a hierarchy
+# Properties of any hierarchy
 
 
 @st.composite
@@ -67,7 +67,7 @@ def labels_below(parents, labels):
 
 @given(hierarchies())
 @examples(150)
-@pytest.mark.filterwarnings("ignore:.*left out")
+@pytest.mark.filterwarnings("ignore:.*they are ignored")
 def test_any_hierarchy_gives_a_valid_tree(hierarchy):
     parents, labels, rows = hierarchy
     tree = trees.from_parents(
@@ -86,7 +86,7 @@ def test_any_hierarchy_gives_a_valid_tree(hierarchy):
 
 @given(hierarchies(), st.integers(0, 1000))
 @examples(12)
-@pytest.mark.filterwarnings("ignore:.*left out")
+@pytest.mark.filterwarnings("ignore:.*they are ignored")
 def test_plan_training_and_search_of_a_hierarchy(tmp_path_factory, hierarchy, seed):
     parents, labels, rows = hierarchy
     names = [f"n{i}" for i in labels]
@@ -105,7 +105,7 @@ def test_plan_training_and_search_of_a_hierarchy(tmp_path_factory, hierarchy, se
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_built_tree_given_as_parents_is_the_same_tree(given_tree, seed):
+def test_a_built_tree_survives_being_written_as_parents(given_tree, seed):
     data = random_data(seed, labels=40)
     tree = build_tree(data, clusters=3, seed=seed)
     rows = [
@@ -113,7 +113,7 @@ def test_a_built_tree_given_as_parents_is_the_same_tree(given_tree, seed):
         for node in range(tree.n_nodes)
         for child in tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]].tolist()
     ]
-    again = given_tree("\n".join(["label\tparent", *rows])).join(data)
+    again = given_tree("\n".join(["label\tparent", *rows])).to_tree(data)
     assert again.child_ptr.tolist() == tree.child_ptr.tolist()
     assert again.children.tolist() == tree.children.tolist()
 
@@ -129,10 +129,10 @@ def test_a_very_deep_hierarchy():
     assert nested(chain) == [0]
 
 
-# The forms of a file
+# File formats
 
 
-FORMS = {
+FORMATS = {
     "tree.json": '[[["cat", "persian"], "dog"], "rose", "tulip"]',
     "tree.tsv": "label\tparent\ncat\tanimal\ndog\tanimal\npersian\tcat\nrose\t\ntulip\n",
     "windows.csv": '\ufeffparent,note,Label\r\n"animal","a, b",cat\r\nanimal,,dog\r\n\r\n'
@@ -142,11 +142,11 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
-def test_forms_of_a_hierarchy(given_tree, pets, name):
-    found = given_tree(FORMS[name], name)
+@pytest.mark.parametrize("name", FORMATS)
+def test_formats_of_a_hierarchy(given_tree, pets, name):
+    found = given_tree(FORMATS[name], name)
     assert found.form == ("nested lists" if name.endswith("json") else "parents")
-    assert named(found.join(pets)) == [[["cat", "persian"], "dog"], "rose", "tulip"]
+    assert named(found.to_tree(pets)) == [[["cat", "persian"], "dog"], "rose", "tulip"]
 
 
 @pytest.mark.parametrize(
@@ -157,67 +157,72 @@ def test_forms_of_a_hierarchy(given_tree, pets, name):
         "cat\tdog\npersian\trose\ntulip",
     ],
 )
-def test_forms_of_clusters(given_tree, pets, content):
+def test_formats_of_clusters(given_tree, pets, content):
     found = given_tree(content)
     assert found.form == "clusters"
-    assert named(found.join(pets)) == [["cat", "dog"], ["persian", "rose"], "tulip"]
+    assert named(found.to_tree(pets)) == [["cat", "dog"], ["persian", "rose"], "tulip"]
 
 
-def test_names_with_blanks_commas_and_quotes(given_tree):
+def test_names_with_spaces_commas_and_quotes(given_tree):
     names = ["big cat", "cat, small", '"the" cat']
     data = Dataset.from_matrices(np.eye(3), np.eye(3), names)
     tabs = given_tree('label\tparent\nbig cat\tcats\ncat, small\tcats\n"the" cat\n')
-    assert named(tabs.join(data), names) == [names[:2], names[2]]
+    assert named(tabs.to_tree(data), names) == [names[:2], names[2]]
     commas = given_tree('label,parent\nbig cat,cats\n"cat, small",cats\n"""the"" cat"\n')
-    assert named(commas.join(data), names) == [names[:2], names[2]]
-    assert named(given_tree('big cat\tcat, small\n"the" cat\n').join(data), names) == [names[:2], names[2]]
+    assert named(commas.to_tree(data), names) == [names[:2], names[2]]
+    assert named(given_tree('big cat\tcat, small\n"the" cat\n').to_tree(data), names) == [names[:2], names[2]]
 
 
 def test_compressed_and_numbers(given_tree):
     data = Dataset.from_matrices(np.eye(4), np.eye(4))
-    assert nested(given_tree(gzip.compress(b"[[0, 1], [2, 3]]"), "t.json.gz").join(data)) == [[0, 1], [2, 3]]
-    assert nested(given_tree("3 1\n0 2\n").join(data)) == [[3, 1], [0, 2]]
-    assert nested(given_tree("label,parent\n0,2\n1,2\n2,\n3,\n").join(data)) == [[2, 0, 1], 3]
+    assert nested(given_tree(gzip.compress(b"[[0, 1], [2, 3]]"), "t.json.gz").to_tree(data)) == [
+        [0, 1],
+        [2, 3],
+    ]
+    assert nested(given_tree("3 1\n0 2\n").to_tree(data)) == [[3, 1], [0, 2]]
+    assert nested(given_tree("label,parent\n0,2\n1,2\n2,\n3,\n").to_tree(data)) == [[2, 0, 1], 3]
 
 
 def test_from_clusters():
     assert nested(trees.from_clusters([[0, 3], [1], [2, 4]], 5)) == [[0, 3], 1, [2, 4]]
     assert nested(trees.from_clusters([["b", "a"]], ["a", "b"])) == [1, 0]
-    with pytest.warns(UserWarning, match=r"lacks 2 of the 5 labels \('2', '4'\): they get a child"):
-        assert nested(trees.from_clusters([[0, 3], [1]], 5, rest=True)) == [[0, 3], 1, [2, 4]]
-    with pytest.raises(InputError, match="holds '1' twice"):
+    with pytest.warns(
+        UserWarning, match=r"The tree lacks 2 of the 5 labels \('2', '4'\); they are put under a separate"
+    ):
+        assert nested(trees.from_clusters([[0, 3], [1]], 5, add_missing=True)) == [[0, 3], 1, [2, 4]]
+    with pytest.raises(InputError, match="contains '1' more than once"):
         trees.from_clusters([[0, 1], [1]], 2)
     with pytest.raises(InputError, match="no children"):
         trees.from_clusters([[0, 1], []], 2)
 
 
-# What a hierarchy has too much or too little
+# More or fewer names than labels
 
 
-def test_a_thesaurus_may_hold_more_than_the_data(given_tree, pets):
+def test_a_thesaurus_may_contain_more_than_the_data(given_tree, pets):
     found = given_tree(
         "label,parent\ncat,pet\ndog,pet\nlion,wild\npersian,cat\nrose,flower\ntulip,flower\nsnail,\n"
     )
-    with pytest.warns(UserWarning, match="3 of the 10 names .* are left out"):
-        assert named(found.join(pets)) == [[["cat", "persian"], "dog"], ["rose", "tulip"]]
+    with pytest.warns(UserWarning, match="3 of the 10 names .* are ignored"):
+        assert named(found.to_tree(pets)) == [[["cat", "persian"], "dog"], ["rose", "tulip"]]
 
 
 def test_labels_without_instances_need_not_be_listed(given_tree, pets):
-    assert named(given_tree("cat dog\npersian rose\n").join(pets)) == [
+    assert named(given_tree("cat dog\npersian rose\n").to_tree(pets)) == [
         ["cat", "dog"],
         ["persian", "rose"],
         "tulip",
     ]
 
 
-def test_labels_that_are_not_listed(given_tree, pets):
+def test_missing_labels(given_tree, pets):
     found = given_tree("cat persian\n")
     with pytest.raises(
         InputError, match=r"tree.txt: the tree lacks 2 of the 5 labels \('dog', 'rose'\).*--tree-rest"
     ):
-        found.join(pets)
+        found.to_tree(pets)
     with pytest.warns(UserWarning, match="lacks 2 of the 5 labels"):
-        assert named(found.join(pets, rest=True)) == [["cat", "persian"], ["dog", "rose", "tulip"]]
+        assert named(found.to_tree(pets, add_missing=True)) == [["cat", "persian"], ["dog", "rose", "tulip"]]
 
 
 @pytest.mark.parametrize(
@@ -225,54 +230,57 @@ def test_labels_that_are_not_listed(given_tree, pets):
     [
         (
             "label,parent\ncat,dog\ndog,rose\nrose,cat\n",
-            r"tree.txt:2: got a cycle, cat below dog below rose below cat,",
+            r"tree.txt:2: the hierarchy has a cycle: 'cat' below 'dog' below 'rose' below 'cat'",
         ),
-        ("label,parent\ndog,\ncat,cat\n", r"tree.txt:3: got a cycle, cat below cat"),
-        ("label,parent\nrose,cat\ncat,dog\ndog,cat\n", r"tree.txt:3: got a cycle, cat below dog below cat"),
+        ("label,parent\ndog,\ncat,cat\n", r"tree.txt:3: .* cycle: 'cat' below 'cat'"),
+        (
+            "label,parent\nrose,cat\ncat,dog\ndog,cat\n",
+            r"tree.txt:3: .* cycle: 'cat' below 'dog' below 'cat'",
+        ),
         (
             "label,parent\ncat,a\ndog,a\ncat,b\n",
-            r"tree.txt:4: got a second parent 'b' of 'cat', which has 'a' at .*:2",
+            r"tree.txt:4: 'cat' has two parents, 'a' \(line 2\) and 'b' \(line 4\)",
         ),
         (
             "label,parent\ncat,\ncat,b\n",
-            r":3: got a second parent 'b' of 'cat', which has 'the root' at .*:2",
+            r":3: 'cat' has two parents, the root \(line 2\) and 'b' \(line 3\)",
         ),
-        ("label,parent\ncat,a\n,b\n", r"tree.txt:3: got a row without a label"),
+        ("label,parent\ncat,a\n,b\n", r"tree.txt:3: the row has no label"),
         (
             "label,parent\nlion,cats\nsnail,\n",
             r"tree.txt:2: no name .* is a label of the data \('lion, cats, snail'\)",
         ),
-        ("label,parent\n", r"no name of the hierarchy"),
-        ("cat dog\npersian lion\n", r"tree.txt:2: got 'lion', expected labels of the data"),
-        ("cat dog\n\npersian cat\n", r"tree.txt:3: got the label 'cat' again, which is on line 1"),
+        ("label,parent\n", r"no name in the hierarchy"),
+        ("cat dog\npersian lion\n", r"tree.txt:2: 'lion' is not a label of the data"),
+        ("cat dog\n\npersian cat\n", r"tree.txt:3: the label 'cat' is also on line 1"),
         ("[[0, 1]]", r"tree.txt: .* holds 0, but the data has no label of that name"),
-        ('[["cat", "dog"], ["cat"]]', r"tree.txt: the tree holds 'cat' twice"),
+        ('[["cat", "dog"], ["cat"]]', r"tree.txt: the tree contains 'cat' more than once"),
         ('["cat", [], "dog", "persian", "rose"]', r"tree.txt: .* empty list"),
     ],
 )
-def test_faults_that_the_labels_show(given_tree, pets, content, message):
+def test_errors_found_with_the_labels(given_tree, pets, content, message):
     with pytest.raises(InputError, match=message):
-        given_tree(content).join(pets)
+        given_tree(content).to_tree(pets)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.csv", "name,parent\ncat,a\n", r"t.csv:1: got 'name,parent', expected the names of the columns"),
+        ("t.csv", "name,parent\ncat,a\n", r"t.csv:1: the header is 'name,parent', expected the columns"),
         ("t.txt", "  \n", r"t.txt: the file is empty"),
-        ("t.txt", b"cat\nd\xffg\n", r"t.txt:2: got bytes that are not UTF-8"),
-        ("t.json", '{"a": 1}', r"got dict in JSON, expected nested lists"),
-        ("t.txt", "[[0, 1]", r"not a tree in JSON"),
+        ("t.txt", b"cat\nd\xffg\n", r"t.txt:2: not valid UTF-8"),
+        ("t.json", '{"a": 1}', r"expected nested lists of labels in JSON, got dict"),
+        ("t.txt", "[[0, 1]", r"t.txt:1: not valid JSON"),
         ("t.txt", "label,parent\n" + "x" * 140_000 + ",a\n", r"t.txt:2: not a table"),
     ],
 )
-def test_faults_that_the_file_shows(given_tree, name, content, message):
+def test_errors_found_in_the_file(given_tree, name, content, message):
     with pytest.raises(InputError, match=message):
         given_tree(content, name)
 
 
-def test_faults_without_a_file():
-    with pytest.raises(InputError, match=r"names\[1\]: got a second parent 'y'"):
+def test_errors_without_a_file():
+    with pytest.raises(InputError, match=r"'a' has two parents, 'x' \(names\[0\]\) and 'y' \(names\[1\]\)"):
         trees.from_parents(["a", "a"], ["x", "y"], ["a"])
     with pytest.raises(InputError, match="got 1 names and 2 parents"):
         trees.from_parents(["a"], ["x", "y"], ["a"])
@@ -291,8 +299,8 @@ def test_train_with_a_hierarchy(run, folder, tmp_path):
     code, out, err = run("estimate", folder / "train.svm", *options)
     assert code == 0
     assert err == (
-        "note: 1 of the 43 names of the hierarchy are no labels of the data and have none below: "
-        "they are left out.\n"
+        "note: 1 of the 43 names in the hierarchy are not labels of the data and have no labels below them; "
+        "they are ignored.\n"
     )
     planned = json.loads(out)
     code, out, _ = run("train", folder / "train.svm", tmp_path / "m", *options)
@@ -304,7 +312,7 @@ def test_train_with_a_hierarchy(run, folder, tmp_path):
     assert f"tree {tree}, tree_form parents" in run("info", tmp_path / "m")[1]
 
 
-def test_labels_that_the_tree_lacks(run, refused, folder, tmp_path):
+def test_missing_labels_on_the_command_line(run, refused, folder, tmp_path):
     tree = tmp_path / "tree.txt"
     tree.write_text("".join(f"{i} {i + 1}\n" for i in range(0, 36, 2)))
     message = refused("train", folder / "train.svm", tmp_path / "m", "--tree", tree)

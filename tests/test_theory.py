@@ -301,11 +301,11 @@ def test_the_papers_bounds_in_the_exceptional_case():
 
 
 def test_the_papers_data_sets():
-    assert theory.largest_depth(PRESETS["amazon-670k"].labels, 100) <= 3  # table:prunning-hurt-performance
+    assert theory.largest_depth(PRESETS["amazon-670k"].n_labels, 100) <= 3  # table:prunning-hurt-performance
     for preset in PRESETS.values():  # varied-K with a depth of 4
-        assert math.ceil(preset.labels ** (1 / 4)) <= 100
+        assert math.ceil(preset.n_labels ** (1 / 4)) <= 100
     wiki = PRESETS["wiki-500k"]
-    weights = theory.ovr_weights(wiki.labels, wiki.features)
+    weights = theory.ovr_weights(wiki.n_labels, wiki.n_features)
     assert round(4 * weights / 10**12) == 5  # "approximately 5TB": with 4 bytes a weight, not 8
 
 

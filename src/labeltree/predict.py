@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree import _native
 from labeltree.data import csr_arrays
 from labeltree.errors import InputError
 from labeltree.tree import LabelTree
 
-SCORES = _native.SCORES
+
+@dataclass(frozen=True)
+class Score:
+    """A function that turns the margin of a child into a factor in (0, 1].
+
+    Attributes
+    ----------
+    formula : str
+    function : callable
+        The function in NumPy.
+    """
+
+    formula: str
+    function: Callable[[Any], Any]
+
+
+def _hinge(power: int) -> Callable[[Any], Any]:
+    return lambda margin: np.exp(-(np.maximum(0.0, 1 - margin) ** power))
+
+
+# The scores by name; the kernel has the same (`_native.SCORES`).
+SCORES = {
+    "sigmoid": Score("sigmoid(3 x margin)", lambda margin: np.exp(-np.logaddexp(0.0, -3 * margin))),
+    "hinge2": Score("exp(-max(0, 1 - margin)^2)", _hinge(2)),
+    "hinge3": Score("exp(-max(0, 1 - margin)^3)", _hinge(3)),
+}
 
 _LARGEST_INT32 = 2**31 - 1
 _CSR = (sp.csr_matrix, sp.csr_array)

@@ -19,16 +19,11 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from labeltree.data import Dataset
-    from labeltree.explain.label import Child, Word
+    from labeltree.explain.parts import Child, Word
     from labeltree.explain.prediction import Explanation, Step
     from labeltree.model import Model
 
 _GLUE = "\ue000"  # a blank at which no line is broken
-_FORMULAS = {
-    "sigmoid": "sigmoid(3 x margin)",
-    "hinge2": "exp(-max(0, 1 - margin)^2)",
-    "hinge3": "exp(-max(0, 1 - margin)^3)",
-}
 
 
 @text_options.takes(text_options.Reading)
@@ -62,6 +57,7 @@ def explain(
     from dataclasses import asdict
 
     from labeltree.explain.prediction import explain_prediction
+    from labeltree.predict import SCORES
 
     if what == ["-"] and file is None and row is None:
         what, file, row = None, "-", 0
@@ -92,7 +88,7 @@ def explain(
     mean = "the mean over the trees of " if len(opened.trees) > 1 else ""
     print(
         "",
-        f"A score is {mean}the product of {_FORMULAS[score.value]} along the path;",
+        f"A score is {mean}the product of {SCORES[score.value].formula} along the path;",
         "a margin is the sum of the words for and against, the bias and the other words.",
         sep="\n",
     )

@@ -12,8 +12,7 @@ import typer
 
 from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
-from labeltree.datasets.catalogue import SETS, Check
-from labeltree.datasets.presets import PRESETS
+from labeltree.datasets import PRESETS, SOURCES, Check
 from labeltree.errors import InputError
 
 
@@ -67,7 +66,7 @@ def synth(
 
 
 def download(
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(SETS)}.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"{', '.join(SOURCES)}.", show_default=False)],
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -78,10 +77,10 @@ def download(
     json: options.Json = False,
 ) -> None:
     """Fetch one of the paper's data sets, unless it is there, and check it against its published numbers."""
-    from labeltree.datasets.catalogue import obtain
+    from labeltree.datasets import fetch
 
     stages = Stages(quiet or json)
-    found = obtain(name, folder, stage=stages.stage)
+    found = fetch(name, folder, stage=stages.stage)
     figures = {
         part: {
             "path": str(path),

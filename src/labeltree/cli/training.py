@@ -196,7 +196,7 @@ class _Trees:
 
         if self.given is not None:
             with printing.warnings_as_notes():
-                return [self.given.join(dataset, rest=self.rest)]
+                return [self.given.to_tree(dataset, add_missing=self.rest)]
         return [
             build_tree(
                 dataset,

@@ -110,7 +110,7 @@ def info(
     json: options.Json = False,
 ) -> None:
     """Show what a model holds, or what it knows of a label. Its files are checked on the way."""
-    from labeltree.explain.label import tree_shape
+    from labeltree.explain.shape import tree_shape
     from labeltree.model import load
 
     opened = load(model)

@@ -1,4 +1,4 @@
-"""Download a file: go on where a broken transfer stopped, and keep only what was checked."""
+"""Download a file: resume an interrupted transfer, and keep the file only if it passes a check."""
 
 from __future__ import annotations
 
@@ -11,106 +11,113 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from labeltree.errors import InputError
+from labeltree.extras import optional
+from labeltree.progress import Progress
 from labeltree.system import umask
 
-# What to tell -> a context that takes the fraction that is done.
-Telling = Callable[[str], AbstractContextManager[Callable[[float], None]]]
-
-TRIES = 5
-WAIT_SECONDS = 1.0  # before the second try; longer before each other
-TIMEOUT_SECONDS = 30.0  # of silence
+N_TRIES = 5
+WAIT_SECONDS = 1.0  # before the second try; longer before each further one
+TIMEOUT_SECONDS = 30.0  # without an answer
 _CHUNK_BYTES = 1 << 18
-# Statuses of the server that may pass; 416: there was nothing left to send from where we asked to go on.
-_PASSING = {408, 416, 425, 429, 500, 502, 503, 504}
+# HTTP status codes of errors that may be temporary; 416: the requested range lies beyond the end of the file.
+_TEMPORARY = {408, 416, 425, 429, 500, 502, 503, 504}
+_MIRROR_HINT = "set LABELTREE_MIRROR to the address of a mirror"
 
 
 def download(
-    file: str, address: str, folder: Path, tell: Telling, check: Callable[[Path, str], None]
+    file: str,
+    address: str,
+    directory: Path,
+    begin: Callable[[str], AbstractContextManager[Progress]],
+    check: Callable[[Path, str], None],
 ) -> Path:
-    """Fetch a file into a folder, unless it is there already.
+    """Download a file into a directory.
 
     Parameters
     ----------
     file : str
+        Name of the file.
     address : str
-        Of the folder on the web that has the file.
-    folder : Path
-        Where to keep it; made if need be.
-    tell : callable
-        Told what begins; gives a context, and in it what to tell how far the transfer has come.
+        Address of the web directory that has the file.
+    directory : Path
+        Where to save it; created if it does not exist.
+    begin : callable
+        Called with a description of the transfer; returns a context that provides the progress callback.
     check : callable
-        Called with the complete file, under a temporary name, and its address; if it raises, nothing is kept.
+        Called with the complete file, under a temporary name, and its address. If it raises an exception,
+        the file is deleted.
 
     Returns
     -------
     Path
         The file.
     """
-    import pooch
+    pooch = optional("pooch")
 
     def fill(url: str, target: str, _: Any) -> None:
-        with tell(f"downloading {file}") as report, open(target, "wb") as stream:
-            _Transfer(url, stream, report).run()
-        os.chmod(target, 0o666 & ~umask())  # temporary files are for their owner only
+        with begin(f"downloading {file}") as progress, open(target, "wb") as stream:
+            _Transfer(url, stream, progress).run()
+        os.chmod(target, 0o666 & ~umask())  # a temporary file can be read by its owner only
         check(Path(target), url)
 
-    keeper = pooch.create(folder, address.rstrip("/") + "/", registry={file: None})
+    cache = pooch.create(directory, address.rstrip("/") + "/", registry={file: None})
     logger: logging.Logger = pooch.get_logger()
     level = logger.level
-    logger.setLevel(logging.WARNING)  # the stages tell it
+    logger.setLevel(logging.WARNING)  # the progress callback reports the download
     try:
-        return Path(keeper.fetch(file, downloader=fill))
+        return Path(cache.fetch(file, downloader=fill))
     finally:
         logger.setLevel(level)
 
 
 class _Transfer:
-    """A transfer in several tries. It is its own progress bar, as Pooch's downloader drives one."""
+    """A transfer in several tries. It acts as the progress bar of Pooch's downloader."""
 
-    def __init__(self, url: str, stream: BinaryIO, report: Callable[[float], None]) -> None:
+    def __init__(self, url: str, stream: BinaryIO, progress: Progress) -> None:
         self.total = 0  # set by Pooch: bytes of this try
-        self._url, self._stream, self._report = url, stream, report
+        self._url, self._stream, self._progress = url, stream, progress
         self._response: Any = None
-        self._stamp: str | None = None  # what the server knows this version of the file by
-        self._had = self._got = 0  # bytes before this try and within it
+        self._version: str | None = None  # the server's identifier for this version of the file
+        self._resumed_at = self._received = 0  # bytes before this try, and in this try
 
     def run(self) -> None:
         """Fill the stream."""
-        import pooch
-        from requests import exceptions
-
-        for tried in range(1, TRIES + 1):
+        pooch, exceptions = optional("pooch"), optional("requests.exceptions")
+        for tried in range(1, N_TRIES + 1):
             fetch = pooch.HTTPDownloader(
                 self,
                 _CHUNK_BYTES,
                 timeout=TIMEOUT_SECONDS,
                 headers=self._headers(),
-                hooks={"response": self._begin},
+                hooks={"response": self._start},
             )
-            self._got = 0
+            self._received = 0
             try:
                 fetch(self._url, self._stream, None)
                 return
             except exceptions.HTTPError as error:
                 answer: Any = error.response
                 status = answer.status_code
-                if tried == TRIES or status not in _PASSING:
+                if tried == N_TRIES or status not in _TEMPORARY:
                     raise InputError(
-                        f"{self._url}: got the server's answer {status} {answer.reason}, expected a "
-                        "file; try again later, or set LABELTREE_MIRROR to another copy's address"
+                        f"the server answered {status} {answer.reason}",
+                        file=self._url,
+                        hint=f"try again later, or {_MIRROR_HINT}",
                     ) from None
                 if status == 416:
-                    self._stamp = None
+                    self._version = None
             except (exceptions.ConnectionError, exceptions.Timeout, exceptions.ChunkedEncodingError) as error:
-                if tried == TRIES:
+                if tried == N_TRIES:
                     raise InputError(
-                        f"{self._url}: got no whole file in {TRIES} tries ({_reason(error)}), expected one; "
-                        "check the network, or set LABELTREE_MIRROR to another copy's address"
+                        f"the download failed {N_TRIES} times ({_reason(error)})",
+                        file=self._url,
+                        hint=f"check the network, or {_MIRROR_HINT}",
                     ) from None
             except exceptions.RequestException as error:
                 raise InputError(
-                    f"{self._url}: got an address that cannot be fetched ({_reason(error)}), expected "
-                    "http:// or https://; check LABELTREE_MIRROR"
+                    f"not a valid web address ({_reason(error)})",
+                    file=self._url,
+                    hint="check LABELTREE_MIRROR",
                 ) from None
             finally:
                 if self._response is not None:
@@ -118,45 +125,43 @@ class _Transfer:
             time.sleep(WAIT_SECONDS * tried)
 
     def _headers(self) -> dict[str, str]:
-        headers = {"Accept-Encoding": "identity"}  # lengths are those of the file
+        headers = {"Accept-Encoding": "identity"}  # so that Content-Length is the size of the file
         size = self._stream.tell()
-        if size and self._stamp:
-            headers |= {"Range": f"bytes={size}-", "If-Range": self._stamp}
+        if size and self._version:
+            headers |= {"Range": f"bytes={size}-", "If-Range": self._version}
         return headers
 
-    def _begin(self, response: Any, **_: Any) -> None:
-        """Look at an answer before its content is taken: does it go on, or begin anew?"""
+    def _start(self, response: Any, **_: Any) -> None:
+        """Inspect a response before its content is read: does it resume the transfer, or start again?"""
         self._response = response
-        self._had = self._stream.tell()
-        goes_on = response.headers.get("Content-Range", "").startswith(f"bytes {self._had}-")
-        if response.status_code == 206 and not goes_on:
-            from requests import exceptions
-
-            self._stamp = None
-            raise exceptions.ConnectionError("the server sent another range than was asked for")
+        self._resumed_at = self._stream.tell()
+        resumes = response.headers.get("Content-Range", "").startswith(f"bytes {self._resumed_at}-")
+        if response.status_code == 206 and not resumes:
+            self._version = None
+            raise optional("requests.exceptions").ConnectionError("the server sent the wrong range")
         if response.status_code == 200:
             self._stream.seek(0)
             self._stream.truncate()
-            self._had = 0
+            self._resumed_at = 0
             tag = response.headers.get("ETag", "W/")
-            self._stamp = response.headers.get("Last-Modified") if tag.startswith("W/") else tag
+            self._version = response.headers.get("Last-Modified") if tag.startswith("W/") else tag
 
     def update(self, count: int) -> None:
-        """Pooch tells that bytes have come."""
-        self._got += count
+        """Count bytes that Pooch received."""
+        self._received += count
         if self.total:
-            self._report(min(1.0, (self._had + self._got) / (self._had + self.total)))
+            self._progress(min(1.0, (self._resumed_at + self._received) / (self._resumed_at + self.total)))
 
     def reset(self) -> None:
-        """Pooch is about to fill the bar."""
-        self._got = 0
+        """Start again: Pooch calls this before it fills the bar."""
+        self._received = 0
 
     def close(self) -> None:
-        """Pooch is done with the bar."""
+        """Do nothing: Pooch calls this at the end."""
 
 
 def _reason(error: BaseException) -> str:
-    """What lies behind an error: the last words of the innermost one."""
+    """Return the cause of an error: the last part of the innermost message."""
     inner: Any = error
     while inner is not None:
         error = inner

@@ -1,53 +1,63 @@
-"""The shapes of the paper's six data sets."""
+"""The shapes of the paper's six datasets."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from labeltree.datasets.catalogue import SETS
+from labeltree.datasets.sources import SOURCES
 
 
 @dataclass(frozen=True)
 class Preset:
-    """The shape of a data set.
+    """The shape of a dataset.
 
     Attributes
     ----------
-    instances, features, labels : int
-        Of the training set.
-    words : float
-        Non-zero features an instance, on average.
-    tags : float
-        Labels an instance, on average.
+    n_instances, n_features, n_labels : int
+        Size of the training set.
+    features_per_instance, labels_per_instance : float
+        Average number of non-zeros in a row of X and of Y.
     """
 
-    instances: int
-    features: int
-    labels: int
-    words: float
-    tags: float
+    n_instances: int
+    n_features: int
+    n_labels: int
+    features_per_instance: float
+    labels_per_instance: float
 
     def scaled(self, scale: float) -> Preset:
-        """Return the shape of a smaller or larger set: as dense, with the features growing by Heaps' law."""
-        features = max(200, round(self.features * math.sqrt(scale)))
-        labels = max(2, round(self.labels * scale))
+        """Return the shape of a smaller or larger dataset.
+
+        Its rows are as dense; the number of features grows with the square root of the scale (Heaps' law).
+
+        Parameters
+        ----------
+        scale : float
+            Multiplies the number of instances and of labels.
+
+        Returns
+        -------
+        Preset
+        """
+        n_features = max(200, round(self.n_features * math.sqrt(scale)))
+        n_labels = max(2, round(self.n_labels * scale))
         return Preset(
-            instances=max(2, round(self.instances * scale)),
-            features=features,
-            labels=labels,
-            words=min(self.words, features / 10),
-            tags=min(self.tags, 1 + labels / 10),
+            n_instances=max(2, round(self.n_instances * scale)),
+            n_features=n_features,
+            n_labels=n_labels,
+            features_per_instance=min(self.features_per_instance, n_features / 10),
+            labels_per_instance=min(self.labels_per_instance, 1 + n_labels / 10),
         )
 
 
 PRESETS = {
     name: Preset(
-        source.instances,
-        source.features,
-        source.labels,
-        source.nonzeros / source.instances,
-        source.tags / source.instances,
+        source.n_instances,
+        source.n_features,
+        source.n_labels,
+        source.x_nnz / source.n_instances,
+        source.y_nnz / source.n_instances,
     )
-    for name, source in SETS.items()
+    for name, source in SOURCES.items()
 }

@@ -1,6 +1,7 @@
 """Label trees given by the user: a hierarchy, clusters, or a file."""
 
-from labeltree.trees.file import GivenTree, read_tree
-from labeltree.trees.hierarchy import from_clusters, from_parents
+from labeltree.trees.clusters import from_clusters
+from labeltree.trees.file import TreeFile, read_tree
+from labeltree.trees.hierarchy import from_parents
 
-__all__ = ["GivenTree", "from_clusters", "from_parents", "read_tree"]
+__all__ = ["TreeFile", "from_clusters", "from_parents", "read_tree"]

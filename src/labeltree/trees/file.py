@@ -1,8 +1,8 @@
-"""Files that hold a tree, told by their content (docs/trees.md).
+"""Files that contain a label tree (docs/trees.md). The form is detected from the content.
 
 - nested lists of labels in JSON;
 - a hierarchy: a table with the columns `label` and `parent`, separated by tabs, commas or semicolons;
-- clusters: one a line, the labels separated by tabs, else by commas, else by blanks.
+- clusters: one per line, the labels separated by tabs, or by commas, or by spaces.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,75 +22,69 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.files import display_name, read_pieces
 from labeltree.tree import LabelTree
-from labeltree.trees.hierarchy import (
-    grow,
-    label_numbers,
-    nested_clusters,
-    nested_parents,
-    numbered,
-    shortened,
-)
+from labeltree.trees.clusters import number_clusters
+from labeltree.trees.hierarchy import Rows, nest_parents
+from labeltree.trees.nested import label_numbers, make_tree, number_labels, shorten
 
 _PIECE_BYTES = 1 << 20
 
-Nest = Callable[[Mapping[str, int]], list[Any]]
-
 
 @dataclass(frozen=True, eq=False)
-class GivenTree:
-    """A tree as a file gives it, before the labels of the data are known.
+class TreeFile:
+    """A tree that was read from a file, before the labels of the data are known.
 
     Attributes
     ----------
     name : str
-        The file.
+        Name of the file.
     form : str
         "nested lists", "parents" or "clusters".
     """
 
     name: str
     form: str
-    _nest: Nest
+    # From the number of each label to nested lists of label numbers.
+    _nest: Callable[[Mapping[str, int]], list[Any]]
 
-    def join(self, dataset: Dataset, *, rest: bool = False) -> LabelTree:
-        """Make the tree of the labels of a data set.
+    def to_tree(self, dataset: Dataset, *, add_missing: bool = False) -> LabelTree:
+        """Make the tree for the labels of a dataset.
 
-        Labels without instances that the file lacks get a child of the root of their own, as in
-        ``build_tree``: numbers that the data skips are such labels.
+        Labels without instances need not be in the file: as in ``build_tree``, they become a separate child
+        of the root. Such labels are, for example, numbers that the data skips.
 
         Parameters
         ----------
         dataset : Dataset
-        rest : bool, default False
-            Whether other labels that the file lacks go there too; else they are an error.
+        add_missing : bool, default False
+            Add all labels that are not in the file to that child; otherwise they are an error.
 
         Returns
         -------
         LabelTree
         """
-        names = dataset.n_labels if dataset.label_names is None else dataset.label_names
-        idle = np.diff(dataset.by_label[0]) == 0
-        numbers = label_numbers(names)
-        return grow(self._nest(numbers), numbers, rest, idle, f"{self.name}: ")
+        numbers = label_numbers(dataset.n_labels if dataset.label_names is None else dataset.label_names)
+        unused = np.diff(dataset.by_label[0]) == 0
+        nested = self._nest(numbers)
+        return make_tree(nested, numbers, add_missing=add_missing, unused=unused, file=self.name)
 
 
-def read_tree(path: str | os.PathLike[str]) -> GivenTree:
+def read_tree(path: str | os.PathLike[str]) -> TreeFile:
     """Read a tree from a file, plain or compressed.
 
     Parameters
     ----------
     path : path-like
-        Nested lists in JSON, a table with the columns label and parent, or clusters of labels, one a line.
+        Nested lists in JSON, a table with the columns label and parent, or clusters of labels, one per line.
 
     Returns
     -------
-    GivenTree
-        To be joined to the data's labels.
+    TreeFile
+        Its ``to_tree`` makes the tree for a dataset.
 
     Raises
     ------
     InputError
-        If the file cannot be read. Which labels it must hold is checked when it is joined to the data.
+        If the file cannot be read. Its labels are compared with those of the data by ``to_tree``.
     """
     name = display_name(path)
     content = b"".join(piece.tobytes() for piece, _ in read_pieces(path, _PIECE_BYTES))
@@ -97,81 +92,83 @@ def read_tree(path: str | os.PathLike[str]) -> GivenTree:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{name}:{line}: got bytes that are not UTF-8, expected text; convert it") from None
-    first = text.lstrip().split("\n", 1)[0]
-    if not first:
-        raise InputError(f"{name}: the file is empty, expected a tree (see docs/trees.md); check the path")
-    plain = os.path.splitext(name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz"))[1].lower()
-    if plain == ".json" or first.startswith("["):
-        nested = _parsed_json(name, text)
-        return GivenTree(name, "nested lists", lambda numbers: _from_lists(name, nested, numbers))
-    separator = next((s for s in "\t,;" if {"label", "parent"} <= set(_head(first, s))), None)
+        raise InputError("not valid UTF-8", file=name, line=line, hint="convert the file to UTF-8") from None
+    header = text.lstrip().split("\n", 1)[0]
+    if not header:
+        raise InputError("the file is empty, expected a tree", file=name)
+    ending = os.path.splitext(name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz"))[1].lower()
+    if ending == ".json" or header.startswith("["):
+        return TreeFile(name, "nested lists", partial(_number_lists, name, _parse_json(name, text)))
+    separator = next((s for s in "\t,;" if {"label", "parent"} <= set(_columns(header, s))), None)
     if separator is not None:
-        rows = _table(name, text, separator)
-        return GivenTree(name, "parents", lambda numbers: nested_parents(*rows, numbers))
-    if plain in (".csv", ".tsv"):
+        return TreeFile(name, "parents", partial(nest_parents, _read_table(name, text, separator)))
+    if ending in (".csv", ".tsv"):
         raise InputError(
-            f"{name}:1: got {shortened(first)}, expected the names of the columns, label and parent among "
-            "them; add that line, or rename a file of clusters to .txt"
+            f"the header is {shorten(header)}, expected the columns label and parent",
+            file=name,
+            line=1,
+            hint="add a header, or rename a file of clusters to .txt",
         )
-    lines = _clusters(text)
-    return GivenTree(name, "clusters", lambda numbers: nested_clusters(name, lines, numbers))
+    return TreeFile(name, "clusters", partial(number_clusters, name, _split_clusters(text)))
 
 
-def _parsed_json(name: str, text: str) -> list[Any]:
+def _parse_json(name: str, text: str) -> list[Any]:
     try:
         nested = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{name}: not a tree in JSON ({error}), expected nested lists of labels") from None
+    except json.JSONDecodeError as error:
+        what = f"not valid JSON ({error.msg} at column {error.colno})"
+        raise InputError(what, file=name, line=error.lineno) from None
+    except (ValueError, RecursionError) as error:  # a huge integer, or lists that are nested too deeply
+        raise InputError(f"not a tree in JSON ({error})", file=name) from None
     if not isinstance(nested, list):
-        raise InputError(f"{name}: got {type(nested).__name__} in JSON, expected nested lists of labels")
+        raise InputError(f"expected nested lists of labels in JSON, got {type(nested).__name__}", file=name)
     return nested
 
 
-def _from_lists(name: str, nested: list[Any], numbers: Mapping[str, int]) -> list[Any]:
+def _number_lists(name: str, nested: list[Any], numbers: Mapping[str, int]) -> list[Any]:
     try:
-        return numbered(nested, numbers)
+        return number_labels(nested, numbers)
     except InputError as error:
-        raise InputError(f"{name}: {error}") from None
+        raise error.replace(file=name) from None
 
 
-def _head(line: str, separator: str) -> list[str]:
-    return [cell.strip().strip('"').lower() for cell in line.split(separator)]
+def _columns(header: str, separator: str) -> list[str]:
+    return [cell.strip().strip('"').lower() for cell in header.split(separator)]
 
 
-def _table(name: str, text: str, separator: str) -> tuple[list[str], list[str], list[str]]:
-    """Names, parents, and where each stands; quotes mean something only where tabs do not separate."""
+def _read_table(name: str, text: str, separator: str) -> Rows:
+    """Read a table of labels and parents. Quotes have a meaning only if tabs do not separate the cells."""
     lines = io.StringIO(text, newline="")
     if separator == "\t":
         reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
     else:
         reader = csv.reader(lines, delimiter=separator)
     columns: tuple[int, int] | None = None
-    found: tuple[list[str], list[str], list[str]] = ([], [], [])
+    labels: list[str] = []
+    parents: list[str] = []
+    line_numbers: list[int] = []
     try:
         for row in reader:
             cells = [cell.strip() for cell in row]
             if not any(cells):
                 continue
             if columns is None:
-                head = [cell.strip('"').lower() for cell in cells]
-                columns = head.index("label"), head.index("parent")
+                header = [cell.strip('"').lower() for cell in cells]
+                columns = header.index("label"), header.index("parent")
                 continue
             label, parent = (cells[c] if c < len(cells) else "" for c in columns)
             if not label:
-                raise InputError(
-                    f"{name}:{reader.line_num}: got a row without a label, expected a label and its parent; "
-                    "complete or remove it"
-                )
-            for part, value in zip(found, (label, parent, f"{name}:{reader.line_num}"), strict=True):
-                part.append(value)
+                raise InputError("the row has no label", file=name, line=reader.line_num)
+            labels.append(label)
+            parents.append(parent)
+            line_numbers.append(reader.line_num)
     except csv.Error as error:
-        raise InputError(f"{name}:{reader.line_num}: not a table ({error}); correct that line") from None
-    return found
+        raise InputError(f"not a table ({error})", file=name, line=reader.line_num) from None
+    return Rows(labels, parents, name, line_numbers)
 
 
-def _clusters(text: str) -> list[tuple[int, list[str]]]:
-    """Lines with labels, and their numbers. The first of tab, comma and blank that occurs separates."""
+def _split_clusters(text: str) -> list[tuple[int, list[str]]]:
+    """Split lines into labels at the first of tab, comma and space that occurs; with their line numbers."""
     separator = next((s for s in "\t," if s in text), None)
     lines = ((n, line.split(separator)) for n, line in enumerate(text.split("\n"), 1))
     stripped = ((n, [cell.strip() for cell in cells if cell.strip()]) for n, cells in lines)

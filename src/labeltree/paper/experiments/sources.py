@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 
-from labeltree.datasets.catalogue import SETS, Stage, cache_folder, obtain
+from labeltree.datasets import SOURCES, cache_directory, fetch
+from labeltree.datasets.catalogue import Stage
 from labeltree.errors import InputError
 from labeltree.paper.experiments.session import Split, check_names
 from labeltree.svm import read_svm
@@ -41,7 +42,7 @@ def load_splits(
     splits: list[Split] = []
     for given, name, files in places:
         if not files:
-            found = obtain(given, stage=stage)
+            found = fetch(given, stage=stage)
             splits.append(Split(name, found.train, found.test))
             continue
         with stage(f"read_{name}", f"reading {name}"):
@@ -65,9 +66,9 @@ def _find(given: str) -> tuple[str, list[Path]]:
     if place.exists():
         stem = place.name.split(".")[0]
         return (place.resolve().parent.name if stem == "train" else stem) or "data", [place]
-    if given in SETS:
-        file = SETS[given].train
-        if file and not (cache_folder() / file).exists():
+    if given in SOURCES:
+        file = SOURCES[given].train_file
+        if file and not (cache_directory() / file).exists():
             raise InputError(
                 f"{given} is one of the paper's data sets, but is not here yet; get it with "
                 f"`labeltree download {given}`"
@@ -75,7 +76,7 @@ def _find(given: str) -> tuple[str, list[Path]]:
         return given, []
     raise InputError(
         f"{given}: got a path where there is nothing, expected a folder with train.svm, a training file, or "
-        f"one of {', '.join(SETS)}; check the path"
+        f"one of {', '.join(SOURCES)}; check the path"
     )
 
 

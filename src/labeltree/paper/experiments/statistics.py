@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from labeltree.datasets.catalogue import SETS
+from labeltree.datasets import SOURCES
 from labeltree.paper.experiments.result import Claim, Result, Table
 from labeltree.paper.experiments.session import Session, Split
 from labeltree.progress import Progress
@@ -86,8 +86,12 @@ def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
     for row in rows:
         share = row["nonzeros_a_row"] / max(row["used_features"], 1)
         sparse[row["data"]] = share < SPARSE, f"{100 * share:.2g}%"
-        if source := SETS.get(row["data"]):
-            counts = {"instances": source.instances, "features": source.features, "labels": source.labels}
+        if source := SOURCES.get(row["data"]):
+            counts = {
+                "instances": source.n_instances,
+                "features": source.n_features,
+                "labels": source.n_labels,
+            }
             # As wide as the file, or as many as occur: it is not said what was counted.
             same = [number in (row[what], row.get(f"used_{what}")) for what, number in counts.items()]
             said = ", ".join(f"{row[what]:,} of {number:,} {what}" for what, number in counts.items())

@@ -184,7 +184,7 @@ def _check(like: str, scales: Sequence[float], clusters: Sequence[int], depths: 
 
 def _shape(like: str, scale: float) -> tuple[int, int, float]:
     shape = PRESETS[like].scaled(scale)
-    return shape.labels, shape.instances, shape.words
+    return shape.n_labels, shape.n_instances, shape.features_per_instance
 
 
 def _cost(labels: int, instances: int, nonzeros: float, clusters: int, depth: int) -> float:

@@ -1,0 +1,62 @@
+"""The shape of a model's trees: where the labels, the instances and the bytes are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from labeltree.model import Model
+
+
+class DepthShape(TypedDict):
+    """One depth of a tree: what :meth:`labeltree.Model.depths` reports, and three more figures."""
+
+    depth: int
+    nodes: int
+    children: int
+    mean_used_features: float
+    alpha: float | None
+    weights: int
+    labels: int
+    label_instances: int
+    bytes: int
+
+
+def tree_shape(model: Model, tree: int = 0) -> list[DepthShape]:
+    """Describe a tree depth by depth, with labels, instances and bytes.
+
+    Parameters
+    ----------
+    model : Model
+    tree : int, default 0
+
+    Returns
+    -------
+    list of dict
+        What :meth:`Model.depths` reports about the nodes of each depth, and: ``labels``, the number of their
+        leaf children; ``label_instances``, the training instances of these labels, where an instance counts
+        once per label; ``bytes``, the size on disk of the nodes' blocks and of their part of the tree.
+        The rest of the model's bytes are file headers, label counts and names, and the text features.
+    """
+    part = model.trees[tree]
+    depth_of_child = np.repeat(part.tree.node_depth, part.tree.child_count)
+    leaf = part.tree.children < 0
+    n_depths = part.tree.depth
+    n_labels = np.bincount(depth_of_child[leaf], minlength=n_depths)
+    n_instances = np.zeros(n_depths, np.int64)
+    np.add.at(n_instances, depth_of_child[leaf], model.label_counts[~part.tree.children[leaf]])
+    # A node: features and weights, two pointers of 8 bytes, a checksum of 4. A child: its number, 4.
+    node_bytes = 4 * (np.diff(part.feature_ptr) + np.diff(part.weight_ptr)) + 20 + 4 * part.tree.child_count
+    n_bytes = np.zeros(n_depths, np.int64)
+    np.add.at(n_bytes, part.tree.node_depth, node_bytes)
+    return [
+        {
+            **row,
+            "labels": int(n_labels[d]),
+            "label_instances": int(n_instances[d]),
+            "bytes": int(n_bytes[d]),
+        }
+        for d, row in enumerate(model.depths(tree))
+    ]
