@@ -12,7 +12,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from labeltree import Dataset, write_svm
 from labeltree.cli import main
-from labeltree.datasets import catalogue, download
+from labeltree.datasets import SOURCES, download
 
 # Output is as wide as on no terminal, without colours; data sets are the tests' own. Subprocesses inherit it.
 os.environ |= {"COLUMNS": "100", "LINES": "24", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
@@ -97,7 +97,7 @@ def refused(run):
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setattr(download, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(download, "_CHUNK_BYTES", 100)  # as many pieces as a large file has
+    monkeypatch.setattr(download, "_CHUNK_BYTES", 100)  # many pieces, as of a large file
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "127.0.0.1")
     with running_server() as running:
@@ -107,8 +107,8 @@ def server(monkeypatch):
 
 @pytest.fixture
 def tiny(server, tmp_path, monkeypatch):
-    """A small data set under the name eur-lex, on the server; a folder for it that does not exist yet."""
+    """A small dataset with the name eur-lex on the server, and a directory for it that does not exist yet."""
     made = put_data(server, tmp_path / "made")
-    made.folder = tmp_path / "kept"
-    monkeypatch.setitem(catalogue.SETS, "eur-lex", published(made.train, made.test))
+    made.directory = tmp_path / "kept"
+    monkeypatch.setitem(SOURCES, "eur-lex", published(made.train, made.test))
     return made

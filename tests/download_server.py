@@ -1,4 +1,4 @@
-"""A web server for tests of downloads, which fails as it is told, and a small data set on it."""
+"""A web server for tests of downloads, which fails on demand, and a small dataset on it."""
 
 import threading
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ from types import SimpleNamespace
 from helpers import make_data
 
 from labeltree import write_svm
-from labeltree.datasets.catalogue import Source
+from labeltree.datasets import Source
 
 NAMES = ("train.svm.bz2", "test.svm.bz2")
 PAGE = b"<!DOCTYPE html><html><body>Please log in</body></html>\n"
 
 
 class Server(ThreadingHTTPServer):
-    """Files by name, and for each name how the next requests go wrong; afterwards all goes well."""
+    """Files by name, and for each name how the next requests fail; later requests succeed."""
 
     daemon_threads = True
 
@@ -25,7 +25,7 @@ class Server(ThreadingHTTPServer):
         self.address = f"http://127.0.0.1:{self.server_port}/data"
 
     def handle_error(self, request, client_address):
-        """Clients that hang up are no news."""
+        """Ignore clients that close the connection."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -39,7 +39,12 @@ class Handler(BaseHTTPRequestHandler):
         if content is None or isinstance(trouble, int):
             return self.send_error(trouble or 404)
         first = 0
-        if wanted and self.server.tag and self.headers["If-Range"] == self.server.tag and trouble != "anew":
+        if (
+            wanted
+            and self.server.tag
+            and self.headers["If-Range"] == self.server.tag
+            and trouble != "restart"
+        ):
             first = int(wanted.removeprefix("bytes=").removesuffix("-"))
             self.send_response(206)
             first += trouble == "another range"
@@ -73,20 +78,20 @@ def running_server():
 
 def published(train, test, /, **changes):
     facts = {
-        "instances": train.n_instances,
-        "features": train.n_features,
-        "labels": train.n_labels,
-        "nonzeros": train.X.nnz,
-        "tags": train.Y.nnz,
-        "test_instances": test.n_instances,
-        "train": NAMES[0],
-        "test": NAMES[1],
+        "n_instances": train.n_instances,
+        "n_features": train.n_features,
+        "n_labels": train.n_labels,
+        "x_nnz": train.X.nnz,
+        "y_nnz": train.Y.nnz,
+        "n_test_instances": test.n_instances,
+        "train_file": NAMES[0],
+        "test_file": NAMES[1],
     }
     return Source(**(facts | changes))
 
 
 def put_data(server, folder):
-    """A small data set, written to the folder and put on the server."""
+    """A small dataset, written to the folder and put on the server."""
     train, test = make_data(300), make_data(60, seed=1)
     folder.mkdir()
     for name, part in zip(NAMES, (train, test), strict=True):

@@ -1,4 +1,4 @@
-"""The paper's data sets: their table, their cache, what is checked, and the command."""
+"""The paper's datasets: their table, their cache, their checks, and the command."""
 
 import bz2
 import json
@@ -15,16 +15,15 @@ from scipy import sparse
 
 import labeltree
 from labeltree import Dataset, InputError, write_svm
-from labeltree.datasets import catalogue
-from labeltree.datasets.catalogue import SETS, fetch, obtain
+from labeltree.datasets import SOURCES, cache_directory, fetch
 
 # The table
 
 
-def test_the_table_is_the_published_one():
+def test_the_table_has_the_published_numbers():
     rows = {
-        name: (source.instances, source.features, source.labels, source.nonzeros, source.tags)
-        for name, source in SETS.items()
+        name: (source.n_instances, source.n_features, source.n_labels, source.x_nnz, source.y_nnz)
+        for name, source in SOURCES.items()
     }
     assert rows == {
         "eur-lex": (15449, 186104, 3956, 4194123, 82265),
@@ -34,56 +33,56 @@ def test_the_table_is_the_published_one():
         "wiki-500k": (1779881, 2381304, 501070, 689526754, 8446236),
         "amazon-3m": (1717899, 337067, 2812281, 84600285, 61916857),
     }
-    assert [name for name, source in SETS.items() if source.pecos_features] == ["wiki10-31k"]
-    assert {name for name, source in SETS.items() if not source.train} == {"wiki-500k", "amazon-3m"}
-    for source in SETS.values():
-        assert bool(source.train) == bool(source.test) != bool(source.title)
+    assert [name for name, source in SOURCES.items() if source.n_pecos_features] == ["wiki10-31k"]
+    assert {name for name, source in SOURCES.items() if not source.train_file} == {"wiki-500k", "amazon-3m"}
+    for source in SOURCES.values():
+        assert bool(source.train_file) == bool(source.test_file) != bool(source.title)
 
 
-# All goes well
+# Fetching
 
 
 def test_fetched_once_and_read_again(tiny):
-    train, test = fetch("eur-lex", tiny.folder)
-    assert same(train, tiny.train)
-    assert same(test, tiny.test)
-    assert kept(tiny.folder) == sorted(NAMES)
+    found = fetch("eur-lex", tiny.directory)
+    assert same(found.train, tiny.train)
+    assert same(found.test, tiny.test)
+    assert kept(tiny.directory) == sorted(NAMES)
     for name in NAMES:
-        assert (tiny.folder / name).read_bytes() == tiny.server.files[name]
+        assert (tiny.directory / name).read_bytes() == tiny.server.files[name]
     assert [name for name, _, _ in tiny.server.requests] == list(NAMES)
-    again, _ = labeltree.datasets.fetch("eur-lex", str(tiny.folder))
-    assert same(again, tiny.train)
+    again = labeltree.datasets.fetch("eur-lex", str(tiny.directory))
+    assert same(again.train, tiny.train)
     assert len(tiny.server.requests) == 2
 
 
 def test_a_mirror_can_be_passed(tiny, monkeypatch):
     monkeypatch.setenv("LABELTREE_MIRROR", "http://127.0.0.1:1/nobody")
     for slash in ("", "/"):
-        found = obtain("eur-lex", tiny.folder / f"x{slash}", mirror=tiny.server.address + slash)
+        found = fetch("eur-lex", tiny.directory / f"x{slash}", mirror=tiny.server.address + slash)
         assert same(found.train, tiny.train)
 
 
 def test_the_cache_can_be_moved(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "moved"))
-    assert obtain("eur-lex").files == tuple(tmp_path / "moved" / name for name in NAMES)
+    assert fetch("eur-lex").files == tuple(tmp_path / "moved" / name for name in NAMES)
     monkeypatch.delenv("LABELTREE_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert catalogue.cache_folder().is_relative_to(tmp_path)
-    assert catalogue.cache_folder().name == "labeltree"
-    assert catalogue.cache_folder("~/data") == tmp_path / "home/data"
+    assert cache_directory().is_relative_to(tmp_path)
+    assert cache_directory().name == "labeltree"
+    assert cache_directory("~/data") == tmp_path / "home/data"
 
 
-def test_others_may_read_the_files_as_the_umask_says(tiny):
+def test_file_permissions_follow_the_umask(tiny):
     before = os.umask(0o027)
     try:
-        fetch("eur-lex", tiny.folder)
+        fetch("eur-lex", tiny.directory)
     finally:
         os.umask(before)
-    assert stat.S_IMODE((tiny.folder / NAMES[0]).stat().st_mode) == 0o640
+    assert stat.S_IMODE((tiny.directory / NAMES[0]).stat().st_mode) == 0o640
 
 
-def test_progress_rises_to_the_end(tiny, monkeypatch):
+def test_progress_increases_to_the_end(tiny):
     seen = {}
 
     class Stage:
@@ -98,20 +97,20 @@ def test_progress_rises_to_the_end(tiny, monkeypatch):
             pass
 
     tiny.server.troubles[NAMES[0]] = ["half"]
-    obtain("eur-lex", tiny.folder, stage=Stage)
+    fetch("eur-lex", tiny.directory, stage=Stage)
     assert list(seen) == ["download_train", "read_train", "download_test", "read_test"]
     for part in ("download_train", "download_test"):
         assert seen[part][-1] == 1
         assert len(seen[part]) > 3
-    assert seen["download_train"] == sorted(seen["download_train"])  # the second half goes on
+    assert seen["download_train"] == sorted(seen["download_train"])  # the second try resumes the first
 
 
-# What is met
+# Checks
 
 
 def checks_of(tiny, monkeypatch, **changes):
-    monkeypatch.setitem(SETS, "eur-lex", published(tiny.train, tiny.test, **changes))
-    found = obtain("eur-lex", tiny.folder)
+    monkeypatch.setitem(SOURCES, "eur-lex", published(tiny.train, tiny.test, **changes))
+    found = fetch("eur-lex", tiny.directory)
     return {check.what: check for check in found.checks}
 
 
@@ -128,15 +127,17 @@ def test_every_number_is_met(tiny, monkeypatch):
 
 def test_either_of_two_published_numbers_will_do(tiny, monkeypatch):
     for paper, pecos, source in ((60, 58, "the paper"), (500, 60, "PECOS")):
-        check = checks_of(tiny, monkeypatch, features=paper, pecos_features=pecos)["features"]
+        check = checks_of(tiny, monkeypatch, n_features=paper, n_pecos_features=pecos)["features"]
         assert (check.met, check.published, check.source) == (True, 60, source)
-    monkeypatch.setitem(SETS, "eur-lex", published(tiny.train, tiny.test, features=500, pecos_features=70))
-    with pytest.raises(InputError, match="got 60 features, expected 70 as published by PECOS"):
-        obtain("eur-lex", tiny.folder)
+    monkeypatch.setitem(
+        SOURCES, "eur-lex", published(tiny.train, tiny.test, n_features=500, n_pecos_features=70)
+    )
+    with pytest.raises(InputError, match="expected 70 features as published by PECOS, got 60"):
+        fetch("eur-lex", tiny.directory)
 
 
-def test_other_non_zeros_are_told_and_not_refused(tiny, monkeypatch):
-    checks = checks_of(tiny, monkeypatch, nonzeros=tiny.train.X.nnz * 2, pecos_features=58)
+def test_other_non_zeros_are_reported_but_accepted(tiny, monkeypatch):
+    checks = checks_of(tiny, monkeypatch, x_nnz=tiny.train.X.nnz * 2, n_pecos_features=58)
     assert not checks["non-zeros"].met
     assert checks["non-zeros"].source == "PECOS, of 58 features"
     assert checks["features"].met
@@ -146,15 +147,15 @@ def counted(tiny, tmp_path, monkeypatch, train, test, **changes):
     for name, part in zip(NAMES, (train, test), strict=True):
         write_svm(tmp_path / name, part)
         tiny.server.files[name] = (tmp_path / name).read_bytes()
-    monkeypatch.setitem(SETS, "eur-lex", published(train, test, **changes))
-    for name in kept(tiny.folder):
-        (tiny.folder / name).unlink()
-    return {check.what: check for check in obtain("eur-lex", tiny.folder).checks}
+    monkeypatch.setitem(SOURCES, "eur-lex", published(train, test, **changes))
+    for name in kept(tiny.directory):
+        (tiny.directory / name).unlink()
+    return {check.what: check for check in fetch("eur-lex", tiny.directory).checks}
 
 
-def wide(rows, features, labels, idle=()):
-    """Each instance has one feature and one label; the idle columns have none."""
-    columns = [np.setdiff1d(np.arange(n), idle) for n in (features, labels)]
+def wide(rows, features, labels, unused=()):
+    """Each instance has one feature and one label; the unused columns have no entries."""
+    columns = [np.setdiff1d(np.arange(n), unused) for n in (features, labels)]
     picks = [c[np.arange(rows) % c.size] for c in columns]
     ones = np.ones(rows, np.float32)
     return Dataset.from_matrices(
@@ -167,26 +168,26 @@ def wide(rows, features, labels, idle=()):
 
 def test_columns_may_be_counted_in_both_files(tiny, tmp_path, monkeypatch):
     train, test = wide(900, 400, 300), wide(902, 402, 301)
-    checks = counted(tiny, tmp_path, monkeypatch, train, test, features=402, labels=301)
+    checks = counted(tiny, tmp_path, monkeypatch, train, test, n_features=402, n_labels=301)
     for what, number in (("features", 402), ("labels", 301)):
         assert checks[what].met
         assert (checks[what].found, checks[what].counted) == (number, "both files")
 
 
 def test_columns_may_be_those_that_occur(tiny, tmp_path, monkeypatch):
-    train = wide(900, 401, 301, idle=[0, 7])
-    checks = counted(tiny, tmp_path, monkeypatch, train, train, features=399, labels=299)
+    train = wide(900, 401, 301, unused=[0, 7])
+    checks = counted(tiny, tmp_path, monkeypatch, train, train, n_features=399, n_labels=299)
     for what, number in (("features", 399), ("labels", 299)):
         assert checks[what].met
         assert (checks[what].found, checks[what].counted) == (number, "the training file, those that occur")
-    both = wide(900, 401, 301, idle=[0])
-    checks = counted(tiny, tmp_path, monkeypatch, train, both, features=400, labels=300)
+    both = wide(900, 401, 301, unused=[0])
+    checks = counted(tiny, tmp_path, monkeypatch, train, both, n_features=400, n_labels=300)
     assert checks["labels"].counted == "both files, those that occur"
 
 
-def test_nearly_as_many_columns_are_told_and_not_refused(tiny, tmp_path, monkeypatch):
+def test_slightly_different_counts_are_reported_but_accepted(tiny, tmp_path, monkeypatch):
     train = wide(900, 400, 300)
-    checks = counted(tiny, tmp_path, monkeypatch, train, train, features=403, labels=302)
+    checks = counted(tiny, tmp_path, monkeypatch, train, train, n_features=403, n_labels=302)
     assert not checks["features"].met
     assert checks["features"].found == 400
     assert not checks["labels"].met
@@ -196,58 +197,56 @@ def test_labels_that_are_names(tiny, tmp_path, monkeypatch):
     plain = wide(300, 40, 30)
     train = Dataset(plain.X, plain.Y, tuple(f"n{i}" for i in range(30)))
     test = Dataset(plain.X, plain.Y, tuple(f"n{i}" for i in range(1, 31)))
-    checks = counted(tiny, tmp_path, monkeypatch, train, test, labels=30)
+    checks = counted(tiny, tmp_path, monkeypatch, train, test, n_labels=30)
     assert checks["labels"].met
 
 
-# By hand
+# Downloads by hand
 
 
-def test_two_sets_are_fetched_by_hand(tiny, tmp_path, monkeypatch):
-    source = published(tiny.train, tiny.test, train="", test="", title="Wiki-500K")
-    monkeypatch.setitem(SETS, "wiki-500k", source)
+def test_two_datasets_are_downloaded_by_hand(tiny, monkeypatch):
+    source = published(tiny.train, tiny.test, train_file="", test_file="", title="Wiki-500K")
+    monkeypatch.setitem(SOURCES, "wiki-500k", source)
     with pytest.raises(InputError) as caught:
-        fetch("wiki-500k", tiny.folder)
-    place = tiny.folder / "wiki-500k"
-    for said in ("Wiki-500K", "https://github.com/yourh/AttentionXML", str(place), "train.txt", "test.txt"):
-        assert said in str(caught.value)
+        fetch("wiki-500k", tiny.directory)
+    place = tiny.directory / "wiki-500k"
+    for part in ("Wiki-500K", "https://github.com/yourh/AttentionXML", str(place), "train.txt", "test.txt"):
+        assert part in str(caught.value)
     place.mkdir(parents=True)
     (place / "train_v1.txt").write_bytes(bz2.decompress(tiny.server.files[NAMES[0]]))
-    with pytest.raises(InputError, match=r"has no test\.txt"):
-        fetch("wiki-500k", tiny.folder)
+    with pytest.raises(InputError, match=r"no test\.txt"):
+        fetch("wiki-500k", tiny.directory)
     (place / "test.txt.bz2").write_bytes(tiny.server.files[NAMES[1]])
-    train, test = fetch("wiki-500k", tiny.folder)
-    assert same(train, tiny.train)
-    assert same(test, tiny.test)
+    found = fetch("wiki-500k", tiny.directory)
+    assert same(found.train, tiny.train)
+    assert same(found.test, tiny.test)
     assert tiny.server.requests == []
     (place / "train.txt").write_bytes(PAGE)
-    with pytest.raises(InputError, match=r"train\.txt: got a web page"):
-        fetch("wiki-500k", tiny.folder)
+    with pytest.raises(InputError, match=r"train\.txt: .*got a web page"):
+        fetch("wiki-500k", tiny.directory)
     assert kept(place) == ["test.txt.bz2", "train.txt", "train_v1.txt"]
 
 
-# Mistakes, and the command
+# Errors, and the command
 
 
-def test_unknown_names_and_bad_folders(tiny, tmp_path):
-    with pytest.raises(
-        InputError, match=r"unknown data set 'eurlex', expected one of eur-lex, amazoncat-13k"
-    ):
+def test_unknown_names_and_bad_directories(tiny, tmp_path):
+    with pytest.raises(InputError, match=r"unknown dataset 'eurlex', expected one of eur-lex, amazoncat-13k"):
         fetch("eurlex")
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="is a file, expected a folder"):
+    with pytest.raises(InputError, match="is a file, expected a directory"):
         fetch("eur-lex", tmp_path / "file")
 
 
 def test_the_command(run, tiny):
-    code, out, err = run("download", "eur-lex", "--folder", tiny.folder)
+    code, out, err = run("download", "eur-lex", "--folder", tiny.directory)
     assert code == 0
     assert [line.split()[0] for line in err.splitlines()] == ["downloading", "reading"] * 2
-    assert str(tiny.folder / NAMES[0]) in out
+    assert str(tiny.directory / NAMES[0]) in out
     assert "300 instances, 60 features, 40 labels" in out
     assert "as published by the paper and PECOS" in out
     assert "not as" not in out
-    code, out, err = run("download", "eur-lex", "--folder", tiny.folder, "--json")
+    code, out, err = run("download", "eur-lex", "--folder", tiny.directory, "--json")
     figures = json.loads(out)
     assert (code, err) == (0, "")
     assert list(figures) == ["name", "train", "test", "checks", "seconds"]
@@ -255,39 +254,39 @@ def test_the_command(run, tiny):
     assert figures["train"]["bytes"] == len(tiny.server.files[NAMES[0]])
     assert all(check["met"] for check in figures["checks"])
     assert set(figures["seconds"]) == {"read_train", "read_test"}
-    assert run("download", "eur-lex", "--folder", tiny.folder, "-q") == (0, "", "")
+    assert run("download", "eur-lex", "--folder", tiny.directory, "-q") == (0, "", "")
 
 
-def test_the_command_tells_what_differs(run, tiny, monkeypatch):
-    monkeypatch.setitem(SETS, "eur-lex", published(tiny.train, tiny.test, nonzeros=1))
-    code, out, _ = run("download", "eur-lex", "--folder", tiny.folder, "-q")
+def test_the_command_reports_differences(run, tiny, monkeypatch):
+    monkeypatch.setitem(SOURCES, "eur-lex", published(tiny.train, tiny.test, x_nnz=1))
+    code, out, _ = run("download", "eur-lex", "--folder", tiny.directory, "-q")
     assert (code, out) == (0, "")
-    code, out, _ = run("download", "eur-lex", "--folder", tiny.folder)
+    code, out, _ = run("download", "eur-lex", "--folder", tiny.directory)
     assert code == 0
     assert out.count("not as published by PECOS") == 1
 
 
 def test_the_command_refuses(refused, tiny, tmp_path):
-    assert "unknown data set" in refused("download", "imagenet")
+    assert "unknown dataset" in refused("download", "imagenet")
     assert "NAME" in refused("download")
-    assert "AttentionXML" in refused("download", "amazon-3m", "--folder", tiny.folder)
+    assert "AttentionXML" in refused("download", "amazon-3m", "--folder", tiny.directory)
     (tmp_path / "file").write_text("mine")
     assert "is a file" in refused("download", "eur-lex", "--folder", tmp_path / "file")
     assert "file" in refused("download", "eur-lex", "--folder", tmp_path / "file" / "below")
     tiny.server.files[NAMES[0]] = PAGE
-    assert "got a web page" in refused("download", "eur-lex", "--folder", tiny.folder)
+    assert "got a web page" in refused("download", "eur-lex", "--folder", tiny.directory)
     tiny.server.files = {}
-    assert "404 Not Found" in refused("download", "eur-lex", "--folder", tiny.folder)
-    assert kept(tiny.folder) == []
+    assert "404 Not Found" in refused("download", "eur-lex", "--folder", tiny.directory)
+    assert kept(tiny.directory) == []
 
 
-def test_the_command_in_a_process_of_its_own(server, tmp_path):
-    """The real table: a small file is not the real one, and the shell sees one sentence."""
-    server.files[SETS["eur-lex"].train] = bz2.compress(b"0 1:1\n")
+def test_the_command_in_a_separate_process(server, tmp_path):
+    """With the real table, a small file is refused with one message."""
+    server.files[SOURCES["eur-lex"].train_file] = bz2.compress(b"0 1:1\n")
     with shell("download", "eur-lex", "--folder", tmp_path / "data") as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (2, "")
-    assert "got 1 instances, expected 15,449 as published by the paper and PECOS" in err.splitlines()[-1]
+    assert "expected 15,449 instances as published by the paper and PECOS, got 1" in err.splitlines()[-1]
     assert kept(tmp_path / "data") == []
 
 
@@ -296,3 +295,18 @@ def test_pooch_is_not_imported_before_it_is_needed():
         "import sys, labeltree.cli, labeltree.datasets; assert not {'pooch', 'requests'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("package", ["pooch", "requests"])
+def test_a_missing_package_is_reported_before_any_work(tiny, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(InputError, match=rf"needs {package}.*pip install 'labeltree\[download\]'"):
+        fetch("eur-lex", tiny.directory)
+    assert tiny.server.requests == []
+    assert not tiny.directory.exists()
+
+
+def test_files_in_the_cache_need_no_package(tiny, monkeypatch):
+    fetch("eur-lex", tiny.directory)
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    assert same(fetch("eur-lex", tiny.directory).train, tiny.train)

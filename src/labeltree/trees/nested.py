@@ -82,7 +82,7 @@ def make_tree(
             raise InputError(
                 f"the tree lacks {what}",
                 file=file,
-                hint="add them, or use add_missing=True (--tree-rest) to put them under a separate child of the root",
+                hint="add them, or add a node for them under the root with add_missing=True (--tree-rest)",
             )
         where = "The tree" if file is None else f"The tree in {file}"
         warnings.warn(f"{where} lacks {what}; they are put under a separate child of the root.", stacklevel=3)

@@ -1,4 +1,4 @@
-"""The made-up data have the shapes, the law of labels and the shrinking vocabularies that were promised."""
+"""Synthetic data have the documented shapes, label frequencies and decreasing vocabularies."""
 
 import math
 
@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from sklearn.preprocessing import normalize
 
 from labeltree.datasets.presets import PRESETS
-from labeltree.datasets.synthetic import _World, synthesize
+from labeltree.datasets.synthetic import _Topics, synthesize
 from labeltree.errors import InputError
 from labeltree.metrics import evaluate
 from labeltree.svm import read_svm, write_svm
@@ -27,7 +27,7 @@ def same(a, b):
     )
 
 
-def test_the_seed_decides_everything():
+def test_the_seed_determines_the_data():
     one, two, other = (synthesize("eur-lex", scale=0.02, seed=seed) for seed in (1, 1, 2))
     assert same(one[0], two[0])
     assert same(one[1], two[1])
@@ -69,9 +69,9 @@ def test_values(eurlex):
 def test_densities_and_labels_of_every_preset(like, scale):
     train, _ = synthesize(like, scale)
     instances, preset = train.X.shape[0], PRESETS[like]
-    assert instances == round(preset.instances * scale)
-    assert train.X.nnz / instances == pytest.approx(preset.words, rel=0.15)
-    assert train.Y.nnz / instances == pytest.approx(preset.tags, rel=0.15)
+    assert instances == round(preset.n_instances * scale)
+    assert train.X.nnz / instances == pytest.approx(preset.features_per_instance, rel=0.15)
+    assert train.Y.nnz / instances == pytest.approx(preset.labels_per_instance, rel=0.15)
     assert np.bincount(train.Y.indices, minlength=train.Y.shape[1]).min() >= 1
 
 
@@ -91,18 +91,18 @@ def test_learnable_but_not_trivial(eurlex):
     assert guessed["P@1"] < 0.3
 
 
-def test_used_features_shrink_down_the_hidden_tree(eurlex):
+def test_used_features_decrease_down_the_hidden_tree(eurlex):
     train, _ = eurlex
-    world = _World.create(PRESETS["eur-lex"].scaled(0.2), np.random.default_rng(3))
+    topics = _Topics.create(PRESETS["eur-lex"].scaled(0.2), np.random.default_rng(3))
 
     def used_features(first, last):
-        labels = world.label_at[first:last]
+        labels = topics.label_at[first:last]
         rows = np.unique(train.Y.tocsc()[:, labels].indices)
         return len(np.unique(train.X[rows].indices))
 
     everything = used_features(0, train.Y.shape[1])
-    for depth in range(1, world.depth):
-        width = world.branching ** (world.depth - depth)
+    for depth in range(1, topics.depth):
+        width = topics.branching ** (topics.depth - depth)
         shares = [used_features(start, start + width) for start in range(0, train.Y.shape[1], width)][:12]
         assert np.mean(shares) / everything < 0.55**depth
 
@@ -130,15 +130,15 @@ def test_written_files_hold_the_same_data(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"like": "eurlex"}, "unknown data set 'eurlex', expected one of eur-lex, amazoncat-13k, wiki10-31k"),
-        ({"scale": 0}, "scale=0"),
-        ({"scale": -1.0}, "scale=-1.0"),
-        ({"scale": math.nan}, "scale=nan"),
-        ({"scale": math.inf}, "scale=inf"),
-        ({"test_fraction": 0}, "test_fraction=0"),
-        ({"seed": -1}, "seed=-1"),
+        ({"like": "eurlex"}, "unknown dataset 'eurlex', expected one of eur-lex, amazoncat-13k, wiki10-31k"),
+        ({"scale": 0}, "scale is 0,"),
+        ({"scale": -1.0}, "scale is -1.0,"),
+        ({"scale": math.nan}, "scale is nan"),
+        ({"scale": math.inf}, "scale is inf"),
+        ({"test_fraction": 0}, "test_fraction is 0"),
+        ({"seed": -1}, "seed is -1"),
     ],
 )
-def test_mistakes_are_explained(arguments, message):
+def test_errors(arguments, message):
     with pytest.raises(InputError, match=message):
         synthesize(**arguments)

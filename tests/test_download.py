@@ -1,4 +1,4 @@
-"""Downloads that break, and files that are not what they should be."""
+"""Downloads that are interrupted, and files with the wrong content."""
 
 import bz2
 import socket
@@ -8,43 +8,42 @@ from download_server import NAMES, PAGE, Handler, kept, same
 from helpers import make_data
 
 from labeltree import Dataset, InputError, write_svm
-from labeltree.datasets import download
-from labeltree.datasets.catalogue import fetch, obtain
+from labeltree.datasets import download, fetch
 
-# Broken transfers
+# Interrupted transfers
 
 
-def test_a_broken_transfer_goes_on_where_it_stopped(tiny):
+def test_an_interrupted_transfer_is_resumed(tiny):
     tiny.server.troubles[NAMES[0]] = ["half", 503, "half"]
-    assert same(fetch("eur-lex", tiny.folder)[0], tiny.train)
-    asked = [request for request in tiny.server.requests if request[0] == NAMES[0]]
-    assert asked[0] == (NAMES[0], None, None)
-    starts = [int(wanted.removeprefix("bytes=").removesuffix("-")) for _, wanted, _ in asked[1:]]
+    assert same(fetch("eur-lex", tiny.directory).train, tiny.train)
+    sent = [request for request in tiny.server.requests if request[0] == NAMES[0]]
+    assert sent[0] == (NAMES[0], None, None)
+    starts = [int(wanted.removeprefix("bytes=").removesuffix("-")) for _, wanted, _ in sent[1:]]
     half = len(tiny.server.files[NAMES[0]]) // 2
     assert half - 100 <= starts[0] <= half
     assert starts[0] == starts[1] < starts[2]
-    assert {version for _, _, version in asked[1:]} == {'"v1"'}
+    assert {version for _, _, version in sent[1:]} == {'"v1"'}
 
 
-@pytest.mark.parametrize("second", ["anew", "another range", 416])
-def test_a_server_that_cannot_go_on_begins_anew(tiny, second):
+@pytest.mark.parametrize("second", ["restart", "another range", 416])
+def test_a_server_that_cannot_resume_starts_again(tiny, second):
     tiny.server.troubles[NAMES[0]] = ["half", second]
-    assert same(fetch("eur-lex", tiny.folder)[0], tiny.train)
+    assert same(fetch("eur-lex", tiny.directory).train, tiny.train)
     assert tiny.server.requests[1][1].startswith("bytes=")
-    assert (tiny.folder / NAMES[0]).read_bytes() == tiny.server.files[NAMES[0]]
+    assert (tiny.directory / NAMES[0]).read_bytes() == tiny.server.files[NAMES[0]]
 
 
-def test_a_server_without_versions_is_asked_anew(tiny):
+def test_without_a_version_the_transfer_starts_again(tiny):
     tiny.server.tag = None
     tiny.server.troubles[NAMES[0]] = ["half", "half"]
-    assert same(fetch("eur-lex", tiny.folder)[0], tiny.train)
+    assert same(fetch("eur-lex", tiny.directory).train, tiny.train)
     assert {wanted for _, wanted, _ in tiny.server.requests} == {None}
 
 
-def test_a_file_that_changed_meanwhile_is_not_glued_together(tiny):
+def test_a_file_that_changed_meanwhile_is_not_mixed(tiny):
     tiny.server.troubles[NAMES[0]] = ["half"]
     changed = tiny.server.files[NAMES[0]]
-    tiny.server.files[NAMES[0]] = 3 * changed  # half of it is more than all of the new one
+    tiny.server.files[NAMES[0]] = 3 * changed  # half of it is longer than the new file
     do_get = Handler.do_GET
 
     def change(handler):
@@ -52,13 +51,13 @@ def test_a_file_that_changed_meanwhile_is_not_glued_together(tiny):
         tiny.server.files[NAMES[0]], tiny.server.tag = changed, '"v2"'
 
     tiny.server.RequestHandlerClass = type("Changing", (Handler,), {"do_GET": change})
-    assert same(fetch("eur-lex", tiny.folder)[0], tiny.train)
-    assert (tiny.folder / NAMES[0]).read_bytes() == changed
+    assert same(fetch("eur-lex", tiny.directory).train, tiny.train)
+    assert (tiny.directory / NAMES[0]).read_bytes() == changed
 
 
-def test_errors_of_the_server_that_pass(tiny):
+def test_temporary_errors_of_the_server(tiny):
     tiny.server.troubles = {NAMES[0]: [500, 502, 429], NAMES[1]: [503]}
-    assert same(fetch("eur-lex", tiny.folder)[1], tiny.test)
+    assert same(fetch("eur-lex", tiny.directory).test, tiny.test)
 
 
 @pytest.mark.parametrize(
@@ -66,52 +65,50 @@ def test_errors_of_the_server_that_pass(tiny):
     [
         ([404], "404 Not Found", 1),
         ([403], "403 Forbidden", 1),
-        ([500] * 9, "500 Internal Server Error", download.TRIES),
-        (["half"] * 9, rf"no whole file in {download.TRIES} tries \(IncompleteRead", download.TRIES),
+        ([500] * 9, "500 Internal Server Error", download.N_TRIES),
+        (["half"] * 9, rf"failed {download.N_TRIES} times \(IncompleteRead", download.N_TRIES),
     ],
 )
-def test_errors_that_stay(tiny, troubles, message, requests):
+def test_permanent_errors(tiny, troubles, message, requests):
     tiny.server.troubles[NAMES[0]] = troubles
-    with pytest.raises(InputError, match=rf"^{tiny.server.address}/{NAMES[0]}: got .*{message}"):
-        fetch("eur-lex", tiny.folder)
+    with pytest.raises(InputError, match=rf"^{tiny.server.address}/{NAMES[0]}: the .*{message}"):
+        fetch("eur-lex", tiny.directory)
     assert len(tiny.server.requests) == requests
-    assert kept(tiny.folder) == []
+    assert kept(tiny.directory) == []
 
 
 def test_a_test_file_that_fails_leaves_the_training_file(tiny):
     tiny.server.troubles[NAMES[1]] = [404]
     with pytest.raises(InputError, match=NAMES[1]):
-        fetch("eur-lex", tiny.folder)
-    assert kept(tiny.folder) == [NAMES[0]]
-    fetch("eur-lex", tiny.folder)
-    assert kept(tiny.folder) == sorted(NAMES)
+        fetch("eur-lex", tiny.directory)
+    assert kept(tiny.directory) == [NAMES[0]]
+    fetch("eur-lex", tiny.directory)
+    assert kept(tiny.directory) == sorted(NAMES)
 
 
-def test_nobody_answers(tiny):
+def test_no_server(tiny):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        with pytest.raises(
-            InputError, match=r"no whole file in 5 tries \(\[Errno \d+\] Connection refused\)"
-        ):
-            obtain("eur-lex", tiny.folder, mirror=address)
-    assert kept(tiny.folder) == []
+        with pytest.raises(InputError, match=r"failed 5 times \(\[Errno \d+\] Connection refused\)"):
+            fetch("eur-lex", tiny.directory, mirror=address)
+    assert kept(tiny.directory) == []
 
 
-def test_silence_is_not_waited_for_for_ever(tiny, monkeypatch):
+def test_a_server_that_never_answers(tiny, monkeypatch):
     monkeypatch.setattr(download, "TIMEOUT_SECONDS", 0.05)
-    monkeypatch.setattr(download, "TRIES", 2)
+    monkeypatch.setattr(download, "N_TRIES", 2)
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
-        pytest.raises(InputError, match=r"no whole file in 2 tries \(.*timed out"),
+        pytest.raises(InputError, match=r"failed 2 times \(.*timed out"),
     ):
-        obtain("eur-lex", tiny.folder, mirror=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        fetch("eur-lex", tiny.directory, mirror=f"http://127.0.0.1:{silent.getsockname()[1]}")
 
 
 @pytest.mark.parametrize("mirror", ["nonsense", "http://", "nothttp://127.0.0.1"])
-def test_what_is_no_address(tiny, mirror):
-    with pytest.raises(InputError, match="an address that cannot be fetched"):
-        obtain("eur-lex", tiny.folder, mirror=mirror)
+def test_invalid_addresses(tiny, mirror):
+    with pytest.raises(InputError, match="not a valid web address"):
+        fetch("eur-lex", tiny.directory, mirror=mirror)
 
 
 def test_an_interrupt_leaves_nothing(tiny, monkeypatch):
@@ -120,8 +117,8 @@ def test_an_interrupt_leaves_nothing(tiny, monkeypatch):
 
     monkeypatch.setattr(download._Transfer, "update", stop)
     with pytest.raises(KeyboardInterrupt):
-        fetch("eur-lex", tiny.folder)
-    assert kept(tiny.folder) == []
+        fetch("eur-lex", tiny.directory)
+    assert kept(tiny.directory) == []
 
 
 # Wrong files
@@ -134,16 +131,16 @@ def wrong_files():
     return [
         (PAGE, "got a web page"),
         (b"\n <HTML>" + PAGE, "got a web page"),
-        (b"", "got b'' ..., expected a file packed with bzip2"),
-        (b"0 1:1\n", "expected a file packed with bzip2"),
+        (b"", "expected a bzip2 file, got b'' ..."),
+        (b"0 1:1\n", "expected a bzip2 file"),
         (lambda right: right[: len(right) // 2], "cut short or damaged"),
         (lambda right: right[:200] + b"\0" * 9 + right[209:], "cut short or damaged"),
         (bz2.compress(b"one two three\n"), ":1: got"),
         (bz2.compress(b"# nothing\n"), "the file is empty"),
-        (other, "got 299 instances, expected 300 as published by the paper and PECOS"),
-        (narrow, "got 40 features, expected 60"),
-        (few, "got 20 labels, expected 40"),
-        (bz2.compress(lines), "got 300 labels of instances, expected"),
+        (other, "expected 300 instances as published by the paper and PECOS, got 299"),
+        (narrow, "expected 60 features as published by the paper and PECOS, got 40"),
+        (few, "expected 40 labels as published by the paper and PECOS, got 20"),
+        (bz2.compress(lines), "as published by PECOS, got 300"),
     ]
 
 
@@ -157,35 +154,35 @@ def test_wrong_files_are_refused_and_not_kept(tiny, tmp_path, case):
     wrong = content(right) if callable(content) else content
     tiny.server.files[NAMES[0]] = wrong
     with pytest.raises(InputError) as caught:
-        fetch("eur-lex", tiny.folder)
+        fetch("eur-lex", tiny.directory)
     sentence = str(caught.value)
     assert sentence.startswith(f"{tiny.server.address}/{NAMES[0]}:")
     assert message in sentence
     assert "tmp" not in sentence.replace(str(tmp_path), "").replace(tiny.server.address, "")
-    assert kept(tiny.folder) == []
-    # The same under its own name, from wherever: refused as well, and left to its owner.
-    tiny.folder.mkdir(exist_ok=True)
-    (tiny.folder / NAMES[0]).write_bytes(wrong)
-    with pytest.raises(InputError, match=str(tiny.folder / NAMES[0])):
-        fetch("eur-lex", tiny.folder)
-    assert (tiny.folder / NAMES[0]).read_bytes() == wrong
-    (tiny.folder / NAMES[0]).unlink()
+    assert kept(tiny.directory) == []
+    # The same file in the cache: refused as well, and not deleted.
+    tiny.directory.mkdir(exist_ok=True)
+    (tiny.directory / NAMES[0]).write_bytes(wrong)
+    with pytest.raises(InputError, match=str(tiny.directory / NAMES[0])):
+        fetch("eur-lex", tiny.directory)
+    assert (tiny.directory / NAMES[0]).read_bytes() == wrong
+    (tiny.directory / NAMES[0]).unlink()
     tiny.server.files[NAMES[0]] = right
-    assert same(fetch("eur-lex", tiny.folder)[0], tiny.train)
+    assert same(fetch("eur-lex", tiny.directory).train, tiny.train)
 
 
 def test_a_cut_file_of_unknown_length(tiny):
     tiny.server.troubles[NAMES[0]] = ["no length"]
     with pytest.raises(InputError, match="cut short"):
-        fetch("eur-lex", tiny.folder)
-    assert kept(tiny.folder) == []
+        fetch("eur-lex", tiny.directory)
+    assert kept(tiny.directory) == []
 
 
 def test_the_training_file_in_place_of_the_test_file(tiny):
     tiny.server.files[NAMES[1]] = tiny.server.files[NAMES[0]]
-    with pytest.raises(InputError, match=r"got 300 instances, expected 60 .* not the test data of eur-lex"):
-        fetch("eur-lex", tiny.folder)
-    assert kept(tiny.folder) == [NAMES[0]]
+    with pytest.raises(InputError, match=r"not the test data of eur-lex: expected 60 instances .*, got 300"):
+        fetch("eur-lex", tiny.directory)
+    assert kept(tiny.directory) == [NAMES[0]]
 
 
 def test_the_test_file_counts_features_as_the_training_file_does(tiny, tmp_path):
@@ -193,11 +190,11 @@ def test_the_test_file_counts_features_as_the_training_file_does(tiny, tmp_path)
     without_first[:, 0] = 0
     cut = Dataset.from_matrices(without_first, tiny.test.Y)
     write_svm(tmp_path / NAMES[1], cut, one_based=False)
-    # Features from 0 and no feature 0 in sight: alone it would be read as counting from 1.
+    # Features from 0, but without feature 0: on its own, it would be read as one-based.
     text = bz2.decompress((tmp_path / NAMES[1]).read_bytes()).replace(b" 0:0", b"")
     write_svm(tmp_path / NAMES[0], tiny.train, one_based=False)
     tiny.server.files = {NAMES[0]: (tmp_path / NAMES[0]).read_bytes(), NAMES[1]: bz2.compress(text)}
-    found_train, found_test = fetch("eur-lex", tiny.folder)
-    assert same(found_train, tiny.train)
-    assert found_test.one_based is False
-    assert same(found_test, cut)
+    found = fetch("eur-lex", tiny.directory)
+    assert same(found.train, tiny.train)
+    assert found.test.one_based is False
+    assert same(found.test, cut)
