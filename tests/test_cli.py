@@ -282,7 +282,7 @@ def test_given_tree_of_names(run, refused, tmp_path):
         ("[" * 100_000, "not a tree in JSON"),
         ('{"a": 1}', "nested lists"),
         ("[[0, 1], []]", "empty list"),
-        ("[[0, 1], [1, 2]]", "twice"),
+        ("[[0, 1], [1, 2]]", "more than once"),
         ("[[0, 1], [2, true]]", "True"),
         ("[[0, 1], [2, 3]]", "lacks 36 of the 40 labels"),
     ],

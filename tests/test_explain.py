@@ -10,12 +10,12 @@ from helpers import disk_bytes, examples, node_labels, random_data, train_small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree import InputError, explain_prediction, load
+from labeltree import InputError, _native, explain_prediction, load
 from labeltree.explain import describe_label, find_label, tree_shape
 from labeltree.explain.parts import feature_name, path_to
 from labeltree.model import Model
+from labeltree.predict import SCORES
 
-SCORES = ["sigmoid", "hinge2", "hinge3"]
 EVERY = 1000  # words: more than there are
 
 
@@ -67,7 +67,7 @@ def float32_error(model, path, label, row, score):
     seed=st.integers(0, 10**6),
     trees=st.sampled_from([1, 3]),
     beam=st.sampled_from([1, 2, 5, 100]),
-    score=st.sampled_from(SCORES),
+    score=st.sampled_from(list(SCORES)),
 )
 @examples(60)
 def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score):
@@ -122,6 +122,10 @@ def test_words_bias_and_rest_add_up_to_the_margin(models, seed, words):
             assert [w.product for w in full.opposing] == sorted(w.product for w in full.opposing)
             assert all(w.product > 0 for w in full.supporting)
             assert all(w.product < 0 for w in full.opposing)
+
+
+def test_the_kernel_has_the_same_scores():
+    assert tuple(SCORES) == _native.SCORES
 
 
 def test_a_tree_that_did_not_reach_a_label_counts_0(models):

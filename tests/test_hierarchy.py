@@ -270,7 +270,7 @@ def test_errors_found_with_the_labels(given_tree, pets, content, message):
         ("t.txt", "  \n", r"t.txt: the file is empty"),
         ("t.txt", b"cat\nd\xffg\n", r"t.txt:2: not valid UTF-8"),
         ("t.json", '{"a": 1}', r"expected nested lists of labels in JSON, got dict"),
-        ("t.txt", "[[0, 1]", r"t.txt:1: not valid JSON"),
+        ("t.txt", "[[0, 1]", r"t.txt:1: not a tree in JSON"),
         ("t.txt", "label,parent\n" + "x" * 140_000 + ",a\n", r"t.txt:2: not a table"),
     ],
 )

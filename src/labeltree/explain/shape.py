@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
 
@@ -51,12 +51,8 @@ def tree_shape(model: Model, tree: int = 0) -> list[DepthShape]:
     node_bytes = 4 * (np.diff(part.feature_ptr) + np.diff(part.weight_ptr)) + 20 + 4 * part.tree.child_count
     n_bytes = np.zeros(n_depths, np.int64)
     np.add.at(n_bytes, part.tree.node_depth, node_bytes)
-    return [
-        {
-            **row,
-            "labels": int(n_labels[d]),
-            "label_instances": int(n_instances[d]),
-            "bytes": int(n_bytes[d]),
-        }
-        for d, row in enumerate(model.depths(tree))
-    ]
+    added = (
+        {"labels": int(labels), "label_instances": int(instances), "bytes": int(size)}
+        for labels, instances, size in zip(n_labels, n_instances, n_bytes, strict=True)
+    )
+    return [cast(DepthShape, row | more) for row, more in zip(model.depths(tree), added, strict=True)]

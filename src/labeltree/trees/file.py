@@ -116,7 +116,7 @@ def _parse_json(name: str, text: str) -> list[Any]:
     try:
         nested = json.loads(text)
     except json.JSONDecodeError as error:
-        what = f"not valid JSON ({error.msg} at column {error.colno})"
+        what = f"not a tree in JSON ({error.msg} at column {error.colno})"
         raise InputError(what, file=name, line=error.lineno) from None
     except (ValueError, RecursionError) as error:  # a huge integer, or lists that are nested too deeply
         raise InputError(f"not a tree in JSON ({error})", file=name) from None
