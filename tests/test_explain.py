@@ -49,14 +49,14 @@ def g(score, margin):
 
 
 def float32_error(model, path, label, row, score):
-    """How far off the search may be, relatively: it computes in float32, an explanation in float64."""
-    off, total, kind = 1e-5, 0.0, SCORES.index(score)
+    """Bound the relative error of the search, which computes in float32; explanations use float64."""
+    off, total = 1e-5, 0.0
     x = np.abs(np.append(row, model.bias))
-    for step, (node, column) in zip(path.steps, path_down(model.trees[path.tree].tree, label), strict=True):
+    for step, (node, column) in zip(path.steps, path_to(model.trees[path.tree].tree, label), strict=True):
         features, block = model.block(node, path.tree)
         rounded = EPSILON * np.count_nonzero(x[features]) * (x[features] @ np.abs(block[:, column]))
-        total -= log_g(kind, step.margin)
-        off += log_g_error(kind, step.margin, rounded) + EPSILON * total
+        total -= log_g(score, step.margin)
+        off += log_g_error(score, step.margin, rounded) + EPSILON * total
     return off
 
 
