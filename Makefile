@@ -1,12 +1,12 @@
-# make demo: see it work.  make test: what CI runs.  make fuzz: random tests, for MINUTES.
-# make build: after a change of native code.
-# make docs: the site, in build/site.  make bench DATA=folder: measure against the peers (benchmarks/README.md).
+# make demo: run all steps on synthetic data.  make test: what CI runs.  make fuzz: random tests, for MINUTES.
+# make build: install again after a change.  make docs: build the site in build/site.
+# make bench DATA=DIR: compare with other libraries (see benchmarks/README.md).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test fuzz build lint docs bench bench-kernels bench-scale clean
+.PHONY: demo test fuzz build lint docs bench bench-kernels bench-scale bench-tables clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -16,7 +16,7 @@ test: $(VENV)/.installed-test
 	$(BIN)/mypy
 	$(PYTEST)
 
-# Tests the laws on random examples, other ones each time, until MINUTES are over or one fails.
+# Runs the property tests with new random examples each time, until MINUTES have passed or a test fails.
 MINUTES ?= 5
 fuzz: $(VENV)/.installed-test
 	@end=$$(($$(date +%s) + 60 * $(MINUTES))); while [ $$(date +%s) -lt $$end ]; do \
@@ -37,19 +37,23 @@ docs: $(VENV)/.installed-docs
 
 OUT ?= build/bench
 bench: $(VENV)/.installed
-	@test -n "$(DATA)" || { echo "make bench needs DATA=, a folder with one folder a data set" >&2; exit 2; }
+	@test -n "$(DATA)" || { echo "make bench needs DATA=, a directory with one subdirectory per dataset" >&2; exit 2; }
 	$(BIN)/python benchmarks/peers/run.py "$(DATA)" --out "$(OUT)" $(if $(ENVS),--envs "$(ENVS)") \
 	    $(if $(PEERS),--peers "$(PEERS)") $(if $(DATASETS),--datasets "$(DATASETS)") \
 	    $(if $(VARIANTS),--variants "$(VARIANTS)") $(if $(CONTINUE),--continue) $(OPTIONS)
 
-# Each kernel beside its lower bound; DATA is a folder with train.svm and test.svm.
+# Compares each kernel with a lower bound; DATA is a directory with train.svm and test.svm.
 bench-kernels: $(VENV)/.installed
 	$(BIN)/python benchmarks/kernels.py $(DATA)
 
-# How cost grows with the labels; for instance OUT=folder LIKE=amazon-670k SIZES="1/27 1/9 1/3 1".
+# Measures how cost grows with the labels, for example OUT=DIR LIKE=amazon-670k SIZES="1/27 1/9 1/3 1".
 bench-scale: $(VENV)/.installed
 	$(BIN)/python benchmarks/scale.py "$(OUT)" \
 	  $(if $(LIKE),--like $(LIKE)) $(if $(SIZES),--scales $(SIZES))
+
+# Rewrites the tables of README.md, docs/index.md and benchmarks/RESULTS.md from benchmarks/results.
+bench-tables: $(VENV)/.installed
+	$(BIN)/python benchmarks/publish.py
 
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -type f -not -path '*__pycache__*')
 

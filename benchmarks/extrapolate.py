@@ -1,6 +1,6 @@
-"""From measured sizes to the paper's six data sets and to 2e8 labels: how large a model, how long to train.
+"""Extrapolate model size and training time from measured sizes to the paper's datasets and to 2e8 labels.
 
-usage: python benchmarks/extrapolate.py FOLDER/scale.jsonl      prints Markdown
+usage: python benchmarks/extrapolate.py DIR/scale.jsonl      prints Markdown
 """
 
 import json
@@ -9,6 +9,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import program
+
+from labeltree import InputError
 from labeltree.cli.printing import human_seconds
 from labeltree.paper.theory import largest_depth, tree_weights
 from labeltree.system import human_bytes
@@ -16,7 +19,7 @@ from labeltree.system import human_bytes
 
 @dataclass(frozen=True)
 class Shape:
-    """A training set; vector_nonzeros is nnz(Y'X), the entries of the label vectors."""
+    """The shape of a training set; vector_nonzeros is nnz(Y'X), the entries of the label vectors."""
 
     instances: int
     features: int
@@ -26,10 +29,12 @@ class Shape:
     vector_nonzeros: int
 
     def scaled(self, labels):
-        """As dense, with so many labels: everything grows with them, the features by Heaps' law."""
-        by = labels / self.labels
-        x, y, v = (round(by * n) for n in (self.x_nonzeros, self.y_nonzeros, self.vector_nonzeros))
-        return Shape(round(by * self.instances), round(math.sqrt(by) * self.features), labels, x, y, v)
+        """Return a shape of equal density with this many labels; features grow by Heaps' law."""
+        factor = labels / self.labels
+        x, y, v = (round(factor * n) for n in (self.x_nonzeros, self.y_nonzeros, self.vector_nonzeros))
+        return Shape(
+            round(factor * self.instances), round(math.sqrt(factor) * self.features), labels, x, y, v
+        )
 
 
 PAPER = {
@@ -44,10 +49,10 @@ LARGEST = 200_000_000
 
 
 def balanced_pass(shape, clusters, depth):
-    """Multiply-adds of one pass of the solver over a balanced tree, as the paper's appendix A counts.
+    """Count the multiply-adds of one solver pass over a balanced tree, as in appendix A of the paper.
 
-    The root trains on every instance, and each other depth on an instance as often as it has labels; every
-    feature meets every child of the node, in the margin and in the step.
+    The root trains on every instance, and each further depth visits an instance once per label; every
+    feature is multiplied with every child of the node twice, in the margin and in the update.
     """
     if depth == 1:
         return 2 * shape.labels * shape.x_nonzeros
@@ -56,25 +61,25 @@ def balanced_pass(shape, clusters, depth):
 
 
 def balanced_kmeans(shape, clusters, depth):
-    """Multiply-adds of one iteration of K-means at every depth that is split."""
+    """Count the multiply-adds of one K-means iteration at every depth that is split."""
     return shape.vector_nonzeros * clusters * (depth - 1)
 
 
 @dataclass(frozen=True)
 class Rates:
-    """What one measured size tells."""
+    """Rates derived from one measured size."""
 
     clusters: int
     alpha: float
     bytes_per_weight: float
-    train_seconds: float  # for a multiply-add of one pass over the balanced tree
-    tree_seconds: float  # for a multiply-add of one iteration of K-means over the balanced tree
-    weights_ratio: float  # measured weights / those of the balanced tree
-    pass_ratio: float  # measured multiply-adds of a pass / those of the balanced tree
+    train_seconds: float  # per multiply-add of one pass over the balanced tree
+    tree_seconds: float  # per multiply-add of one K-means iteration over the balanced tree
+    weights_ratio: float  # measured weights / weights of the balanced tree
+    pass_ratio: float  # measured multiply-adds per pass / multiply-adds of the balanced tree
 
     @classmethod
     def of(cls, record):
-        """Take them from a record of scale.py; None where the tree is too shallow to tell an alpha."""
+        """Return the rates of a record of scale.py, or None if the tree is too shallow to measure alpha."""
         labels, clusters = record["labels"], record["clusters"]
         depth = int(largest_depth(labels, clusters))
         if depth < 2 or len(record["alpha"]) < depth - 1:
@@ -95,7 +100,7 @@ class Rates:
 
 
 def predict(shape, rates):
-    """Depth, weights, bytes and seconds of a model of this shape."""
+    """Return depth, weights, bytes and seconds of a model of this shape."""
     depth = int(largest_depth(shape.labels, rates.clusters))
     weights = float(tree_weights(shape.labels, rates.clusters, depth, rates.alpha, shape.features))
     return {
@@ -109,7 +114,7 @@ def predict(shape, rates):
 
 
 def kinds(records):
-    """The sizes of each (like, threads), smallest first; of a size that was run twice, the last run."""
+    """Group records by (like, threads), smallest size first; keep the last run of each size."""
     found = {}
     for record in records:
         found.setdefault((record["like"], record["threads"]), {})[record["scale"]] = record
@@ -117,13 +122,13 @@ def kinds(records):
 
 
 def extrapolate(records):
-    """Extrapolate from the kind of data whose largest size is the largest; None if all are too small.
+    """Extrapolate from the data with the largest measured size; return None if all are too small.
 
     Returns
     -------
     dict
-        ``measured``: (record, Rates) of each size, smallest first; ``like``; ``sets``: by name, the
-        predictions of ``predict`` by the rates of the largest size.
+        ``like``; ``measured``: (record, Rates) of each size, smallest first; ``sets``: the result of
+        ``predict`` for each dataset by name, with the rates of the largest size.
     """
     (like, _), own = max(kinds(records).items(), key=lambda item: item[1][-1]["labels"])
     measured = [(record, rates) for record in own if (rates := Rates.of(record)) is not None]
@@ -135,12 +140,12 @@ def extrapolate(records):
 
 
 def markdown(records):
-    """The predictions as Markdown, with what they assume and how the measured sizes bear it out."""
+    """Return the extrapolation as Markdown, with its assumptions and a check against the measured sizes."""
     found = extrapolate(records)
     if found is None:
-        return "No size has twice as many labels as clusters, the least to extrapolate from.\n"
+        return "Too small to extrapolate: no size has at least twice as many labels as clusters.\n"
     lines = [
-        "| data | labels | depth | weights | of one-vs-rest | model | tree | training |",
+        "| Dataset | Labels | Depth | Weights | Share of one-vs-rest | Model | Tree | Training |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for name, row in found["sets"].items():
@@ -149,11 +154,11 @@ def markdown(records):
             f"{human_bytes(round(row['model_bytes']))} | {human_seconds(row['tree_seconds'])} | "
             f"{human_seconds(row['train_seconds'])} |"
         )
-    lines += ["", "It assumes:", "", *_assumptions(found), ""]
-    lines += ["How the measured sizes bear it out (1 is as the formula says):", ""]
+    lines += ["", "Assumptions:", "", *_assumptions(found), ""]
+    lines += ["The formulas against the measured sizes (1.00 is exact agreement):", ""]
     lines += [
-        "| labels | alpha | weights / formula | multiply-adds of a pass / formula | "
-        "ns a multiply-add, training | ns a multiply-add, tree |",
+        "| Labels | Alpha | Weights / formula | Multiply-adds per pass / formula | "
+        "Training, ns per multiply-add | Tree, ns per multiply-add |",
         "|" + "--:|" * 6,
     ]
     for record, rates in found["measured"]:
@@ -171,29 +176,29 @@ def _assumptions(found):
         [1e9 * getattr(r, f"{kind}_seconds") for _, r in found["measured"]] for kind in ("train", "tree")
     )
     return [
-        f"- a balanced tree of {rates.clusters} clusters a node, as deep as the paper allows (eq:def-of-D);",
-        f"- that the used features shrink by alpha = {rates.alpha:.3f} a depth everywhere: the geometric "
-        f"mean over the depths of {largest}, the largest size measured. Other data have another alpha;",
-        f"- {rates.bytes_per_weight:.2f} bytes a weight, as measured there;",
-        f"- {train[-1]:.3f} ns for each multiply-add of one pass of the solver, and {tree[-1]:.3f} ns for "
-        f"each of one iteration of K-means, as measured there with {threads}; further passes and iterations "
-        f"are in these figures. Over the sizes measured they were {min(train):.3f} to {max(train):.3f}, and "
-        f"{min(tree):.3f} to {max(tree):.3f}: by as much the times may be wrong;",
-        "- that an instance belongs to as many nodes of a depth as it has labels: too many where its labels "
-        "share nodes, so that the times of data with many labels an instance are too long;",
-        "- memory and disk enough, and caches that serve large data as well as the measured;",
-        f"- for {LARGEST:,} labels, data like amazon-3m with instances and non-zeros in proportion to the "
-        "labels, and features to their square root.",
+        f"- The tree is balanced, with {rates.clusters} clusters per node and the largest depth that the "
+        "paper allows.",
+        f"- The number of used features shrinks by alpha = {rates.alpha:.3f} per depth, the geometric mean "
+        f"over the depths of {largest}, the largest size measured. Alpha differs between datasets.",
+        f"- A weight takes {rates.bytes_per_weight:.2f} bytes, as measured at that size.",
+        f"- Training takes {train[-1]:.3f} ns per multiply-add of one solver pass, and the tree "
+        f"{tree[-1]:.3f} ns per multiply-add of one K-means iteration, as measured at that size with "
+        f"{threads}; further passes and iterations are included in these rates. Over all sizes they range "
+        f"from {min(train):.3f} to {max(train):.3f} ns and from {min(tree):.3f} to {max(tree):.3f} ns, so "
+        "the times may be wrong by as much.",
+        "- An instance belongs to as many nodes per depth as it has labels. This is too many where labels "
+        "share nodes, so times are overestimated for data with many labels per instance.",
+        "- Memory and disk suffice, and caches serve large data as well as the measured sizes.",
+        f"- For {LARGEST:,} labels, the data are like amazon-3m: instances and non-zeros grow in proportion "
+        "to the labels, features with their square root.",
     ]
 
 
 def main():
     if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
-        print("error: expected the path of a scale.jsonl, as benchmarks/scale.py writes it", file=sys.stderr)
-        return 2
+        raise InputError("expected the path of a scale.jsonl", hint="run benchmarks/scale.py to write one")
     print(markdown([json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.run(main)

@@ -1,6 +1,6 @@
-"""Each kernel beside its lower bound: how long it takes, and how long the machine would need at least.
+"""Compare the time of each kernel with a lower bound for this machine.
 
-usage: python benchmarks/kernels.py [FOLDER]      FOLDER holds train.svm and test.svm; made up unless given
+usage: python benchmarks/kernels.py [DIR]      DIR holds train.svm and test.svm; default: synthetic data
 """
 
 import argparse
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import bounds
 import numpy as np
+import program
 from bounds import Work
 from machine_peak import machine_peak
 from rich.console import Console
@@ -35,32 +36,32 @@ from labeltree.data import csr_arrays
 from labeltree.errors import InputError
 from labeltree.system import threads_to_use
 
-ITERATIONS = 5  # of K-means, whether labels still move or not
-UNSTEADY = 1.25  # the machine's peak at the start over that at the end, from which a warning is due
+ITERATIONS = 5  # of K-means, even if it converges earlier
+UNSTEADY = 1.25  # warn if the peak rates before and after the run differ by more than this factor
 MAX_DEPTH, BEAM, TOP = 6, 10, 5
 
 COUNTS = {
     "reader": "bytes of the file, once",
-    "reader, scikit-learn": "the same",
-    "label vectors": "features of each (label, instance) pair, read and added; vectors written",
+    "reader, scikit-learn": "as above",
+    "label vectors": "features of each (label, instance) pair, read and added; vectors, written",
     "K-means": f"{ITERATIONS} iterations: entries of the label vectors of each split node x clusters",
-    "tree": "label vectors, and one iteration of K-means: more iterations lower the share",
-    "plan": "instances of each node's labels, and their features' numbers",
-    "training, first pass": "features of each node's instances x children x 2; with copying and writing",
-    "solver, next pass": "the same, by the time of two passes less that of one",
-    "training": "one pass: more passes lower the share",
-    "beam search, batch": "matched features x children of the nodes that cannot be left out",
-    "beam search, single": "the same, one row at a time and by one thread; every weight from memory",
+    "tree": "label vectors and one K-means iteration; further iterations lower the share",
+    "plan": "instances of each node's labels, and their feature indices",
+    "training, first pass": "features of each node's instances x children x 2; includes copying and writing",
+    "solver, next pass": "as above; the time is that of two passes minus that of one",
+    "training": "one pass; further passes lower the share",
+    "beam search, batch": "matched features x children of the nodes that cannot be skipped",
+    "beam search, single": "as above, one row at a time on one thread; every weight comes from memory",
 }
 
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel's times (medians) and the work that it cannot avoid."""
+    """Median times of a kernel, and a lower bound on its work."""
 
     name: str
     seconds: float
-    processor_seconds: float  # of all threads: steadier where others work too
+    processor_seconds: float  # over all threads; steadier on a shared machine
     work: Work
     threads: int
 
@@ -78,13 +79,13 @@ class Row:
 
 
 class Bench:
-    """Times calls and collects the rows."""
+    """Time calls and collect the rows."""
 
     def __init__(self, threads, repeats):
         self.threads, self.repeats, self.rows = threads, repeats, {}
 
     def time(self, call, repeats=None):
-        """Median seconds of the clock and of the processors, and what the last call returned."""
+        """Return the median wall and CPU seconds, and the result of the last call."""
         clock, processor = [], []
         for _ in range(repeats or self.repeats):
             start = time.perf_counter(), time.process_time()
@@ -106,11 +107,11 @@ def bench_reader(bench, path):
         from sklearn.datasets import load_svmlight_file
 
         times, (X, _) = bench.time(lambda: load_svmlight_file(str(path), multilabel=True), repeats=1)
-    except (ImportError, ValueError):  # ValueError: a header, names, or compressed
+    except (ImportError, ValueError):  # ValueError: a header, label names, or a compressed file
         return dataset
-    X.eliminate_zeros()  # labeltree stores none; a file may hold one to widen the matrix
+    X.eliminate_zeros()  # labeltree stores none
     if not (np.array_equal(dataset.X.indices, X.indices) and np.allclose(dataset.X.data, X.data)):
-        raise InputError(f"{path}: scikit-learn reads other features than labeltree; one of them is wrong")
+        raise InputError("scikit-learn and labeltree read different features", file=path)
     bench.add("reader, scikit-learn", times, work, threads=1)
     return dataset
 
@@ -130,7 +131,7 @@ def bench_tree(bench, dataset, clusters):
     bench.add("label vectors", vector_times, of_vectors)
     nodes = bounds.split_nodes(tree, np.diff(dataset.by_label[0]), clusters, MAX_DEPTH)
     if not nodes.size:
-        return tree  # one level: nothing is clustered
+        return tree  # one level, nothing to cluster
     levels = [nodes[tree.node_depth[nodes] == depth] for depth in np.unique(tree.node_depth[nodes])]
 
     def cluster():
@@ -148,7 +149,7 @@ def bench_tree(bench, dataset, clusters):
 
 
 def bench_training(bench, dataset, tree, folder):
-    """The plan, a pass of the solver, and all of them; returns the trained model."""
+    """Time the plan, single solver passes and full training; return the trained model."""
     times, plan = bench.time(lambda: make_plan(dataset, tree, threads=bench.threads))
     part = plan.trees[0]
     bench.add("plan", times, bounds.plan(part, np.diff(dataset.by_label[0])))
@@ -159,13 +160,13 @@ def bench_training(bench, dataset, tree, folder):
         return train_model(dataset, plan, folder / "model", settings, overwrite=True)
 
     work = bounds.solver_pass(part, write=True)
-    train(1)  # the first model also pays for its place on disk
+    train(1)  # the first model also pays for allocating its files
     one, _ = bench.time(lambda: train(1))
     two, _ = bench.time(lambda: train(2))
     bench.add("training, first pass", one, work)
-    # The first two passes visit every instance for every child, so the second is a whole one.
+    # The first two passes visit every instance for every child, so their difference is one full pass.
     difference = [b - a for a, b in zip(one, two, strict=True)]
-    if difference[0] > 0:  # else it drowned in noise
+    if difference[0] > 0:  # otherwise it is lost in noise
         bench.add("solver, next pass", difference, bounds.solver_pass(part))
     whole, model = bench.time(lambda: train(SolverSettings().max_iterations))
     bench.add("training", whole, work)
@@ -195,30 +196,30 @@ def bench_search(bench, model, X, singles):
 
 
 def remarks(rows, searched, singles, apart):
-    """What the rows say together, as sentences."""
-    said = []
+    """Return sentences that summarize the rows."""
+    sentences = []
     if "solver, next pass" in rows:
         further = rows["training"].seconds - rows["training, first pass"].seconds
         further /= rows["solver, next pass"].seconds
-        said.append(f"Training takes the time of {1 + further:.1f} passes.")
+        sentences.append(f"Training takes the time of {1 + further:.1f} passes.")
     else:
-        said.append("Two passes took no longer than one: take larger data or more --repeats to time a pass.")
+        sentences.append("One pass is too short to time; use larger data or more --repeats.")
     if "tree" in rows:
         each = rows["K-means"].seconds / ITERATIONS
         passes = (rows["tree"].seconds - rows["label vectors"].seconds) / each
-        said.append(f"The tree takes the time of {passes:.1f} iterations of K-means.")
+        sentences.append(f"The tree takes the time of {passes:.1f} K-means iterations.")
     if "reader, scikit-learn" in rows:
         times = rows["reader, scikit-learn"].seconds / rows["reader"].seconds
-        said.append(f"The reader is {times:.0f} times as fast as scikit-learn's.")
+        sentences.append(f"The reader is {times:.0f} times as fast as scikit-learn's.")
     batch = 1e3 * rows["beam search, batch"].seconds / searched
     single = 1e3 * rows["beam search, single"].seconds / singles
-    said.append(f"Beam search takes {batch:.4f} ms a row in a batch, {single:.4f} ms one by one.")
+    sentences.append(f"Beam search takes {batch:.4f} ms per row in a batch, {single:.4f} ms one by one.")
     if apart > UNSTEADY:
-        said.append(
-            f"Others use the machine: its peak at the end was {apart:.1f} times that at the start, or the "
-            "reverse. Look at the CPU seconds, or measure again when it is quiet."
+        sentences.append(
+            "The machine is busy: its peak rates before and after the run differ by a factor of "
+            f"{apart:.1f}. Compare CPU seconds, or measure again on an idle machine."
         )
-    return said
+    return sentences
 
 
 def run(options, folder):
@@ -233,12 +234,12 @@ def run(options, folder):
     with tempfile.TemporaryDirectory(prefix="labeltree-kernels-") as place:
         model = bench_training(bench, dataset, tree, Path(place))
         bench_search(bench, model, X, singles)
-    # Measured twice, since another process may have been in the way.
+    # Measured before and after, because another process may have interfered once.
     after = {n: machine_peak(n) for n in before}
     peaks = {n: {k: max(v, before[n][k]) for k, v in after[n].items()} for n in after}
     apart = max(peaks[n][k] / min(before[n][k], after[n][k]) for n in peaks for k in peaks[n])
     return {
-        "data": str(options.folder or "made up"),
+        "data": str(options.folder or "synthetic"),
         "instances": dataset.n_instances,
         "features": dataset.n_features,
         "labels": dataset.n_labels,
@@ -286,44 +287,36 @@ def show(report):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path)
-    parser.add_argument("--threads", type=int, help="all usable processors unless given")
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR")
+    parser.add_argument("--threads", type=int, help="default: all CPUs")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--clusters", type=int, default=100)
-    parser.add_argument("--rows", type=int, default=1000, help="test rows to search (default 1000)")
-    parser.add_argument("--scale", type=float, default=0.2, help="of the made-up data (default 0.2)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.add_argument("--rows", type=int, default=1000, help="test rows to search (default: 1000)")
+    parser.add_argument("--scale", type=float, default=0.2, help="of the synthetic data (default: 0.2)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     for name in ("repeats", "rows"):
         if getattr(options, name) < 1:
-            raise InputError(f"--{name} must be at least 1, but got {getattr(options, name)}.")
+            raise InputError(f"{name} is {getattr(options, name)}, expected at least 1")
     for name in ("train.svm", "test.svm"):
         if options.folder and not (options.folder / name).is_file():
-            raise InputError(f"{options.folder} has no {name}; give a folder with train.svm and test.svm.")
+            raise InputError("no such file", file=options.folder / name)
     return options
 
 
 def main():
-    try:
-        options = parse()
-        with tempfile.TemporaryDirectory(prefix="labeltree-data-") as place:
-            folder = options.folder or Path(place)
-            if not options.folder:
-                for name, part in zip(("train", "test"), synthesize("eur-lex", options.scale), strict=True):
-                    write_svm(folder / f"{name}.svm", part)
-            report = run(options, folder)
-    except InputError as error:
-        print("error:", error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
+    options = parse()
+    with tempfile.TemporaryDirectory(prefix="labeltree-data-") as place:
+        folder = options.folder or Path(place)
+        if not options.folder:
+            for name, part in zip(("train", "test"), synthesize("eur-lex", options.scale), strict=True):
+                write_svm(folder / f"{name}.svm", part)
+        report = run(options, folder)
     if options.json:
         print(json.dumps(report, indent=1))
     else:
         show(report)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program.run(main)

@@ -1,4 +1,4 @@
-"""What the sizes of scale.py say together: slopes, tables and a plot."""
+"""Report on the sizes measured by scale.py: slopes, tables and a plot."""
 
 import csv
 import json
@@ -9,7 +9,7 @@ import numpy as np
 
 from labeltree.system import human_bytes
 
-# Quantities that grow, and how to take them from a record.
+# Quantities that grow with the labels, and how to read them from a record.
 QUANTITIES = {
     "tree": lambda record: record["seconds"]["tree"],
     "train": lambda record: record["seconds"]["train"],
@@ -17,31 +17,32 @@ QUANTITIES = {
     "training memory": lambda record: record["memory"]["train"],
 }
 
+EXPLANATION = """\
+A slope is the exponent with which a quantity grows with the number of labels, fitted on logarithms; 1 means
+in proportion. In these data, instances and non-zeros grow in proportion to the labels, and features with
+their square root. The paper's growth is evaluated at the non-zeros of each size:
 
-EXPLAINED = """\
-A slope is the power of the labels that a quantity grows with, fitted on logarithms; 1 is in proportion.
-Instances and non-zeros of these data grow in proportion to the labels, features with their square root.
-The paper's growth is taken at the non-zeros of each size. For training it is K nnz(X) log^2 L
-(eq:lowest-time-complexity): in a tree of depth log_K L, a depth costs K nnz(X) times the labels of an
-instance, which the paper takes for c log L. In these data they do not grow, so that the paper's count has a
-factor log L more than is needed here. For the tree it is K nnz(V) log_K L (appendix A), with V the label
-vectors and the iterations of K-means a constant. For the model it is eq:balanced-tree-nnz with the alpha
-measured at each size.
+- Training: K nnz(X) log^2 L. In a tree of depth log_K L, each depth costs K nnz(X) times the number of labels
+  per instance, which the paper assumes to be c log L. In these data it is constant, so the paper's formula
+  has an extra factor log L.
+- Tree: K nnz(V) log_K L (appendix A), where V are the label vectors, for a constant number of K-means
+  iterations.
+- Model: the number of weights of a balanced tree, with the alpha measured at each size.
 """
 
 
 def paper_tree(record):
-    """K-means as the paper's appendix A counts it: nnz(V) K d, with the iterations taken for constant."""
+    """Return the cost of K-means by appendix A of the paper, nnz(V) K d, for constant iterations."""
     return record["vector_nonzeros"] * record["clusters"] * _depth(record)
 
 
 def paper_train(record):
-    """Training by eq:lowest-time-complexity: K l n log^2 L, where l n is nnz(X)."""
+    """Return the cost of training by eq:lowest-time-complexity: K l n log^2 L, where l n is nnz(X)."""
     return record["clusters"] * record["x_nonzeros"] * math.log(record["labels"]) ** 2
 
 
 def paper_weights(record):
-    """eq:balanced-tree-nnz with the alpha that was measured at this size; None where there is none."""
+    """Return the weights by eq:balanced-tree-nnz with the measured alpha, or None if there is none."""
     rates = extrapolate.Rates.of(record)
     return None if rates is None else record["weights"] / rates.weights_ratio
 
@@ -54,14 +55,14 @@ def _depth(record):
 
 
 def slope(labels, values):
-    """The power of the labels that the values grow with, by least squares; None with fewer than two sizes."""
+    """Return the exponent of growth with the labels by least squares; None for fewer than two sizes."""
     if len(set(labels)) < 2 or any(value is None or value <= 0 for value in values):
         return None
     return float(np.polyfit(np.log(labels), np.log(values), 1)[0])
 
 
 def slopes(records):
-    """Of each quantity: the measured slope, and that of the paper's growth at the same sizes."""
+    """Return for each quantity the measured slope, and the slope of the paper's formula at the same sizes."""
     labels = [record["labels"] for record in records]
     return {
         name: {
@@ -73,13 +74,13 @@ def slopes(records):
 
 
 def through_first(records, grows, measured):
-    """The paper's growth, scaled to go through the first measured point."""
+    """Return the paper's growth, scaled to go through the first measured point."""
     values = np.array([grows(record) for record in records], float)
     return values * (measured(records[0]) / values[0])
 
 
 def flat(record):
-    """A record without nesting, for CSV."""
+    """Return a record without nesting, for CSV."""
     row = {}
     for key, value in record.items():
         if isinstance(value, dict):
@@ -89,52 +90,63 @@ def flat(record):
     return row
 
 
-def markdown(groups, skipped):
-    """Tables of the sizes and of the slopes, and the extrapolation."""
-    lines = ["# How cost grows with the labels", ""]
+def markdown(groups, skipped=(), level=2):
+    """Return tables of the sizes, slopes and the extrapolation; headings start at ``level``."""
+    heading = "#" * level
+    lines = []
     for (like, threads), records in groups.items():
         lines += [
-            f"## Made-up data like {like}, {threads} thread{'s' * (threads != 1)}",
+            f"{heading} Synthetic data like {like}, {threads} thread{'s' * (threads != 1)}",
             "",
-            "| labels | instances | features | nnz(X) | weights | synth | read | tree | plan | train | "
-            "training memory | model, as estimated | P@1 | P@3 | P@5 | ms a row |",
-            "|" + "--:|" * 16,
+            *_size_table(records),
+            "",
+            "| Growth with the labels | Slope | Slope of the paper's formula |",
+            "|---|--:|--:|",
         ]
-        for r in records:
-            spent = {**r["seconds"], "synth": r["seconds"]["synth_process"]}
-            stages = " | ".join(f"{spent[s]:.2f} s" for s in ("synth", "read", "tree", "plan", "train"))
-            lines.append(
-                f"| {r['labels']:,} | {r['instances']:,} | {r['features']:,} | {r['x_nonzeros']:,} | "
-                f"{r['weights']:,} | {stages} | {human_bytes(r['memory']['train'])} | {r['disk_bytes']:,} | "
-                f"{r['P@1']:.2f} | {r['P@3']:.2f} | {r['P@5']:.2f} | {r['milliseconds_per_row']:.3f} |"
-            )
-        lines += ["", "| against labels | slope | the paper's growth |", "|---|--:|--:|"]
         for name, found in slopes(records).items():
             cells = ["" if value is None else f"{value:.2f}" for value in found.values()]
             lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
         lines += [""]
     lines += [
-        EXPLAINED,
+        EXPLANATION,
         *[f"{sentence}.\n" for sentence in skipped],
-        "## Larger data",
+        f"{heading} Extrapolation to larger data",
         "",
         extrapolate.markdown([record for records in groups.values() for record in records]),
     ]
     return "\n".join(lines)
 
 
+def _size_table(records):
+    heads = [
+        *("Labels", "Instances", "Features", "nnz(X)", "Weights"),
+        *("Synth", "Read", "Tree", "Plan", "Train", "Training memory", "Model bytes, as estimated"),
+        *("P@1", "P@3", "P@5", "ms per row"),
+    ]
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + "--:|" * len(heads)
+    for r in records:
+        spent = {**r["seconds"], "synth": r["seconds"]["synth_process"]}
+        stages = " | ".join(f"{spent[s]:.2f} s" for s in ("synth", "read", "tree", "plan", "train"))
+        yield (
+            f"| {r['labels']:,} | {r['instances']:,} | {r['features']:,} | {r['x_nonzeros']:,} | "
+            f"{r['weights']:,} | {stages} | {human_bytes(r['memory']['train'])} | {r['disk_bytes']:,} | "
+            f"{r['P@1']:.1f} | {r['P@3']:.1f} | {r['P@5']:.1f} | {r['milliseconds_per_row']:.3f} |"
+        )
+
+
 def readable(labels):
-    """The label counts that can be written side by side on a logarithmic axis."""
-    least = (labels[-1] / labels[0]) ** 0.12
+    """Return the label counts that fit side by side as ticks of a logarithmic axis."""
+    step = (labels[-1] / labels[0]) ** 0.12
     shown = labels[:1]
     for count in labels[1:]:
-        if count >= shown[-1] * least and count > shown[-1]:
+        if count >= shown[-1] * step and count > shown[-1]:
             shown.append(count)
     return shown
 
 
 def plot(groups, paths):
-    """Seconds and bytes against labels, a row for each kind of data, on logarithmic axes."""
+    """Plot seconds and bytes against labels on logarithmic axes, one row per kind of data."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
@@ -144,25 +156,23 @@ def plot(groups, paths):
     axes = figure.subplots(len(groups), 2, squeeze=False)
     for ((like, threads), records), (left, right) in zip(groups.items(), axes, strict=True):
         labels = [record["labels"] for record in records]
-        for name, colour, words, growth in (
+        for name, color, label, growth in (
             ("train", "#1f5fa8", "training", "paper: $K\\,\\mathrm{nnz}(X)\\log^2 L$"),
             ("tree", "#c2571a", "tree", "paper: $K\\,\\mathrm{nnz}(V)\\log_K L$"),
         ):
             take = QUANTITIES[name]
-            left.plot(labels, [take(r) for r in records], "o-", color=colour, lw=2, ms=6, label=words)
+            left.plot(labels, [take(r) for r in records], "o-", color=color, lw=2, ms=6, label=label)
             curve = through_first(records, PAPER[name], take)
-            left.plot(labels, curve, "--", color=colour, lw=1.5, alpha=0.7, label=growth)
-        left.set_ylabel("seconds")
-        for name, colour, marker in (("model bytes", "#3a7d44", "s"), ("training memory", "#7a4fa3", "D")):
+            left.plot(labels, curve, "--", color=color, lw=1.5, alpha=0.7, label=growth)
+        left.set_ylabel("Seconds")
+        for name, color, marker in (("model bytes", "#3a7d44", "s"), ("training memory", "#7a4fa3", "D")):
             values = [QUANTITIES[name](record) / 1e6 for record in records]
-            words = {"model bytes": "model on disk", "training memory": "peak memory of training"}[name]
-            right.plot(labels, values, f"{marker}-", color=colour, lw=2, ms=6, label=words)
-        right.set_ylabel("megabytes")
-        for axis, what in ((left, "time"), (right, "space")):
-            axis.set(xscale="log", yscale="log", xlabel="labels")
-            axis.set_title(
-                f"{what.capitalize()}: made-up {like}, {threads} thread{'s' * (threads != 1)}", fontsize=13
-            )
+            label = {"model bytes": "model on disk", "training memory": "peak training memory"}[name]
+            right.plot(labels, values, f"{marker}-", color=color, lw=2, ms=6, label=label)
+        right.set_ylabel("Megabytes")
+        for axis, title in ((left, "Time"), (right, "Space")):
+            axis.set(xscale="log", yscale="log", xlabel="Labels")
+            axis.set_title(f"{title}: synthetic {like}, {threads} thread{'s' * (threads != 1)}", fontsize=13)
             axis.grid(True, which="major", color="#dddddd", lw=0.8)
             axis.set_axisbelow(True)
             shown = readable(labels)
@@ -181,7 +191,7 @@ def plot(groups, paths):
 
 
 def write(folder, records, skipped=()):
-    """Write scale.json, .csv, .md, and the plot as .png and .svg."""
+    """Write scale.json, .csv and .md, and the plot as .png and .svg."""
     groups = extrapolate.kinds(records)
     found = extrapolate.extrapolate(records)
     report = {
@@ -198,5 +208,7 @@ def write(folder, records, skipped=()):
         table = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
         table.writeheader()
         table.writerows(rows)
-    (folder / "scale.md").write_text(markdown(groups, skipped))
+    (folder / "scale.md").write_text(
+        f"# How cost grows with the number of labels\n\n{markdown(groups, skipped)}"
+    )
     plot(groups, [folder / "scale.png", folder / "scale.svg"])

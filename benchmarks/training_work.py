@@ -1,4 +1,4 @@
-"""Count what a model had to be trained with: non-zeros, and multiply-adds of K-means and of the solver.
+"""Count the work of training a model: non-zeros, and multiply-adds of K-means and of the solver.
 
 usage: python benchmarks/training_work.py TRAIN.svm MODEL      prints JSON
 """
@@ -13,7 +13,7 @@ from labeltree import _native, load, make_plan, read_svm
 
 
 def training_work(dataset, model, threads=1):
-    """Count for a model's first tree: one iteration of K-means, one pass of the solver."""
+    """Count one K-means iteration and one solver pass for the first tree of a model."""
     tree, notes = model.trees[0].tree, model.manifest["notes"]
     ptr = _native.count_label_vectors(dataset.native, threads)
     nodes = bounds.split_nodes(tree, np.diff(dataset.by_label[0]), notes["clusters"], notes["max_depth"])

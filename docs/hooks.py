@@ -1,4 +1,4 @@
-"""Writes the reference of the command line into its page when the site is built, from the commands."""
+"""Write the reference of the command line into its page when the site is built."""
 
 from enum import Enum
 from typing import Any
@@ -7,16 +7,16 @@ import typer
 
 from labeltree.cli.app import app
 
-PLACE = "<!-- commands -->"
+PLACEHOLDER = "<!-- commands -->"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the commands where a page wants them."""
-    if PLACE not in markdown:
+    """Insert the reference of all commands at the placeholder of a page."""
+    if PLACEHOLDER not in markdown:
         return markdown
     group: Any = typer.main.get_command(app)
     return markdown.replace(
-        PLACE, "\n\n".join(_command(name, group.commands[name]) for name in group.commands)
+        PLACEHOLDER, "\n\n".join(_command(name, group.commands[name]) for name in group.commands)
     )
 
 
@@ -26,7 +26,7 @@ def _command(name: str, command: Any) -> str:
     usage = " ".join(["labeltree", name, "[OPTIONS]", *(a.metavar for a in arguments)])
     rows = [f"| `{a.metavar}` | {_text(a.help)} | |" for a in arguments]
     rows += [f"| {_names(option)} | {_text(option.help)} | {_default(option)} |" for option in options]
-    table = "\n".join(["| | | default |", "|---|---|---|", *rows])
+    table = "\n".join(["| | | Default |", "|---|---|---|", *rows])
     return f"## {name}\n\n{command.help}\n\n```text\n{usage}\n```\n\n{table}"
 
 

@@ -1,4 +1,7 @@
-"""Choose `cost` and `clusters` by cross-validated P@5: python examples/grid_search.py TRAIN.svm TEST.svm."""
+"""Choose `cost` and `clusters` by cross-validated P@5.
+
+python examples/grid_search.py TRAIN.svm TEST.svm
+"""
 
 import sys
 
@@ -17,11 +20,11 @@ search = GridSearchCV(
     scoring={"P@5": precision_at(5), "nDCG@5": ndcg_at(5)},
     refit="P@5",
     cv=3,
-    n_jobs=-1,  # one process a core, so one thread each
+    n_jobs=-1,  # one process per CPU, so one thread each
 ).fit(train.X, train.Y)
 
 results = search.cv_results_
 for row in results["rank_test_P@5"].argsort():
-    measured = " ".join(f"{name} {100 * results[f'mean_test_{name}'][row]:.2f}" for name in ("P@5", "nDCG@5"))
-    print(results["params"][row], measured)
-print("best", search.best_params_, f"P@5 of the test file {100 * search.score(test.X, test.Y):.2f}")
+    means = " ".join(f"{name} {100 * results[f'mean_test_{name}'][row]:.1f}" for name in ("P@5", "nDCG@5"))
+    print(results["params"][row], means)
+print("best", search.best_params_, f"P@5 on the test file {100 * search.score(test.X, test.Y):.1f}")

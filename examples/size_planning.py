@@ -1,10 +1,10 @@
-"""Plan a model's size: which K and depth fit a budget, before anything is trained.
+"""Plan the size of a model: find the K and depth that fit a budget, before training.
 
     labeltree synth data --like eur-lex --scale 0.2
     python examples/size_planning.py data/train.svm --budget 40MB
 
-The tree of each K is built once, and cut at every depth: `LabelTree.clip` gives the tree that `build_tree`
-would have made with that `max_depth`. For each, `make_plan` lays out the model; its size is exact.
+The tree of each K is built once and cut at every depth: `LabelTree.clip` returns the tree that `build_tree`
+would build with that `max_depth`. For each, `make_plan` lays out the model; its size is exact.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from labeltree.system import human_bytes, parse_bytes
 
 
 def plans(data, clusters, threads):
-    """Yield (K, plan) for one-vs-rest, and for the trees of every K cut at every depth."""
+    """Yield (K, plan) for one-vs-rest, and for the tree of every K cut at every depth."""
     yield None, labeltree.make_plan(data, labeltree.build_tree(data, max_depth=1), threads=threads)
     for k in clusters:
         deepest = labeltree.build_tree(data, clusters=k, threads=threads)
@@ -24,25 +24,26 @@ def plans(data, clusters, threads):
 
 
 def table(rows, budget):
-    """Yield the lines of a table; those within the budget are marked."""
+    """Yield the lines of a table, with a mark for models within the budget."""
     yield "    K depth   nodes        weights     model    memory  of one-vs-rest"
-    whole = rows[0][1].model_bytes
+    one_vs_rest = rows[0][1].model_bytes
     for k, plan in rows:
         size = plan.model_bytes
         yield (
             f"{k or '-':>5} {plan.depth:>5} {plan.n_nodes:>7,} {plan.n_weights:>14,} {human_bytes(size):>9} "
-            f"{human_bytes(plan.training_memory_bytes):>9} {size / whole:>15.1%}"
+            f"{human_bytes(plan.training_memory_bytes):>9} {size / one_vs_rest:>15.1%}"
             f"{'  fits' if budget and size <= budget else ''}"
         )
 
 
 def advice(rows, budget):
-    """Say what to train: the shallowest model within the budget, and of these the smallest."""
+    """Return what to train: the shallowest model within the budget, and of these the smallest."""
     fitting = [(plan.depth, plan.model_bytes, k) for k, plan in rows if plan.model_bytes <= budget]
     if not fitting:
         least = min(plan.model_bytes for _, plan in rows)
         return (
-            f"Nothing fits {human_bytes(budget)}; the smallest takes {human_bytes(least)}. Try more clusters."
+            f"Nothing fits {human_bytes(budget)}; the smallest model takes {human_bytes(least)}. "
+            "Try other values of --clusters."
         )
     depth, size, k = min(fitting)
     clusters = "" if k is None else f" --clusters {k}"
@@ -50,14 +51,14 @@ def advice(rows, budget):
 
 
 def main():
-    """Read the data, print the table, and if there is a budget say what to train."""
-    parser = argparse.ArgumentParser(
-        description="Which K and depth fit a budget, before anything is trained."
-    )
+    """Read the data and print the table, and what to train if there is a budget."""
+    parser = argparse.ArgumentParser(description="Find the K and depth that fit a budget, before training.")
     parser.add_argument("data", help="LIBSVM file to train on")
     parser.add_argument("--clusters", type=int, nargs="+", default=[10, 30, 100, 300], metavar="K")
-    parser.add_argument("--threads", type=int, metavar="N", help="to be trained with; more take more memory")
-    parser.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="such as 40MB")
+    parser.add_argument(
+        "--threads", type=int, metavar="N", help="threads to train with; more threads need more memory"
+    )
+    parser.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="for example 40MB")
     arguments = parser.parse_args()
     data = labeltree.read_svm(arguments.data)
     clusters = [k for k in arguments.clusters if 1 < k < data.n_labels]

@@ -1,5 +1,6 @@
-"""The benchmark's own arithmetic: matrices, P@k, medians, ratios, tables; no peer is needed."""
+"""The comparison with other libraries: matrices, P@k, medians, ratios and tables, without the peers."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -38,12 +39,18 @@ def row(competitor, number=1, dataset="toy", **figures):
         "version": "1.0",
         "wall_s": 9.0,
     }
-    frame = {"dataset": dataset, "competitor": competitor, "round": number, "threads": 2, "settings": "usual"}
+    frame = {
+        "dataset": dataset,
+        "competitor": competitor,
+        "round": number,
+        "threads": 2,
+        "settings": "default",
+    }
     return frame | known | figures
 
 
 def failed(competitor, number=1, **reason):
-    frame = {"dataset": "toy", "competitor": competitor, "round": number, "threads": 2, "settings": "usual"}
+    frame = {"dataset": "toy", "competitor": competitor, "round": number, "threads": 2, "settings": "default"}
     return frame | {"wall_s": 1.0} | reason
 
 
@@ -58,7 +65,7 @@ def test_medians_spread_and_runs():
     assert (even["train_s"]["median"], even["runs"]) == (2.0, 2)
 
 
-def test_order_is_the_registrys_and_data_sets_stay_apart():
+def test_competitors_in_registry_order_per_dataset():
     from summary import summarize
 
     rows = [row("napkinxc"), row("pecos", dataset="other"), row("pecos"), row("labeltree")]
@@ -68,7 +75,7 @@ def test_order_is_the_registrys_and_data_sets_stay_apart():
     assert list(summary["other"]) == ["pecos"]
 
 
-def test_failed_rows_count_as_no_runs_and_give_a_sentence():
+def test_failed_rows_do_not_count_as_runs_and_leave_a_remark():
     from summary import compare, summarize
 
     rows = [
@@ -76,16 +83,16 @@ def test_failed_rows_count_as_no_runs_and_give_a_sentence():
         failed("pecos", error="killed"),
         row("labeltree-3-trees"),
         row("napkinxc"),
-        failed("napkinxc", 2, error="ended after 3600 s"),
-        failed("pecos-unpruned", skipped="needs 9 GB"),
+        failed("napkinxc", 2, error="stopped after 3600 s"),
+        failed("pecos-unpruned", skipped="not enough memory"),
     ]
     figures = summarize(rows)["toy"]
     assert figures["pecos"]["runs"] == 0
     assert figures["pecos"]["train_s"] is None
     assert figures["pecos"]["remarks"] == ["killed"]
     assert figures["napkinxc"]["runs"] == 1
-    assert figures["napkinxc"]["remarks"] == ["ended after 3600 s"]
-    assert figures["pecos-unpruned"]["remarks"] == ["needs 9 GB"]
+    assert figures["napkinxc"]["remarks"] == ["stopped after 3600 s"]
+    assert figures["pecos-unpruned"]["remarks"] == ["not enough memory"]
     assert list(compare(figures)) == ["napkinxc"]
 
 
@@ -127,29 +134,29 @@ def test_report_from_partial_rows(tmp_path):
         row("labeltree", 2, train_s=4.0),
         row("libmultilabel", train_s=300.0, single_rows=50),
         row("omikuji-parabel", tree_s=None),
-        failed("pecos", error="killed, as it seems"),
+        failed("pecos", error="killed"),
     ]
-    text = "\n".join(map(json.dumps, rows)) + '\n\n{"dataset": "toy", "compet'  # cut off while writing
+    text = "\n".join(map(json.dumps, rows)) + '\n\n{"dataset": "toy", "compet'  # an incomplete last line
     (tmp_path / "rows.jsonl").write_text(text)
     command = [sys.executable, PEERS / "report.py", tmp_path, "--no-plots"]
     subprocess.run(command, check=True, capture_output=True)
     lines = (tmp_path / "table.md").read_text().splitlines()
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
-    cells = {name: values for name, *values in reversed(table)}  # of the first table, where in both
+    cells = {name: values for name, *values in reversed(table)}  # the first table wins
     assert cells["labeltree"][:4] == ["2", "0.500", "1.00", "3.00 (2.00..4.00)"]
-    assert cells["libmultilabel"][:4] == ["1", "0.500", "1.00", "300"]
-    assert cells["omikuji-parabel"][2] == "-"
-    assert cells["pecos"] == ["0", *["-"] * 12]
-    assert "- pecos: usual; killed, as it seems" in lines
-    assert "- libmultilabel 1.0: usual; single queries over 50 rows" in lines
-    ratios = [line for line in lines if line.startswith("| libmultilabel") and " x " in line]
+    assert cells["LibMultiLabel"][:4] == ["1", "0.500", "1.00", "300"]
+    assert cells["omikuji (Parabel)"][2] == "-"
+    assert cells["PECOS"] == ["0", *["-"] * 12]
+    assert "- PECOS: default; killed" in lines
+    assert "- LibMultiLabel 1.0: default; single queries over 50 rows" in lines
+    ratios = [line for line in lines if line.startswith("| LibMultiLabel") and " x " in line]
     assert len(ratios) == 1
     assert "100 x" in ratios[0]
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["datasets"]["toy"]["comparison"]["libmultilabel"]["faster"]["train_s"] == 100.0
 
 
-def test_precision_agrees_with_the_librarys():
+def test_precision_agrees_with_labeltree():
     from measure import precision
 
     rng = np.random.default_rng(3)
@@ -175,7 +182,7 @@ def test_prepared_matrices(tmp_path):
 
     source, out = tmp_path / "tiny", tmp_path / "out"
     source.mkdir()
-    # Feature 2 and label 1 occur in test only; a row without features, a row without labels.
+    # Feature 2 and label 1 occur only in test; one row has no features, another no labels.
     (source / "train.svm").write_text("0,3 1:0.5 4:2\n3 3:1\n2\n 1:0.25\n")
     (source / "test.svm").write_text("1,2 1:1 2:7\n5 4:3 9:1\n")
     about = prepare(source, out, threads=1)
@@ -194,7 +201,7 @@ def test_prepared_matrices(tmp_path):
     assert np.array_equal(headed.Y.toarray(), Y[filled])
 
 
-def test_matrices_are_made_anew_only_where_the_source_changed(tmp_path):
+def test_matrices_are_rewritten_only_if_the_source_changed(tmp_path):
     from prepare import prepare
 
     source, out = tmp_path / "tiny", tmp_path / "out"
@@ -237,16 +244,16 @@ def bench_run(data, out, *options):
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "message"),
     [
-        (["--peers", "nobody"], "got the peer 'nobody', expected some of: libmultilabel"),
-        (["--datasets", "none"], "got the data set 'none', expected some of: toy"),
+        (["--peers", "nobody"], "unknown peer 'nobody', expected one of: libmultilabel"),
+        (["--datasets", "none"], "unknown dataset 'none', expected one of: toy"),
         (["--rounds", "0"], "rounds and threads must be at least 1"),
-        ([], "holds rows already; add --continue"),
-        (["--continue"], "holds rows of 2 threads"),
+        ([], "already has rows; add --continue"),
+        (["--continue"], "has rows with 2 threads"),
     ],
 )
-def test_refusals(tmp_path, options, sentence):
+def test_refusals(tmp_path, options, message):
     (tmp_path / "data" / "toy").mkdir(parents=True)
     for split in ("train", "test"):
         (tmp_path / "data" / "toy" / f"{split}.svm").write_text("0 1:1\n")
@@ -254,8 +261,8 @@ def test_refusals(tmp_path, options, sentence):
     (tmp_path / "out" / "rows.jsonl").write_text(json.dumps(row("labeltree")) + "\n")
     result = bench_run(tmp_path / "data", tmp_path / "out", *options)
     assert result.returncode == 2
-    assert sentence in result.stderr
-    assert bench_run(tmp_path, tmp_path / "out").returncode == 2  # no data set in that folder
+    assert message in result.stderr
+    assert bench_run(tmp_path, tmp_path / "out").returncode == 2  # no dataset in that directory
 
 
 def test_labeltree_alone_end_to_end(tmp_path, folder):
@@ -284,25 +291,68 @@ def test_labeltree_alone_end_to_end(tmp_path, folder):
     assert results["datasets"]["toy"]["figures"]["labeltree"]["runs"] == 2
 
 
-def test_failures_in_words(tmp_path):
+def test_descriptions_of_failures(tmp_path):
     from run import describe_failure
 
     log = tmp_path / "log"
     log.write_text("Examples 1 / 2\rExamples 2 / 2\nTraceback\nValueError: no such thing\n\n")
     assert describe_failure(1, log) == "ValueError: no such thing"
-    assert describe_failure(-9, log).startswith("killed")
-    assert describe_failure(-11, log) == "ended by signal SIGSEGV"
+    assert describe_failure(-9, log) == "killed, probably out of memory"
+    assert describe_failure(-11, log) == "killed by signal SIGSEGV"
 
 
 @pytest.mark.skipif(not os.access("/proc/self/clear_refs", os.W_OK), reason="needs Linux")
-def test_memory_of_loading_is_not_memory_of_training():
+def test_memory_of_loading_does_not_count_as_training():
     code = (
         "import numpy as np, measure; np.ones(25_000_000).sum(); loaded = measure.peak_bytes(); "
-        "measure.forget_peak(); before = measure.resident_bytes(); np.ones(10_000_000).sum(); "
+        "measure.reset_peak(); before = measure.resident_bytes(); np.ones(10_000_000).sum(); "
         "print(loaded, measure.peak_bytes() - before)"
     )
     command = [sys.executable, "-c", code]
     run = subprocess.run(command, cwd=PEERS, capture_output=True, text=True, check=True)
     loaded, above = map(int, run.stdout.split())
     assert loaded > 200e6
-    assert 75e6 < above < 150e6  # of 80e6 bytes, and not of 200e6
+    assert 75e6 < above < 150e6  # 80e6 bytes, not 200e6
+
+
+def test_published_tables_are_up_to_date():
+    publish = importlib.import_module("publish")
+    results = publish.load_results()
+    for path, text in publish.render(results).items():
+        assert path.read_text(encoding="utf-8") == text, (
+            f"{path.name} is out of date; run `make bench-tables`"
+        )
+
+
+def test_published_sentences():
+    publish = importlib.import_module("publish")
+    rows = [
+        row("labeltree", peak_bytes=50e6),
+        row("libmultilabel", train_s=30.0, batch_ms=2.0, single_p50_ms=50.0),
+        row("pecos", train_s=10.0, batch_ms=0.1, single_p50_ms=1.0, **{"P@5": 50.5}),
+        row("omikuji-parabel", train_s=6.0),
+        row("omikuji-bonsai", train_s=8.0),
+        row("napkinxc", train_s=9.0),
+    ]
+    datasets = publish.collect_datasets(rows, {})
+    speed = publish.speed_sentences(datasets)
+    assert (
+        "15 times as fast as LibMultiLabel, 5 times as fast as PECOS, 3 to 4 times as fast as omikuji"
+        in speed
+    )
+    assert "batch prediction is at least 1 times as fast" in speed
+    assert publish.precision_sentences(datasets) == "On toy, PECOS is higher by 0.50 points at P@5."
+    assert "50 MB, where the next peer uses 100 MB" in publish.memory_sentence(datasets)
+    sizes = publish.size_sentences({"toy": {"model_bytes": 1, "one_vs_rest_bytes": 8}})
+    assert "12 % of the space of one-vs-rest" in sizes
+    assert "PECOS, omikuji and napkinXC set small weights to zero" in sizes
+
+
+def test_a_block_is_replaced_between_its_markers():
+    publish = importlib.import_module("publish")
+    text = "a\n<!-- x:begin: how -->\nold\n<!-- x:end -->\nb\n"
+    assert (
+        publish.replace_block(text, "x", "new\n") == "a\n<!-- x:begin: how -->\n\nnew\n\n<!-- x:end -->\nb\n"
+    )
+    with pytest.raises(ValueError, match="0 blocks 'y'"):
+        publish.replace_block(text, "y", "new")

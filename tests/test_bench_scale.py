@@ -1,4 +1,4 @@
-"""The arithmetic of the benchmarks: lower bounds counted by hand, slopes, and the extrapolation."""
+"""Benchmark arithmetic: lower bounds counted by hand, slopes, and the extrapolation."""
 
 import math
 
@@ -18,7 +18,7 @@ from labeltree.paper.theory import largest_depth, tree_weights
 
 @pytest.fixture
 def small():
-    """Three instances with 2, 1 and 3 features; a root over a node with labels 0, 1 and over label 2."""
+    """Three instances with 2, 1 and 3 features; a root with label 2 and a node with labels 0 and 1."""
     data = Dataset.from_matrices(
         [[1, 1, 0, 0], [0, 0, 1, 0], [1, 0, 1, 1]], [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
     )
@@ -36,14 +36,14 @@ def test_plan_reads_the_instances_and_features_of_each_node(small):
     assert bounds.plan(part, np.diff(data.by_label[0])) == bounds.Work(0, 4 * (6 + 3 + 3))
 
 
-def test_a_pass_meets_each_child_twice_with_each_feature_and_the_bias(small):
+def test_a_pass_multiplies_each_feature_and_the_bias_twice_per_child(small):
     part = small[1]
     root, node = 2 * (6 + 3) * 2, 2 * (3 + 2) * 2
     assert bounds.solver_pass(part) == bounds.Work(root + node, 8 * (6 + 3))
     assert bounds.solver_pass(part, write=True).bytes == 8 * (6 + 3) + 4 * (2 * (4 + 1) + 2 * (3 + 1))
 
 
-def test_a_pass_as_a_dense_twin_counts_it():
+def test_a_pass_agrees_with_a_dense_count():
     data = random_data()
     tree = build_tree(data, clusters=3)
     part = make_plan(data, tree, bias=False).trees[0]
@@ -53,7 +53,7 @@ def test_a_pass_as_a_dense_twin_counts_it():
     )
 
 
-def test_clustering_meets_each_centroid_with_each_entry_of_split_nodes():
+def test_clustering_multiplies_entries_of_split_nodes_with_centroids():
     tree = LabelTree.from_nested([[0, 1, 2], [3, 4, [5, 6, 7]]])
     counts = np.array([1, 1, 0, 1, 1, 1, 1, 1])
     # Clusters 2: the root has 7 labels with instances, the nodes below 2, 5 and 3.
@@ -66,7 +66,7 @@ def test_clustering_meets_each_centroid_with_each_entry_of_split_nodes():
 
 
 @pytest.mark.parametrize("beam", [1, 2, 50])
-def test_beam_search_twin_finds_the_same_labels_and_counts_no_more_than_all(tmp_path, beam):
+def test_beam_search_finds_the_same_labels_and_counts_at_most_everything(tmp_path, beam):
     data = random_data(signed=False)
     model = train_small(tmp_path / "model", data, trees=1)
     visits = bounds.beam_search(model, data.X, beam, top=3)
@@ -74,8 +74,8 @@ def test_beam_search_twin_finds_the_same_labels_and_counts_no_more_than_all(tmp_
     rows, tree = np.asarray(data.X.toarray() != 0), model.trees[0].tree
     everything = 0
     for u in range(tree.n_nodes):
-        known, weights = model.block(u)
-        matched = rows[:, known[:-1]].sum() + len(rows)  # and the bias
+        features, weights = model.block(u)
+        matched = rows[:, features[:-1]].sum() + len(rows)  # and the bias
         everything += matched * weights.shape[1]
     root = (np.count_nonzero(rows) + len(rows)) * tree.child_count[0]
     assert root <= visits.batch().multiply_adds <= everything
@@ -83,7 +83,7 @@ def test_beam_search_twin_finds_the_same_labels_and_counts_no_more_than_all(tmp_
     assert visits.singles(5).multiply_adds == visits.multiply_adds[visits.query < 5].sum()
 
 
-def test_the_slower_of_two_limits_is_the_bound():
+def test_the_slower_limit_is_the_bound():
     peak = {"multiply_adds_per_second": 10.0, "bytes_per_second": 4.0}
     assert bounds.Work(100, 20).seconds(peak) == (10.0, "multiply-adds")
     assert bounds.Work(10, 20).seconds(peak) == (5.0, "bytes")
@@ -104,7 +104,7 @@ def test_training_work_counts_one_tree(tmp_path):
     )
 
 
-def test_slope_is_the_power():
+def test_slope_is_the_exponent():
     labels = [10, 100, 1000]
     assert scale_report.slope(labels, [7 * n**1.25 for n in labels]) == pytest.approx(1.25)
     assert scale_report.slope([10], [1.0]) is None
@@ -113,13 +113,13 @@ def test_slope_is_the_power():
 
 def test_balanced_pass_counts_depth_by_depth():
     shape = Shape(instances=10, features=50, labels=800, x_nonzeros=40, y_nonzeros=30, vector_nonzeros=500)
-    # 3 labels an instance; the root has 10 children, each node below 10, each node above the leaves 8.
+    # 3 labels per instance; the root has 10 children, a node below it 10, a node above the leaves 8.
     assert balanced_pass(shape, 10, 3) == 2 * 40 * (10 + 3 * 10 + 3 * 8)
     assert balanced_pass(shape, 10, 1) == 2 * 800 * 40
 
 
 def record(labels, **changes):
-    """A size whose times and weights are just what the formulas say for round rates."""
+    """Return a size whose times and weights follow the formulas with round rates."""
     shape = PAPER["amazon-670k"].scaled(labels)
     depth = int(largest_depth(labels, 100))
     weights = float(tree_weights(labels, 100, depth, 0.2, shape.features))
@@ -149,7 +149,7 @@ def record(labels, **changes):
     }
 
 
-def test_extrapolation_gives_back_the_rates():
+def test_extrapolation_recovers_the_rates():
     rates = Rates.of(record(30_000))
     assert (rates.alpha, rates.bytes_per_weight) == (pytest.approx(0.2), pytest.approx(4.5))
     assert (rates.train_seconds, rates.tree_seconds) == (pytest.approx(2e-9), pytest.approx(3e-9))
@@ -165,9 +165,9 @@ def test_extrapolation_gives_back_the_rates():
     assert found["sets"]["2e8 labels"]["depth"] == 5
 
 
-def test_extrapolation_tells_when_all_sizes_are_too_small():
+def test_extrapolation_needs_a_size_that_is_large_enough():
     assert extrapolate.extrapolate([record(150, alpha=[])]) is None
-    assert "twice as many labels" in extrapolate.markdown([record(150, alpha=[])])
+    assert "Too small to extrapolate" in extrapolate.markdown([record(150, alpha=[])])
 
 
 def test_a_size_run_twice_counts_once():
@@ -179,11 +179,11 @@ def test_a_size_run_twice_counts_once():
 
 def test_reports_hold_every_size_and_slope(tmp_path):
     sizes = [record(3_000), record(30_000), record(300_000)]
-    scale_report.write(tmp_path, sizes, ["amazon-670k x 1 was skipped: no room"])
+    scale_report.write(tmp_path, sizes, ["amazon-670k x 1 was skipped: not enough disk space"])
     text = (tmp_path / "scale.md").read_text()
     assert "| 300,000 |" in text
     assert "| training memory | 1.00 |  |" in text
-    assert "was skipped: no room." in text
+    assert "was skipped: not enough disk space." in text
     assert len((tmp_path / "scale.csv").read_text().splitlines()) == 4
     assert (tmp_path / "scale.png").stat().st_size > 10_000
     assert (tmp_path / "scale.svg").read_text().rstrip().endswith("</svg>")
@@ -193,7 +193,7 @@ def test_reports_hold_every_size_and_slope(tmp_path):
     assert first[1] / first[0] == pytest.approx(growth)
 
 
-def test_a_cut_line_is_dropped_and_a_damaged_one_refused(tmp_path):
+def test_an_incomplete_line_is_dropped_and_a_damaged_one_refused(tmp_path):
     log = tmp_path / "scale.jsonl"
     assert scale.read_records(log) == []
     log.write_text('{"labels": 1}\n{"labels": 2')
@@ -204,11 +204,11 @@ def test_a_cut_line_is_dropped_and_a_damaged_one_refused(tmp_path):
         scale.read_records(log)
 
 
-def test_too_little_disk_is_said_in_a_sentence(tmp_path, monkeypatch):
+def test_a_size_without_enough_disk_is_skipped(tmp_path, monkeypatch):
     monkeypatch.setattr(scale, "free_disk", lambda path: 2 << 30)
     scale.check_disk(tmp_path, 1 << 30, "the data")
     records, skipped = scale.run_all(tmp_path, "amazon-3m", [1.0], 0, 1, keep=False)
     assert records == []
     assert len(skipped) == 1
-    assert skipped[0].startswith("amazon-3m x 1 was skipped: the data takes ")
+    assert skipped[0].startswith("amazon-3m x 1 was skipped: not enough disk space")
     assert not list(tmp_path.glob("size-*"))

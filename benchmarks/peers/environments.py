@@ -1,4 +1,4 @@
-"""Virtual environments for the peers, made when they are missing."""
+"""Virtual environments of the peers, created when missing."""
 
 import shutil
 import subprocess
@@ -9,13 +9,13 @@ from registry import ENVIRONMENTS, OURS
 
 
 class NoEnvironment(Exception):
-    """Why an environment cannot be used."""
+    """An environment cannot be used; the message is the reason."""
 
 
 def python_of(peer, folder, log):
-    """The Python that a peer runs under; its environment is made if it is not there.
+    """Return the Python executable of a peer, and create its environment if it is missing.
 
-    Raises NoEnvironment with a sentence if it cannot be made or does not work.
+    Raises NoEnvironment if the environment cannot be created or does not work.
     """
     if peer == OURS:
         return sys.executable
@@ -23,7 +23,7 @@ def python_of(peer, folder, log):
     place = Path(folder, environment.name).absolute()
     python = place / "bin" / "python"
     if not place.exists():
-        print(f"making the environment {place} ...", flush=True)
+        print(f"creating the environment {place} ...", flush=True)
         try:
             _call([sys.executable, "-m", "venv", place], log)
             for step in environment.steps:
@@ -36,7 +36,7 @@ def python_of(peer, folder, log):
         _call([python, "-c", environment.probe], log)
     except (OSError, subprocess.CalledProcessError):
         raise NoEnvironment(
-            f"{place} fails at `{environment.probe}`, see {log}; delete it to have it made again"
+            f"`{environment.probe}` fails in {place}, see {log}; delete the environment to create it again"
         ) from None
     return python
 

@@ -1,9 +1,9 @@
-"""Measure one competitor on one data set, in a process of its own, and print one JSON row.
+"""Measure one competitor on one dataset in a separate process, and print one JSON row.
 
-usage: python measure.py {run|read} MODULE FOLDER WORK [--threads 2] [--options JSON]
+usage: python measure.py {run|read} MODULE DATA WORK [--threads 2] [--options JSON]
 
-It runs under the competitor's own Python: NumPy, SciPy and the competitor are all it may import. Whatever
-else is printed, by Python or native code, goes to standard error.
+This script runs under the competitor's own Python and imports only NumPy, SciPy and the competitor. Anything
+else that is printed, by Python or by native code, goes to standard error.
 """
 
 import argparse
@@ -28,12 +28,12 @@ WARM_ROWS = 8
 
 
 def load_matrix(folder, name):
-    """A matrix that prepare.py saved: CSR of float32 with sorted indices."""
+    """Load a matrix saved by prepare.py: float32 CSR with sorted indices."""
     return sparse.csr_matrix(sparse.load_npz(Path(folder, f"{name}.npz")))
 
 
 def precision(Y, top):
-    """P@k in percent over all rows; a row with fewer than k labels in ``top`` misses the others."""
+    """Return P@k in percent over all rows; missing predictions count as wrong."""
     rows, labels = Y.shape
     table = np.full((rows, TOP), -1, dtype=np.int64)
     for i, row in enumerate(top):
@@ -47,23 +47,23 @@ def precision(Y, top):
 def resident_bytes():
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return peak_bytes()
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def peak_bytes():
-    """The most memory that this process had resident, ever or since `forget_peak`."""
-    try:  # what the kernel tells of this program alone: ru_maxrss counts the one that started it, too
+    """Return the peak resident memory of this process, ever or since `reset_peak`."""
+    try:  # ru_maxrss would include the memory of the parent process before exec
         lines = Path("/proc/self/status").read_text().splitlines()
         return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-    except (OSError, StopIteration):  # no Linux
+    except (OSError, StopIteration):  # not Linux
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else 1024 * peak
 
 
-def forget_peak():
-    """Start the high-water mark anew where Linux lets us: what loading took is not training's."""
+def reset_peak():
+    """Reset the high-water mark on Linux, so that the memory of loading does not count as training."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
@@ -79,14 +79,14 @@ def seconds(call, *arguments):
 
 
 def run(competitor, folder, work, threads, options):
-    """Train, save, predict in a batch, predict one by one."""
+    """Train, save, predict in a batch, and predict one by one."""
     data = competitor.load(folder)
     gc.collect()
     resident = resident_bytes()
-    forget_peak()
+    reset_peak()
     model_path = Path(work, "model")
     elapsed, (model, parts) = seconds(competitor.train, data, model_path, threads, options)
-    # A competitor that only learns from a file reads it while it trains, and tells how long that took.
+    # A competitor that trains only from a file reads it during training, and reports the reading time.
     row = {"train_s": elapsed - parts.get("read_s", 0), **parts}
     row["peak_bytes"] = peak_bytes()
     row["above_bytes"] = max(0, row["peak_bytes"] - resident)
@@ -105,17 +105,17 @@ def run(competitor, folder, work, threads, options):
 
     filled = np.flatnonzero(np.diff(Xt.indptr))[: getattr(competitor, "SINGLE_ROWS", SINGLE_ROWS)]
     singles = [competitor.queries(Xt[i : i + 1]) for i in filled]
-    ask = competitor.single(model)
+    predict = competitor.single(model)
     for query in singles[:WARM_ROWS]:
-        ask(query)
-    times = [1e3 * seconds(ask, query)[0] for query in singles]
+        predict(query)
+    times = [1e3 * seconds(predict, query)[0] for query in singles]
     row |= {f"single_p{p}_ms": float(np.percentile(times, p)) for p in (50, 99)}
     row["single_rows"] = len(times)
     return row
 
 
 def read(competitor, folder, work, threads, options):
-    """Seconds of the competitor's own reader, on a file that is in the page cache."""
+    """Time the competitor's own reader on a file in the page cache."""
     path = competitor.file_to_read(folder)
     for part in path if isinstance(path, list) else [path]:
         Path(part).read_bytes()
@@ -123,7 +123,7 @@ def read(competitor, folder, work, threads, options):
 
 
 def settle(threads):
-    """Keep to so many processors, and be the first to go where memory runs out."""
+    """Pin the process to this many CPUs, and let the out-of-memory killer choose it first."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     with contextlib.suppress(OSError):
@@ -138,14 +138,14 @@ def main():
     parser.add_argument("work")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--options", type=json.loads, default={})
-    given = parser.parse_args()
+    options = parser.parse_args()
 
     answer = os.dup(1)
     os.dup2(2, 1)
-    settle(given.threads)
-    competitor = importlib.import_module(f"competitors.{given.module}")
-    step = run if given.step == "run" else read
-    row = step(competitor, given.folder, given.work, given.threads, given.options)
+    settle(options.threads)
+    competitor = importlib.import_module(f"competitors.{options.module}")
+    step = run if options.step == "run" else read
+    row = step(competitor, options.folder, options.work, options.threads, options.options)
     row["version"] = importlib.metadata.version(competitor.DISTRIBUTION)
     with os.fdopen(answer, "w") as stream:
         stream.write(json.dumps(row) + "\n")

@@ -1,4 +1,4 @@
-"""One picture a data set: bars on a log scale, least to most as a whisker, and the numbers as CSV."""
+"""Draw one figure per dataset: bars on a log scale with minimum and maximum, and the numbers as CSV."""
 
 import csv
 import math
@@ -9,31 +9,31 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.ticker import LogLocator, NullFormatter
-from registry import is_ours
+from registry import is_ours, title_of
 from report import MEGA, number
 
 PANELS = (
-    ("Tree and training", "seconds", "train_s", 1),
-    ("Prediction in a batch", "ms a row", "batch_ms", 1),
-    ("Prediction one by one", "ms, median", "single_p50_ms", 1),
-    ("Peak memory in training", "MB", "peak_bytes", MEGA),
+    ("Training, with tree", "seconds", "train_s", 1),
+    ("Batch prediction", "ms per row", "batch_ms", 1),
+    ("Single query", "ms, median", "single_p50_ms", 1),
+    ("Peak memory of training", "MB", "peak_bytes", MEGA),
 )
-OUR_COLOUR, THEIR_COLOUR, INK = "#1f4e79", "#a9b4bf", "#333333"
+OUR_COLOR, PEER_COLOR, TEXT_COLOR = "#1f4e79", "#a9b4bf", "#333333"
 STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 10,
     "axes.titlesize": 11,
     "axes.edgecolor": "#888888",
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    "text.color": TEXT_COLOR,
+    "axes.labelcolor": TEXT_COLOR,
+    "xtick.color": TEXT_COLOR,
+    "ytick.color": TEXT_COLOR,
     "svg.hashsalt": "labeltree",  # the same numbers give the same file
 }
 
 
 def limits(values):
-    """A log axis whose bars all show and whose longest leaves room for its number."""
+    """Return the limits of a log axis that shows all bars, with space for the longest bar's number."""
     low = 10 ** math.floor(math.log10(min(values)) - 0.15)
     decades = math.log10(max(values) / low)
     return low, low * 10 ** (decades * 1.45)
@@ -49,10 +49,10 @@ def draw_panel(axes, names, figures, key, factor):
             axes.text(low * (high / low) ** 0.02, place, reason, va="center", color="#888888")
             continue
         median, least, most = (factor * shown[name][end] for end in ("median", "min", "max"))
-        colour = OUR_COLOUR if is_ours(name) else THEIR_COLOUR
-        axes.barh(place, median - low, left=low, height=0.68, color=colour)
+        color = OUR_COLOR if is_ours(name) else PEER_COLOR
+        axes.barh(place, median - low, left=low, height=0.68, color=color)
         if least < most:
-            axes.plot([least, most], [place, place], color=INK, linewidth=1)
+            axes.plot([least, most], [place, place], color=TEXT_COLOR, linewidth=1)
         axes.annotate(number(median), (most, place), xytext=(4, 0), textcoords="offset points", va="center")
     axes.set_xscale("log")
     axes.set_xlim(low, high)
@@ -61,8 +61,8 @@ def draw_panel(axes, names, figures, key, factor):
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
 
 
-def draw(dataset, figures, folder):
-    """Write DATASET.png, .svg and .csv."""
+def draw(dataset, figures, folder, suffixes=(".png", ".svg", ".csv")):
+    """Write DATASET.png, .svg and .csv, or only some of them."""
     folder.mkdir(parents=True, exist_ok=True)
     names = list(figures)
     with plt.rc_context(STYLE):
@@ -77,15 +77,18 @@ def draw(dataset, figures, folder):
             axes.spines[["top", "right", "left"]].set_visible(False)
             axes.grid(axis="x", color="#e3e6e9", linewidth=0.8)
             axes.set_axisbelow(True)
-        panels[0].set_yticks(range(len(names)), names)
+        panels[0].set_yticks(range(len(names)), [title_of(name) for name in names])
         panels[0].invert_yaxis()
-        for label in panels[0].get_yticklabels():
-            label.set_fontweight("bold" if is_ours(label.get_text()) else "normal")
-        figure.suptitle(f"{dataset}: shorter is better, log scales", x=0.01, ha="left", fontsize=12)
-        figure.savefig(folder / f"{dataset}.png", dpi=150)
-        figure.savefig(folder / f"{dataset}.svg", metadata={"Date": None})
+        for label, name in zip(panels[0].get_yticklabels(), names, strict=True):
+            label.set_fontweight("bold" if is_ours(name) else "normal")
+        figure.suptitle(f"{dataset}: shorter bars are better (log scales)", x=0.01, ha="left", fontsize=12)
+        if ".png" in suffixes:
+            figure.savefig(folder / f"{dataset}.png", dpi=150)
+        if ".svg" in suffixes:
+            figure.savefig(folder / f"{dataset}.svg", metadata={"Date": None})
         plt.close(figure)
-    write_csv(names, figures, folder / f"{dataset}.csv")
+    if ".csv" in suffixes:
+        write_csv(names, figures, folder / f"{dataset}.csv")
 
 
 def write_csv(names, figures, path):

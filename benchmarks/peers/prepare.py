@@ -1,10 +1,10 @@
-"""Make the matrices and files that all competitors start from, once for each data set.
+"""Write the matrices and files that all competitors start from, once per dataset.
 
-usage: python prepare.py DATASET_FOLDER OUT_FOLDER [--threads 2]
+usage: python prepare.py DATASET OUT [--threads 2]
 
-DATASET_FOLDER holds train.svm and test.svm, plain or compressed: labels from 0, features from 1. OUT_FOLDER
-gets X, Y, Xt, Yt as .npz without the labels and features that train does not have, train.svm (plain),
-train.xmc (with the XMC repository's header, without rows that have no features), and about.json.
+DATASET is a directory with train.svm and test.svm, plain or compressed; labels count from 0, features from 1.
+OUT gets X, Y, Xt, Yt as .npz without the labels and features that are missing from train, train.svm (plain),
+train.xmc (with the header of the XMC repository, without rows that have no features), and about.json.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from labeltree import Dataset, InputError
 
 
 def source_of(folder):
-    """What tells whether the files are still those that were prepared."""
+    """Return sizes and times of the source files, to detect changes."""
     files = [find_split(folder, split).stat() for split in ("train", "test")]
     return [[file.st_size, file.st_mtime_ns] for file in files]
 
@@ -28,15 +28,15 @@ def source_of(folder):
 def read_split(folder, split, threads, **shape):
     path = find_split(folder, split)
     if path is None:
-        raise InputError(f"{folder} has no {split}.svm, plain or compressed; put both splits there")
+        raise InputError(f"{split}.svm is missing", file=folder, hint="add both splits, plain or compressed")
     data = labeltree.read_svm(path, one_based=True, threads=threads, require_labels=False, **shape)
     if data.label_names is not None:
-        raise InputError(f"{path} has names for labels, expected numbers from 0; number the labels")
+        raise InputError("labels are names, expected numbers from 0", file=path)
     return data
 
 
 def shared_matrices(train, test):
-    """X, Y, Xt, Yt with the features and labels of train only."""
+    """Return X, Y, Xt, Yt with the features and labels of train only."""
     used, seen = np.flatnonzero(train.X.getnnz(0)), np.flatnonzero(train.Y.getnnz(0))
     width, labels = max(train.n_features, test.n_features), max(train.n_labels, test.n_labels)
     parts = [(train.X, width, used), (train.Y, labels, seen), (test.X, width, used), (test.Y, labels, seen)]
@@ -50,8 +50,20 @@ def _columns(matrix, width, kept):
     return narrow
 
 
+def describe(X, Y, Xt):
+    """Return the shape of the prepared data."""
+    return {
+        "train_rows": X.shape[0],
+        "test_rows": Xt.shape[0],
+        "features": X.shape[1],
+        "labels": Y.shape[1],
+        "features_per_row": X.nnz / X.shape[0],
+        "labels_per_row": Y.nnz / Y.shape[0],
+    }
+
+
 def prepare(source, out, threads=2):
-    """Write what the competitors need, unless it is there already; return what about.json says."""
+    """Write what the competitors need unless it is up to date; return the contents of about.json."""
     out = Path(out)
     about_path = out / "about.json"
     if about_path.exists():
@@ -67,17 +79,8 @@ def prepare(source, out, threads=2):
     labeltree.write_svm(out / "train.svm", Dataset.from_matrices(X, Y), one_based=True)
     filled = np.flatnonzero(np.diff(X.indptr))
     labeltree.write_svm(out / "train.xmc", Dataset.from_matrices(X[filled], Y[filled]), header=True)
-    about = {
-        "name": Path(source).name,
-        "train_rows": X.shape[0],
-        "test_rows": Xt.shape[0],
-        "features": X.shape[1],
-        "labels": Y.shape[1],
-        "features_a_row": X.nnz / X.shape[0],
-        "labels_a_row": Y.nnz / Y.shape[0],
-        "source": source_of(source),
-    }
-    about_path.write_text(json.dumps(about, indent=1))  # last: it says that the rest is complete
+    about = {"name": Path(source).name, **describe(X, Y, Xt), "source": source_of(source)}
+    about_path.write_text(json.dumps(about, indent=1))  # last: it marks the rest as complete
     return about
 
 

@@ -1,4 +1,4 @@
-"""Who takes part, with which settings, in which environment."""
+"""The competitors, their settings and their environments."""
 
 from dataclasses import dataclass, field
 
@@ -8,17 +8,19 @@ class Competitor:
     """A row of the tables."""
 
     name: str
+    title: str
     peer: str  # the module in competitors/
-    settings: str  # in words
+    settings: str  # for the report
     options: dict = field(default_factory=dict)
-    variant: bool = False  # only run when asked for
-    reads: bool = True  # has a reader of its own, apart from training
-    cell_bytes: int = 0  # memory that it needs for each pair of a feature and a label
+    variant: bool = False  # runs only with --variants
+    reads: bool = True  # has a reader separate from training
+    cell_bytes: int = 0  # memory per (feature, label) pair
+    threshold: float = 0.0  # smaller weights are set to zero
 
 
 @dataclass(frozen=True)
 class Environment:
-    """A virtual environment: what to install, step by step, and what must then be importable."""
+    """A virtual environment: the steps to install it, and an import that must succeed."""
 
     name: str
     steps: tuple[tuple[str, ...], ...]
@@ -31,33 +33,59 @@ BONSAI = {"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}
 COMPETITORS = {
     c.name: c
     for c in (
-        Competitor(OURS, OURS, "defaults: one tree, nothing pruned"),
-        Competitor("libmultilabel", "libmultilabel", "defaults: one tree, nothing pruned, no bias"),
-        Competitor("pecos", "pecos", "defaults: weights below 0.1 pruned"),
+        Competitor(OURS, OURS, OURS, "defaults: one tree, no pruning"),
+        Competitor(
+            "libmultilabel", "LibMultiLabel", "libmultilabel", "defaults: one tree, no pruning, no bias"
+        ),
+        Competitor("pecos", "PECOS", "pecos", "defaults: weights below 0.1 pruned", threshold=0.1),
         Competitor(
             "omikuji-parabel",
+            "omikuji (Parabel)",
             "omikuji",
-            "defaults, but one tree: balanced, weights below 0.1 pruned",
+            "defaults except one tree: balanced, weights below 0.1 pruned",
+            threshold=0.1,
             reads=False,
         ),
         Competitor(
             "omikuji-bonsai",
+            "omikuji (Bonsai)",
             "omikuji",
-            "one tree of 100 clusters and depth 3, weights below 0.1 pruned",
+            "one tree with 100 clusters and depth 3, weights below 0.1 pruned",
             BONSAI,
+            threshold=0.1,
             reads=False,
         ),
-        Competitor("napkinxc", "napkinxc", "PLT, defaults: logistic loss, weights below 0.1 pruned"),
-        Competitor("labeltree-3-trees", OURS, "three trees", {"trees": 3}, variant=True),
         Competitor(
-            "libmultilabel-bias", "libmultilabel", "with a bias", {"options": "-s 1 -B 1"}, variant=True
+            "napkinxc",
+            "napkinXC",
+            "napkinxc",
+            "PLT, defaults: logistic loss, weights below 0.1 pruned",
+            threshold=0.1,
         ),
-        # Keeps zeros too: 12 bytes a cell while it trains, and 8 for the matrix that it makes of them.
-        Competitor("pecos-unpruned", "pecos", "nothing pruned", {"threshold": 0.0}, True, cell_bytes=20),
+        Competitor("labeltree-3-trees", "labeltree (3 trees)", OURS, "3 trees", {"trees": 3}, variant=True),
+        Competitor(
+            "libmultilabel-bias",
+            "LibMultiLabel (bias)",
+            "libmultilabel",
+            "with a bias",
+            {"options": "-s 1 -B 1"},
+            variant=True,
+        ),
+        # Stores zeros too: 12 bytes per cell during training, and 8 for the resulting matrix.
+        Competitor(
+            "pecos-unpruned",
+            "PECOS (unpruned)",
+            "pecos",
+            "no pruning",
+            {"threshold": 0.0},
+            variant=True,
+            cell_bytes=20,
+        ),
         Competitor(
             "omikuji-bonsai-unpruned",
+            "omikuji (Bonsai, unpruned)",
             "omikuji",
-            "as omikuji-bonsai, nothing pruned",
+            "as omikuji-bonsai, without pruning",
             {**BONSAI, "linear_weight_threshold": 0.0},
             variant=True,
             reads=False,
@@ -71,7 +99,7 @@ _PEERS = Environment(
     "peers",
     (
         ("numpy<2",),
-        ("torch==2.13.0",),  # first and alone: a later step would choose a build of several gigabytes
+        ("torch==2.13.0",),  # first and alone: a later step would choose a build of several GB
         ("libpecos==1.2.8", "omikuji==0.5.2", "napkinxc==0.7.2", "scikit-learn"),
     ),
     "import pecos.xmc.xlinear.model, omikuji, napkinxc.models",
@@ -87,12 +115,17 @@ ENVIRONMENTS = {
 
 
 def is_ours(name):
-    """Whether a row is labeltree's, with whatever settings."""
+    """Return True for a row of labeltree, with any settings."""
     return name in COMPETITORS and COMPETITORS[name].peer == OURS
 
 
+def title_of(name):
+    """Return the name to show for a competitor."""
+    return COMPETITORS[name].title if name in COMPETITORS else name
+
+
 def choose(peers, variants):
-    """Competitors in the order in which they run: labeltree, then those of the peers that are asked for."""
+    """Return the competitors in the order in which they run: labeltree, then the chosen peers."""
     return [
         c
         for c in COMPETITORS.values()

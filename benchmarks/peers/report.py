@@ -9,27 +9,28 @@ import os
 import platform
 from pathlib import Path
 
+from registry import title_of
 from summary import compare, read_rows, summarize
 
 MEGA = 1e-6
-# Heading, figure, factor. Fewer is better but for P@k.
+# Heading, figure, factor.
 COLUMNS = (
-    ("read s", "read_s", 1),
-    ("tree s", "tree_s", 1),
-    ("tree + train s", "train_s", 1),
-    ("peak MB", "peak_bytes", MEGA),
-    ("of it training MB", "above_bytes", MEGA),
-    ("model MB", "model_bytes", MEGA),
-    ("batch ms a row", "batch_ms", 1),
-    ("single p50 ms", "single_p50_ms", 1),
-    ("single p99 ms", "single_p99_ms", 1),
+    ("Read s", "read_s", 1),
+    ("Tree s", "tree_s", 1),
+    ("Tree + train s", "train_s", 1),
+    ("Peak MB", "peak_bytes", MEGA),
+    ("Training MB", "above_bytes", MEGA),
+    ("Model MB", "model_bytes", MEGA),
+    ("Batch ms per row", "batch_ms", 1),
+    ("Single p50 ms", "single_p50_ms", 1),
+    ("Single p99 ms", "single_p99_ms", 1),
 )
 PRECISIONS = ("P@1", "P@3", "P@5")
 USUAL_SINGLE_ROWS = 1000
 
 
 def number(value):
-    """Three significant digits, without exponents."""
+    """Format three significant digits, without exponents."""
     if value == 0:
         return "0"
     if abs(value) >= 100:
@@ -42,8 +43,13 @@ def _magnitude(value):
     return int(f"{abs(value):.2e}".split("e")[1])
 
 
+def percentage(value):
+    """Format P@k."""
+    return f"{value:.2f}"
+
+
 def cell(figure, factor=1, write=number):
-    """A median, with the least and the most where they differ from it."""
+    """Format a median, with minimum and maximum if they differ from it."""
     if figure is None:
         return "-"
     median, least, most = (write(factor * figure[key]) for key in ("median", "min", "max"))
@@ -51,7 +57,7 @@ def cell(figure, factor=1, write=number):
 
 
 def markdown(heads, lines):
-    """A table whose columns are wide enough to be read as text."""
+    """Format a table, with columns padded to be readable as text."""
     widths = [max(len(line[i]) for line in [heads, *lines]) for i in range(len(heads))]
 
     def row(cells):
@@ -64,23 +70,23 @@ def markdown(heads, lines):
 
 
 def measured_table(figures):
-    heads = ["", "runs", *(head for head, _, _ in COLUMNS), *PRECISIONS]
+    heads = ["", "Runs", *(head for head, _, _ in COLUMNS), *PRECISIONS]
     lines = []
     for name, of in figures.items():
         values = [cell(of[key], factor) for _, key, factor in COLUMNS]
-        values += [cell(of[key], write=lambda v: f"{v:.2f}") for key in PRECISIONS]
-        lines.append([name, str(of["runs"]), *values])
+        values += [cell(of[key], write=percentage) for key in PRECISIONS]
+        lines.append([title_of(name), str(of["runs"]), *values])
     return markdown(heads, lines)
 
 
 def comparison_table(comparison):
-    heads = ["labeltree against", "tree + train", "batch", "single p50", *PRECISIONS, "peak memory"]
+    heads = ["labeltree against", "Tree + train", "Batch", "Single p50", *PRECISIONS, "Peak memory"]
     lines = []
     for name, of in comparison.items():
         faster = ["-" if ratio is None else f"{number(ratio)} x" for ratio in of["faster"].values()]
         points = [_signed(of["difference"][key], "{:+.2f}") for key in PRECISIONS]
         memory = of["difference"]["peak_bytes"]
-        lines.append([name, *faster, *points, _signed(memory and MEGA * memory, "{:+,.0f} MB")])
+        lines.append([title_of(name), *faster, *points, _signed(memory and MEGA * memory, "{:+,.0f} MB")])
     return markdown(heads, lines)
 
 
@@ -89,11 +95,11 @@ def _signed(value, form):
 
 
 def remarks(figures):
-    """What the numbers do not say: settings, versions, failures, fewer queries than usual."""
+    """List settings, versions, failures, and unusual numbers of queries."""
     lines = []
     for name, of in figures.items():
         version = f" {of['version']}" if of["version"] else ""
-        parts = [f"{name}{version}: {of['settings']}", *of["remarks"]]
+        parts = [f"{title_of(name)}{version}: {of['settings']}", *of["remarks"]]
         if of["single_rows"] not in (None, USUAL_SINGLE_ROWS):
             parts.append(f"single queries over {of['single_rows']} rows")
         lines.append("- " + "; ".join(parts))
@@ -104,31 +110,44 @@ def describe(about):
     if not about:
         return ""
     return (
-        f"{about['train_rows']:,} rows to train on, {about['test_rows']:,} to test, "
-        f"{about['features']:,} features ({about['features_a_row']:.1f} a row), "
-        f"{about['labels']:,} labels ({about['labels_a_row']:.1f} a row).\n\n"
+        f"{about['train_rows']:,} training and {about['test_rows']:,} test rows, "
+        f"{about['features']:,} features ({about['features_per_row']:.1f} per row), "
+        f"{about['labels']:,} labels ({about['labels_per_row']:.1f} per row).\n\n"
     )
+
+
+def measured_sections(datasets, level=2):
+    """Return the measurements of each dataset; headings start at ``level``."""
+    return "\n".join(
+        f"{'#' * level} {dataset}\n\n{describe(of['about'])}{measured_table(of['figures'])}\n\n"
+        f"{remarks(of['figures'])}\n"
+        for dataset, of in datasets.items()
+    )
+
+
+def comparison_sections(datasets, level=2):
+    """Return the ratios and differences between labeltree and its peers; headings start at ``level``."""
+    parts = [
+        f"{'#' * level} Ratios\n\nTimes are the peer's median divided by labeltree's, so labeltree is faster "
+        "where the ratio is above 1. P@k and peak memory are differences, labeltree minus the peer.\n"
+    ]
+    parts += [
+        f"{'#' * (level + 1)} {dataset}\n\n{comparison_table(of['comparison'])}\n"
+        for dataset, of in datasets.items()
+        if of["comparison"]
+    ]
+    return "\n".join(parts)
 
 
 def tables(results):
-    """The text of table.md."""
+    """Return the text of table.md."""
     machine = results["machine"]
-    text = "# labeltree and its peers\n\n"
-    text += (
+    return (
+        "# labeltree and its peers\n\n"
         f"{machine['processor']}, {' or '.join(map(str, machine['threads']))} threads. Medians, with "
-        "least..most where they differ; how each column is measured stands in benchmarks/README.md.\n"
+        "minimum..maximum where they differ. benchmarks/README.md explains how each column is measured.\n\n"
+        f"{measured_sections(results['datasets'])}\n{comparison_sections(results['datasets'])}"
     )
-    for dataset, of in results["datasets"].items():
-        text += f"\n## {dataset}\n\n{describe(of['about'])}"
-        text += f"{measured_table(of['figures'])}\n\n{remarks(of['figures'])}\n"
-    text += (
-        "\n## Times faster\n\nThe peer's median over labeltree's; below 1, labeltree is slower. "
-        "P@k and peak memory are differences, labeltree minus the peer.\n"
-    )
-    for dataset, of in results["datasets"].items():
-        if of["comparison"]:
-            text += f"\n### {dataset}\n\n{comparison_table(of['comparison'])}\n"
-    return text
 
 
 def processor():
@@ -140,39 +159,44 @@ def processor():
     return next(named, platform.processor() or platform.machine())
 
 
+def collect_datasets(rows, about):
+    """Return figures and comparisons of each dataset; ``about`` maps names to the shapes of prepare.py."""
+    return {
+        dataset: {"about": about.get(dataset), "figures": figures, "comparison": compare(figures)}
+        for dataset, figures in summarize(rows).items()
+    }
+
+
 def collect(out):
-    """Everything that the report says, as one object."""
+    """Return the contents of results.json."""
     rows = read_rows(out / "rows.jsonl")
-    datasets = {}
-    for dataset, figures in summarize(rows).items():
-        path = out / "data" / dataset / "about.json"
-        about = json.loads(path.read_text()) if path.exists() else None
-        datasets[dataset] = {"about": about, "figures": figures, "comparison": compare(figures)}
+    about = {path.parent.name: json.loads(path.read_text()) for path in out.glob("data/*/about.json")}
     machine = {
         "processor": processor(),
         "processors": os.cpu_count(),
         "system": platform.platform(),
         "threads": sorted({row["threads"] for row in rows}),
     }
-    return {"machine": machine, "datasets": datasets}
+    return {"machine": machine, "datasets": collect_datasets(rows, about)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--no-plots", action="store_true")
-    given = parser.parse_args()
-    if not (given.out / "rows.jsonl").exists():
-        parser.error(f"{given.out} has no rows.jsonl; run the benchmark first")
-    results = collect(given.out)
-    (given.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    (given.out / "table.md").write_text(tables(results))
-    if not given.no_plots:
+    options = parser.parse_args()
+    out = options.out
+    if not (out / "rows.jsonl").exists():
+        parser.error(f"{out} has no rows.jsonl; run the benchmark first")
+    results = collect(out)
+    (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    (out / "table.md").write_text(tables(results))
+    if not options.no_plots:
         from plots import draw  # matplotlib is not needed for the tables
 
         for dataset, of in results["datasets"].items():
-            draw(dataset, of["figures"], given.out / "plots")
-    print(f"{given.out / 'table.md'}, {given.out / 'results.json'} and {given.out / 'plots'} are written.")
+            draw(dataset, of["figures"], out / "plots")
+    print(f"Wrote the report to {out}.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Find the data sets in a folder: one folder each, with train.svm and test.svm, plain or compressed."""
+"""Find datasets: one directory each, with train.svm and test.svm, plain or compressed."""
 
 from pathlib import Path
 
@@ -6,12 +6,12 @@ SUFFIXES = ("", ".bz2", ".gz", ".xz")
 
 
 def find_split(folder, split):
-    """The file of a split, or None."""
+    """Return the file of a split, or None."""
     paths = [Path(folder, f"{split}.svm{suffix}") for suffix in SUFFIXES]
     return next((path for path in paths if path.is_file()), None)
 
 
 def find_datasets(folder):
-    """Folders that hold both splits, by name."""
+    """Return the directories that hold both splits, by name."""
     places = sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []
     return {place.name: place for place in places if all(find_split(place, s) for s in ("train", "test"))}

@@ -1,4 +1,4 @@
-"""The arithmetic of the report: rows in, medians with their spread and comparisons out."""
+"""Summarize the rows of a benchmark: medians with their spread, and comparisons."""
 
 import json
 import statistics
@@ -25,7 +25,7 @@ DIFFERENCES = ("P@1", "P@3", "P@5", "peak_bytes")
 
 
 def read_rows(path):
-    """Rows of a JSON-lines file; blank lines and one that was cut off are passed over."""
+    """Read the rows of a JSON Lines file; skip blank and incomplete lines."""
     lines = path.read_text().splitlines() if path.exists() else []
     return [row for line in lines if (row := _parse(line))]
 
@@ -38,22 +38,22 @@ def _parse(line):
 
 
 def not_measured(row):
-    """Why a row has no figures, or None."""
+    """Return why a row has no figures, or None."""
     return row.get("error") or row.get("skipped")
 
 
 def spread(values):
-    """Median, least and most of some runs; None if there are none."""
+    """Return median, minimum and maximum of the runs, or None if there are none."""
     if not values:
         return None
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
 def summarize(rows):
-    """{data set: {competitor: its figures}}, competitors in the order of the registry.
+    """Return {dataset: {competitor: figures}}, with competitors in the order of the registry.
 
-    The figures are those of `METRICS`, each a `spread` or None, and: ``runs``, how many were measured;
-    ``single_rows``; ``version``; ``settings``; ``remarks``, sentences on what failed or was left out.
+    The figures are those of `METRICS`, each a `spread` or None, and: ``runs``, the number of measured runs;
+    ``single_rows``; ``version``; ``settings``; ``remarks``, such as the reasons for missing figures.
     """
     order = {name: i for i, name in enumerate(COMPETITORS)}
     groups = {}
@@ -67,9 +67,9 @@ def summarize(rows):
 
 def _figures(rows):
     measured = [row for row in rows if not not_measured(row)]
-    remarks = dict.fromkeys(sentence for row in rows if (sentence := not_measured(row)))
+    remarks = dict.fromkeys(reason for row in rows if (reason := not_measured(row) or row.get("remark")))
     unread = (row["read_error"] for row in measured if "read_error" in row)
-    remarks |= dict.fromkeys(f"reading failed: {sentence}" for sentence in unread)
+    remarks |= dict.fromkeys(f"reading failed: {reason}" for reason in unread)
     figures = {
         metric: spread([row[metric] for row in measured if row.get(metric) is not None]) for metric in METRICS
     }
@@ -84,10 +84,10 @@ def _figures(rows):
 
 
 def compare(figures):
-    """labeltree against every peer of one data set, by medians.
+    """Compare labeltree with every peer on one dataset, by medians.
 
-    ``faster`` is the other's time over labeltree's; ``difference`` is labeltree's figure minus the other's.
-    Figures that either lacks are None.
+    ``faster`` is the peer's time divided by labeltree's; ``difference`` is labeltree's figure minus the
+    peer's. A figure that either side lacks is None.
     """
     ours = figures.get(OURS)
     if ours is None or not ours["runs"]:

@@ -1,4 +1,4 @@
-"""labeltree by its Python API; the model is on disk when training ends."""
+"""labeltree, through its Python API; the model is on disk when training ends."""
 
 import time
 from pathlib import Path

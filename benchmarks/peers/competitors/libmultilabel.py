@@ -1,4 +1,4 @@
-"""LibMultiLabel's linear tree; predictions are dense, so they are made 500 rows at a time."""
+"""LibMultiLabel's linear tree; its predictions are dense, so batches have 500 rows."""
 
 import time
 from pathlib import Path
@@ -15,13 +15,13 @@ CHUNK = 500
 
 
 def load(folder):
-    # Its own reader gives float64.
+    # Its own reader returns float64.
     return load_matrix(folder, "Y"), load_matrix(folder, "X").astype(np.float64)
 
 
 def train(data, path, threads, options):
-    np.random.seed(0)  # noqa: NPY002 - the library draws from the global state
-    psutil.cpu_count = lambda logical=True: threads  # what it takes the number of its threads from
+    np.random.seed(0)  # noqa: NPY002 - the library uses the global state
+    psutil.cpu_count = lambda logical=True: threads  # determines its number of threads
     parts = {}
     build = tree._build_tree
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""omikuji: learns from a file only, and predicts a row at a time from a list of pairs."""
+"""omikuji: trains only from a file, and predicts one row at a time from a list of pairs."""
 
 import os
 import re
@@ -22,12 +22,12 @@ def train(data, path, threads, options):
         setattr(settings, name, value)
     with _Log() as log:
         model = omikuji.Model.train_on_data(str(data), settings, n_threads=threads)
-    taken = re.search(r"Loaded \d+ examples; it took ([\d.]+)\s*s", log.text)
-    return model, {"read_s": float(taken[1])} if taken else {}
+    match = re.search(r"Loaded \d+ examples; it took ([\d.]+)\s*s", log.text)
+    return model, {"read_s": float(match[1])} if match else {}
 
 
 class _Log:
-    """Keep a copy of what is printed to standard output, where omikuji tells how long it read."""
+    """Capture standard output, where omikuji reports its reading time."""
 
     def __enter__(self):
         self.file = tempfile.TemporaryFile()
@@ -55,7 +55,7 @@ def queries(X):
 
 def batch(model, queries, threads):
     model.init_prediction_thread_pool(threads)
-    # It scales rows to length 1 and so cannot take one without features.
+    # It normalizes rows, and cannot take a row without features.
     return [model.predict(row, top_k=TOP) if row else [] for row in queries]
 
 

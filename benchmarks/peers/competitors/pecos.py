@@ -1,4 +1,4 @@
-"""PECOS XR-Linear: PIFA label vectors, hierarchical K-means; predicts from a model loaded for that only."""
+"""PECOS XR-Linear with PIFA label vectors and hierarchical K-means; predicts from a predict-only model."""
 
 import time
 from pathlib import Path
