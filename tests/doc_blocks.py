@@ -28,7 +28,7 @@ TAGS = {
     "text": "is not run: data, layouts, and commands of other programs",
 }
 
-# A page may be read on another machine: numbers there differ a little, and these in any way.
+# What differs from machine to machine, in any way: times, memory and disk that are free, threads.
 _MACHINE = [
     (re.compile(r"\d[\d.]*( (h|min|s|ms)\b( \d+ (min|s)\b)?)"), "TIME"),
     (re.compile(r"\d[\d.]* [kMGTP]?B(?= (available|free|at most|of free disk))"), "SIZE"),
@@ -36,8 +36,14 @@ _MACHINE = [
     (re.compile(r"^(memory .*?)\d[\d.]* [kMGTP]?B(?= needed)"), r"\1SIZE"),
     (re.compile(r"\b\d+ threads?\b"), "THREADS"),
 ]
-_NUMBER = re.compile(r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)")
-_NEAR = 0.05  # how many weights are exactly zero is what rounding changes most
+# Other whole numbers are exact; how far those with decimals may be off, so that a new solver is no new page:
+_POINTS = 3  # of a percentage, absolutely
+_SHARE = 0.05  # of any other, relatively; of a score or an alpha, absolutely
+_ZEROS_SHARE = 0.1  # of a line that depends on which weights are exactly zero: whole numbers, too
+_METRIC = re.compile(r"(P|nDCG)@\d|@1\b")
+_ZEROS = re.compile(r"non-zero| others | -> ")
+_NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
+_TOKEN = re.compile(rf"(\.\.\.|{_NUMBER})")
 _LABELTREE_LINE = re.compile(
     r"^\s*(\$ )?(python3? -m )?labeltree \w|^\s*(import|from) labeltree\b", re.MULTILINE
 )
@@ -163,37 +169,49 @@ def run_command(command, may_fail, place):
 
 def compare(shown, got, place):
     """Compare lines: `...` stands for any text, alone on a line for any lines; numbers need only be near."""
-    wanted, lines = _lines(shown), _lines(got)
-    assert matches(wanted, lines), f"{place}: the page shows\n{shown}\n\nbut it prints\n{got}"
+    same = matches(_lines(shown), _lines(got), _METRIC.search(shown) is not None)
+    assert same, f"{place}: the page shows\n{shown}\n\nbut it prints\n{got}"
 
 
-def matches(wanted, lines):
-    """Whether lines are as wanted."""
+def matches(wanted, lines, metrics=False):
+    """Return whether lines are as wanted; with `metrics`, numbers with decimals may be percentages."""
     if not wanted:
         return not lines
     if wanted[0] == "...":
-        return any(matches(wanted[1:], lines[k:]) for k in range(len(lines) + 1))
-    return bool(lines) and _line_matches(wanted[0], lines[0]) and matches(wanted[1:], lines[1:])
+        return any(matches(wanted[1:], lines[k:], metrics) for k in range(len(lines) + 1))
+    if not lines or not _line_matches(wanted[0], lines[0], metrics):
+        return False
+    return matches(wanted[1:], lines[1:], metrics)
 
 
 def _lines(text):
     return [" ".join(line.split()) for line in text.strip().split("\n") if line.strip()]
 
 
-def _line_matches(wanted, line):
-    if "..." in wanted:
-        return re.fullmatch(".*".join(map(re.escape, wanted.split("..."))), line) is not None
+def _line_matches(wanted, line, metrics):
     for pattern, name in _MACHINE:
         wanted, line = pattern.sub(name, wanted), pattern.sub(name, line)
-    ours, theirs = _NUMBER.split(wanted), _NUMBER.split(line)
-    if len(ours) != len(theirs) or ours[::2] != theirs[::2]:
-        return False
-    return all(_near(a, b) for a, b in zip(ours[1::2], theirs[1::2], strict=True))
+    words = _TOKEN.split(wanted)  # numbers, and `...`, are every other word
+    places = [k for k in range(1, len(words), 2) if words[k] != "..."]
+    pattern = [".*" if word == "..." else re.escape(word) for word in words]
+    for k in places:
+        pattern[k] = f"({_NUMBER})"
+    found = re.fullmatch("".join(pattern), line)
+    return found is not None and all(
+        abs(_value(words[k]) - _value(number))
+        <= _slack(words[k], words[k + 1], metrics, _ZEROS.search(wanted))
+        for k, number in zip(places, found.groups(), strict=True)
+    )
 
 
-def _near(wanted, number):
-    if wanted == number:
-        return True
-    a, b = (float(text.rstrip(",").replace(",", "")) for text in (wanted, number))
-    slack = 0.02 if "." in wanted and a < 2 else 0  # an alpha, a score
-    return abs(a - b) <= max(_NEAR * abs(a), slack)
+def _value(number):
+    return float(number.rstrip(",").replace(",", ""))
+
+
+def _slack(number, after, metrics, zeros):
+    """Return how far off a number may be, given what follows it."""
+    value, decimals = _value(number), "." in number
+    slack = _ZEROS_SHARE * value if zeros else 0
+    if after.lstrip().startswith("%") or (metrics and decimals and value > 2):
+        return max(slack, _POINTS)
+    return max(slack, _SHARE, _SHARE * value) if decimals else slack
