@@ -1,6 +1,6 @@
 """Choose `cost` and `clusters` by cross-validated P@5.
 
-python examples/grid_search.py TRAIN.svm TEST.svm
+python examples/grid_search.py train.svm test.svm
 """
 
 import sys
@@ -20,11 +20,11 @@ search = GridSearchCV(
     scoring={"P@5": precision_at(5), "nDCG@5": ndcg_at(5)},
     refit="P@5",
     cv=3,
-    n_jobs=-1,  # one process per CPU, so one thread each
+    n_jobs=-1,  # one process per CPU, so one thread per process
 ).fit(train.X, train.Y)
 
 results = search.cv_results_
 for row in results["rank_test_P@5"].argsort():
-    means = " ".join(f"{name} {100 * results[f'mean_test_{name}'][row]:.1f}" for name in ("P@5", "nDCG@5"))
-    print(results["params"][row], means)
+    scores = " ".join(f"{name} {100 * results[f'mean_test_{name}'][row]:.1f}" for name in ("P@5", "nDCG@5"))
+    print(results["params"][row], scores)
 print("best", search.best_params_, f"P@5 on the test file {100 * search.score(test.X, test.Y):.1f}")

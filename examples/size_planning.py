@@ -1,10 +1,10 @@
-"""Plan the size of a model: find the K and depth that fit a budget, before training.
+"""Plan the size of a model: find a K and a depth that fit a budget, before training anything.
 
     labeltree synth data --like eur-lex --scale 0.2
     python examples/size_planning.py data/train.svm --budget 40MB
 
 The tree of each K is built once and cut at every depth: `LabelTree.clip` returns the tree that `build_tree`
-would build with that `max_depth`. For each, `make_plan` lays out the model; its size is exact.
+would build with that `max_depth`. For each tree, `make_plan` computes the exact size of the model.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def plans(data, clusters, threads):
 
 
 def table(rows, budget):
-    """Yield the lines of a table, with a mark for models within the budget."""
+    """Yield the lines of a table in which models within the budget are marked."""
     yield "    K depth   nodes        weights     model    memory  of one-vs-rest"
     one_vs_rest = rows[0][1].model_bytes
     for k, plan in rows:
@@ -37,28 +37,25 @@ def table(rows, budget):
 
 
 def advice(rows, budget):
-    """Return what to train: the shallowest model within the budget, and of these the smallest."""
+    """Recommend the shallowest model within the budget, and the smallest of these."""
     fitting = [(plan.depth, plan.model_bytes, k) for k, plan in rows if plan.model_bytes <= budget]
     if not fitting:
-        least = min(plan.model_bytes for _, plan in rows)
-        return (
-            f"Nothing fits {human_bytes(budget)}; the smallest model takes {human_bytes(least)}. "
-            "Try other values of --clusters."
-        )
+        smallest = human_bytes(min(plan.model_bytes for _, plan in rows))
+        return f"No model fits {human_bytes(budget)}; the smallest has {smallest}. Try more clusters."
     depth, size, k = min(fitting)
     clusters = "" if k is None else f" --clusters {k}"
     return f"Train with{clusters} --max-depth {depth}: {human_bytes(size)} of {human_bytes(budget)}."
 
 
 def main():
-    """Read the data and print the table, and what to train if there is a budget."""
-    parser = argparse.ArgumentParser(description="Find the K and depth that fit a budget, before training.")
-    parser.add_argument("data", help="LIBSVM file to train on")
+    """Read the data and print the table, and a recommendation if there is a budget."""
+    parser = argparse.ArgumentParser(description="Find a K and a depth that fit a budget.")
+    parser.add_argument("data", help="LIBSVM file with the training data")
     parser.add_argument("--clusters", type=int, nargs="+", default=[10, 30, 100, 300], metavar="K")
     parser.add_argument(
-        "--threads", type=int, metavar="N", help="threads to train with; more threads need more memory"
+        "--threads", type=int, metavar="N", help="threads for training; more threads need more memory"
     )
-    parser.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="for example 40MB")
+    parser.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="maximum model size, such as 40MB")
     arguments = parser.parse_args()
     data = labeltree.read_svm(arguments.data)
     clusters = [k for k in arguments.clusters if 1 < k < data.n_labels]

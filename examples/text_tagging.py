@@ -1,9 +1,9 @@
-"""Tag documents from end to end: read, plan, train, evaluate, and label new documents.
+"""Tag documents from end to end: read, plan, train, evaluate, and predict labels of new documents.
 
     python examples/text_tagging.py
-    python examples/text_tagging.py --train mine.tsv --test other.tsv --clusters 100 "A new document."
+    python examples/text_tagging.py --train train.tsv --test test.tsv --clusters 100 "A new document."
 
-Without arguments it uses the catalogue next to this file, products of an imaginary shop.
+Without arguments, it uses the catalogue next to this file: products of a fictional shop.
 """
 
 import argparse
@@ -22,22 +22,20 @@ DOCUMENTS = [
 ]
 
 
-def train(path, folder, clusters):
+def train(path, directory, clusters):
     """Train a model on a file of documents, and print its size before and after."""
-    data = labeltree.read_documents(
-        path
-    )  # settings=labeltree.TextSettings(ngrams=(1, 2)) adds pairs of words
+    data = labeltree.read_documents(path)  # settings=labeltree.TextSettings(ngrams=(1, 2)) adds word pairs
     tree = labeltree.build_tree(data, clusters=clusters)
     plan = labeltree.make_plan(data, tree)
     print(f"{data.n_instances:,} documents, {data.n_features:,} words, {data.n_labels:,} labels")
-    print(f"The model will take {human_bytes(plan.model_bytes)}.")
-    model = labeltree.train_model(data, plan, folder, labeltree.SolverSettings(cost=4))
-    print(f"It takes {human_bytes(model.bytes)}.\n")
+    print(f"The model will have {human_bytes(plan.model_bytes)}.")
+    model = labeltree.train_model(data, plan, directory, labeltree.SolverSettings(cost=4))
+    print(f"It has {human_bytes(model.bytes)}.\n")
     return model
 
 
 def evaluate(model, path):
-    """Print how good a model is on labeled documents."""
+    """Print the quality of a model on documents with known labels."""
     data = labeltree.read_documents(path, features=model.text)
     labels, _ = model.predict(data.X, top=5)
     score = model.judge(data, labels)
@@ -45,18 +43,16 @@ def evaluate(model, path):
 
 
 def tag(model, documents, threshold=0.2):
-    """Print each document with its best label, and the others whose score reaches the threshold."""
+    """Print each document with its best label, and the others whose score is at least the threshold."""
     labels, scores = model.predict(model.text.transform(documents), top=5)
     for document, row, row_scores in zip(documents, labels, scores, strict=True):
-        pairs = [
-            (model.label_names[label], s) for label, s in zip(row, row_scores, strict=True) if label >= 0
-        ]
-        kept = [f"{name} ({s:.2f})" for rank, (name, s) in enumerate(pairs) if s >= threshold or rank == 0]
-        print(f"{document}\n    {', '.join(kept) or 'no known words'}")
+        pairs = [(model.label_names[j], s) for j, s in zip(row, row_scores, strict=True) if j >= 0]
+        chosen = [f"{name} ({s:.2f})" for rank, (name, s) in enumerate(pairs) if s >= threshold or rank == 0]
+        print(f"{document}\n    {', '.join(chosen) or 'no known words'}")
 
 
 def main():
-    """Run all steps, in a temporary directory unless --model is given."""
+    """Run all steps. The model is deleted at the end, unless --model is given."""
     parser = argparse.ArgumentParser(description="Train a tagger for documents, evaluate it and use it.")
     parser.add_argument("documents", nargs="*", default=DOCUMENTS, help="documents to tag")
     parser.add_argument("--train", default=HERE / "catalogue-train.tsv", metavar="FILE")
@@ -65,8 +61,8 @@ def main():
     parser.add_argument("--model", type=Path, metavar="DIR", help="keep the model in this directory")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = arguments.model or Path(temporary, "model")
-        model = train(arguments.train, folder, arguments.clusters)
+        directory = arguments.model or Path(temporary, "model")
+        model = train(arguments.train, directory, arguments.clusters)
         evaluate(model, arguments.test)
         tag(model, arguments.documents)
 

@@ -1,4 +1,4 @@
-"""LabelTreeClassifier: the functional way and scikit-learn's meet in the same numbers."""
+"""LabelTreeClassifier agrees with the functions of labeltree, and handles what scikit-learn passes to it."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ def fitted(**parameters):
 
 
 def topics():
-    """Four classes, a row each."""
+    """Data with four classes, one per row."""
     data = topic_data()
     return data.X.toarray(), CLASSES[data.Y.indices // 5]
 
@@ -76,7 +76,7 @@ def test_parameters_have_the_names_and_defaults_of_the_command_line():
 DEFAULTS = LabelTreeClassifier().get_params()
 
 
-def test_forms_of_x_and_y_give_one_model(tmp_path):
+def test_all_forms_of_x_and_y_give_the_same_model(tmp_path):
     fitted().save(tmp_path / "model")
     expected = contents(tmp_path / "model")
     forms = [
@@ -90,7 +90,7 @@ def test_forms_of_x_and_y_give_one_model(tmp_path):
         assert contents(tmp_path / "other") == expected
 
 
-def test_scores_are_sparse_and_of_the_beam_only():
+def test_scores_are_sparse_and_limited_to_the_beam():
     estimator = fitted(beam=1)
     scores = estimator.predict_proba(TEST.X)
     assert scores.format == "csr"
@@ -135,7 +135,7 @@ def test_depth_one_is_one_vs_rest():
     assert estimator.predict_proba(TEST.X).nnz == 40 * 40
 
 
-def test_a_given_tree_is_taken():
+def test_a_given_tree_is_used():
     nested = [list(range(20)), list(range(20, 40))]
     for tree in (nested, LabelTree.from_nested(nested)):
         estimator = fitted(tree=tree)
@@ -164,7 +164,7 @@ def test_estimate_is_the_size_on_disk_and_changes_nothing(tmp_path):
     assert disk_bytes(tmp_path / "model") == plan.model_bytes == estimator.model_.bytes
 
 
-def test_one_class_a_row():
+def test_one_class_per_row():
     X, y = topics()
     estimator = LabelTreeClassifier(threads=1).fit(X, y)
     np.testing.assert_array_equal(estimator.classes_, CLASSES)
@@ -197,7 +197,7 @@ def test_two_classes_have_one_decision():
     np.testing.assert_array_equal(estimator.predict_proba(X)[:, 1] > 0.5, y == "Birne")
 
 
-def test_classes_out_of_the_beam_get_nothing():
+def test_classes_outside_the_beam_score_0():
     data = topic_data()
     estimator = LabelTreeClassifier(clusters=4, beam=1, threads=1).fit(data.X, data.Y.indices)
     probabilities = estimator.predict_proba(data.X)
@@ -222,7 +222,7 @@ def test_names_of_data_frames():
     assert (other.predict_proba(TEST.X) != fitted().predict_proba(TEST.X)).nnz == 0
 
 
-def test_columns_in_another_order_are_refused():
+def test_columns_in_another_order():
     X, Y = DATA.X, pd.DataFrame(DATA.Y.toarray(), columns=[f"label {j}" for j in range(40)])
     estimator = LabelTreeClassifier(**SMALL).fit(X, Y)
     assert estimator.score(X, Y) == estimator.score(X, Y.to_numpy()) == fitted().score(X, Y)
@@ -256,7 +256,7 @@ def test_weight_two_is_nearly_the_row_twice():
     np.testing.assert_allclose(scores[0], scores[1], rtol=0, atol=1e-5)
 
 
-def test_a_label_without_rows_is_no_error():
+def test_a_label_without_rows():
     data = random_data(empty_label=True)
     estimator = LabelTreeClassifier(clusters=3, threads=1).fit(data.X, data.Y)
     assert estimator.model_.label_counts[-1] == 0
@@ -279,23 +279,23 @@ def test_a_dense_column_is_a_vector_of_classes():
 NAN = DATA.X.toarray()
 NAN[3, 4] = np.nan
 BAD = {
-    "no positive": (DATA.X, DATA.Y * 0, "Y has no positive entry at all"),
+    "no positive": (DATA.X, DATA.Y * 0, "Y has no positive entry"),
     "no columns": (DATA.X, np.zeros((300, 0)), "got 300 instances and 0 labels"),
     "NaN": (NAN, DATA.Y, "X holds NaN, infinity"),
     "lengths": (DATA.X, DATA.Y[:-1], "X has 300 rows and Y has 299"),
     "lengths of classes": (DATA.X, np.arange(299) % 3, "X has 300 rows and Y has 299"),
     "no y": (DATA.X, None, "the target y is None"),
-    "signs": (DATA.X, 2 * DATA.Y.toarray() - 1, "Y holds the value -1.0, expected only 0 and 1"),
+    "signs": (DATA.X, 2 * DATA.Y.toarray() - 1, "Y contains the value -1.0, expected only 0 and 1"),
     "lists": (DATA.X, [[1, 2]] * 299 + [[3]], "Y has rows of different lengths"),
-    "NaN in y": (DATA.X, np.full(300, np.nan), "y holds NaN or infinity"),
+    "NaN in y": (DATA.X, np.full(300, np.nan), "y contains NaN or infinity"),
     "continuous y": (DATA.X, np.linspace(0, 1, 300), "Unknown label type: continuous"),
-    "text": (DATA.X, np.full((300, 2), "a"), "Y holds <U1 entries"),
+    "text": (DATA.X, np.full((300, 2), "a"), "Y contains <U1 values"),
     "depth": (DATA.X, np.zeros((300, 2, 2)), "Y has 3 dimensions, expected 2"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_data_is_refused_in_one_sentence(case):
+def test_bad_data(case):
     X, Y, message = BAD[case]
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         LabelTreeClassifier(**SMALL).fit(X, Y)
@@ -306,13 +306,13 @@ def test_bad_data_is_refused_in_one_sentence(case):
     ("weights", "message"),
     [
         (np.ones(299), "sample_weight has shape (299,), expected one weight for each of the 300 rows"),
-        (-np.ones(300), "sample_weight holds a negative number"),
-        (np.full(300, np.nan), "sample_weight holds a negative number, NaN"),
+        (-np.ones(300), "sample_weight contains a negative number"),
+        (np.full(300, np.nan), "sample_weight contains a negative number, NaN"),
         (np.zeros(300), "every sample_weight is zero"),
-        (np.full(300, 1e-20), "sample_weight times cost goes from 1e-20"),
+        (np.full(300, 1e-20), "sample_weight times cost ranges from 1e-20"),
     ],
 )
-def test_bad_weights_are_refused(weights, message):
+def test_bad_weights(weights, message):
     with pytest.raises(InputError, match=re.escape(message)):
         LabelTreeClassifier(**SMALL).fit(DATA.X, DATA.Y, sample_weight=weights)
 
@@ -340,7 +340,7 @@ def test_bad_weights_are_refused(weights, message):
         ({"force": 1}, "force=1, expected one of False, True"),
     ],
 )
-def test_bad_parameters_are_refused_in_one_sentence(parameters, expected):
+def test_bad_parameters(parameters, expected):
     with pytest.raises(InputError, match=re.escape(expected)) as caught:
         fitted(**parameters)
     assert "\n" not in str(caught.value)
@@ -354,11 +354,11 @@ def test_numpy_numbers_are_numbers(tmp_path):
     assert (estimator.predict_proba(TEST.X) != fitted().predict_proba(TEST.X)).nnz == 0
 
 
-def test_force_goes_on_where_memory_looks_too_small():
+def test_force_ignores_the_memory_limit():
     assert fitted(memory_limit="1MB", force=True).score(TEST.X, TEST.Y) == fitted().score(TEST.X, TEST.Y)
 
 
-def test_bad_questions_are_refused():
+def test_bad_arguments_of_predictions():
     estimator = fitted()
     with pytest.raises(NotFittedError):
         LabelTreeClassifier().predict_top(TEST.X, 1)
@@ -366,9 +366,9 @@ def test_bad_questions_are_refused():
         estimator.predict_top(TEST.X, 0)
     with pytest.raises(InputError, match="threshold=2, expected None or a number from 0 to 1"):
         estimator.predict(TEST.X, threshold=2)
-    with pytest.raises(InputError, match="fitted with 40 labels"):
+    with pytest.raises(InputError, match="Y has 30 columns, expected 40 as in fit"):
         estimator.score(TEST.X, TEST.Y[:, :30])
-    with pytest.raises(InputError, match="got one class a row for y, expected an indicator matrix"):
+    with pytest.raises(InputError, match="y is one class per row, expected an indicator matrix"):
         estimator.score(TEST.X, np.arange(40) % 3)
     with pytest.raises(InputError, match="X has 40 rows and Y has 39"):
         estimator.score(TEST.X, TEST.Y[:-1])
@@ -379,7 +379,7 @@ def test_bad_questions_are_refused():
         LabelTreeClassifier(threads=1).fit(X, y).predict(X, top=2)
 
 
-def test_a_failed_fit_leaves_no_folder(tmp_path, monkeypatch):
+def test_fit_leaves_no_temporary_files(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(InputError, match="too large"):
         LabelTreeClassifier(**SMALL).fit(DATA.X * 1e20, DATA.Y)
@@ -390,7 +390,7 @@ def test_a_failed_fit_leaves_no_folder(tmp_path, monkeypatch):
     estimator.model_.verify()
 
 
-def test_scikit_learn_is_imported_only_when_it_is_needed():
+def test_scikit_learn_is_imported_only_when_needed():
     check = "import sys, labeltree.cli, labeltree.train; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
     assert labeltree.LabelTreeClassifier is LabelTreeClassifier

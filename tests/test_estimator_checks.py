@@ -1,16 +1,16 @@
-"""scikit-learn's own checks of an estimator, and why a few of them cannot hold."""
+"""scikit-learn's own checks of an estimator, and the reasons for the expected failures."""
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeltree import LabelTreeClassifier
 
-SPARSE = "predictions of several labels are sparse: the check wants a NumPy array"
+SPARSE = "predictions of several labels are sparse; the check requires a NumPy array"
 INEXACT = (
     "the solver stops within a tolerance: a row of weight 2 and the same row twice give nearly the same "
     "model (test_weight_two_is_nearly_the_row_twice), not the same numbers"
 )
-# Also in docs/scikit-learn.md. pytest is strict: one that passes is a failure here.
-DECLARED = {
+# Also in docs/scikit-learn.md. A check that passes unexpectedly is an error.
+EXPECTED_FAILURES = {
     "check_classifiers_multilabel_representation_invariance": SPARSE,
     "check_classifiers_multilabel_output_format_predict": SPARSE,
     "check_classifiers_multilabel_output_format_predict_proba": SPARSE,
@@ -20,6 +20,6 @@ DECLARED = {
 }
 
 
-@parametrize_with_checks([LabelTreeClassifier()], expected_failed_checks=lambda _: DECLARED)
+@parametrize_with_checks([LabelTreeClassifier()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

@@ -36,7 +36,7 @@ def estimator():
 
 
 def same(one, other):
-    """Whether two estimators have the same parameters and give the same scores."""
+    """Return whether two estimators have the same parameters and give the same scores."""
     scores = one.predict_proba(TEST.X), other.predict_proba(TEST.X)
     return one.get_params() == other.get_params() and (scores[0] != scores[1]).nnz == 0
 
@@ -52,7 +52,7 @@ def test_save_and_load(estimator, tmp_path):
     with pytest.raises(InputError, match="exists already"):
         loaded.save(path)
     before = contents(path)
-    loaded.save(path, overwrite=True)  # over the very files that are mapped
+    loaded.save(path, overwrite=True)  # replaces the files that are mapped
     assert contents(path) == before
     assert same(estimator, loaded)
     assert same(estimator.set_params(beam=2), loaded.set_params(beam=2))
@@ -62,7 +62,7 @@ def test_save_and_load(estimator, tmp_path):
     estimator.set_params(beam=4)
 
 
-def test_a_saved_estimator_is_a_model_for_the_command_line(estimator, tmp_path, run):
+def test_the_command_line_reads_a_saved_estimator(estimator, tmp_path, run):
     estimator.save(tmp_path / "model")
     labels, _ = labeltree.load(tmp_path / "model").predict(TEST.X, top=3, beam=4)
     np.testing.assert_array_equal(labels, estimator.predict_top(TEST.X, 3)[0])
@@ -73,7 +73,7 @@ def test_a_saved_estimator_is_a_model_for_the_command_line(estimator, tmp_path, 
     assert LabelTreeClassifier.load(tmp_path / "small").get_params() == estimator.get_params()
 
 
-def test_a_model_of_the_command_line_is_an_estimator(folder):
+def test_a_model_of_the_command_line_loads_as_an_estimator(folder):
     loaded = LabelTreeClassifier.load(folder / "named-model")
     assert loaded.get_params() == LabelTreeClassifier(clusters=5).get_params()
     assert sorted(loaded.classes_) == sorted(f"größe-{label}" for label in range(40))
@@ -117,7 +117,7 @@ def test_a_given_tree_survives_saving(tmp_path):
     assert (again.predict_proba(TEST.X) != fitted.predict_proba(TEST.X)).nnz == 0
 
 
-def test_a_foreign_description_is_refused(estimator, tmp_path):
+def test_an_invalid_description_is_refused(estimator, tmp_path):
     from labeltree.estimators.unsaved import write_model
 
     write_model(estimator.model_, tmp_path / "model", manifest={"estimator": {"parameters": {"depth": 3}}})
@@ -126,7 +126,7 @@ def test_a_foreign_description_is_refused(estimator, tmp_path):
     assert labeltree.load(tmp_path / "model").n_labels == 40
 
 
-def test_copies_are_the_same_and_stand_alone(estimator, tmp_path, monkeypatch):
+def test_copies_are_equal_and_independent(estimator, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     joblib.dump(estimator, tmp_path / "dump")
     original = LabelTreeClassifier(**SMALL, trees=2, beam=4).fit(DATA.X, DATA.Y)
@@ -163,7 +163,7 @@ sys.exit(code or estimator.score(test.X, test.Y) != good)
 
 
 def test_a_forked_process_can_predict():
-    run_python(FORK)  # not of pytest, which has threads
+    run_python(FORK)  # not in the process of pytest, which has threads
 
 
 def test_grid_search_in_other_processes():
@@ -188,7 +188,7 @@ def test_cross_validation():
         clone(estimator).fit(DATA.X[a], DATA.Y[a]).score(DATA.X[b], DATA.Y[b])
         for a, b in KFold(3).split(DATA.X)
     ]
-    Y = DATA.Y.toarray()  # these functions of scikit-learn refuse a sparse one
+    Y = DATA.Y.toarray()  # these functions of scikit-learn refuse a sparse Y
     assert cross_val_score(estimator, DATA.X, Y, cv=KFold(3)).tolist() == expected
     results = cross_validate(estimator, DATA.X, Y, cv=KFold(3), scoring=scorers.precision_at(1))
     assert results["test_score"].tolist() == expected
@@ -253,7 +253,7 @@ def test_scorers_are_the_metrics(estimator, k):
         assert pickle.loads(pickle.dumps(scorer))(estimator, TEST.X, TEST.Y.toarray()) == expected
 
 
-def test_scorers_judge_other_classifiers_too():
+def test_scorers_accept_other_classifiers():
     rest = OneVsRestClassifier(LinearSVC()).fit(DATA.X, DATA.Y)
     scores = rest.decision_function(TEST.X)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :3]
@@ -262,7 +262,7 @@ def test_scorers_judge_other_classifiers_too():
         scorers.precision_at(0)
 
 
-def test_scorers_take_one_class_a_row():
+def test_scorers_accept_one_class_per_row():
     data = topic_data()
     for classes in (np.array(["a", "b", "c", "d"]), np.array(["a", "b", "b", "b"])):
         y = classes[data.Y.indices // 5]

@@ -1,4 +1,4 @@
-"""The examples run as their first lines say, and refuse what they cannot do with a sentence."""
+"""The examples run as their docstrings describe, and report errors with one message."""
 
 import re
 import subprocess
@@ -28,20 +28,20 @@ def data(tmp_path_factory):
 
 def test_text_tagging_finds_the_labels_of_the_catalogue():
     out = run("text_tagging.py")
-    planned, taken = re.search(r"will take (.+)\.\nIt takes (.+)\.\n", out).groups()
+    planned, taken = re.search(r"will have (.+)\.\nIt has (.+)\.\n", out).groups()
     assert planned == taken
     assert float(re.search(r"P@1 ([\d.]+) %", out)[1]) > 90
     assert re.search(r"Boots .*\n    outdoor .*shoes", out)
 
 
-def test_text_tagging_keeps_its_model_and_tags_what_it_is_given(tmp_path):
+def test_text_tagging_keeps_its_model_and_tags_given_documents(tmp_path):
     out = run("text_tagging.py", "--model", tmp_path / "model", "A pot for tea, hot under its lid.", "Xyzzy.")
     assert (tmp_path / "model" / "manifest.json").is_file()
     assert re.search(r"under its lid\.\n    .*tea", out)
     assert out.endswith("Xyzzy.\n    no known words\n")
 
 
-def test_the_catalogue_has_no_label_or_text_that_is_odd():
+def test_the_catalogue():
     train, test = (read_documents(EXAMPLES / f"catalogue-{part}.tsv") for part in ("train", "test"))
     assert (train.n_instances, test.n_instances) == (400, 100)
     assert set(test.label_names) <= set(train.label_names)
@@ -80,9 +80,9 @@ def test_size_planning_gives_exact_sizes_and_good_advice(data, tmp_path):
 
 
 def test_size_planning_when_nothing_fits(data):
-    assert "Nothing fits 1.0 kB" in run("size_planning.py", data, "--clusters", "5", "--budget", "1kB")
+    assert "No model fits 1.0 kB" in run("size_planning.py", data, "--clusters", "5", "--budget", "1kB")
 
 
-def test_an_example_refuses_with_a_sentence(tmp_path):
+def test_errors_of_an_example(tmp_path):
     assert run("size_planning.py", tmp_path / "missing.svm", code=1).startswith("error: ")
     assert run("text_tagging.py", "--train", tmp_path / "missing.tsv", code=1).startswith("error: ")

@@ -1,4 +1,4 @@
-"""The metrics against values computed by hand and against a slow twin in plain Python."""
+"""The metrics agree with values computed by hand, and with a slow version in plain Python."""
 
 import math
 
@@ -48,7 +48,7 @@ def test_propensity_scored_by_hand():
 
 
 def test_propensities_by_hand():
-    got = propensities(np.array([1, 100]), instances=1000)
+    got = propensities(np.array([1, 100]), n_instances=1000)
     c = (math.log(1000) - 1) * 2.5**0.55
     expected = [1 / (1 + c * math.exp(-0.55 * math.log(n + 1.5))) for n in (1, 100, 0)]
     assert [*got.values, got.unseen] == pytest.approx(expected)
@@ -59,13 +59,13 @@ def test_propensities_by_hand():
 
 
 def test_propensities_of_very_few_instances_are_one():
-    assert propensities(np.array([0, 1]), instances=1).values.tolist() == [1.0, 1.0]
+    assert propensities(np.array([0, 1]), n_instances=1).values.tolist() == [1.0, 1.0]
 
 
-def test_labels_beyond_the_propensities_have_that_of_count_zero():
+def test_labels_beyond_the_propensities_count_as_unseen():
     truth = csr_array(np.array([[1, 0, 1]]))
-    short = propensities(np.array([5, 7]), instances=10)
-    long = propensities(np.array([5, 7, 0]), instances=10)
+    short = propensities(np.array([5, 7]), n_instances=10)
+    long = propensities(np.array([5, 7, 0]), n_instances=10)
     for k in (1, 2):
         assert propensity_scored_precision_at_k(truth, [[0, 2]], k, short) == pytest.approx(
             propensity_scored_precision_at_k(truth, [[0, 2]], k, long)
@@ -86,12 +86,12 @@ def test_truth_may_be_wider_or_narrower_than_the_predictions():
     assert precision_at_k(narrow, [[7, 1]], 2) == 0.5
 
 
-def test_stored_zeros_and_duplicates_in_truth_are_no_extra_labels():
+def test_stored_zeros_and_duplicates_in_truth_do_not_count():
     truth = coo_array((np.array([1.0, 1.0, 0.0]), ([0, 0, 0], [1, 1, 2])), shape=(1, 3))
     assert recall_at_k(truth, [[1]], 1) == 1.0
 
 
-def test_inputs_are_left_alone():
+def test_inputs_are_not_changed():
     scores = csr_array((np.array([1.0, 2.0]), np.array([1, 0]), np.array([0, 2])), shape=(1, 2))
     truth = csr_array((np.array([3.0, 0.0]), np.array([1, 0]), np.array([0, 2])), shape=(1, 2))
     evaluate(truth, scores, ks=(1,))
@@ -135,7 +135,7 @@ def slow(truth, ranked, ks, known):
 
 @examples(150)
 @given(data=st.data(), rows=st.integers(1, 6), labels=st.integers(1, 7), known=st.integers(1, 9))
-def test_agrees_with_the_slow_twin(data, rows, labels, known):
+def test_agrees_with_the_slow_version(data, rows, labels, known):
     bits = data.draw(st.lists(st.booleans(), min_size=rows * labels, max_size=rows * labels))
     truth = csr_array(np.array(bits, dtype=np.float32).reshape(rows, labels))
     # Few distinct scores, so that ties are common; None is an entry that is not stored.
@@ -154,7 +154,7 @@ def test_agrees_with_the_slow_twin(data, rows, labels, known):
     ]
     padded = np.array([row + [-1] * (10 - len(row)) for row in ranked])
     counts = data.draw(st.lists(st.integers(0, 50), min_size=1, max_size=7))
-    known_propensities = propensities(np.array(counts), instances=100)
+    known_propensities = propensities(np.array(counts), n_instances=100)
     ks = (1, 3, 5, 10)
     expected = slow(truth, ranked, ks, known_propensities)
     for predicted in (matrix, matrix.tocsr(), padded):
@@ -173,41 +173,41 @@ def test_evaluate_names_its_results():
     ("truth", "predicted", "k", "message"),
     [
         (TRUTH.toarray(), PREDICTED, 1, "expected a sparse matrix"),
-        (TRUTH, PREDICTED[:2], 1, "predictions for 2 instances, but the truth has 3"),
-        (TRUTH, PREDICTED, 0, "k=0, expected an integer of at least 1"),
-        (TRUTH, PREDICTED, 1.5, "k=1.5"),
-        (TRUTH, PREDICTED, True, "k=True"),
-        (TRUTH, PREDICTED, 4, "got 3 predictions for each instance"),
-        (TRUTH, PREDICTED.astype(float), 1, "expected an integer array"),
-        (TRUTH, PREDICTED[0], 1, "expected an integer array"),
-        (TRUTH, PREDICTED - 2, 1, "got label id -2"),
-        (TRUTH, [[0, 1], [2, 2], [0, 1]], 2, "label id 2 twice among the predictions of instance 1"),
+        (TRUTH, PREDICTED[:2], 1, "predicted has 2 rows and truth has 3"),
+        (TRUTH, PREDICTED, 0, "k is 0, expected an integer of at least 1"),
+        (TRUTH, PREDICTED, 1.5, "k is 1.5"),
+        (TRUTH, PREDICTED, True, "k is True"),
+        (TRUTH, PREDICTED, 4, "predicted has 3 labels per instance, expected at least k=4"),
+        (TRUTH, PREDICTED.astype(float), 1, "expected predictions as an integer array"),
+        (TRUTH, PREDICTED[0], 1, "expected predictions as an integer array"),
+        (TRUTH, PREDICTED - 2, 1, "the label id -2"),
+        (TRUTH, [[0, 1], [2, 2], [0, 1]], 2, "the label id 2 twice in row 1"),
         (TRUTH, csr_array(np.full((3, 4), np.nan)), 1, "NaN"),
-        (csr_array((0, 4)), np.zeros((0, 1), dtype=int), 1, "no instances"),
+        (csr_array((0, 4)), np.zeros((0, 1), dtype=int), 1, "no instances to evaluate"),
     ],
 )
-def test_mistakes_are_explained(truth, predicted, k, message):
+def test_errors(truth, predicted, k, message):
     with pytest.raises(InputError, match=message):
         precision_at_k(truth, predicted, k)
 
 
-def test_evaluate_explains_bad_ks():
-    with pytest.raises(InputError, match="no k"):
+def test_bad_ks():
+    with pytest.raises(InputError, match="ks is empty"):
         evaluate(TRUTH, PREDICTED, ks=())
-    with pytest.raises(InputError, match="k=-1"):
+    with pytest.raises(InputError, match="k is -1"):
         evaluate(TRUTH, PREDICTED, ks=(3, -1))
-    with pytest.raises(InputError, match=r"k=1\.5"):
+    with pytest.raises(InputError, match=r"k is 1\.5"):
         evaluate(TRUTH, PREDICTED, ks=(1, 1.5, 3))
 
 
-def test_propensities_explain_mistakes():
-    with pytest.raises(InputError, match="number of training instances"):
+def test_bad_propensities():
+    with pytest.raises(InputError, match="label counts need n_instances"):
         propensities(np.array([1, 2]))
-    with pytest.raises(InputError, match="only with label counts"):
-        propensities(TRUTH, instances=3)
-    with pytest.raises(InputError, match="at least 0 for each label"):
-        propensities(np.array([-1, 2]), instances=5)
-    with pytest.raises(InputError, match="instances=0"):
-        propensities(np.array([1, 2]), instances=0)
+    with pytest.raises(InputError, match="expected None with a label matrix"):
+        propensities(TRUTH, n_instances=3)
+    with pytest.raises(InputError, match="one count per label"):
+        propensities(np.array([-1, 2]), n_instances=5)
+    with pytest.raises(InputError, match="n_instances is 0"):
+        propensities(np.array([1, 2]), n_instances=0)
     with pytest.raises(InputError, match=r"\(0, 1\]"):
         Propensities(np.array([0.5, 0.0]), unseen=0.5)

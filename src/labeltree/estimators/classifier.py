@@ -1,4 +1,4 @@
-"""The estimator for scikit-learn: `LabelTreeClassifier`."""
+"""The scikit-learn estimator `LabelTreeClassifier`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from labeltree.errors import InputError
 from labeltree.estimators.fitting import check_rows, join, plan_model, solver_settings
-from labeltree.estimators.targets import read_target, restored_classes
+from labeltree.estimators.targets import read_target, restore_classes
 from labeltree.estimators.unsaved import train_unsaved, write_model
 from labeltree.limits import Constraint, GivenTree, Number, OneOf, OrNone, Size, Whole, checked
 from labeltree.model import Model, load
@@ -21,14 +21,14 @@ from labeltree.plan import Plan
 from labeltree.predict import SCORES, as_matrix, reach
 from labeltree.train import LARGEST_VALUE, LOSSES, SMALLEST_COST
 
-# Scores of so many (row, label) pairs are held before they become sparse.
+# The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23
 
-# How X is looked at. That its values are finite is checked, and said in one sentence, by `Dataset`.
+# How scikit-learn checks X. `Dataset` checks that the values are finite.
 _X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
 
-# What may be asked of a prediction.
-_ASKED: dict[str, Constraint] = {
+# Limits of the arguments of the predict methods.
+_PREDICT: dict[str, Constraint] = {
     "top": OrNone(Whole(1)),
     "threshold": OrNone(Number(0.0, 1.0)),
     "k": Whole(1),
@@ -38,51 +38,52 @@ _ASKED: dict[str, Constraint] = {
 class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Extreme multi-label classification with linear label trees, as a scikit-learn estimator.
 
-    The parameters are those of the command line, by the same names but one.
+    The parameters have the names of the command line's options, except for ``score_function``.
 
     Parameters
     ----------
     clusters : int, default 100
-        Clusters that a node of the tree is split into (K).
+        Number of clusters that a node of the tree is split into (K).
     max_depth : int, default 6
-        Largest depth of a label (d_max). 1 is one-vs-rest.
+        Maximum depth of a label (d_max); 1 is one-vs-rest.
     trees : int, default 1
-        Trees, each with its own seed; scores are averaged.
+        Number of trees, each with its own seed; scores are averaged.
     tree : LabelTree or nested lists of labels, optional
-        Take this tree and do not cluster. Labels in it are columns of Y, or classes by their names.
+        Use this tree instead of clustering. Its labels are columns of Y, or names of classes.
     seed : int, default 0
         The same seed gives the same model, on any number of threads.
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, default 1
-        Weight of the losses against w'w / 2 (C).
+        Weight of the loss relative to w'w / 2 (C).
     tolerance : float, default 0.1
-        When the solver stops: smaller is more exact.
+        Stopping tolerance of the solver; smaller is more exact.
     max_iterations : int, default 300
-        Passes over a node's instances at most.
+        Maximum number of passes over the instances of a node.
     bias : float, default 1
         Value of a constant feature added to every instance; 0 for none.
     beam : int, default 10
-        Nodes kept at each depth when predicting.
+        Number of nodes kept at each depth in prediction.
     score_function : {"sigmoid", "hinge2", "hinge3"}
-        How a margin becomes a score in (0, 1]: the command line's ``--score``, since ``score`` is a method.
+        Function that turns a margin into a score in (0, 1]; ``--score`` on the command line, because
+        ``score`` is a method.
     threads : int, optional
-        All usable processors unless given. Give 1 where the work is spread already (``n_jobs``).
+        Default: all CPUs. Use 1 if scikit-learn starts several processes (``n_jobs``).
     memory_limit : int or str, optional
-        Memory that training may take, such as "8GB"; by default what there is.
+        Memory that training may use, such as "8GB". Default: the available memory.
     force : bool, default False
-        Train even if memory or disk look too small.
+        Train even if memory or disk space seem too small.
 
     Attributes
     ----------
     classes_ : ndarray
-        What each column of Y stands for: 0, 1, ..., the names of a data frame's columns, or, where y had one
-        dimension, the classes in it.
+        The label of each column of Y: 0, 1, ..., the column names of a data frame, or the classes in y if it
+        had one dimension.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        Names of the features; only where X was a data frame with names.
+        Names of the features; only if X was a data frame with names.
     model_ : labeltree.Model
-        The trained model. Until it is saved it lives in a temporary file without a name, mapped into memory:
-        it goes when the estimator goes. ``TMPDIR`` tells on which disk.
+        The trained model. Until it is saved, it is kept in an unnamed temporary file that is mapped into
+        memory and disappears with the estimator. The environment variable ``TMPDIR`` selects the disk.
 
     See Also
     --------
@@ -91,7 +92,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     With an indicator matrix for Y, ``predict``, ``predict_proba`` and ``decision_function`` return sparse
-    matrices: beam search looks at a few of the labels only, and a table of all of them may fit no memory.
+    matrices: beam search scores only some of the labels, and a dense table of all might not fit in memory.
 
     Examples
     --------
@@ -157,22 +158,23 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.force = force
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LabelTreeClassifier:
-        """Build the trees and train them.
+        """Build the trees and train the model.
 
         Parameters
         ----------
         X : sparse matrix, array-like or data frame, rows x features
             Finite numbers.
         y : sparse matrix, array-like or data frame, rows x labels; or array-like of one dimension
-            An indicator matrix, 1 where the row has the label; a column may be empty. Or each row's class.
+            An indicator matrix, 1 where the row has the label; a column may be empty. Or the class of each
+            row.
         sample_weight : array-like of float, optional
-            A weight of each row's losses, at least 0. Rows of weight 0 are left out. The trees are clustered
-            without weights.
+            Weight of each row's loss, at least 0. Rows with weight 0 are left out. Clustering ignores the
+            weights.
 
         Returns
         -------
         LabelTreeClassifier
-            This very estimator.
+            The estimator itself.
         """
         chosen = self._checked()
         target = read_target(y)
@@ -193,17 +195,17 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def estimate(self, X: Any, y: Any) -> Plan:
-        """Plan the model without training it: ``fit`` with the same data would write just this.
+        """Plan the model that ``fit`` would train, without training it.
 
         Parameters
         ----------
         X, y
-            As of ``fit``.
+            As in ``fit``.
 
         Returns
         -------
         Plan
-            Its ``model_bytes`` is the size of the model, exact; ``report()`` tells the rest.
+            Its ``model_bytes`` is the exact size of the model; ``report()`` returns all figures.
         """
         chosen = self._checked()
         dataset, _ = join(check_array(X, input_name="X", **_X), read_target(y), None, chosen["cost"])
@@ -216,9 +218,9 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : sparse matrix, array-like or data frame, rows x features
         top : int, optional
-            The best labels of each row, so many.
+            Maximum number of labels per row.
         threshold : float, optional
-            The labels whose score is at least this; with `top`, of those only. 0.5 if neither is given.
+            Minimum score of a label. Default: 0.5, or 0 if `top` is given.
 
         Returns
         -------
@@ -226,21 +228,21 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             1 where the label is predicted. If y had one dimension: an ndarray, the best class of each row.
         """
         rows = self._rows(X)
-        asked = checked("predict", {"top": top, "threshold": threshold}, _ASKED)
+        options = checked("predict", {"top": top, "threshold": threshold}, _PREDICT)
         if self._single:
             if top is not None or threshold is not None:
                 raise InputError(
-                    "got top or threshold, but y had one class a row, and so has the prediction; "
-                    "use predict_top, or fit with an indicator matrix"
+                    "top and threshold cannot be used after fitting with one class per row",
+                    hint="use predict_top, or fit with an indicator matrix",
                 )
             return self.classes_[self._search(rows, 1)[0][:, 0]]
-        least = (0.5 if top is None else 0.0) if threshold is None else asked["threshold"]
-        found = self._scores(rows, asked["top"], least)
-        found.data = np.ones(found.nnz, np.int64)
-        return found
+        minimum = (0.5 if top is None else 0.0) if threshold is None else options["threshold"]
+        scores = self._scores(rows, options["top"], minimum)
+        scores.data = np.ones(scores.nnz, np.int64)
+        return scores
 
     def predict_top(self, X: Any, k: int = 5) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Find the k best labels of each row.
+        """Return the k best labels of each row.
 
         Parameters
         ----------
@@ -249,17 +251,17 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Returns
         -------
-        labels : ndarray of int32, rows x k (or as many labels as there are)
-            Best first: places in ``classes_``, that is columns of Y; -1 where the beam reached fewer labels.
+        labels : ndarray of int32, rows x k (fewer columns if there are fewer labels)
+            Best first, as positions in ``classes_`` (columns of Y); -1 if the beam reached fewer labels.
         scores : ndarray of float32, rows x k
             In (0, 1]; 0 where the label is -1.
         """
-        return self._search(self._rows(X), checked("predict_top", {"k": k}, _ASKED)["k"])
+        return self._search(self._rows(X), checked("predict_top", {"k": k}, _PREDICT)["k"])
 
     def predict_proba(self, X: Any) -> Any:
-        """Score the labels that the beam reaches.
+        """Return the scores of the labels that the beam reaches.
 
-        Scores order the labels of a row well; they are not calibrated.
+        Scores rank the labels of a row. They are not calibrated probabilities.
 
         Parameters
         ----------
@@ -268,18 +270,14 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         csr_matrix of float32, rows x labels
-            Scores in (0, 1] of the labels that the beam reached, and of no others: a label without an entry
-            was not looked at. If y had one dimension: an ndarray of float64 whose rows sum to 1, with 0 for
-            classes that were not reached.
+            Scores in (0, 1] of the labels that the beam reached; other labels have no entry. If y had one
+            dimension: an ndarray of float64 whose rows sum to 1, with 0 for classes that were not reached.
         """
-        found = self._scores(self._rows(X))
-        if not self._single:
-            return found
-        dense = found.toarray().astype(np.float64)
-        return dense / dense.sum(axis=1, keepdims=True)
+        scores = self._reached_scores(X)
+        return scores / scores.sum(axis=1, keepdims=True) if self._single else scores
 
     def decision_function(self, X: Any) -> Any:
-        """Score the labels that the beam reaches, larger for better.
+        """Return the scores of the labels that the beam reaches; larger is better.
 
         Parameters
         ----------
@@ -288,26 +286,23 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         csr_matrix of float32, rows x labels
-            The same as ``predict_proba``: labels without an entry count as 0, less than any that was reached.
-            If y had one dimension: an ndarray of float64 of the scores, with 0 for classes that were not
-            reached; of two classes, the logarithm of their ratio alone, above 0 for the second.
+            The same as ``predict_proba``: a label without an entry counts as 0, less than any reached label.
+            If y had one dimension: an ndarray of float64 with the scores, 0 for classes that were not
+            reached; for two classes, the logarithm of their ratio, above 0 for the second class.
         """
-        found = self._scores(self._rows(X))
-        if not self._single:
-            return found
-        dense = found.toarray().astype(np.float64)
-        if dense.shape[1] != 2:
-            return dense
-        logs = np.log(np.maximum(dense, np.finfo(np.float32).tiny))
+        scores = self._reached_scores(X)
+        if not self._single or scores.shape[1] != 2:
+            return scores
+        logs = np.log(np.maximum(scores, np.finfo(np.float32).tiny))
         return logs[:, 1] - logs[:, 0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Compute P@1: how often the best label is a true one. Of one class a row, that is the accuracy.
+        """Return P@1, the share of rows whose best label is correct. For one class per row, the accuracy.
 
         Parameters
         ----------
         X : sparse matrix, array-like or data frame, rows x features
-        y : as of ``fit``
+        y : as in ``fit``
             The true labels.
         sample_weight : array-like of float, optional
             Weights of the rows.
@@ -319,24 +314,22 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         best = self._search(self._rows(X), 1)[0][:, 0]
         target = read_target(y, self.classes_)
         if target.single != self._single:
-            raise InputError(
-                f"got {'one class a row' if target.single else 'an indicator matrix'} for y, expected "
-                f"{'one class a row' if self._single else 'an indicator matrix'}, as in fit"
-            )
+            forms = {True: "one class per row", False: "an indicator matrix"}
+            raise InputError(f"y is {forms[target.single]}, expected {forms[self._single]} as in fit")
         check_rows(len(best), target)
         hits = np.asarray(target.Y[np.arange(len(best)), best]).ravel() != 0
-        hits &= best >= 0  # a text without a known word has no label
+        hits &= best >= 0  # a document without known words has no label
         return float(np.average(hits, weights=sample_weight))
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
-        """Write a model directory, which ``load``, ``labeltree.load`` and the command line read.
+        """Write a model directory for ``load``, ``labeltree.load`` and the command line.
 
         Parameters
         ----------
         path : path-like
-            The directory; it appears when it is complete.
+            The directory. It appears when it is complete.
         overwrite : bool, default False
-            Replace a model that is there.
+            Replace an existing model.
         """
         check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", None)
@@ -351,21 +344,22 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: Path | str, *, verify: bool | None = None) -> LabelTreeClassifier:
-        """Open a model directory: what ``save`` wrote, or any other model of labeltree.
+        """Open a model directory, written by ``save`` or by any other part of labeltree.
 
-        The weights are mapped, not read. What a model of the command line does not tell, such as ``beam``,
-        gets its default. If it was trained on texts, ``estimator.model_.text.transform(texts)`` makes X.
+        The weights are mapped into memory, not read. Parameters that a model of the command line does not
+        contain, such as ``beam``, get their defaults. If the model was trained on text,
+        ``estimator.model_.text.transform(documents)`` computes X.
 
         Parameters
         ----------
         path : path-like
         verify : bool, optional
-            As of :func:`labeltree.load`.
+            As in :func:`labeltree.load`.
 
         Returns
         -------
         LabelTreeClassifier
-            A fitted one.
+            It is fitted.
         """
         model = load(path, verify=verify)
         settings, notes = model.manifest["settings"], model.manifest.get("notes", {})
@@ -380,12 +374,14 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             estimator = cls(**about["parameters"])
             estimator._single = bool(about.get("single", False))
-            estimator.classes_ = restored_classes(model.label_names, model.n_labels, about.get("classes"))
+            estimator.classes_ = restore_classes(model.label_names, model.n_labels, about.get("classes"))
             names = about.get("feature_names")
             given = about["given_tree"]
         except (AttributeError, KeyError, TypeError, ValueError):
             raise InputError(
-                f"{path}: manifest.json does not describe an estimator; save it again, or use labeltree.load."
+                "manifest.json does not describe an estimator",
+                file=path,
+                hint="save the estimator again, or use labeltree.load",
             ) from None
         if given:
             estimator.tree = model.trees[0].tree
@@ -418,8 +414,13 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             threads=chosen["threads"],
         )
 
-    def _scores(self, rows: Any, top: int | None = None, least: float = 0.0) -> sparse.csr_matrix:
-        """Scores of the labels that the beam reaches, of the best `top` of them, from `least` up."""
+    def _reached_scores(self, X: Any) -> Any:
+        """Return the scores of the labels that the beam reaches; dense if y had one dimension."""
+        scores = self._scores(self._rows(X))
+        return scores.toarray().astype(np.float64) if self._single else scores
+
+    def _scores(self, rows: Any, top: int | None = None, minimum: float = 0.0) -> sparse.csr_matrix:
+        """Return the scores, at least `minimum`, of the `top` best labels that the beam reaches."""
         if top is None:
             reached = sum(reach(part.tree, self._checked()["beam"]) for part in self.model_.trees)
             top = min(reached, self.model_.n_labels)
@@ -427,8 +428,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts = []
         for first in range(0, rows.shape[0], step):
             labels, scores = self._search(rows[first : first + step], top)
-            labels = np.where(scores >= least, labels, -1)
+            labels = np.where(scores >= minimum, labels, -1)
             parts.append(as_matrix(labels, scores, self.model_.n_labels))
-        found: sparse.csr_matrix = sparse.vstack(parts, format="csr")
-        found.sort_indices()
-        return found
+        matrix: sparse.csr_matrix = sparse.vstack(parts, format="csr")
+        matrix.sort_indices()
+        return matrix

@@ -1,4 +1,4 @@
-"""What ``fit`` was given, checked and joined: the data set, its weights, and the plan of the model."""
+"""Check the arguments of ``fit`` and combine them into a dataset and its weights."""
 
 from __future__ import annotations
 
@@ -49,18 +49,15 @@ def plan_model(chosen: dict[str, Any], dataset: Dataset) -> Plan:
 
 
 def check_rows(rows: int, target: Target) -> None:
-    """Refuse labels of more or fewer rows than there are."""
+    """Refuse X and Y with different numbers of rows."""
     if rows != target.Y.shape[0]:
-        raise InputError(
-            f"X has {rows} rows and Y has {target.Y.shape[0]}, expected one row an instance in both; "
-            "pass the rows of the same instances"
-        )
+        raise InputError(f"X has {rows} rows and Y has {target.Y.shape[0]}")
 
 
 def join(
     rows: Any, target: Target, sample_weight: Any, cost: float
 ) -> tuple[Dataset, NDArray[np.float64] | None]:
-    """Join features and labels, without the rows of weight 0; the weights of the others."""
+    """Return the dataset without rows of weight 0, and the weights of the other rows."""
     check_rows(rows.shape[0], target)
     Y, weights = target.Y, None
     if sample_weight is not None:
@@ -70,9 +67,7 @@ def join(
             rows, Y, weights = rows[kept], Y[kept], weights[kept]
     dataset = Dataset.from_matrices(rows, Y, target.label_names)
     if dataset.Y.nnz == 0:
-        raise InputError(
-            "Y has no positive entry at all, expected some label on some row; pass labels to learn"
-        )
+        raise InputError("Y has no positive entry")
     return dataset, weights
 
 
@@ -80,21 +75,17 @@ def _weights(sample_weight: Any, rows: int, cost: float) -> NDArray[np.float64]:
     weights = np.asarray(sample_weight, np.float64)
     if weights.shape != (rows,):
         raise InputError(
-            f"sample_weight has shape {weights.shape}, expected one weight for each of the {rows} rows; "
-            "pass as many"
+            f"sample_weight has shape {weights.shape}, expected one weight for each of the {rows} rows"
         )
     if not (weights >= 0).all() or not np.isfinite(weights).all():
-        raise InputError(
-            "sample_weight holds a negative number, NaN or infinity, expected weights of at least 0"
-        )
+        raise InputError("sample_weight contains a negative number, NaN or infinity")
     if not weights.any():
-        raise InputError(
-            "every sample_weight is zero, expected some weight above 0; leave it out, or mend it"
-        )
+        raise InputError("every sample_weight is zero")
     costs = cost * weights[weights > 0]
     if costs.min() < SMALLEST_COST or costs.max() > LARGEST_VALUE:
         raise InputError(
-            f"sample_weight times cost goes from {costs.min():g} to {costs.max():g}, expected "
-            f"{SMALLEST_COST:g} to {LARGEST_VALUE:g}; scale the weights"
+            f"sample_weight times cost ranges from {costs.min():g} to {costs.max():g}, expected "
+            f"{SMALLEST_COST:g} to {LARGEST_VALUE:g}",
+            hint="scale the weights",
         )
     return weights

@@ -17,19 +17,18 @@ from labeltree.metrics import Propensities
 
 @dataclass(frozen=True)
 class RankingScorer:
-    """A scorer that judges the first k labels of each row; made by the functions of this module.
+    """A scorer that evaluates the first k labels of each row; created by the functions of this module.
 
-    It takes any classifier: a ``LabelTreeClassifier``, alone or at the end of a ``Pipeline``, is asked for
-    its k best labels only, others for their ``decision_function`` or ``predict_proba``.
+    It accepts any classifier. Of a ``LabelTreeClassifier``, alone or at the end of a ``Pipeline``, it uses
+    ``predict_top``; of other classifiers, ``decision_function`` or ``predict_proba``.
 
     Parameters
     ----------
     metric : callable
         One of :mod:`labeltree.metrics`.
     k : int
-        The rank at which to cut.
     propensities : Propensities, optional
-        What the metric needs, if it is propensity-scored.
+        Required by the propensity-scored metrics.
     """
 
     metric: Callable[..., float]
@@ -37,31 +36,31 @@ class RankingScorer:
     propensities: Propensities | None = None
 
     def __post_init__(self) -> None:
-        metrics._check_k(self.k)
+        metrics.check_k(self.k)
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
-        """Judge a fitted estimator.
+        """Evaluate a fitted estimator.
 
         Parameters
         ----------
         estimator : classifier
-            A fitted one.
-        X : anything that it takes
+            It must be fitted.
+        X : anything the estimator accepts
         y : indicator matrix, or the class of each row
             The true labels.
 
         Returns
         -------
         float
-            A fraction; larger is better.
+            A fraction in [0, 1]; larger is better.
         """
         target = read_target(y, estimator.classes_)
-        more = () if self.propensities is None else (self.propensities,)
-        return self.metric(target.Y, _ranking(estimator, X, self.k), self.k, *more)
+        extra = () if self.propensities is None else (self.propensities,)
+        return self.metric(target.Y, _rank_labels(estimator, X, self.k), self.k, *extra)
 
 
 def precision_at(k: int) -> RankingScorer:
-    """Make a scorer of P@k.
+    """Return a scorer for P@k.
 
     Examples
     --------
@@ -73,41 +72,41 @@ def precision_at(k: int) -> RankingScorer:
 
 
 def recall_at(k: int) -> RankingScorer:
-    """Make a scorer of R@k."""
+    """Return a scorer for R@k."""
     return RankingScorer(metrics.recall_at_k, k)
 
 
 def ndcg_at(k: int) -> RankingScorer:
-    """Make a scorer of nDCG@k."""
+    """Return a scorer for nDCG@k."""
     return RankingScorer(metrics.ndcg_at_k, k)
 
 
 def propensity_scored_precision_at(k: int, propensities: Propensities) -> RankingScorer:
-    """Make a scorer of PSP@k, with the propensities of ``labeltree.metrics.propensities(Y)``."""
+    """Return a scorer for PSP@k, with propensities from ``labeltree.metrics.propensities(Y)``."""
     return RankingScorer(metrics.propensity_scored_precision_at_k, k, propensities)
 
 
 def propensity_scored_ndcg_at(k: int, propensities: Propensities) -> RankingScorer:
-    """Make a scorer of PSnDCG@k, with the propensities of ``labeltree.metrics.propensities(Y)``."""
+    """Return a scorer for PSnDCG@k, with propensities from ``labeltree.metrics.propensities(Y)``."""
     return RankingScorer(metrics.propensity_scored_ndcg_at_k, k, propensities)
 
 
-def _ranking(estimator: Any, X: Any, k: int) -> Any:
-    """The first k labels of each row, or a sparse matrix of scores, as the metrics take them."""
+def _rank_labels(estimator: Any, X: Any, k: int) -> Any:
+    """Return the first k labels of each row, or a sparse matrix of scores, for the metrics."""
     from sklearn.pipeline import Pipeline
 
     if isinstance(estimator, Pipeline) and hasattr(estimator[-1], "predict_top"):
-        return _ranking(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X, k)
+        return _rank_labels(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X, k)
     if hasattr(estimator, "predict_top"):
-        return _padded(estimator.predict_top(X, k)[0], k)
-    judge = getattr(estimator, "decision_function", None) or estimator.predict_proba
-    scores = judge(X)
+        return _pad(estimator.predict_top(X, k)[0], k)
+    score = getattr(estimator, "decision_function", None) or estimator.predict_proba
+    scores = score(X)
     if sparse.issparse(scores):
         return scores
-    if scores.ndim == 1:  # of two classes, that of the second
+    if scores.ndim == 1:  # with two classes, the score of the second
         scores = np.stack([-scores, scores], axis=1)
-    return _padded(np.argsort(-scores, axis=1, kind="stable")[:, :k], k)
+    return _pad(np.argsort(-scores, axis=1, kind="stable")[:, :k], k)
 
 
-def _padded(labels: NDArray[Any], k: int) -> NDArray[Any]:
+def _pad(labels: NDArray[Any], k: int) -> NDArray[Any]:
     return np.pad(labels, ((0, 0), (0, k - labels.shape[1])), constant_values=-1)
