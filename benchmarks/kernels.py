@@ -10,7 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -153,11 +153,11 @@ def bench_training(bench, dataset, tree, folder):
     times, plan = bench.time(lambda: make_plan(dataset, tree, threads=bench.threads))
     part = plan.trees[0]
     bench.add("plan", times, bounds.plan(part, np.diff(dataset.by_label[0])))
-    plan.check_room(folder)
+    plan.check_resources(folder)
 
     def train(passes):
-        settings = SolverSettings(max_iterations=passes)
-        return train_model(dataset, plan, folder / "model", settings, overwrite=True)
+        chosen = replace(plan, settings=SolverSettings(max_iterations=passes))
+        return train_model(dataset, chosen, folder / "model", overwrite=True)
 
     work = bounds.solver_pass(part, write=True)
     train(1)  # the first model also pays for allocating its files

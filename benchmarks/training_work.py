@@ -9,7 +9,7 @@ import sys
 import bounds
 import numpy as np
 
-from labeltree import _native, load, make_plan, read_svm
+from labeltree import SolverSettings, _native, load, make_plan, read_svm
 
 
 def training_work(dataset, model, threads=1):
@@ -17,7 +17,7 @@ def training_work(dataset, model, threads=1):
     tree, notes = model.trees[0].tree, model.manifest["notes"]
     ptr = _native.count_label_vectors(dataset.native, threads)
     nodes = bounds.split_nodes(tree, np.diff(dataset.by_label[0]), notes["clusters"], notes["max_depth"])
-    part = make_plan(dataset, tree, bias=model.bias != 0, threads=threads).trees[0]
+    part = make_plan(dataset, tree, SolverSettings(bias=model.bias), threads=threads).trees[0]
     return {
         "clusters": notes["clusters"],
         "x_nonzeros": int(dataset.X.nnz),

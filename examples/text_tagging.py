@@ -26,11 +26,11 @@ def train(path, directory, clusters):
     """Train a model on a file of documents, and print its size before and after."""
     data = labeltree.read_documents(path)  # settings=labeltree.TextSettings(ngrams=(1, 2)) adds word pairs
     tree = labeltree.build_tree(data, clusters=clusters)
-    plan = labeltree.make_plan(data, tree)
+    plan = labeltree.make_plan(data, tree, labeltree.SolverSettings(cost=4))
     print(f"{data.n_instances:,} documents, {data.n_features:,} words, {data.n_labels:,} labels")
-    print(f"The model will have {human_bytes(plan.model_bytes)}.")
-    model = labeltree.train_model(data, plan, directory, labeltree.SolverSettings(cost=4))
-    print(f"It has {human_bytes(model.bytes)}.\n")
+    print(f"The model will take {human_bytes(plan.model_bytes)}.")
+    model = labeltree.train_model(data, plan, directory)
+    print(f"It takes {human_bytes(model.bytes)}.\n")
     return model
 
 
@@ -38,7 +38,7 @@ def evaluate(model, path):
     """Print the quality of a model on documents with known labels."""
     data = labeltree.read_documents(path, features=model.text)
     labels, _ = model.predict(data.X, top=5)
-    score = model.judge(data, labels)
+    score = model.evaluate(data, labels)
     print(", ".join(f"{name} {100 * score[name]:.1f} %" for name in ("P@1", "P@3", "P@5", "R@5")), "\n")
 
 

@@ -110,11 +110,11 @@ def run_portable(script, *arguments):
     return run_python(script, *arguments, LABELTREE_SIMD="portable")
 
 
-def train_small(path, data=None, trees=2, threads=1, **options):
+def train_small(path, data=None, trees=2, threads=1, settings=None, **options):
     """Train a small model on small data."""
     data = random_data(names=True) if data is None else data
     grown = [build_tree(data, clusters=3, seed=s) for s in range(trees)]
-    return train_model(data, make_plan(data, grown, threads=threads), path, **options)
+    return train_model(data, make_plan(data, grown, settings, threads=threads), path, **options)
 
 
 def make_data(rows, features=60, labels=40, seed=0):

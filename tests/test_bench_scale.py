@@ -12,7 +12,7 @@ from extrapolate import PAPER, Rates, Shape, balanced_pass
 from helpers import node_problems, node_rows, random_data, train_small
 from training_work import training_work
 
-from labeltree import Dataset, InputError, LabelTree, build_tree, load, make_plan
+from labeltree import Dataset, InputError, LabelTree, SolverSettings, build_tree, load, make_plan
 from labeltree.paper.theory import largest_depth, tree_weights
 
 
@@ -46,7 +46,7 @@ def test_a_pass_multiplies_each_feature_and_the_bias_twice_per_child(small):
 def test_a_pass_agrees_with_a_dense_count():
     data = random_data()
     tree = build_tree(data, clusters=3)
-    part = make_plan(data, tree, bias=False).trees[0]
+    part = make_plan(data, tree, SolverSettings(bias=0)).trees[0]
     problems = (node_problems(data, tree, u) for u in range(tree.n_nodes))
     assert bounds.solver_pass(part).multiply_adds == sum(
         2 * np.count_nonzero(x) * y.shape[1] for _, x, _, y in problems

@@ -56,7 +56,7 @@ def test_missing_data_and_directories(refused, folder, tmp_path):
         assert "no such model" in refused(*command, tmp_path / "nothing", folder / "test.svm")
         assert "is a file" in refused(*command, folder / "test.svm", folder / "test.svm")
         assert "not a model directory" in refused(*command, tmp_path, folder / "test.svm")
-    assert "does not exist" in refused("train", folder / "train.svm", tmp_path / "no" / "model")
+    assert "no such directory" in refused("train", folder / "train.svm", tmp_path / "no" / "model")
     assert "no" in refused("predict", folder / "model", folder / "test.svm", "-o", tmp_path / "no" / "p.tsv")
     assert "directory" in refused("predict", folder / "model", folder / "test.svm", "-o", tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -113,7 +113,7 @@ def test_no_room(run, refused, folder, tmp_path, monkeypatch):
     command = ["train", folder / "train.svm", tmp_path / "m"]
     error = refused(*command, "--memory-limit", "100kB")
     assert "--force" in error
-    assert "the data in memory takes" in error
+    assert "the data alone takes" in error
     with monkeypatch.context() as patched:
         patched.setattr("labeltree.plan.free_disk", lambda path: 1000)
         assert "free disk" in refused(*command, "--trees", 3)
@@ -161,10 +161,10 @@ def flip(path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda m: (m / "tree-0/weights.npy").unlink(), "lacks"),
-        (lambda m: (m / "label_counts.npy").unlink(), "lacks"),
-        (lambda m: os.truncate(m / "tree-0/weights.npy", 200), "cut short"),
-        (lambda m: os.truncate(m / "tree-0/children.npy", 130), "cut short"),
+        (lambda m: (m / "tree-0/weights.npy").unlink(), "the file is missing"),
+        (lambda m: (m / "label_counts.npy").unlink(), "the file is missing"),
+        (lambda m: os.truncate(m / "tree-0/weights.npy", 200), "bytes, but the manifest records"),
+        (lambda m: os.truncate(m / "tree-0/children.npy", 130), "bytes, but the manifest records"),
         (lambda m: flip(m / "tree-0/weights.npy"), "checksum"),
         (lambda m: flip(m / "tree-0/features.npy"), "damaged"),
         (lambda m: flip(m / "tree-0/children.npy"), "checksum"),

@@ -46,7 +46,10 @@ def test_explain_a_row_as_it_is_written(run, folder):
     found = [p["label"] for p in written["predictions"]]
     assert found == [e.label for e in explain_prediction(load(folder / "model"), x)]
     code, _, err = run("explain", folder / "model", "100:1 1:1")
-    assert (code, err) == (0, "note: The data has 100 features, the model 60; the others are ignored.\n")
+    assert (code, err) == (
+        0,
+        "note: The data has 100 features, but the model has 60; the additional ones are ignored.\n",
+    )
 
 
 def test_features_are_shown_as_the_row_counts_them(run, trained):

@@ -33,7 +33,6 @@ def refused(path, said=r"\w"):
     with pytest.raises(InputError, match=said) as caught:
         load(path)
     message = str(caught.value)
-    assert message.endswith(".")
     assert "\n" not in message
     assert str(path) in message
 
@@ -48,7 +47,7 @@ def test_what_is_no_model_is_refused(tmp_path):
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_named(model_dir, name):
     (model_dir / name).unlink()
-    refused(model_dir, f"lacks its file {name}")
+    refused(model_dir, rf"{name}: the file is missing")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -56,14 +55,14 @@ def test_a_missing_file_is_named(model_dir, name):
 def test_a_file_cut_short_is_named(model_dir, name, left):
     content = (model_dir / name).read_bytes()
     (model_dir / name).write_bytes(content[:left])
-    refused(model_dir, rf"{name} has [\d,]+ bytes, but its manifest says {len(content):,}")
+    refused(model_dir, rf"{name}: the file has [\d,]+ bytes, but the manifest records {len(content):,}")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_grown_is_named(model_dir, name):
     with open(model_dir / name, "ab") as file:
         file.write(b"\0")
-    refused(model_dir, f"{name} has")
+    refused(model_dir, f"{name}: the file has")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -100,7 +99,7 @@ def test_an_array_of_another_type_is_refused(model_dir, name):
     seal(model_dir, name)
     refused(
         model_dir,
-        re.escape(f"{name} holds {np.dtype(other)}[{right.size}], but the model needs {right.dtype}"),
+        re.escape(f"{name}: the array is {np.dtype(other)}[{right.size}], expected {right.dtype}"),
     )
 
 
@@ -168,7 +167,7 @@ def edit(model_dir, change):
 
 def test_a_newer_format_is_refused(model_dir):
     edit(model_dir, lambda manifest: manifest.update(format_version=2))
-    refused(model_dir, "has format version 2, but this labeltree reads up to 1; install a newer labeltree")
+    refused(model_dir, "format version 2, but this labeltree reads only up to 1; install a newer labeltree")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"format": "other"}', b"7"])
@@ -226,7 +225,7 @@ def test_verification_can_be_left_out_and_made_up_for(model_dir):
     (model_dir / "tree-0/weights.npy").write_bytes(content)
     model = load(model_dir, verify=False)
     nodes = model.trees[0].tree.n_nodes
-    with pytest.raises(InputError, match=rf"wrong checksum in 1 of its {nodes} blocks .* node {nodes - 1}\)"):
+    with pytest.raises(InputError, match=rf"in 1 of {nodes} blocks, the first is node {nodes - 1}"):
         model.verify()
 
 

@@ -82,27 +82,31 @@ def broken():
         ([[1e39, 1, 2]] * 2, Y, None, "too large for float32"),
         (sparse.csr_matrix([[np.inf, 1]] * 2), Y, None, "X holds NaN, infinity"),
         (X, [[np.nan, 1]] * 2, None, "Y holds NaN"),
-        (X * 1j, Y, None, "X holds complex128 entries, expected real numbers"),
-        ([["a"], ["b"]], Y, None, "X holds <U1 entries"),
-        (np.array([[None], [1]]), Y, None, "X holds object entries"),
+        (X * 1j, Y, None, "X has entries of type complex128, expected real numbers"),
+        ([["a"], ["b"]], Y, None, "X has entries of type <U1"),
+        (np.array([[None], [1]]), Y, None, "X has entries of type object"),
         ([[1], [1, 2]], Y, None, "X has rows of different lengths"),
-        (X, [1, 0], None, "Y has 1 dimension, expected 2, one row an instance and one column a label"),
+        (
+            X,
+            [1, 0],
+            None,
+            "Y has 1 dimension, expected 2; pass one row per instance",
+        ),
         (np.zeros((2, 2, 2)), Y, None, "X has 3 dimensions"),
         (sparse.coo_array([1, 0]), Y, None, "X has 1 dimension"),
         (sparse.csr_matrix((2, 2**31)), Y, None, "X has 2147483648 columns"),
         (broken(), Y, None, "X is not a valid sparse matrix"),
-        (np.zeros((0, 3)), np.zeros((0, 2)), None, "got 0 instances"),
+        (np.zeros((0, 3)), np.zeros((0, 2)), None, "the data has 0 instances"),
         (X, np.zeros((2, 0)), None, "0 labels"),
-        (X, Y, ["a"], "got 1 label names for 2 columns"),
-        (X, Y, ["a", 1], "got the label name 1, expected a string"),
-        (X, Y, ["b", "b"], "got the label name 'b' twice"),
+        (X, Y, ["a"], "there are 1 label names for 2 columns"),
+        (X, Y, ["a", 1], "the label name 1 is not a string"),
+        (X, Y, ["b", "b"], "the label name 'b' occurs twice"),
     ],
 )
 def test_what_is_refused(x, y, names, said):
     with pytest.raises(InputError) as error:
         Dataset.from_matrices(x, y, names)
     assert said in str(error.value)
-    assert "expected" in str(error.value) or "valid" in str(error.value)
 
 
 def test_align_widens_integers():

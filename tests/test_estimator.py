@@ -15,7 +15,7 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 import labeltree
 from labeltree import InputError, LabelTree, LabelTreeClassifier, build_tree, make_plan, train_model
-from labeltree.train import SolverSettings
+from labeltree.settings import SolverSettings
 
 DATA = make_data(300)
 TEST = make_data(40, seed=1)
@@ -36,7 +36,7 @@ def topics():
 def test_predicts_what_the_functions_predict(tmp_path):
     trees = [build_tree(DATA, clusters=5, max_depth=3, seed=7 + t) for t in range(2)]
     settings = SolverSettings(loss="logistic", cost=2.0, tolerance=0.01, max_iterations=50, bias=0.5, seed=7)
-    model = train_model(DATA, make_plan(DATA, trees), tmp_path / "model", settings)
+    model = train_model(DATA, make_plan(DATA, trees, settings), tmp_path / "model")
     labels, scores = model.predict(TEST.X, top=7, beam=3, score="hinge3")
 
     estimator = fitted(
@@ -280,7 +280,7 @@ NAN = DATA.X.toarray()
 NAN[3, 4] = np.nan
 BAD = {
     "no positive": (DATA.X, DATA.Y * 0, "Y has no positive entry"),
-    "no columns": (DATA.X, np.zeros((300, 0)), "got 300 instances and 0 labels"),
+    "no columns": (DATA.X, np.zeros((300, 0)), "300 instances and 0 labels"),
     "NaN": (NAN, DATA.Y, "X holds NaN, infinity"),
     "lengths": (DATA.X, DATA.Y[:-1], "X has 300 rows and Y has 299"),
     "lengths of classes": (DATA.X, np.arange(299) % 3, "X has 300 rows and Y has 299"),
@@ -320,24 +320,24 @@ def test_bad_weights(weights, message):
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ({"clusters": 1}, "clusters=1, expected a whole number from 2 to 2147483647"),
-        ({"clusters": 2.5}, "clusters=2.5, expected a whole number"),
-        ({"max_depth": True}, "max_depth=True, expected a whole number"),
-        ({"trees": 0}, "trees=0, expected a whole number from 1 to 10000"),
-        ({"tree": "abc"}, "tree='abc', expected None or a LabelTree or nested lists"),
-        ({"tree": [0, 1], "trees": 2}, "a tree together with trees=2"),
-        ({"seed": None}, "seed=None, expected a whole number from 0"),
-        ({"loss": "log"}, "loss='log', expected one of 'squared_hinge', 'hinge', 'logistic'"),
-        ({"cost": 0}, "cost=0, expected a number from 1e-15 to 1e+15"),
-        ({"cost": np.nan}, "cost=nan, expected a number"),
+        ({"clusters": 1}, "clusters is 1, expected a whole number of at least 2"),
+        ({"clusters": 2.5}, "clusters is 2.5, expected a whole number"),
+        ({"max_depth": True}, "max_depth is True, expected a whole number"),
+        ({"trees": 0}, "trees is 0, expected a whole number of at least 1"),
+        ({"tree": "abc"}, "tree is 'abc', expected None or a LabelTree or nested lists"),
+        ({"tree": [0, 1], "trees": 2}, "a tree is given, but the number of trees is 2"),
+        ({"seed": None}, "seed is None, expected a whole number of at least 0"),
+        ({"loss": "log"}, "loss is 'log', expected one of squared_hinge, hinge, logistic"),
+        ({"cost": 0}, "cost is 0, expected a number from 1e-15 to 1e+15"),
+        ({"cost": np.nan}, "cost is nan, expected a number"),
         ({"cost": 10**400}, "expected a number from 1e-15"),
-        ({"tolerance": 0}, "tolerance=0, expected a number above 0 up to 1e+15"),
-        ({"bias": -1}, "bias=-1, expected a number from 0"),
-        ({"score_function": "tanh"}, "score_function='tanh', expected one of 'sigmoid', 'hinge2', 'hinge3'"),
-        ({"threads": 0}, "threads=0, expected None or a whole number from 1 to 1024"),
-        ({"memory_limit": "much"}, "memory_limit='much', expected None or a number of bytes"),
-        ({"memory_limit": "1MB"}, "but there are 1.0 MB"),
-        ({"force": 1}, "force=1, expected one of False, True"),
+        ({"tolerance": 0}, "tolerance is 0, expected a number above 0 and at most 1e+15"),
+        ({"bias": -1}, "bias is -1, expected a number from 0"),
+        ({"score_function": "tanh"}, "score_function is 'tanh', expected one of sigmoid, hinge2, hinge3"),
+        ({"threads": 0}, "threads is 0, expected None or a whole number of at least 1"),
+        ({"memory_limit": "much"}, "memory_limit is 'much', expected None or a number of bytes"),
+        ({"memory_limit": "1MB"}, "but only 1.0 MB can be used"),
+        ({"force": 1}, "force is 1, expected one of False, True"),
     ],
 )
 def test_bad_parameters(parameters, expected):
@@ -362,9 +362,9 @@ def test_bad_arguments_of_predictions():
     estimator = fitted()
     with pytest.raises(NotFittedError):
         LabelTreeClassifier().predict_top(TEST.X, 1)
-    with pytest.raises(InputError, match="k=0, expected a whole number from 1"):
+    with pytest.raises(InputError, match="k is 0, expected a whole number of at least 1"):
         estimator.predict_top(TEST.X, 0)
-    with pytest.raises(InputError, match="threshold=2, expected None or a number from 0 to 1"):
+    with pytest.raises(InputError, match="threshold is 2, expected None or a number from 0 to 1"):
         estimator.predict(TEST.X, threshold=2)
     with pytest.raises(InputError, match="Y has 30 columns, expected 40 as in fit"):
         estimator.score(TEST.X, TEST.Y[:, :30])

@@ -49,7 +49,7 @@ def test_save_and_load(estimator, tmp_path):
     assert loaded.model_.path == path
     assert loaded.n_features_in_ == 60
     np.testing.assert_array_equal(loaded.classes_, estimator.classes_)
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         loaded.save(path)
     before = contents(path)
     loaded.save(path, overwrite=True)  # replaces the files that are mapped
@@ -118,9 +118,7 @@ def test_a_given_tree_survives_saving(tmp_path):
 
 
 def test_an_invalid_description_is_refused(estimator, tmp_path):
-    from labeltree.estimators.unsaved import write_model
-
-    write_model(estimator.model_, tmp_path / "model", manifest={"estimator": {"parameters": {"depth": 3}}})
+    estimator.model_.save(tmp_path / "model", extra={"estimator": {"parameters": {"depth": 3}}})
     with pytest.raises(InputError, match="does not describe an estimator"):
         LabelTreeClassifier.load(tmp_path / "model")
     assert labeltree.load(tmp_path / "model").n_labels == 40

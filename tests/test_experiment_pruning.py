@@ -39,8 +39,8 @@ def models(splits, tmp_path_factory):
     settings = SolverSettings(tolerance=0.001, max_iterations=1000, bias=0)
     made = {}
     for seed in SEEDS:
-        plan = make_plan(train, build_tree(train, clusters=5, max_depth=6, seed=seed), bias=False)
-        made[seed] = train_model(train, plan, tmp_path_factory.mktemp("twin") / "model", settings)
+        plan = make_plan(train, build_tree(train, clusters=5, max_depth=6, seed=seed), settings)
+        made[seed] = train_model(train, plan, tmp_path_factory.mktemp("twin") / "model")
     return made
 
 
@@ -147,7 +147,7 @@ def test_claims_follow_the_numbers():
     assert "0.1 on a." in threshold_claim(means + [row | {"data": "c"} for row in few]).sentence
 
 
-@pytest.mark.parametrize("broken", ["prune", "judge"])
+@pytest.mark.parametrize("broken", ["prune", "evaluate"])
 def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, broken):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen = []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import node_rows, random_data
 
-from labeltree import InputError, build_tree, make_plan, synthesize
+from labeltree import InputError, SolverSettings, build_tree, make_plan, synthesize
 from labeltree.errors import ResourceError
 from labeltree.paper import experiments, theory
 from labeltree.paper.experiments import Session, training_time
@@ -40,7 +40,7 @@ def test_multiply_adds_from_scratch():
         data = random_data(seed, instances=90, labels=20)
         for depth in (1, 2, 4):
             tree = build_tree(data, clusters=3, max_depth=depth, seed=seed)
-            part = make_plan(data, tree, bias=False).trees[0]
+            part = make_plan(data, tree, SolverSettings(bias=0)).trees[0]
             assert training_time.multiply_adds(part) == recount(data, tree)
 
 
@@ -133,7 +133,7 @@ def test_an_error_leaves_nothing_behind(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen = []
 
-    def fail(data, plan, path, settings):
+    def fail(data, plan, path):
         seen.append(path.parent.name)
         path.mkdir()
         raise RuntimeError("broken")
@@ -149,10 +149,10 @@ def test_what_has_no_room_is_left_out(monkeypatch):
     few = {"scales": [1 / 4000], "clusters": [3], "depths": [2]}
     train = training_time.train_model
 
-    def narrow(data, plan, path, settings):
+    def narrow(data, plan, path):
         if plan.depth == 1:
             raise ResourceError("There is no room.")
-        return train(data, plan, path, settings)
+        return train(data, plan, path)
 
     monkeypatch.setattr("labeltree.paper.experiments.training_time.train_model", narrow)
     found = training_time.run(Session([], [0], threads=1), **few)

@@ -16,7 +16,7 @@ from labeltree.paper.experiments.alpha import _within_bound
 from labeltree.paper.experiments.figures import COLOURS, new_figure, png, small_multiples, svg
 from labeltree.paper.experiments.output import to_csv
 from labeltree.paper.experiments.varied_k import root_above
-from labeltree.train import SolverSettings
+from labeltree.settings import SolverSettings
 
 SEEDS = (3, 5)
 
@@ -70,8 +70,8 @@ def test_own_bytes_are_those_on_disk(session, tmp_path):
     row = next(row for row in rows if (row["data"], row["max_depth"], row["seed"]) == ("awkward", 4, 5))
     data = session.by_name["awkward"].train
     tree = build_tree(data, clusters=3, max_depth=4, seed=5)
-    plan = make_plan(data, tree, bias=False)
-    train_model(data, plan, tmp_path / "m", SolverSettings(bias=0))
+    plan = make_plan(data, tree, SolverSettings(bias=0))
+    train_model(data, plan, tmp_path / "m")
     assert row["labeltree_bytes"] == disk_bytes(tmp_path / "m")
 
 
@@ -225,12 +225,12 @@ def test_trees_and_vectors_are_made_once(session, monkeypatch):
 
 def test_a_clipped_plan_is_the_plan_of_the_clipped_tree():
     data = random_data(seed=2, labels=30)
-    deep = make_plan(data, build_tree(data, clusters=3), bias=False)
+    deep = make_plan(data, build_tree(data, clusters=3), SolverSettings(bias=0))
     assert deep.depth > 3
     for depth in (1, 2, 3, 10):
         clipped, anew = (
             deep.clip(depth),
-            make_plan(data, build_tree(data, clusters=3, max_depth=depth), bias=False),
+            make_plan(data, build_tree(data, clusters=3, max_depth=depth), SolverSettings(bias=0)),
         )
         assert clipped.files() == anew.files()
         for name in ("instances", "nonzeros", "used_features"):

@@ -185,7 +185,7 @@ def test_only_rows_of_the_features_are_read(models):
 def test_unknown_features_are_ignored_with_a_warning(models):
     model = models[1]
     row = random_row(2, model.n_features)
-    with pytest.warns(UserWarning, match="the others are ignored"):
+    with pytest.warns(UserWarning, match="the additional ones are ignored"):
         assert explain_prediction(model, np.append(row, 9.0)) == explain_prediction(model, row)
 
 
@@ -193,8 +193,8 @@ def test_without_a_bias(tmp_path):
     from labeltree import SolverSettings, build_tree, make_plan, train_model
 
     data = random_data(2, names=True)
-    plan = make_plan(data, build_tree(data, clusters=3), bias=False)
-    model = train_model(data, plan, tmp_path / "m", SolverSettings(bias=0))
+    plan = make_plan(data, build_tree(data, clusters=3), SolverSettings(bias=0))
+    model = train_model(data, plan, tmp_path / "m")
     best = explain_prediction(model, data.X[5])[0]
     assert all(step.bias == 0 for step in best.paths[0].steps)
     assert all(step.bias == 0 for step in describe_label(model, best.label).paths[0])
@@ -226,7 +226,7 @@ def test_errors(models):
         explain_prediction(model, np.zeros(model.n_features), words=-1)
     with pytest.raises(InputError, match="not trained on text"):
         explain_prediction(model, "a text")
-    with pytest.raises(InputError, match="top"):
+    with pytest.raises(InputError, match="top is 0"):
         explain_prediction(model, np.zeros(model.n_features), top=0)
     with pytest.raises(InputError, match="label is 30, expected 0 to 29"):
         describe_label(model, 30)

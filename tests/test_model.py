@@ -15,8 +15,9 @@ from labeltree import InputError
 from labeltree.clustering import build_tree
 from labeltree.model import load
 from labeltree.plan import make_plan
+from labeltree.settings import SolverSettings
 from labeltree.store import MANIFEST, ModelWriter
-from labeltree.train import SolverSettings, train_model
+from labeltree.train import train_model
 
 
 def endless(path, **options):
@@ -33,7 +34,10 @@ def test_what_is_loaded_is_what_was_trained(tmp_path):
     data = random_data(names=True)
     model = train_small(tmp_path / "model", data)
     again = load(tmp_path / "model")
-    assert repr(again) == f"<labeltree.Model {tmp_path / 'model'}: 30 features, 12 labels, 2 tree(s)>"
+    assert (
+        repr(again)
+        == f"Model({str(tmp_path / 'model')!r}, n_labels=12, n_features=30, trees=2, bytes={again.bytes})"
+    )
     assert (again.n_instances, again.n_features, again.n_labels, again.bias) == (60, 30, 12, 1.0)
     assert again.label_names == data.label_names
     assert again.label_counts.tolist() == data.Y.getnnz(axis=0).tolist()
@@ -60,7 +64,7 @@ def test_blocks_have_the_shape_of_the_plan(tmp_path):
         assert features[-1] == data.n_features  # the bias
         assert not weights.flags.writeable
     for wrong in (-1, tree.n_nodes):
-        with pytest.raises(InputError, match=rf"nodes 0 to {tree.n_nodes - 1}, but got {wrong}"):
+        with pytest.raises(InputError, match=rf"node is {wrong}, expected a whole number of at least 0"):
             model.block(wrong)
 
 
@@ -119,7 +123,7 @@ def test_nothing_but_the_model_appears(tmp_path):
 
 def test_a_model_that_exists_is_refused(trained):
     before = snapshot(trained)
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         train_small(trained)
     assert snapshot(trained) == before
 
@@ -133,7 +137,7 @@ def test_a_model_is_replaced_on_demand(model_dir):
 
 def test_an_empty_directory_is_replaced_on_demand(tmp_path):
     (tmp_path / "model").mkdir()
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         train_small(tmp_path / "model")
     assert train_small(tmp_path / "model", overwrite=True).n_labels == 12
 
@@ -156,7 +160,7 @@ def test_what_is_not_a_model_is_never_replaced(tmp_path, trained, kind):
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"the folder .*nowhere does not exist"):
+    with pytest.raises(InputError, match=r"nowhere: no such directory"):
         train_small(tmp_path / "nowhere/model")
 
 
@@ -220,6 +224,6 @@ def test_a_model_that_appears_meanwhile_is_kept(tmp_path, trained, monkeypatch):
         shutil.copytree(trained, tmp_path / "model")
 
     monkeypatch.setattr(ModelWriter, "finish", appear)
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         train_small(tmp_path / "model", random_data(5))
     assert list(snapshot(tmp_path).values()) == list(snapshot(trained).values())

@@ -81,12 +81,12 @@ def test_the_binary_problems_of_meta_label_12(tmp_path):
     has = [*map(set, inside), {1}, {2, 4}, {5, 6}, {3, 9}, set()]
     y = np.array([[label in labels for label in range(1, 10)] for labels in has])
     data = Dataset.from_matrices(np.eye(len(has)), y)
-    plan = make_plan(data, LabelTree.from_nested(FIG_TREE), bias=False)
+    plan = make_plan(data, LabelTree.from_nested(FIG_TREE), SolverSettings(bias=0))
     used = [i for i, labels in enumerate(has) if labels & {6, 7, 8, 9}]
     assert plan.trees[0].instances[NODE[12]] == plan.trees[0].used_features[NODE[12]] == len(used) == 17
     assert plan.trees[0].instances[0] == len(has)
 
-    model = train_model(data, plan, tmp_path / "model", SolverSettings(bias=0))
+    model = train_model(data, plan, tmp_path / "model")
     features, weights = model.block(NODE[12])
     assert features.tolist() == used
     for column, positive in enumerate(({6, 7}, {8}, {9})):  # meta-label 13, labels 8 and 9

@@ -13,7 +13,8 @@ from labeltree import InputError
 from labeltree.clustering import build_tree
 from labeltree.data import Dataset
 from labeltree.plan import INTERPRETER_BYTES, make_plan
-from labeltree.train import SolverSettings, train_model
+from labeltree.settings import SolverSettings
+from labeltree.train import train_model
 from labeltree.tree import LabelTree
 
 
@@ -55,7 +56,7 @@ def test_a_feature_that_cancels_is_used():
 def test_formulas_of_the_paper(bias):
     data = random_data(1, features=80, density=0.05, labels=15)
     tree = build_tree(data, clusters=3)
-    plan = make_plan(data, tree, bias=bias)
+    plan = make_plan(data, tree, SolverSettings(bias=float(bias)))
     _, _, used = usage_twin(data, tree)
     weights = sum(f * r for f, r in zip(used, tree.child_count.tolist(), strict=True))
     assert used[0] < 80  # n counts the features that occur
@@ -67,7 +68,7 @@ def test_formulas_of_the_paper(bias):
     assert plan.trees[0].feature_ptr.tolist() == np.cumsum([0, *(f + bias for f in used)]).tolist()
     blocks = [(f + bias) * r for f, r in zip(used, tree.child_count.tolist(), strict=True)]
     assert plan.trees[0].weight_ptr.tolist() == np.cumsum([0, *blocks]).tolist()
-    twice = make_plan(data, [tree, tree], bias=bias)
+    twice = make_plan(data, [tree, tree], SolverSettings(bias=float(bias)))
     assert twice.n_weights == 2 * weights
     assert twice.paper_ovr_bytes == plan.paper_ovr_bytes
     assert twice.ratio == pytest.approx(2 * plan.ratio)
@@ -110,10 +111,10 @@ def disk_bytes(path):
 def test_plan_bytes_are_file_bytes(seed, trees, bias, names, labels, density, max_depth):
     data = random_data(seed, instances=20, features=12, labels=labels, names=names, density=density)
     grown = [build_tree(data, clusters=3, max_depth=max_depth, seed=seed + t) for t in range(trees)]
-    plan = make_plan(data, grown, bias=bias != 0)
+    plan = make_plan(data, grown, SolverSettings(bias=bias))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        model = train_model(data, plan, path, SolverSettings(bias=bias))
+        model = train_model(data, plan, path)
         assert plan.files() == disk_bytes(path)
         assert plan.model_bytes == sum(disk_bytes(path).values()) == model.bytes
 
@@ -137,20 +138,20 @@ def test_data_without_features_has_a_report():
 
 
 def test_trees_that_do_not_fit_the_data_are_refused():
-    with pytest.raises(InputError, match="The tree has 3 labels, but the data has 12"):
+    with pytest.raises(InputError, match="the tree has 3 labels, but the data has 12"):
         make_plan(random_data(), LabelTree.from_nested([0, 1, 2]))
-    with pytest.raises(InputError, match="at least one tree"):
+    with pytest.raises(InputError, match="no tree is given"):
         make_plan(random_data(), [])
 
 
 def test_memory_that_does_not_suffice(tmp_path):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
-    plan.check_room(tmp_path / "model", plan.training_memory_bytes)
-    with pytest.raises(InputError, match=r"Training needs .* but there are 1.0 MB; no other tree"):
-        plan.check_room(tmp_path / "model", 10**6)
-    with pytest.raises(InputError, match=r"a deeper tree \(--max-depth\) .*--threads 1, or raise"):
-        plan.check_room(tmp_path / "model", INTERPRETER_BYTES + plan.data_bytes)
+    plan.check_resources(tmp_path / "model", plan.training_memory_bytes)
+    with pytest.raises(InputError, match=r"training needs .* only 1.0 MB can be used; use a larger machine"):
+        plan.check_resources(tmp_path / "model", 10**6)
+    with pytest.raises(InputError, match=r"use --threads 1 with a deeper tree \(--max-depth\) .*, or raise"):
+        plan.check_resources(tmp_path / "model", INTERPRETER_BYTES + plan.data_bytes)
 
 
 def test_the_number_of_threads_that_is_said_to_fit_does(tmp_path):
@@ -159,27 +160,27 @@ def test_the_number_of_threads_that_is_said_to_fit_does(tmp_path):
     needed = [make_plan(data, tree, threads=n).training_memory_bytes for n in (1, 2, 3)]
     plan = make_plan(data, tree, threads=3)
     for memory, fitting in ((needed[0], 1), (needed[1] - 1, 1), (needed[1], 2), (needed[2] - 1, 2)):
-        with pytest.raises(InputError, match=f"--threads {fitting} would fit"):
-            plan.check_room(tmp_path / "model", memory)
+        with pytest.raises(InputError, match=f"use --threads {fitting}, which fits"):
+            plan.check_resources(tmp_path / "model", memory)
 
 
 def test_memory_that_the_machine_lacks(tmp_path, monkeypatch):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
     monkeypatch.setattr("labeltree.plan.usable_memory", lambda: 1234)
-    with pytest.raises(InputError, match=r"but there are 1\.2 kB"):
-        plan.check_room(tmp_path / "model")
-    plan.check_room(tmp_path / "model", 2**40)  # a limit given by the user is believed
+    with pytest.raises(InputError, match=r"but only 1\.2 kB can be used"):
+        plan.check_resources(tmp_path / "model")
+    plan.check_resources(tmp_path / "model", 2**40)  # a limit given by the user is believed
 
 
 def test_disk_that_does_not_suffice(tmp_path, monkeypatch):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
     monkeypatch.setattr("labeltree.plan.free_disk", lambda path: plan.model_bytes)
-    plan.check_room(tmp_path / "model", 2**40)
+    plan.check_resources(tmp_path / "model", 2**40)
     monkeypatch.setattr("labeltree.plan.free_disk", lambda path: plan.model_bytes - 1)
-    with pytest.raises(InputError, match=r"The model takes .* of free disk; a deeper tree"):
-        plan.check_room(tmp_path / "model", 2**40)
+    with pytest.raises(InputError, match=r"the model takes .* are free on this disk; use a deeper tree"):
+        plan.check_resources(tmp_path / "model", 2**40)
 
 
 @pytest.mark.parametrize("names", [True, False])
@@ -191,11 +192,11 @@ def test_the_number_of_trees_that_is_said_to_fit_does(tmp_path, monkeypatch, nam
     plan = make_plan(data, trees)
     for disk in (sizes[fitting - 1], sizes[fitting] - 1):
         monkeypatch.setattr("labeltree.plan.free_disk", lambda path, disk=disk: disk)
-        with pytest.raises(InputError, match=f"--trees {fitting} would fit"):
-            plan.check_room(tmp_path / "model", 2**40)
+        with pytest.raises(InputError, match=f"use --trees {fitting}, which fits"):
+            plan.check_resources(tmp_path / "model", 2**40)
     monkeypatch.setattr("labeltree.plan.free_disk", lambda path: sizes[0] - 1)
-    with pytest.raises(InputError, match="a deeper tree"):
-        plan.check_room(tmp_path / "model", 2**40)
+    with pytest.raises(InputError, match="use a deeper tree"):
+        plan.check_resources(tmp_path / "model", 2**40)
 
 
 def test_the_planned_memory_covers_strips_of_one_node_side_by_side(monkeypatch):

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from labeltree import InputError
 from labeltree.model import load
-from labeltree.train import SolverSettings
+from labeltree.settings import SolverSettings
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_unsorted_and_repeated_entries_are_summed(model):
 
 def test_more_features_than_the_model_are_ignored_with_a_warning(model):
     x = random_data(3).X.toarray()
-    with pytest.warns(UserWarning, match="The data has 33 features, the model 30; the others are ignored"):
+    with pytest.warns(UserWarning, match="The data has 33 features, but the model has 30"):
         wide = model.predict(np.hstack([x, np.ones((60, 3))]))
     for one, other in zip(wide, model.predict(x), strict=True):
         assert np.array_equal(one, other)
@@ -68,7 +68,7 @@ def test_more_features_than_the_model_are_ignored_with_a_warning(model):
 
 def test_a_feature_number_beyond_32_bits_is_not_taken_for_another(model):
     far = sparse.csr_matrix(([1.0], np.array([2**32 + 4]), np.array([0, 1])), shape=(1, 2**33))
-    with pytest.raises(InputError, match="8,589,934,592 columns"):
+    with pytest.raises(InputError, match="8589934592 columns"):
         model.predict(far)
 
 
@@ -83,7 +83,7 @@ def test_numbers_that_are_none_are_refused(model, value):
     x = np.zeros((2, 30))
     x[1, 7] = value
     for rows in (x, sparse.csr_matrix(x)):
-        with pytest.raises(InputError, match="NaN or infinity"):
+        with pytest.raises(InputError, match="NaN"):
             model.predict(rows)
 
 
@@ -98,10 +98,10 @@ def test_what_is_no_table_of_numbers_is_refused(model, rows):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"top": 0}, "top must be at least 1, but got 0"),
-        ({"beam": -1}, "beam must be at least 1, but got -1"),
-        ({"threads": 0}, "threads must be at least 1, but got 0"),
-        ({"score": "margin"}, "score must be one of sigmoid, hinge2, hinge3, but got 'margin'"),
+        ({"top": 0}, "top is 0, expected "),
+        ({"beam": -1}, "beam is -1, expected "),
+        ({"threads": 0}, "threads is 0, expected "),
+        ({"score": "margin"}, "score is 'margin', expected one of sigmoid, hinge2, hinge3"),
     ],
 )
 def test_bad_options_are_refused(model, options, said):

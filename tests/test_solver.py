@@ -12,7 +12,8 @@ from labeltree import InputError
 from labeltree.clustering import build_tree
 from labeltree.data import Dataset
 from labeltree.plan import make_plan
-from labeltree.train import SolverSettings, train_model
+from labeltree.settings import SolverSettings
+from labeltree.train import train_model
 from labeltree.tree import LabelTree
 
 LOSSES = ["squared_hinge", "hinge", "logistic"]
@@ -22,9 +23,8 @@ SOLVERS = {"squared_hinge": 2, "hinge": 3, "logistic": 0}
 
 def train(tmp_path, data, tree, costs=None, threads=2, name="model", **options):
     options = {"tolerance": 1e-6, "max_iterations": 20_000, **options}
-    chosen = SolverSettings(**options)
-    plan = make_plan(data, tree, bias=chosen.bias != 0, threads=threads)
-    return train_model(data, plan, tmp_path / name, chosen, costs=costs)
+    plan = make_plan(data, tree, SolverSettings(**options), threads=threads)
+    return train_model(data, plan, tmp_path / name, costs=costs)
 
 
 def liblinear_weights(x, y, loss, cost, tolerance=1e-9, solver=None):
@@ -293,12 +293,13 @@ SCRIPT = """
 import sys
 from helpers import random_data
 from labeltree.plan import make_plan
-from labeltree.train import SolverSettings, train_model
+from labeltree.settings import SolverSettings
+from labeltree.train import train_model
 from labeltree.clustering import build_tree
 data = random_data(13, labels=40)
 tree = build_tree(data, clusters=5, max_depth=4)
 settings = SolverSettings(sys.argv[2], tolerance=1e-6, max_iterations=100000)
-train_model(data, make_plan(data, tree), sys.argv[1], settings)
+train_model(data, make_plan(data, tree, settings), sys.argv[1])
 print(tree.children.tolist())
 """
 

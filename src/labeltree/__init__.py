@@ -8,6 +8,7 @@ from labeltree.errors import InputError
 
 if TYPE_CHECKING:
     from labeltree import datasets, metrics, paper, trees
+    from labeltree.build import build_plan
     from labeltree.clustering import build_tree
     from labeltree.data import Dataset
     from labeltree.datasets.synthetic import synthesize
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
     from labeltree.explain import describe_label, explain_prediction
     from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
+    from labeltree.settings import SolverSettings, TreeSettings
     from labeltree.svm import read_svm, write_svm
     from labeltree.text.documents import read_documents
     from labeltree.text.formats import Columns, read_text
     from labeltree.text.settings import TextSettings
     from labeltree.text.tfidf import TextFeatures
-    from labeltree.train import SolverSettings, train_model
+    from labeltree.train import train_model
     from labeltree.tree import LabelTree
 
 # Where each public name is defined. Imported on first use, so that `import labeltree` stays fast.
@@ -32,9 +34,11 @@ _HOMES = {
     "LabelTreeClassifier": "estimators.classifier",
     "Model": "model",
     "Plan": "plan",
-    "SolverSettings": "train",
+    "SolverSettings": "settings",
     "TextFeatures": "text.tfidf",
     "TextSettings": "text.settings",
+    "TreeSettings": "settings",
+    "build_plan": "build",
     "build_tree": "clustering",
     "describe_label": "explain",
     "explain_prediction": "explain",
@@ -66,7 +70,9 @@ __all__ = [
     "SolverSettings",
     "TextFeatures",
     "TextSettings",
+    "TreeSettings",
     "__version__",
+    "build_plan",
     "build_tree",
     "datasets",
     "describe_label",

@@ -1,4 +1,4 @@
-"""Builds the label tree of the paper: recursive K-means on label vectors."""
+"""The label tree of the paper: recursive K-means on label vectors."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree import _native
+from labeltree import _native, limits
 from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.progress import Progress
 from labeltree.system import INTERPRETER_BYTES, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import LabelTree, pointers
 
-# What the prototype taught: as good as K-means run to convergence, several times sooner.
+# As good as K-means run to convergence, in a fraction of the time.
 MAX_KMEANS_ITERATIONS = 20
 LEAST_MOVED = 0.005
-# Centroids of so many roots are held at a time, at most (native/kmeans.cpp).
+# Maximum number of nodes whose centroids are in memory at the same time (native/kmeans.cpp).
 MOST_MATRICES = 4
 
 
@@ -35,9 +35,9 @@ def build_tree(
 ) -> LabelTree:
     """Build the label tree by recursive K-means on the label vectors.
 
-    A node is split until it has at most ``clusters`` labels or lies at depth ``max_depth - 1``; then its
-    labels become its children. Labels without instances have no vector to cluster by: they form a child of
-    the root of their own. Labels whose vectors are equal cannot be told apart, and are not split further.
+    A node is split until it has at most ``clusters`` labels or is at depth ``max_depth - 1``; then its labels
+    become its children. Labels without instances have no vector to cluster by: they become a separate child
+    of the root. Labels with equal vectors cannot be distinguished, and are not split further.
 
     Parameters
     ----------
@@ -46,37 +46,35 @@ def build_tree(
     clusters : int, default 100
         Clusters that a node is split into (K).
     max_depth : int, default 6
-        Largest depth of a label (d_max, the paper's counting). 1 is one-vs-rest.
+        Maximum depth of a label (d_max, counted as in the paper). 1 is one-vs-rest.
     seed : int, default 0
         The same seed gives the same tree on any number of threads.
     threads : int, optional
-        All usable processors unless given.
+        Default: all CPUs.
     memory_limit : int, optional
-        Bytes that this process may take, the data included; by default what it has and what is left. More is
-        refused before it is taken.
+        Bytes that this process may use, including the data. Default: what it uses plus what is available.
+        Building a tree that needs more is refused before it starts.
     progress : callable, optional
-        Called now and then with the fraction that is done.
+        Called from time to time with the fraction that is done.
     vectors : LabelVectors, optional
-        Of this data set, to be shared between several trees; made and dropped unless given.
+        The label vectors of this dataset, to share them between several trees. Default: computed, and freed
+        afterwards.
 
     Returns
     -------
     LabelTree
     """
-    if clusters < 2:
-        raise InputError(f"clusters must be at least 2, but got {clusters}.")
-    if max_depth < 1:
-        raise InputError(f"max_depth must be at least 1, but got {max_depth}; 1 is one-vs-rest.")
-    if seed < 0:
-        raise InputError(f"seed must be 0 or greater, but got {seed}.")
+    limits.checked("clusters", clusters, limits.CLUSTERS)
+    limits.checked("max_depth", max_depth, limits.MAX_DEPTH)
+    limits.checked("seed", seed, limits.SEED)
     threads = threads_to_use(threads)
     vectors = vectors or LabelVectors(dataset)
     if vectors.dataset is not dataset:
-        raise InputError("got label vectors of other data, expected those of the data set; pass its own")
+        raise InputError("the label vectors belong to another dataset")
     made: tuple[_native.SparseRows, int] | None = None
     instances = np.diff(dataset.by_label[0])
     order = np.argsort(instances == 0, kind="stable").astype(np.int32)
-    known = int(np.count_nonzero(instances))  # labels without instances stand behind these
+    known = int(np.count_nonzero(instances))  # labels without instances come after these
 
     counts: list[int] = []
     children: list[NDArray[np.int32]] = []
@@ -108,7 +106,7 @@ def build_tree(
         for k, (a, b) in enumerate(level):
             parts = split.get(k, [])
             if depth == 0 and max_depth > 1 and 0 < known < b:
-                # Labels without instances: a child of their own.
+                # Labels without instances: a separate child.
                 parts = [*(parts or [(p, p + 1) for p in range(known)]), (known, b)]
             if len(parts) < 2:
                 counts.append(b - a)
@@ -131,7 +129,7 @@ def build_tree(
 
 @dataclass(eq=False)
 class LabelVectors:
-    """The label vectors of a data set (v_j), made when a tree first needs them.
+    """The label vectors of a dataset (v_j), computed when a tree first needs them.
 
     Parameters
     ----------
@@ -143,14 +141,14 @@ class LabelVectors:
     _rows: _native.SparseRows | None = field(default=None, init=False, repr=False)
 
     def make(self, clusters: int, threads: int, memory_limit: int | None) -> tuple[_native.SparseRows, int]:
-        """Make them unless they are there.
+        """Compute the vectors, unless that was done before.
 
         Returns
         -------
         vectors : SparseRows
             One row per label, as the kernels take it.
         scratch : int
-            Memory that clustering takes, they themselves included.
+            Memory that clustering takes, including the vectors.
         """
         data = self.dataset
         if self._ptr is None:
@@ -162,9 +160,9 @@ class LabelVectors:
         memory = usable_memory() if memory_limit is None else memory_limit
         if needed > memory:
             raise ResourceError(
-                f"Building the tree needs {human_bytes(needed)} of memory, but there are "
-                f"{human_bytes(memory)}; "
-                "use fewer --clusters or --threads, give a --tree, or raise --memory-limit."
+                f"building the tree needs {human_bytes(needed)} of memory, but only {human_bytes(memory)} "
+                "can be used",
+                hint="use fewer --clusters or --threads, give a --tree, or raise --memory-limit",
             )
         if self._rows is None:
             index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
@@ -174,12 +172,12 @@ class LabelVectors:
 
 
 def _of_level(progress: Progress | None, depth: int) -> Progress | None:
-    """How deep the tree will go is not known: each level is taken for half of what is left."""
+    """Count each level as half of the remaining work, since the depth of the tree is not known yet."""
     return progress and (lambda done: progress(1 - 0.5 ** (depth + done)))
 
 
 def _gather(order: NDArray[np.int32], cluster: NDArray[np.int32], a: int, b: int) -> list[tuple[int, int]]:
-    """Bring the labels of each cluster of order[a:b] together; return the ranges, without empty clusters."""
+    """Sort order[a:b] by cluster, and return the ranges of the clusters that are not empty."""
     by_cluster = np.argsort(cluster[a:b], kind="stable")
     order[a:b] = order[a:b][by_cluster]
     edges = a + np.flatnonzero(np.diff(cluster[a:b][by_cluster])) + 1

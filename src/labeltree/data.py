@@ -1,4 +1,4 @@
-"""A data set: sparse features, sparse labels, and the labels' names."""
+"""A dataset: sparse features, sparse labels, and the names of the labels."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,53 +14,64 @@ from scipy import sparse
 
 from labeltree import _native
 from labeltree.errors import InputError
+from labeltree.limits import LARGEST_INT32
 
-if TYPE_CHECKING:
-    from labeltree.text.tfidf import TextFeatures
 
-_INT32_MAX = np.iinfo(np.int32).max
+class TextSource(Protocol):
+    """How features were made from text, as a model stores it; see `labeltree.TextFeatures`."""
+
+    @property
+    def memory(self) -> int:
+        """Memory that it takes, in bytes."""
+
+    @property
+    def contents(self) -> dict[str, bytes]:
+        """The files that it is stored in."""
+
+    def transform(self, documents: Iterable[str]) -> sparse.csr_matrix:
+        """Turn documents into features."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Instances with their features and labels.
 
-    Make one with `from_matrices`, `labeltree.read_svm` or
-    `labeltree.text.documents.read_documents`, which check what they are given.
+    Make one with `from_matrices`, `labeltree.read_svm` or `labeltree.read_documents`, which validate their
+    input.
 
     Parameters
     ----------
-    X : scipy.sparse.csr_matrix of float32, shape (instances, features)
+    X : scipy.sparse.csr_matrix of float32, shape (n_instances, n_features)
         Sorted indices, no duplicates, no explicit zeros, every value finite.
-    Y : scipy.sparse.csr_matrix of float32, shape (instances, labels)
+    Y : scipy.sparse.csr_matrix of float32, shape (n_instances, n_labels)
         1 where the instance has the label; sorted indices, no duplicates.
     label_names : tuple of str or None
-        A name for each column of Y; None where labels are the integers 0 to labels - 1.
+        A name for each column of Y; None if labels are the integers 0 to n_labels - 1.
     one_based : bool or None
-        Whether the file it was read from numbers features from 1; None where there was no file. Other files
-        of the same data, which may not show their base, are to be read the same way.
+        Whether the file it was read from numbers features from 1; None if it was not read from a file. Other
+        files of the same data are to be read the same way.
     text : TextFeatures or None
-        How X was made of texts; None where it was not. A model keeps it, to make features of other texts.
+        How X was made from documents, if it was. A model stores it, to predict for other documents.
     """
 
     X: sparse.csr_matrix
     Y: sparse.csr_matrix
     label_names: tuple[str, ...] | None = None
     one_based: bool | None = None
-    text: TextFeatures | None = None
+    text: TextSource | None = None
 
     @classmethod
     def from_matrices(cls, X: Any, Y: Any, label_names: Iterable[str] | None = None) -> Dataset:
-        """Check matrices and make a data set of them, copying only what has to change.
+        """Make a dataset from matrices, copying only what has to change.
 
         Parameters
         ----------
-        X : sparse matrix or array-like, shape (instances, features)
+        X : sparse matrix or array-like, shape (n_instances, n_features)
             Real, finite numbers. Duplicate entries of a sparse matrix are summed, as SciPy does.
-        Y : sparse matrix or array-like, shape (instances, labels)
-            An instance has the labels whose entries are not zero.
+        Y : sparse matrix or array-like, shape (n_instances, n_labels)
+            An instance has the labels whose entries are non-zero.
         label_names : iterable of str, optional
-            A different name for each column of Y.
+            A unique name for each column of Y.
 
         Returns
         -------
@@ -69,23 +80,23 @@ class Dataset:
         Raises
         ------
         InputError
-            If a matrix is not a table of finite real numbers, or their shapes do not fit.
+            If a matrix is not a table of finite real numbers, or the shapes do not match.
 
         Examples
         --------
         >>> Dataset.from_matrices([[0.5, 0], [0, 2]], [[1, 0, 1], [0, 1, 0]])
         Dataset(n_instances=2, n_features=2, n_labels=3)
         """
-        features, flags = _canonical(X, "X"), _canonical(Y, "Y")
+        features, flags = canonical_csr(X, "X"), canonical_csr(Y, "Y")
         if features.shape[0] != flags.shape[0]:
             raise InputError(
-                f"X has {features.shape[0]} rows and Y has {flags.shape[0]}, expected one row an instance in "
-                "both; pass the rows of the same instances"
+                f"X has {features.shape[0]} rows and Y has {flags.shape[0]}",
+                hint="pass one row per instance in both",
             )
         if features.shape[0] == 0 or flags.shape[1] == 0:
             raise InputError(
-                f"got {features.shape[0]} instances and {flags.shape[1]} labels, expected at least one of "
-                "each; pass data to learn from"
+                f"the data has {features.shape[0]} instances and {flags.shape[1]} labels, expected at least "
+                "one of each"
             )
         ones = np.ones(flags.nnz, dtype=np.float32)
         names = None if label_names is None else _checked_names(label_names, flags.shape[1])
@@ -108,7 +119,7 @@ class Dataset:
 
     @cached_property
     def by_label(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Y by columns, made once: (ptr, instances); label j has ``instances[ptr[j]:ptr[j + 1]]``."""
+        """Y by columns: (ptr, instances); label j has the instances ``instances[ptr[j]:ptr[j + 1]]``."""
         columns = self.Y.tocsc()
         return columns.indptr.astype(np.int64), columns.indices.astype(np.int32, copy=False)
 
@@ -122,7 +133,7 @@ class Dataset:
 
     @property
     def bytes(self) -> int:
-        """int: Memory that the arrays take, including those made for the kernels and for ``text``."""
+        """int: Memory that the arrays take, including those of ``by_label`` and ``text``."""
         rows = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in (self.X, self.Y))
         text = 0 if self.text is None else self.text.memory
         return int(rows + 4 * self.Y.nnz + 8 * (self.n_instances + 1 + self.n_labels + 1) + text)
@@ -133,15 +144,15 @@ class Dataset:
         )
 
     def align(self, label_names: Sequence[str] | None, n_labels: int) -> Dataset:
-        """Give the labels the columns that they have in a model.
+        """Reorder the columns of Y to match the labels of a model.
 
-        Labels that the model does not know get columns after the model's: no prediction can hit them,
-        yet they count as missed. A number and a name that spells it are the same label.
+        Labels that the model does not know get columns after the model's: they can never be predicted, and
+        count as missed. The number 5 and the name "5" are the same label.
 
         Parameters
         ----------
         label_names : sequence of str or None
-            The model's label names; None where its labels are integers.
+            The model's label names; None if its labels are integers.
         n_labels : int
             The model's number of labels.
 
@@ -172,7 +183,7 @@ class Dataset:
 def csr_arrays(
     matrix: sparse.csr_matrix,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Arrays of a matrix as the kernels take them, copied only where type or layout differ.
+    """Return the arrays of a matrix as the kernels take them, copied only if type or layout differ.
 
     Parameters
     ----------
@@ -195,39 +206,52 @@ def csr_arrays(
 def wrap_csr(
     data: NDArray[np.float32], indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]
 ) -> sparse.csr_matrix:
-    """Make a csr_matrix of these very arrays, with int32 indices if they suffice."""
-    # SciPy wants one type for both and would widen the longer array to the type of the shorter.
-    dtype = np.int32 if len(data) <= _INT32_MAX and max(shape) <= _INT32_MAX else np.int64
+    """Make a csr_matrix that shares these arrays, with int32 indices if possible."""
+    # SciPy needs one type for both and would widen the longer array to the type of the shorter.
+    dtype = np.int32 if len(data) <= LARGEST_INT32 and max(shape) <= LARGEST_INT32 else np.int64
     indices, indptr = indices.astype(dtype, copy=False), indptr.astype(dtype, copy=False)
     return sparse.csr_matrix((data, indices, indptr), shape=shape, copy=False)
 
 
-def _canonical(matrix: Any, name: str) -> sparse.csr_matrix:
-    """Check a matrix and bring it into the form of `Dataset.X`, leaving the caller's own untouched."""
+def canonical_csr(matrix: Any, name: str) -> sparse.csr_matrix:
+    """Validate a matrix and bring it into the form of `Dataset.X`, without changing the caller's.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array-like with two dimensions
+    name : str
+        What messages call it: "X" or "Y".
+
+    Returns
+    -------
+    csr_matrix of float32
+        Sorted indices, no duplicates, no explicit zeros, every value finite.
+    """
     if not sparse.issparse(matrix):
         try:
             matrix = np.asarray(matrix)
         except ValueError:
             raise InputError(
-                f"{name} has rows of different lengths, expected a table; pass equally long rows"
+                f"{name} has rows of different lengths", hint="pass rows of equal length"
             ) from None
     if matrix.ndim != 2:
+        column = "label" if name == "Y" else "feature"
         raise InputError(
-            f"{name} has {matrix.ndim} dimension{'s' * (matrix.ndim != 1)}, expected 2, one row an instance "
-            f"and one column a {'feature' if name == 'X' else 'label'}; reshape it"
+            f"{name} has {matrix.ndim} dimension{'s' * (matrix.ndim != 1)}, expected 2",
+            hint=f"pass one row per instance and one column per {column}",
         )
     if matrix.dtype.kind not in "biuf":
-        raise InputError(f"{name} holds {matrix.dtype} entries, expected real numbers; convert them first")
-    if matrix.shape[1] > _INT32_MAX:
-        raise InputError(f"{name} has {matrix.shape[1]} columns, expected fewer than 2**31; number them anew")
+        raise InputError(f"{name} has entries of type {matrix.dtype}, expected real numbers")
+    if matrix.shape[1] > LARGEST_INT32:
+        raise InputError(f"{name} has {matrix.shape[1]} columns, expected fewer than 2**31")
     try:
-        given = sparse.csr_matrix(matrix)  # shares the arrays of one that is compressed by rows already
+        given = sparse.csr_matrix(matrix)  # shares the arrays of a matrix that is in CSR format already
         given.check_format(full_check=True)
     except ValueError as error:
-        raise InputError(f"{name} is not a valid sparse matrix ({error}); build it anew with SciPy") from None
+        raise InputError(f"{name} is not a valid sparse matrix ({error})") from None
     with np.errstate(over="ignore"):  # found below, as an infinite value
         data = given.data.astype(np.float32, copy=False)
-    # A new object, so that SciPy looks whether indices are sorted instead of trusting a stale flag.
+    # A new object, so that SciPy checks whether indices are sorted instead of trusting a stale flag.
     csr = wrap_csr(data, given.indices, given.indptr, given.shape)
     if not csr.has_canonical_format or not csr.data.all():
         csr = csr.copy()
@@ -235,22 +259,19 @@ def _canonical(matrix: Any, name: str) -> sparse.csr_matrix:
         csr.eliminate_zeros()
     if not np.isfinite(csr.data).all():
         raise InputError(
-            f"{name} holds NaN, infinity or a number too large for float32, expected finite numbers; "
-            "replace or remove them"
+            f"{name} holds NaN, infinity or a number too large for float32", hint="replace or remove them"
         )
     return csr
 
 
-def _checked_names(label_names: Iterable[str], labels: int) -> tuple[str, ...]:
+def _checked_names(label_names: Iterable[str], n_labels: int) -> tuple[str, ...]:
     names = tuple(label_names)
-    if len(names) != labels:
-        raise InputError(
-            f"got {len(names)} label names for {labels} columns of Y, expected one each; pass all of them"
-        )
+    if len(names) != n_labels:
+        raise InputError(f"there are {len(names)} label names for {n_labels} columns of Y")
     wrong = next((name for name in names if not isinstance(name, str)), None)
     if wrong is not None:
-        raise InputError(f"got the label name {wrong!r}, expected a string; pass strings only")
+        raise InputError(f"the label name {wrong!r} is not a string")
     if len(set(names)) != len(names):
         twice = Counter(names).most_common(1)[0][0]
-        raise InputError(f"got the label name {twice!r} twice, expected different names; rename one of them")
+        raise InputError(f"the label name {twice!r} occurs twice", hint="rename one of the labels")
     return names

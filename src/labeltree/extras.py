@@ -30,9 +30,10 @@ def optional(name: str) -> ModuleType:
     """
     package = name.partition(".")[0]
     try:
-        return import_module(name)
+        import_module(package)
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
         hint = f"install it with: pip install 'labeltree[{EXTRAS[package]}]'"
         raise InputError(f"this needs {package}, which is not installed", hint=hint) from None
+    return import_module(name)

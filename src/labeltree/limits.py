@@ -1,29 +1,33 @@
-"""What the parameters of an estimator may be: a table, and the check that reads it."""
+"""Limits: what each setting may be, declared once for settings, command line and estimator."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Protocol
 
+from labeltree import _native
 from labeltree.errors import InputError
 from labeltree.system import parse_bytes
-from labeltree.tree import LabelTree
 
-_INT32_MAX = 2**31 - 1
+LARGEST_INT32 = 2**31 - 1
+# The square of a larger value, summed over a row, may overflow a float32.
+LARGEST_VALUE = 1e15
+# The inverse of a smaller cost may overflow a float32.
+SMALLEST_COST = 1e-15
 
 
-class Constraint(Protocol):
-    """What one parameter may be."""
+class Limit(Protocol):
+    """What one setting may be."""
 
     @property
     def expected(self) -> str:
-        """What may be given, to end a sentence with."""
+        """The values allowed, as they end a message: "expected ..."."""
 
     def plain(self, value: Any) -> Any:
-        """Bring a value into its plain Python form; None is returned where it is not allowed."""
+        """Return the value as a plain Python object, or None if it is not allowed."""
 
 
 @dataclass(frozen=True)
@@ -31,43 +35,46 @@ class Whole:
     """A whole number in a range."""
 
     least: int
-    most: int = _INT32_MAX
+    most: int = LARGEST_INT32
 
     @property
     def expected(self) -> str:
-        """What may be given, to end a sentence with."""
-        return f"a whole number from {self.least} to {self.most}"
+        """The values allowed, as they end a message."""
+        upper = "" if self.most == LARGEST_INT32 else f" and at most {self.most:,}"
+        return f"a whole number of at least {self.least}{upper}"
 
     def plain(self, value: Any) -> int | None:
-        """Return an int, if it is one in the range."""
+        """Return the value as an int, or None if it is not allowed."""
         whole = isinstance(value, Integral) and not isinstance(value, bool)
         return int(value) if whole and self.least <= value <= self.most else None
 
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number in a range, the least itself only where it is allowed."""
+    """A finite number in a range; `above` excludes the lower end."""
 
     least: float
     most: float
-    open: bool = False
+    above: bool = False
 
     @property
     def expected(self) -> str:
-        """What may be given, to end a sentence with."""
-        return (
-            f"a number {'above' if self.open else 'from'} {self.least:g} {'up ' * self.open}to {self.most:g}"
-        )
+        """The values allowed, as they end a message."""
+        if math.isinf(self.most):
+            return f"a finite number above {self.least:g}"
+        if self.above:
+            return f"a number above {self.least:g} and at most {self.most:g}"
+        return f"a number from {self.least:g} to {self.most:g}"
 
     def plain(self, value: Any) -> float | None:
-        """Return a float, if it is one in the range."""
+        """Return the value as a float, or None if it is not allowed."""
         if isinstance(value, bool) or not isinstance(value, Real):
             return None
         try:
             number = float(value)
         except OverflowError:  # an int beyond all floats
             return None
-        inside = self.least <= number <= self.most and not (self.open and number == self.least)
+        inside = self.least <= number <= self.most and not (self.above and number == self.least)
         return number if math.isfinite(number) and inside else None
 
 
@@ -75,26 +82,26 @@ class Number:
 class OneOf:
     """One of a few values."""
 
-    values: Iterable[Any]
+    values: tuple[Any, ...]
 
     @property
     def expected(self) -> str:
-        """What may be given, to end a sentence with."""
-        return "one of " + ", ".join(map(repr, self.values))
+        """The values allowed, as they end a message."""
+        return "one of " + ", ".join(map(str, self.values))
 
     def plain(self, value: Any) -> Any:
-        """Return it, if it is one of them."""
+        """Return the value, or None if it is not allowed."""
         return next((known for known in self.values if type(known) is type(value) and known == value), None)
 
 
 @dataclass(frozen=True)
 class Size:
-    """A number of bytes, as a number or as people write it."""
+    """A number of bytes, as a number or with a unit."""
 
-    expected: str = "a number of bytes such as '8GB' or 500000000"
+    expected: str = "a number of bytes such as 8GB or 500000000"
 
     def plain(self, value: Any) -> int | None:
-        """Return the bytes, if it is a size above 0."""
+        """Return the number of bytes, or None if it is not allowed."""
         if isinstance(value, str):
             try:
                 return parse_bytes(value)
@@ -104,59 +111,78 @@ class Size:
 
 
 @dataclass(frozen=True)
-class GivenTree:
-    """A label tree, or nested lists that make one."""
+class Optional:
+    """None, or what another limit allows."""
 
-    expected: str = "a LabelTree or nested lists of labels"
-
-    def plain(self, value: Any) -> LabelTree | Sequence[Any] | None:
-        """Return it, if it may be a tree; whether it is one, the labels tell."""
-        listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-        return value if listed or isinstance(value, LabelTree) else None
-
-
-@dataclass(frozen=True)
-class OrNone:
-    """None, or what another constraint allows."""
-
-    other: Constraint
+    limit: Limit
 
     @property
     def expected(self) -> str:
-        """What may be given, to end a sentence with."""
-        return f"None or {self.other.expected}"
+        """The values allowed, as they end a message."""
+        return f"None or {self.limit.expected}"
 
     def plain(self, value: Any) -> Any:
-        """Return what the other constraint makes of it."""
-        return self.other.plain(value)
+        """Return what the other limit makes of the value."""
+        return self.limit.plain(value)
 
 
-def checked(owner: str, values: Mapping[str, Any], table: Mapping[str, Constraint]) -> dict[str, Any]:
-    """Check values against a table of constraints.
+# The tree.
+CLUSTERS = Whole(2)
+MAX_DEPTH = Whole(1)
+TREES = Whole(1, 10_000)
+SEED = Whole(0)
+
+# The solver.
+LOSS = OneOf(_native.LOSSES)
+COST = Number(SMALLEST_COST, LARGEST_VALUE)
+TOLERANCE = Number(0.0, LARGEST_VALUE, above=True)
+MAX_ITERATIONS = Whole(1)
+BIAS = Number(0.0, LARGEST_VALUE)
+
+# Prediction.
+TOP = Whole(1)
+BEAM = Whole(1)
+SCORE = OneOf(_native.SCORES)
+WORDS = Whole(0)
+
+# The machine.
+THREADS = Whole(1, 1024)
+MEMORY = Size()
+
+# Pruning.
+THRESHOLD = Number(0.0, math.inf, above=True)
+
+
+def checked(name: str, value: Any, limit: Limit) -> Any:
+    """Check one value.
 
     Parameters
     ----------
-    owner : str
-        Whose parameters they are.
-    values : mapping of str to anything
-        The parameters.
-    table : mapping of str to Constraint
-        What each of them may be.
+    name : str
+        What messages call it.
+    value : object
+    limit : Limit
+        What it may be.
 
     Returns
     -------
-    dict
-        The values as plain Python numbers and strings.
+    object
+        The value as a plain Python number or string.
 
     Raises
     ------
     InputError
-        If one of them is not allowed.
+        If it is not allowed.
     """
-    plain = {}
-    for name, value in values.items():
-        constraint = table[name]
-        plain[name] = None if value is None else constraint.plain(value)
-        if plain[name] is None and not (value is None and isinstance(constraint, OrNone)):
-            raise InputError(f"{owner} got {name}={value!r}, expected {constraint.expected}")
+    if value is None and isinstance(limit, Optional):
+        return None
+    plain = None if value is None else limit.plain(value)
+    if plain is None:
+        raise InputError(f"{name} is {value!r}, expected {limit.expected}")
     return plain
+
+
+def check_fields(target: Any, table: Mapping[str, Limit]) -> None:
+    """Check fields of a frozen dataclass, and replace each by its plain value."""
+    for name, limit in table.items():
+        object.__setattr__(target, name, checked(name, getattr(target, name), limit))

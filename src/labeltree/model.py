@@ -1,56 +1,31 @@
-"""A trained model: opened from its directory, mapped into memory, ready to predict and to be looked at."""
+"""A trained model: opened from its directory, mapped into memory, ready to predict."""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree import _native, metrics
+from labeltree import _native, limits, metrics
+from labeltree._version import __version__
+from labeltree.blocks import TreeBlocks, read_blocks, write_shape
 from labeltree.data import Dataset
-from labeltree.errors import InputError
-from labeltree.plan import describe_depths, weight_pointers
-from labeltree.predict import as_matrix, check_queries
+from labeltree.display import html_table
+from labeltree.errors import InputError, ResourceError
+from labeltree.predict import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_TOP, as_matrix, check_queries
 from labeltree.progress import Progress
-from labeltree.store import ModelReader, read_manifest
-from labeltree.system import available_memory, threads_to_use
+from labeltree.prune import PruningReport, check_apart, pruning_report, write_pruned
+from labeltree.store import RESTORE, Manifest, ModelReader, carried_over, new_model, read_manifest
+from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.text.tfidf import SETTINGS_FILE, TextFeatures
-from labeltree.tree import LabelTree
-
-
-@dataclass(frozen=True, eq=False)
-class TreeBlocks:
-    """One tree of a model and its blocks, mapped from disk."""
-
-    tree: LabelTree
-    feature_ptr: NDArray[np.int64]
-    features: NDArray[np.int32]
-    weight_ptr: NDArray[np.int64]
-    weights: NDArray[np.float32]
-    checksums: NDArray[np.uint32]
-
-    @property
-    def arrays(
-        self,
-    ) -> tuple[
-        NDArray[np.int64],
-        NDArray[np.int32],
-        NDArray[np.int64],
-        NDArray[np.int32],
-        NDArray[np.int64],
-        NDArray[np.float32],
-    ]:
-        """The tree and its blocks as the search takes them."""
-        shape = self.tree.child_ptr, self.tree.children
-        return *shape, self.feature_ptr, self.features, self.weight_ptr, self.weights
+from labeltree.tree import DepthSummary, describe_depths
 
 
 class Model:
@@ -59,26 +34,26 @@ class Model:
     Attributes
     ----------
     path : Path or None
-        Its directory; None where it has none: fitted by an estimator and not saved, or unpickled.
+        Its directory; None if it has none: fitted by an estimator and not saved, or unpickled.
     manifest : dict
-        What ``manifest.json`` says: shapes, settings, versions, files.
-    features, labels, instances : int
-        The shape of what it was trained on.
+        The content of ``manifest.json``: shapes, settings, versions, files.
+    n_features, n_labels, n_instances : int
+        The shape of the training data.
     label_names : tuple of str or None
-        Names of the labels; None where labels are integers.
+        Names of the labels; None if labels are integers.
     one_based : bool or None
-        Whether the file it was trained on numbers features from 1; None where it was no file.
+        Whether the training file numbers features from 1; None if it was not read from a file.
     label_counts : ndarray of int64
         Training instances of each label.
     trees : tuple of TreeBlocks
     text : TextFeatures or None
-        How features are made of texts, if it was trained on texts: ``model.text.transform(texts)``.
+        Turns documents into features, if the model was trained on text: ``model.text.transform(documents)``.
     """
 
     def __init__(
         self,
         path: Path | None,
-        manifest: dict[str, Any],
+        manifest: Manifest,
         trees: tuple[TreeBlocks, ...],
         label_counts: NDArray[np.int64],
         label_names: tuple[str, ...] | None,
@@ -97,11 +72,23 @@ class Model:
         self.bias: float = manifest["settings"]["bias"]
 
     def __repr__(self) -> str:
-        shape = f"{self.n_features:,} features, {self.n_labels:,} labels, {len(self.trees)} tree(s)"
-        return f"<labeltree.Model {self.path or '(unsaved)'}: {shape}>"
+        where = "unsaved" if self.path is None else repr(str(self.path))
+        shape = f"n_labels={self.n_labels}, n_features={self.n_features}, trees={len(self.trees)}"
+        return f"Model({where}, {shape}, bytes={self.bytes})"
+
+    def _repr_html_(self) -> str:
+        trees = f"{sum(part.tree.n_nodes for part in self.trees):,} nodes in {len(self.trees)} trees"
+        rows = [
+            ["training data", f"{self.n_instances:,} instances, {self.n_features:,} features"],
+            ["labels", f"{self.n_labels:,}"],
+            ["trees", trees if len(self.trees) > 1 else trees.removesuffix("s")],
+            ["size", f"{human_bytes(self.bytes)} ({self.bytes:,} bytes)"],
+            ["settings", ", ".join(f"{name} {value}" for name, value in self.manifest["settings"].items())],
+        ]
+        return html_table(f"Model {self.path or '(unsaved)'}", ["", ""], rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What pickle keeps: the arrays, in full. The copy is held in memory and has no directory."""
+        """Return what pickle keeps: all arrays. The copy is in memory and has no directory."""
         return {**{key: value for key, value in vars(self).items() if key != "_search"}, "path": None}
 
     @property
@@ -110,50 +97,56 @@ class Model:
         return sum(entry["bytes"] for entry in self.manifest["files"].values())
 
     def file(self, name: str) -> str:
-        """How messages call a file of this model, or a folder."""
+        """Return the name of a file of this model for messages."""
         return f"{name} of an unsaved model" if self.path is None else str(self.path / name)
 
     @cached_property
     def _search(self) -> _native.BeamSearch:
-        return _native.BeamSearch(
-            [part.arrays for part in self.trees], self.n_features, self.n_labels, self.bias
-        )
+        blocks = [part.arrays for part in self.trees]
+        return _native.BeamSearch(blocks, self.n_features, self.n_labels, self.bias)
 
     def predict(
-        self, X: Any, *, top: int = 5, beam: int = 10, score: str = "sigmoid", threads: int | None = None
+        self,
+        X: Any,
+        *,
+        top: int = DEFAULT_TOP,
+        beam: int = DEFAULT_BEAM,
+        score: str = DEFAULT_SCORE,
+        threads: int | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The best labels of each row by beam search.
+        """Find the best labels of each row by beam search.
 
         Parameters
         ----------
         X : sparse matrix or array, rows x features
-            Features beyond those of the model are ignored, with a warning. A row without features, which is
-            predicted from the bias, gets no label if the model is of texts: no word of it is known.
+            Features beyond those of the model are ignored, with a warning. A row without features is
+            predicted from the bias; if the model was trained on text, it gets no label.
         top : int, default 5
-            Labels to return for a row (k).
+            Number of labels per row (k).
         beam : int, default 10
-            Nodes kept at each depth; as wide as the tree, it gives the exhaustive ranking.
+            Nodes kept at each depth; a beam as wide as the tree gives the exhaustive ranking.
         score : {"sigmoid", "hinge2", "hinge3"}
             How a margin s becomes a score: sigmoid(3 s), or exp(-max(0, 1 - s)^p) with p = 2 or 3.
         threads : int, optional
-            All usable processors unless given.
+            Default: all CPUs.
 
         Returns
         -------
         labels : ndarray of int32, rows x top
-            Best first; -1 where fewer labels were reached.
+            Best first; -1 if fewer labels were reached.
         scores : ndarray of float32, rows x top
-            In (0, 1], the mean over the model's trees; 0 where the label is -1.
+            In (0, 1], the mean over the model's trees; 0 where the label is -1. Scores rank the labels of a
+            row; they are not calibrated probabilities.
         """
         queries = check_queries(X, top=top, beam=beam, score=score, threads=threads)
         if queries.n_features > self.n_features:
             warnings.warn(
-                f"The data has {queries.n_features:,} features, the model {self.n_features:,}; "
-                "the others are ignored.",
+                f"The data has {queries.n_features:,} features, but the model has {self.n_features:,}; "
+                "the additional ones are ignored.",
                 stacklevel=2,
             )
         top = min(top, self.n_labels)
-        # One row needs no second thread, and to ask how many there are would take longer than to answer it.
+        # One row needs no second thread, and finding the number of CPUs would take longer than the search.
         workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
         labels, scores = self._search.search(*queries.arrays, beam, top, score, workers)
         labels, scores = labels.reshape(queries.n_rows, top), scores.reshape(queries.n_rows, top)
@@ -163,49 +156,77 @@ class Model:
         return labels, scores
 
     def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
-        """Like ``predict``, as a sparse matrix of scores, rows x labels."""
+        """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
         return as_matrix(*self.predict(X, **options), self.n_labels)
 
-    def judge(
-        self, dataset: Dataset, predicted: NDArray[np.int32], ks: Sequence[int] = (1, 3, 5)
+    def evaluate(
+        self, dataset: Dataset, predicted: NDArray[np.int32] | None = None, *, ks: Sequence[int] = (1, 3, 5)
     ) -> dict[str, float]:
         """Compare predicted labels with the true ones, by every metric.
 
         Parameters
         ----------
         dataset : Dataset
-            The true labels. Those that the model does not know are missed.
-        predicted : ndarray of int32, rows x top
-            What ``predict`` returned for ``dataset.X``.
+            The true labels. Labels that the model does not know count as missed.
+        predicted : ndarray of int32, rows x top, optional
+            The labels that ``predict`` returned for ``dataset.X``. Default: predict them.
         ks : sequence of int
-            The ranks at which to cut.
+            The ranks to evaluate at.
 
         Returns
         -------
         dict of str to float
-            As from `labeltree.metrics.evaluate`: fractions, the propensities from the training labels.
+            Fractions by name, such as "P@1"; see `labeltree.metrics.evaluate`. Propensities are estimated
+            from the training labels.
         """
+        if predicted is None:
+            predicted, _ = self.predict(dataset.X, top=max(ks))
         truth = dataset.align(self.label_names, self.n_labels).Y
-        missing = max(0, max(ks) - predicted.shape[1])  # fewer labels in the model than ranks asked for
+        missing = max(0, max(ks) - predicted.shape[1])  # the model may have fewer labels than ranks
         ranked = np.pad(predicted, ((0, 0), (0, missing)), constant_values=-1)
         return metrics.evaluate(truth, ranked, ks, metrics.propensities(self.label_counts, self.n_instances))
 
-    def depths(self, tree: int = 0) -> list[dict[str, Any]]:
+    def depths(self, tree: int = 0) -> list[DepthSummary]:
         """Describe a tree depth by depth: nodes, children, mean used features, alpha, weights."""
         part = self.trees[tree]
         return describe_depths(part.tree, np.diff(part.feature_ptr) - (self.bias != 0))
 
     def block(self, node: int, tree: int = 0) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Look at one node: its features, sorted, and its weights, features x children.
+        """Return the features of a node, sorted, and its weights, features x children.
 
-        Both are mapped from disk. With a bias, the last feature is ``self.features``: the constant one.
+        Both are mapped from disk. With a bias, the last feature is ``self.n_features``, the constant one.
         """
         part = self.trees[tree]
-        if not 0 <= node < part.tree.n_nodes:
-            raise InputError(f"Tree {tree} has nodes 0 to {part.tree.n_nodes - 1}, but got {node}.")
-        features = part.features[part.feature_ptr[node] : part.feature_ptr[node + 1]]
-        weights = part.weights[part.weight_ptr[node] : part.weight_ptr[node + 1]]
-        return features, weights.reshape(features.size, part.tree.child_count[node])
+        limits.checked("node", node, limits.Whole(0, part.tree.n_nodes - 1))
+        return part.block(node)
+
+    def save(
+        self, path: Path | str, *, overwrite: bool = False, extra: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write the model to a directory, which appears once it is complete.
+
+        Parameters
+        ----------
+        path : path-like
+            The directory to write.
+        overwrite : bool, default False
+            Replace an existing model, once the new one is complete.
+        extra : mapping, optional
+            More entries for the manifest (JSON).
+        """
+        path = Path(path)
+        with new_model(path, overwrite) as writer:
+            free = free_disk(path.parent)
+            if self.bytes > free:
+                what = f"the model takes {human_bytes(self.bytes)}, but only {human_bytes(free)} are free"
+                raise ResourceError(what, file=path.parent, hint="choose another place")
+            writer.write_common(self.label_counts, self.label_names, self.text)
+            for t, part in enumerate(self.trees):
+                for name, array in (("features", part.features), ("weights", part.weights)):
+                    with writer.grow(f"tree-{t}/{name}.npy", array.dtype.str) as stream:
+                        stream.write(np.ascontiguousarray(array).data)
+                write_shape(writer, f"tree-{t}", part.tree, part.feature_ptr, part.checksums)
+            writer.finish(cast(Manifest, {**carried_over(self.manifest), **(extra or {})}))
 
     def prune(
         self,
@@ -215,129 +236,150 @@ class Model:
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> Model:
-        """Write a copy of the model in which every weight smaller than a threshold is zero.
+        """Write a copy of the model in which every weight below a threshold is zero.
 
-        The weights of the bias are pruned like all others, as PECOS and omikuji do. A feature whose weights
-        in a node all became zero is dropped from that node, so the copy is smaller; the rest of a block
-        stays dense. Memory does not grow with the model, and the copy appears when it is complete.
+        Weights of the bias are pruned like all others, as in PECOS and omikuji. A feature whose weights in a
+        node are all zero is dropped from that node, so the copy is smaller; the rest of a block stays dense.
+        Memory does not grow with the model, and the copy appears once it is complete.
 
         Parameters
         ----------
         threshold : float
             Weights w with abs(w) < threshold become zero; greater than 0.
-        path : str or path-like
-            The model directory to write.
+        path : path-like
+            The directory to write.
         overwrite : bool, default False
-            Replace another model that is there, once the new one is complete.
+            Replace another existing model, once the new one is complete.
         progress : callable, optional
-            Called now and then with the fraction that is done.
+            Called from time to time with the fraction that is done.
 
         Returns
         -------
         Model
-            The pruned model, opened from disk. Its manifest says what was pruned, and
-            `labeltree.prune.pruning_report` what that saved.
+            The pruned model, opened from disk. Its ``pruning_report`` says what was pruned.
         """
-        from labeltree.prune import prune_model
+        threshold, path = limits.checked("threshold", threshold, limits.THRESHOLD), Path(path)
+        if self.path is not None:
+            check_apart(self.path, path)
+        earlier = self.manifest.get("pruned", {})  # the report of a model pruned twice covers both times
+        origin: dict[str, Any] = {
+            k: earlier[k] for k in ("bytes_before", "nonzeros_before", "weights") if k in earlier
+        }
+        with new_model(path, overwrite) as writer:
+            writer.write_common(self.label_counts, self.label_names, self.text)
+            counts, n_weights = write_pruned(
+                writer,
+                self.trees,
+                threshold,
+                bias=self.bias != 0,
+                source=str(self.path or "(unsaved)"),
+                progress=progress,
+            )
+            writer.finish(
+                {
+                    **carried_over(self.manifest),
+                    "labeltree_version": __version__,
+                    "weights": n_weights,
+                    "pruned": {
+                        "threshold": max(threshold, earlier.get("threshold", 0.0)),
+                        "bytes_before": self.bytes,
+                        **vars(counts),
+                        **origin,
+                    },
+                }
+            )
+        return load(path, verify=False)
 
-        return prune_model(self, threshold, path, overwrite=overwrite, progress=progress)
+    def pruning_report(self) -> PruningReport:
+        """Return what pruning removed from this model, which ``prune`` wrote.
+
+        Returns
+        -------
+        PruningReport
+        """
+        pruned = self.manifest.get("pruned")
+        if pruned is None:
+            raise InputError("the model was not pruned", file=self.path, hint="prune it first")
+        return pruning_report(pruned, self.bytes)
 
     def verify(self, threads: int | None = None) -> None:
         """Read every block and compare it with its checksum."""
         for t, part in enumerate(self.trees):
-            damaged = _native.damaged_blocks(
-                part.feature_ptr,
-                part.features,
-                part.weight_ptr,
-                part.weights,
-                part.checksums,
-                threads_to_use(threads),
-            )
+            damaged = part.damaged_nodes(threads_to_use(threads))
             if damaged.size:
                 raise InputError(
-                    f"{self.file(f'tree-{t}')} has a wrong checksum in {damaged.size} of its "
-                    f"{part.tree.n_nodes} blocks (the first is node {damaged[0]}): it is damaged; "
-                    "copy or train the model again."
+                    f"wrong checksum in {damaged.size} of {part.tree.n_nodes} blocks, the first is node "
+                    f"{damaged[0]}: the model is damaged",
+                    file=self.file(f"tree-{t}"),
+                    hint=RESTORE,
                 )
 
 
 def load(path: Path | str, *, verify: bool | None = None) -> Model:
     """Open a model directory.
 
-    The blocks are mapped, not read: the memory that a model takes is what its pages take, so one that is
-    larger than memory can serve.
+    The blocks are mapped, not read: a model takes only the memory of the pages in use, so that one larger
+    than memory can serve.
 
     Parameters
     ----------
-    path : str or path-like
+    path : path-like
     verify : bool, optional
-        Whether to read all blocks and compare their checksums. By default, if they fit in the available
-        memory. Everything else is always checked.
+        Read all blocks and compare their checksums. Default: if they fit in the available memory. Everything
+        else is always checked.
+
+    Returns
+    -------
+    Model
 
     Raises
     ------
     InputError
-        If the directory is not a model, or not whole.
+        If the directory is not a model, or is damaged.
     """
     path = Path(path)
     manifest = read_manifest(path)
     try:
         reader = ModelReader(path, manifest)
-        labels, features, _ = (_count(manifest[key]) for key in ("labels", "features", "instances"))
+        n_labels, n_features, _ = (
+            _count(value) for value in (manifest["labels"], manifest["features"], manifest["instances"])
+        )
         nodes_of_trees = [_count(entry["nodes"]) for entry in manifest["trees"]]
         for entry in manifest["files"].values():
             _count(entry["bytes"])
         if not manifest["settings"]["bias"] >= 0:
             raise ValueError("negative bias")
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise InputError(f"{path}: manifest.json is damaged; copy or train the model again.") from None
-    trees = tuple(_load_tree(reader, f"tree-{t}", nodes, labels) for t, nodes in enumerate(nodes_of_trees))
-    names = _load_names(reader, labels) if "label_names.json" in manifest["files"] else None
-    text = TextFeatures.load(reader, features) if SETTINGS_FILE in manifest["files"] else None
-    model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", labels), names, text)
+        raise InputError("manifest.json is damaged", file=path, hint=RESTORE) from None
+    trees = tuple(read_blocks(reader, f"tree-{t}", nodes, n_labels) for t, nodes in enumerate(nodes_of_trees))
+    names = _read_names(reader, n_labels) if "label_names.json" in manifest["files"] else None
+    text = TextFeatures.load(reader, n_features) if SETTINGS_FILE in manifest["files"] else None
+    model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", n_labels), names, text)
     try:
         _ = model._search
     except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}; copy or train the model again.") from None
+        raise InputError(f"the model is damaged: {error}", file=path, hint=RESTORE) from None
     if verify or (verify is None and model.bytes <= available_memory()):
         model.verify()
     return model
 
 
 def _count(value: Any) -> int:
-    """Check a number in the manifest, before anything is sized by it."""
+    """Check a number of the manifest, before anything is allocated by it."""
     if not isinstance(value, int) or value < 0:
         raise ValueError(value)
     return value
 
 
-def _load_tree(reader: ModelReader, folder: str, nodes: int, labels: int) -> TreeBlocks:
-    child_ptr = reader.array(f"{folder}/child_ptr.npy", "<i8", nodes + 1)
-    children = reader.array(f"{folder}/children.npy", "<i4", nodes - 1 + labels)
-    feature_ptr = reader.array(f"{folder}/feature_ptr.npy", "<i8", nodes + 1)
-    checksums = reader.array(f"{folder}/checksums.npy", "<u4", nodes)
-    tree = LabelTree(child_ptr, children)
-    if child_ptr[-1] != children.size or (np.diff(child_ptr) < 0).any() or (np.diff(feature_ptr) < 0).any():
-        raise InputError(
-            f"{reader.path / folder} is damaged: its pointers fall; copy or train the model again."
-        )
-    weight_ptr = weight_pointers(tree, feature_ptr)
-    features = reader.array(f"{folder}/features.npy", "<i4", int(feature_ptr[-1]), mapped=True)
-    weights = reader.array(f"{folder}/weights.npy", "<f4", int(weight_ptr[-1]), mapped=True)
-    return TreeBlocks(tree, feature_ptr, features, weight_ptr, weights, checksums)
-
-
-def _load_names(reader: ModelReader, labels: int) -> tuple[str, ...]:
+def _read_names(reader: ModelReader, n_labels: int) -> tuple[str, ...]:
     content = reader.text("label_names.json")
     try:
         names = json.loads(content)
     except (ValueError, RecursionError):
         names = None
     if not (
-        isinstance(names, list) and len(names) == labels and all(isinstance(name, str) for name in names)
+        isinstance(names, list) and len(names) == n_labels and all(isinstance(name, str) for name in names)
     ):
-        raise InputError(
-            f"{reader.path / 'label_names.json'} does not hold a name for each of the {labels:,} labels; "
-            "copy or train the model again."
-        )
+        what = f"expected a name for each of the {n_labels:,} labels"
+        raise InputError(what, file=reader.path / "label_names.json", hint=RESTORE)
     return tuple(names)

@@ -1,4 +1,4 @@
-"""The plan: what every node will take, to the byte, before a single classifier is trained."""
+"""The plan: the size of every file of a model, to the byte, before a classifier is trained."""
 
 from __future__ import annotations
 
@@ -6,42 +6,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.data import Dataset
+from labeltree.data import Dataset, TextSource
+from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
+from labeltree.settings import SolverSettings
 from labeltree.store import ArrayFile, names_bytes
 from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
-from labeltree.tree import LabelTree
+from labeltree.tree import DepthSummary, LabelTree, describe_depths, pointers
 
-if TYPE_CHECKING:
-    from labeltree.text.tfidf import TextFeatures
-
-# The weights of a node are held in memory up to this many bytes a thread; wider nodes are trained in strips.
+# A thread holds at most this many bytes of a node's weights in memory; wider nodes are trained in strips.
 PANEL_BYTES = 128 << 20
-# The solver's two arrays hold one cache line a feature and one an instance (native/solver.h).
+# The solver's two arrays hold one cache line per feature and one per instance (native/solver.h).
 LINE_BYTES = 64
-# Arrays that a tree is described by while it is trained, for each label.
+# Bytes per label of the arrays that describe a tree while it is trained.
 LABEL_BYTES = 40
 
 
 @dataclass(frozen=True, eq=False)
 class TreePlan:
-    """What the nodes of one tree use, and so where their blocks lie in the files.
+    """What the nodes of one tree use, and therefore where their blocks are in the files.
 
     Attributes
     ----------
     tree : LabelTree
     instances : ndarray of int64
-        Instances that each node trains on: those with one of its labels; all of them at the root.
+        Instances that each node trains on: those with one of its labels; all instances at the root.
     nonzeros : ndarray of int64
         Non-zero feature values of those instances.
     used_features : ndarray of int64
-        Features that occur in those instances (F_u), the bias not counted.
+        Features that occur in those instances (F_u), without the bias.
     bias : bool
         Whether each block has one more row, for the bias.
     """
@@ -59,16 +58,16 @@ class TreePlan:
 
     @cached_property
     def feature_ptr(self) -> NDArray[np.int64]:
-        """Where each node's features begin in ``features.npy``, and after the last where they end."""
-        return np.concatenate([[0], np.cumsum(self.used_features + self.bias)]).astype(np.int64)
+        """Start of each node's features in ``features.npy``, and the end of the last."""
+        return pointers(self.used_features + self.bias)
 
     @cached_property
     def weight_ptr(self) -> NDArray[np.int64]:
-        """Where each node's block begins in ``weights.npy``, and after the last where it ends."""
-        return weight_pointers(self.tree, self.feature_ptr)
+        """Start of each node's block in ``weights.npy``, and the end of the last."""
+        return self.tree.weight_ptr(self.feature_ptr)
 
     def files(self) -> dict[str, ArrayFile]:
-        """The arrays that this tree will be stored as."""
+        """Return the arrays that this tree will be stored in."""
         return {
             "child_ptr.npy": ArrayFile("<i8", self.tree.n_nodes + 1),
             "children.npy": ArrayFile("<i4", self.tree.children.size),
@@ -79,82 +78,97 @@ class TreePlan:
         }
 
     def clip(self, max_depth: int) -> TreePlan:
-        """Plan of the tree cut at a depth (d_max): the nodes that are left see the same instances."""
+        """Return the plan of the tree cut at a depth (d_max); the remaining nodes use the same instances."""
         tree = self.tree.clip(max_depth)
         left = slice(tree.n_nodes)
         return TreePlan(tree, self.instances[left], self.nonzeros[left], self.used_features[left], self.bias)
 
     def training_bytes(self, threads: int, precise: bool) -> int:
-        """Memory that the solver needs beside the data, at most."""
+        """Return an upper bound of the memory that the solver needs in addition to the data."""
         features, instances = self.used_features + 1, self.instances
         copied = self.nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
         whole = features * self.tree.child_count * 4
         strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * LINE_BYTES))
         held = copied + strip + instances * 22 + features * 4
-        held = np.repeat(held, np.minimum(-(-whole // strip), threads))  # strips of one node side by side
+        held = np.repeat(held, np.minimum(-(-whole // strip), threads))  # strips of one node at the same time
         solver = (features + instances) * LINE_BYTES * (1 + precise) + instances * 4
         return int(np.sort(held)[-threads:].sum() + threads * solver.max())
 
 
-def weight_pointers(tree: LabelTree, feature_ptr: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where each node's block begins: blocks of features x children follow one another."""
-    return np.concatenate([[0], np.cumsum(np.diff(feature_ptr) * tree.child_count)]).astype(np.int64)
+class PlanReport(TypedDict):
+    """Every figure of a plan, as ``labeltree estimate --json`` prints it."""
+
+    instances: int
+    features: int
+    labels: int
+    trees: int
+    nodes: int
+    depth: int
+    weights: int
+    model_bytes: int
+    bytes_per_weight: float | None
+    paper_tree_bytes: int
+    paper_ovr_bytes: int
+    ratio: float
+    alpha: list[float | None]
+    depths: list[DepthSummary]
+    training_memory_bytes: int
+    available_memory_bytes: int
+    free_disk_bytes: int
 
 
-def describe_depths(tree: LabelTree, used_features: NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Describe a tree depth by depth.
-
-    Parameters
-    ----------
-    tree : LabelTree
-    used_features : ndarray of int64
-        Features that each node uses (F_u), the bias not counted.
-
-    Returns
-    -------
-    list of dict
-        Of the nodes of each depth: ``depth``, ``nodes``, ``children``, ``mean_used_features``, ``alpha``,
-        ``weights``. alpha_u is the used features of node u over those of its parent; the average is
-        weighted by the number of children, since each child has a weight vector of that length
-        (eq:weighted-average-alpha). The root has none.
-    """
-    ratio = used_features / np.maximum(used_features[tree.parent], 1)
-    rows: list[dict[str, Any]] = []
-    for d in range(tree.depth):
-        at = tree.node_depth == d
-        children, used = tree.child_count[at], used_features[at]
-        rows.append(
-            {
-                "depth": d,
-                "nodes": int(at.sum()),
-                "children": int(children.sum()),
-                "mean_used_features": float(used.mean()),
-                "alpha": float(np.average(ratio[at], weights=children)) if d else None,
-                "weights": int(used @ children),
-            }
-        )
-    return rows
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """The layout of a model, known as soon as its trees are: the sum of its parts is the model's size."""
+    """The layout of a model, known as soon as its trees are; the sum of its parts is the size of the model.
+
+    Make one with ``make_plan``.
+
+    Attributes
+    ----------
+    trees : tuple of TreePlan
+    settings : SolverSettings
+        How the classifiers are to be trained.
+    n_instances, n_features, n_labels : int
+        Shape of the training data.
+    data_bytes : int
+        Memory that the training data takes.
+    threads : int
+        Threads to train with.
+    label_names : tuple of str or None
+    text : TextSource or None
+        How the features were made from text.
+    """
 
     trees: tuple[TreePlan, ...]
+    settings: SolverSettings
     n_instances: int
     n_features: int
     n_labels: int
     data_bytes: int
     threads: int
     label_names: tuple[str, ...] | None = None
-    precise: bool = False
-    text: TextFeatures | None = None
+    text: TextSource | None = None
 
-    @property
-    def bias(self) -> bool:
-        """Whether the blocks have a row for the bias."""
-        return self.trees[0].bias
+    def __repr__(self) -> str:
+        shape = f"n_labels={self.n_labels}, n_nodes={self.n_nodes}, depth={self.depth}"
+        return f"Plan(trees={len(self.trees)}, {shape}, model_bytes={self.model_bytes})"
+
+    def _repr_html_(self) -> str:
+        rows = (
+            [
+                f"{row['depth']}",
+                f"{row['nodes']:,}",
+                f"{row['children']:,}",
+                f"{row['mean_used_features']:,.0f}",
+                "" if row["alpha"] is None else f"{row['alpha']:.3f}",
+                f"{row['weights']:,}",
+            ]
+            for row in self.depths()
+        )
+        size = f"{human_bytes(self.model_bytes)} on disk ({self.model_bytes:,} bytes)"
+        title = f"Plan: {size}, {human_bytes(self.training_memory_bytes)} of memory to train"
+        return html_table(title, ["depth", "nodes", "children", "used features", "alpha", "weights"], rows)
 
     @property
     def n_nodes(self) -> int:
@@ -172,11 +186,11 @@ class Plan:
         return sum(part.n_weights for part in self.trees)
 
     def clip(self, max_depth: int) -> Plan:
-        """Plan of the same trees, cut at a depth (d_max): nothing has to be counted anew."""
+        """Return the plan of the same trees, cut at a depth (d_max), without counting again."""
         return replace(self, trees=tuple(part.clip(max_depth) for part in self.trees))
 
     def files(self) -> dict[str, int]:
-        """Name and size of every file of the model directory but the manifest."""
+        """Return the name and size of every file of the model directory except the manifest."""
         sizes = {"label_counts.npy": ArrayFile("<i8", self.n_labels).bytes}
         if self.label_names is not None:
             sizes["label_names.json"] = len(names_bytes(self.label_names))
@@ -193,12 +207,12 @@ class Plan:
 
     @property
     def paper_tree_bytes(self) -> int:
-        """The paper's size of a tree model: 12 bytes a weight."""
+        """Size of the tree model as the paper counts it: 12 bytes per weight."""
         return 12 * self.n_weights
 
     @property
     def paper_ovr_bytes(self) -> int:
-        """The paper's size of one-vs-rest: 8 bytes for each used feature (n) and label (L)."""
+        """Size of one-vs-rest as the paper counts it: 8 bytes per used feature (n) and label (L)."""
         return 8 * int(self.trees[0].used_features[0]) * self.n_labels
 
     @property
@@ -208,13 +222,13 @@ class Plan:
 
     @property
     def training_memory_bytes(self) -> int:
-        """Memory that building the trees and training them needs, data and interpreter included."""
+        """Memory needed to build the trees and train them, including the data and the interpreter."""
         building = max(part.tree.build_bytes for part in self.trees)
-        training = max(part.training_bytes(self.threads, self.precise) for part in self.trees)
+        training = max(part.training_bytes(self.threads, self.settings.precise) for part in self.trees)
         return INTERPRETER_BYTES + self.data_bytes + LABEL_BYTES * self.n_labels + max(building, training)
 
-    def report(self, path: Path | str = ".") -> dict[str, Any]:
-        """Every figure of the plan, beside the memory and the disk (at ``path``) that there are."""
+    def report(self, path: Path | str = ".") -> PlanReport:
+        """Return every figure of the plan, with the available memory and the free disk space at ``path``."""
         depths = self.depths()
         return {
             "instances": self.n_instances,
@@ -236,61 +250,65 @@ class Plan:
             "free_disk_bytes": free_disk(path),
         }
 
-    def depths(self) -> list[dict[str, Any]]:
+    def depths(self) -> list[DepthSummary]:
         """Describe the first tree depth by depth: nodes, children, mean used features, alpha, weights."""
         return describe_depths(self.trees[0].tree, self.trees[0].used_features)
 
-    def check_room(self, path: Path, memory_limit: int | None = None) -> None:
-        """Refuse what memory or disk cannot hold, and say what would fit.
+    def check_resources(self, path: Path, memory_limit: int | None = None) -> None:
+        """Refuse a plan that does not fit in memory or on disk; the error suggests one that does.
 
         Parameters
         ----------
         path : Path
             Where the model is to be written.
         memory_limit : int, optional
-            Bytes that training may take, the data that is in memory already included; by default what this
-            process has and what the machine (or its cgroup) has left.
+            Bytes that training may use, including the data that is already in memory. Default: what this
+            process uses plus what the machine (or its cgroup) has available.
+
+        Raises
+        ------
+        ResourceError
         """
         memory = usable_memory() if memory_limit is None else memory_limit
         if self.training_memory_bytes > memory:
+            needed = human_bytes(self.training_memory_bytes)
             raise ResourceError(
-                f"Training needs {human_bytes(self.training_memory_bytes)} of memory, but there are "
-                f"{human_bytes(memory)}; {self._what_needs_less(memory)}, or raise --memory-limit."
+                f"training needs {needed} of memory, but only {human_bytes(memory)} can be used",
+                hint=f"{self._smaller_in_memory(memory)}, or raise --memory-limit",
             )
         disk = free_disk(path)
         if self.model_bytes > disk:
             raise ResourceError(
-                f"The model takes {human_bytes(self.model_bytes)}, but {path} has {human_bytes(disk)} "
-                f"of free disk; {self._what_would_fit(disk)}."
+                f"the model takes {human_bytes(self.model_bytes)}, but only {human_bytes(disk)} are free on "
+                "this disk",
+                file=path,
+                hint=self._smaller_on_disk(disk),
             )
 
-    def _what_needs_less(self, memory: int) -> str:
+    def _smaller_in_memory(self, memory: int) -> str:
         for fewer in range(self.threads - 1, 0, -1):
             if replace(self, threads=fewer).training_memory_bytes <= memory:
-                return f"--threads {fewer} would fit"
+                return f"use --threads {fewer}, which fits"
         least = INTERPRETER_BYTES + self.data_bytes
         if least > memory:
-            return f"no other tree would fit, since the data in memory takes {human_bytes(least)}"
-        return "a deeper tree (--max-depth) or more --clusters may take less, with --threads 1"
+            return f"use a larger machine, since the data alone takes {human_bytes(least)}"
+        return "use --threads 1 with a deeper tree (--max-depth) or more --clusters, which may need less"
 
-    def _what_would_fit(self, disk: int) -> str:
+    def _smaller_on_disk(self, disk: int) -> str:
         for fewer in range(len(self.trees) - 1, 0, -1):
             if replace(self, trees=self.trees[:fewer]).model_bytes <= disk:
-                return f"--trees {fewer} would fit"
-        return (
-            "a deeper tree (--max-depth) or more --clusters takes less (`labeltree estimate` tells how much)"
-        )
+                return f"use --trees {fewer}, which fits"
+        return "use a deeper tree (--max-depth) or more --clusters; `labeltree estimate` reports the size"
 
 
 def make_plan(
     dataset: Dataset,
     trees: LabelTree | Sequence[LabelTree],
+    settings: SolverSettings | None = None,
     *,
-    bias: bool = True,
     threads: int | None = None,
-    precise: bool = False,
 ) -> Plan:
-    """Count what every node of the trees uses of the data, and lay out the model's files.
+    """Count the features that every node of the trees uses, and lay out the model's files.
 
     Parameters
     ----------
@@ -298,35 +316,35 @@ def make_plan(
         The training data.
     trees : LabelTree or sequence of LabelTree
         The trees of the model.
-    bias : bool, default True
-        Whether a bias is trained: one more row in each block.
+    settings : SolverSettings, optional
+        How the classifiers will be trained.
     threads : int, optional
-        Threads to count with, and to be trained with; all usable processors unless given.
-    precise : bool, default False
-        Whether it will be trained in double precision (``SolverSettings.precise``), which takes more memory.
+        Threads to count with, and later to train with. Default: all CPUs.
 
     Returns
     -------
     Plan
         Its ``model_bytes`` is the size of the model directory, exact to the byte.
     """
+    settings = settings or SolverSettings()
     threads = threads_to_use(threads)
     trees = (trees,) if isinstance(trees, LabelTree) else tuple(trees)
     if not trees:
-        raise InputError("A model needs at least one tree, but got none.")
+        raise InputError("no tree is given, expected at least one")
     parts = []
     for tree in trees:
         if tree.n_labels != dataset.n_labels:
-            raise InputError(f"The tree has {tree.n_labels:,} labels, but the data has {dataset.n_labels:,}.")
+            raise InputError(f"the tree has {tree.n_labels:,} labels, but the data has {dataset.n_labels:,}")
         usage = _native.used_features(dataset.native, tree.native, threads)
-        parts.append(TreePlan(tree, *usage, bias))
+        parts.append(TreePlan(tree, *usage, bias=settings.bias != 0))
     return Plan(
-        tuple(parts),
-        *dataset.X.shape,
-        dataset.n_labels,
-        dataset.bytes,
-        threads,
-        dataset.label_names,
-        precise,
-        dataset.text,
+        trees=tuple(parts),
+        settings=settings,
+        n_instances=dataset.n_instances,
+        n_features=dataset.n_features,
+        n_labels=dataset.n_labels,
+        data_bytes=dataset.bytes,
+        threads=threads,
+        label_names=dataset.label_names,
+        text=dataset.text,
     )

@@ -1,4 +1,4 @@
-"""The model directory: which files, of which sizes; written whole or not at all, checked before use."""
+"""The model directory: its files and their sizes, written completely or not at all, checked when read."""
 
 from __future__ import annotations
 
@@ -11,33 +11,67 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
+from labeltree.data import TextSource
 from labeltree.errors import InputError
 from labeltree.system import umask
-
-if TYPE_CHECKING:
-    from labeltree.text.tfidf import TextFeatures
 
 FORMAT = "labeltree model"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
+# What to do about a model whose files are damaged.
+RESTORE = "copy or train the model again"
+
+
+class FileEntry(TypedDict, total=False):
+    """What a manifest records about a file; large files have checksums per block instead of ``crc32c``."""
+
+    bytes: int
+    crc32c: int
+
+
+class TreeEntry(TypedDict):
+    """What a manifest records about a tree."""
+
+    nodes: int
+    depth: int
+
+
+class Manifest(TypedDict, total=False):
+    """The content of ``manifest.json``; docs/model-format.md describes every key."""
+
+    format: str
+    format_version: int
+    labeltree_version: str
+    instances: int
+    features: int
+    labels: int
+    one_based: bool | None
+    trees: list[TreeEntry]
+    weights: int
+    settings: dict[str, Any]
+    notes: dict[str, Any]
+    pruned: dict[str, Any]
+    estimator: dict[str, Any]
+    files: dict[str, FileEntry]
+    crc32c: int
 
 
 @dataclass(frozen=True)
 class ArrayFile:
-    """A one-dimensional array in a ``.npy`` file: its type and length, and so its size to the byte."""
+    """A one-dimensional array in a ``.npy`` file: its type and length, and therefore its exact size."""
 
     dtype: str
     length: int
 
     @property
     def header(self) -> bytes:
-        """What NumPy writes before the first element."""
+        """The header that NumPy writes before the first element."""
         buffer = io.BytesIO()
         description = {"descr": self.dtype, "fortran_order": False, "shape": (self.length,)}
         np.lib.format.write_array_header_1_0(buffer, description)
@@ -50,39 +84,44 @@ class ArrayFile:
 
 
 def names_bytes(label_names: tuple[str, ...]) -> bytes:
-    """The content of ``label_names.json``."""
+    """Return the content of ``label_names.json``."""
     return json.dumps(label_names, ensure_ascii=False, indent=0).encode()
 
 
+def carried_over(manifest: Manifest) -> Manifest:
+    """Return what a copy of a model keeps of its manifest: everything that is not about the files."""
+    return cast(Manifest, {k: value for k, value in manifest.items() if k not in ("files", "crc32c")})
+
+
 def manifest_checksum(manifest: Mapping[str, Any]) -> int:
-    """CRC-32C of a manifest without its own checksum: as JSON without spaces, keys sorted."""
+    """Return the CRC-32C of a manifest without its own checksum: as JSON with sorted keys, no spaces."""
     kept = {key: value for key, value in manifest.items() if key != "crc32c"}
     content = json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()
     return _native.crc32c(np.frombuffer(content, np.uint8))
 
 
 class ModelWriter:
-    """A model directory in the making, under a temporary name beside its own."""
+    """A model directory that is being written, under a temporary name next to its own."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._files: dict[str, dict[str, int]] = {}
+        self._files: dict[str, FileEntry] = {}
 
     def write(self, name: str, array: NDArray[Any]) -> None:
-        """Write a small array, with its checksum."""
+        """Write a small array and record its checksum."""
         target = self._place(name)
         np.save(target, array, allow_pickle=False)
         self._record(name)
 
     def write_text(self, name: str, content: bytes) -> None:
-        """Write a file that is not an array, with its checksum."""
+        """Write a file that is not an array and record its checksum."""
         self._place(name).write_bytes(content)
         self._record(name)
 
-    def write_facts(
-        self, label_counts: NDArray[np.int64], label_names: tuple[str, ...] | None, text: TextFeatures | None
+    def write_common(
+        self, label_counts: NDArray[np.int64], label_names: tuple[str, ...] | None, text: TextSource | None
     ) -> None:
-        """Write what a model knows beside its trees: labels, and how text becomes features."""
+        """Write what the trees share: the labels, and how text becomes features."""
         self.write("label_counts.npy", label_counts)
         if label_names is not None:
             self.write_text("label_names.json", names_bytes(label_names))
@@ -91,9 +130,9 @@ class ModelWriter:
 
     @contextmanager
     def reserve(self, name: str, spec: ArrayFile) -> Iterator[tuple[int, int]]:
-        """Open an array of known size to be filled in any order: file descriptor, and where its data begins.
+        """Open an array of known size to be filled in any order: file descriptor, and start of its data.
 
-        The disk space is taken at once, so that a full disk is known before training and not after.
+        The disk space is allocated at once, so that a full disk is reported before training.
         """
         header = spec.header
         with open(self._place(name), "wb+") as stream:
@@ -107,19 +146,24 @@ class ModelWriter:
 
     @contextmanager
     def grow(self, name: str, dtype: str) -> Iterator[BinaryIO]:
-        """Open an array whose length is not known yet: a file that its elements are appended to."""
+        """Open an array whose length is not known yet, to append its elements to."""
         start = len(ArrayFile(dtype, 0).header)
         with open(self._place(name), "wb") as stream:
             stream.seek(start)
             yield stream
             spec = ArrayFile(dtype, (stream.tell() - start) // np.dtype(dtype).itemsize)
             stream.seek(0)
-            stream.write(spec.header)  # NumPy pads it: of every length up to 2**63 it takes the same room
+            stream.write(spec.header)  # NumPy pads it to the same size for every length
         self._files[name] = {"bytes": spec.bytes}
 
-    def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Write the manifest: the directory is complete."""
-        content = {"format": FORMAT, "format_version": FORMAT_VERSION, **manifest, "files": self._files}
+    def finish(self, manifest: Manifest) -> None:
+        """Write the manifest, which completes the directory."""
+        content: Manifest = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            **carried_over(manifest),
+            "files": self._files,
+        }
         content["crc32c"] = manifest_checksum(content)
         (self.path / MANIFEST).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -134,27 +178,30 @@ class ModelWriter:
 
 
 def directory_bytes(path: Path) -> int:
-    """Size of a model directory without its manifest, as the disk has it."""
+    """Return the size of a model directory on disk, without its manifest."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and file != path / MANIFEST)
 
 
 def check_target(path: Path, overwrite: bool) -> None:
-    """Refuse to write over anything that is there, unless it is a model and may be replaced."""
+    """Refuse to write a model where something exists, unless it is a model that may be replaced."""
     if not path.exists() and not path.is_symlink():
         if not path.parent.is_dir():
-            raise InputError(f"{path}: the folder {path.parent} does not exist; make it first.")
+            raise InputError("no such directory", file=path.parent, hint="create it first")
         if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise InputError(f"{path}: no right to write in {path.parent}; give another place.")
+            raise InputError("no permission to write here", file=path.parent, hint="choose another place")
         return
     if not overwrite:
-        raise InputError(f"{path} exists already; give another name, or --overwrite to replace it.")
+        hint = "choose another name, or use --overwrite to replace it"
+        raise InputError("already exists", file=path, hint=hint)
     if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).is_file()):
-        raise InputError(f"{path} is not a model directory, so it is not replaced; give another name.")
+        raise InputError(
+            "not a model directory, so it is not replaced", file=path, hint="choose another name"
+        )
 
 
 @contextmanager
 def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
-    """Write a model directory that appears under its name when it is complete, or leaves nothing behind."""
+    """Write a model directory that appears once it is complete; after an error nothing is left of it."""
     path = Path(os.path.abspath(path))
     check_target(path, overwrite)
     work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
@@ -162,7 +209,7 @@ def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
         work.chmod(0o777 & ~umask())
         writer = ModelWriter(work)
         yield writer
-        check_target(path, overwrite)  # it may have appeared meanwhile
+        check_target(path, overwrite)  # it may have appeared in the meantime
         if path.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
             try:
@@ -182,59 +229,59 @@ def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
         raise
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
-    """Read and check ``manifest.json``: is this a model, and one that this version can read?"""
+def read_manifest(path: Path) -> Manifest:
+    """Read and check ``manifest.json``: whether this is a model, and one that this version can read."""
     if not path.exists():
-        raise InputError(f"{path}: no such model directory.")
+        raise InputError("no such model directory", file=path)
     if not path.is_dir():
-        raise InputError(f"{path} is a file, but a model is a directory.")
+        raise InputError("this is a file, but a model is a directory", file=path)
     if not (path / MANIFEST).is_file():
-        raise InputError(f"{path} is not a model directory: it has no {MANIFEST}.")
+        raise InputError(f"not a model directory: it has no {MANIFEST}", file=path)
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except (ValueError, OSError, RecursionError) as error:
         raise InputError(
-            f"{path / MANIFEST} cannot be read ({error}); copy or train the model again."
+            f"the manifest cannot be read ({error})", file=path / MANIFEST, hint=RESTORE
         ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"{path / MANIFEST} is not the manifest of a labeltree model.")
+        raise InputError("not the manifest of a labeltree model", file=path / MANIFEST)
     version = manifest.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION or version < 1:
         raise InputError(
-            f"{path} has format version {version}, but this labeltree reads up to {FORMAT_VERSION}; "
-            "install a newer labeltree."
+            f"the model has format version {version}, but this labeltree reads only up to {FORMAT_VERSION}",
+            file=path,
+            hint="install a newer labeltree",
         )
     if manifest.get("crc32c") != manifest_checksum(manifest):
-        raise InputError(
-            f"{path / MANIFEST} has a wrong checksum: it is damaged; copy or train the model again."
-        )
-    return manifest
+        raise InputError("wrong checksum: the file is damaged", file=path / MANIFEST, hint=RESTORE)
+    return cast(Manifest, manifest)
 
 
 class ModelReader:
-    """The files of a complete model directory, each checked when it is asked for."""
+    """The files of a complete model directory, each checked when it is read."""
 
-    def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path = path
-        self._files: Mapping[str, Mapping[str, int]] = manifest["files"]
+        self._files = manifest["files"]
         if not all(isinstance(entry["bytes"], int) for entry in self._files.values()):
-            raise TypeError("a file's size is not a number")
+            raise TypeError("the size of a file is not a number")
 
     def _checked(self, name: str) -> Path:
         target = self.path / name
         expected = self._files.get(name)
         if expected is None:
-            raise InputError(f"{self.path / MANIFEST} does not list {name}; copy or train the model again.")
+            raise InputError(f"{name} is not listed", file=self.path / MANIFEST, hint=RESTORE)
         if not target.is_file():
-            raise InputError(f"{self.path} lacks its file {name}; copy or train the model again.")
+            raise InputError("the file is missing from the model", file=target, hint=RESTORE)
         size = target.stat().st_size
         if size != expected["bytes"]:
             raise InputError(
-                f"{target} has {size:,} bytes, but its manifest says {expected['bytes']:,}; "
-                "it was cut short or changed: copy or train the model again."
+                f"the file has {size:,} bytes, but the manifest records {expected['bytes']:,}",
+                file=target,
+                hint=RESTORE,
             )
         if "crc32c" in expected and _native.crc32c(np.fromfile(target, np.uint8)) != expected["crc32c"]:
-            raise InputError(f"{target} has a wrong checksum: it is damaged; copy or train the model again.")
+            raise InputError("wrong checksum: the file is damaged", file=target, hint=RESTORE)
         return target
 
     def array(self, name: str, dtype: str, length: int, *, mapped: bool = False) -> NDArray[Any]:
@@ -242,14 +289,15 @@ class ModelReader:
         target = self._checked(name)
         try:
             array = np.load(target, mmap_mode="r" if mapped and length else None, allow_pickle=False)
-        except Exception as error:  # NumPy parses the header as Python: many kinds of errors come out
-            raise InputError(f"{target} is not an array ({error}); copy or train the model again.") from None
+        except Exception as error:  # NumPy parses the header as Python, which can raise nearly anything
+            raise InputError(f"not a NumPy array ({error})", file=target, hint=RESTORE) from None
         if isinstance(array, np.memmap) and array.offset + array.nbytes != target.stat().st_size:
-            raise InputError(f"{target} has a damaged header; copy or train the model again.")
+            raise InputError("the header is damaged", file=target, hint=RESTORE)
         if array.dtype != np.dtype(dtype) or array.shape != (length,):
             raise InputError(
-                f"{target} holds {array.dtype}{list(array.shape)}, but the model needs "
-                f"{np.dtype(dtype)}[{length}]; copy or train the model again."
+                f"the array is {array.dtype}{list(array.shape)}, expected {np.dtype(dtype)}[{length}]",
+                file=target,
+                hint=RESTORE,
             )
         return np.asarray(array)
 

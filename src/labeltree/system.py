@@ -1,6 +1,6 @@
-"""Tell what this machine, or the container it runs us in, can give: memory, disk and CPUs.
+"""The machine, or the container that this process runs in: memory, disk and CPUs.
 
-Files are read below `ROOT`, so that tests can put another machine in its place.
+System files are read below `ROOT`, so that tests can simulate other machines.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from labeltree.errors import InputError
 
-# What Python, NumPy and SciPy take by themselves.
+# Memory of Python, NumPy and SciPy without any data.
 INTERPRETER_BYTES = 140 << 20
 
 ROOT = Path("/")
@@ -35,10 +35,10 @@ def total_memory() -> int:
 
 
 def available_memory() -> int:
-    """Return the bytes of memory that can be taken without swapping or being killed.
+    """Return the bytes of memory that can be allocated without swapping or being killed.
 
-    The least of what the machine has available and what each cgroup of this process has left. Cached files
-    that the kernel can drop count as available. Where the system does not tell (macOS), it is all the memory.
+    The minimum of what the machine has available and what each cgroup of this process has left. Cached files
+    that the kernel can drop count as available. On systems that do not report it (macOS), all memory does.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def available_memory() -> int:
 
 
 def usable_memory() -> int:
-    """Return the bytes of memory that this process can have in all: what it has already, and what is left.
+    """Return the total bytes of memory that this process can use: what it uses already, and what is left.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def usable_memory() -> int:
 
 
 def peak_memory() -> int:
-    """Return the most bytes of memory that this process ever had resident.
+    """Return the peak of this process's resident memory, in bytes.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def peak_memory() -> int:
     known = _fields(ROOT / "proc/self/status").get("VmHWM:")
     if known is not None:
         return known * 1024
-    # On Linux this would count what the process that started us had, too.
+    # On Linux this would include the memory of the parent process.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
@@ -82,7 +82,7 @@ def free_disk(path: str | os.PathLike[str]) -> int:
     Parameters
     ----------
     path : path-like
-        A file or folder; the nearest parent that exists is looked at.
+        A file or directory; the nearest existing parent is used.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def free_disk(path: str | os.PathLike[str]) -> int:
 
 
 def usable_cpus() -> int:
-    """Return how many CPUs this process may keep busy, by its affinity and the CPU quotas of its cgroups.
+    """Return how many CPUs this process may use, by its affinity and the CPU quotas of its cgroups.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def usable_cpus() -> int:
 
 
 def threads_to_use(threads: int | None) -> int:
-    """Return a number of threads that was asked for, checked, or one for each usable CPU.
+    """Return the given number of threads, validated, or the number of usable CPUs.
 
     Parameters
     ----------
@@ -118,12 +118,12 @@ def threads_to_use(threads: int | None) -> int:
     int
     """
     if threads is not None and threads < 1:
-        raise InputError(f"threads must be at least 1, but got {threads}.")
+        raise InputError(f"threads is {threads}, expected at least 1")
     return usable_cpus() if threads is None else threads
 
 
 def umask() -> int:
-    """Return the rights that this process withholds from the files it makes.
+    """Return the permission bits that this process removes from the files it creates.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def umask() -> int:
 
 
 def human_bytes(size: int) -> str:
-    """Write a number of bytes for people, in decimal units: 1 kB is 1000 bytes, as disks are sold.
+    """Format a number of bytes in decimal units: 1 kB is 1000 bytes.
 
     Parameters
     ----------
@@ -156,20 +156,20 @@ def human_bytes(size: int) -> str:
     number = float(size)
     for unit in ("kB", "MB", "GB", "TB"):
         number /= 1000
-        # What would round to 1000.0 is 1.0 of the next unit.
+        # A number that would round to 1000.0 is 1.0 of the next unit.
         if number < 999.95:
             return f"{number:.1f} {unit}"
     return f"{number / 1000:.1f} PB"
 
 
 def parse_bytes(text: str) -> int:
-    """Read a number of bytes as people write it.
+    """Parse a number of bytes such as "8GB".
 
     Parameters
     ----------
     text : str
         A number, alone or with a unit: kB, MB, GB, TB (powers of 1000), or KiB, MiB, GiB, TiB (powers of
-        1024). The B may be left out, and the case does not matter.
+        1024). The B is optional, and case is ignored.
 
     Returns
     -------
@@ -178,7 +178,7 @@ def parse_bytes(text: str) -> int:
     Raises
     ------
     InputError
-        If it is no such number, or none above 0.
+        If it is not such a number, or not above 0.
 
     Examples
     --------
@@ -192,7 +192,7 @@ def parse_bytes(text: str) -> int:
         size = round(float(number) * (1024.0 if binary else 1000.0) ** power)
         if size > 0:
             return size
-    raise InputError(f"got {text!r} as a number of bytes, expected something like 8GB, 500MB or 1000000")
+    raise InputError(f"{text!r} is not a number of bytes", hint="write for example 8GB, 500MB or 1000000")
 
 
 def _physical_memory() -> int:
@@ -228,10 +228,10 @@ def _cpu_quotas() -> Iterator[float]:
 
 
 def _cgroups(controller: str) -> Iterator[Path]:
-    """Yield the folders of this process's cgroup and of all above it, each of which can set a limit.
+    """Yield the directories of this process's cgroup and its parents, each of which can set a limit.
 
-    Inside a container, /proc may name the cgroup by its path on the host, of which only the end or nothing is
-    mounted; folders that do not exist have no files to read, and the top one is always among those tried.
+    Inside a container, /proc may give the path of the cgroup on the host, of which only the end or nothing is
+    mounted. Directories that do not exist have no files to read, and the top one is always tried.
     """
     top = ROOT / "sys/fs/cgroup"
     for line in _read(ROOT / "proc/self/cgroup").splitlines():
@@ -251,18 +251,18 @@ def _cgroups(controller: str) -> Iterator[Path]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(errors="replace")  # the kernel may cut a program's name within a letter
+        return path.read_text(errors="replace")  # the kernel may cut a program's name inside a character
     except OSError:
         return ""
 
 
 def _integers(path: Path) -> list[int]:
-    """Return the numbers of a file of one line; none where it is missing or says "max", no limit."""
+    """Return the numbers in a one-line file; none if it is missing or holds "max" (no limit)."""
     words = _read(path).split()
     return [] if "max" in words else [int(word) for word in words]
 
 
 def _fields(path: Path) -> dict[str, int]:
-    """Return the first number after the name that starts each line."""
+    """Return the first number of each line by the name at its start."""
     lines = (line.split() for line in _read(path).splitlines())
     return {words[0]: int(words[1]) for words in lines if len(words) > 1 and words[1].isdigit()}

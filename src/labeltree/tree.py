@@ -1,34 +1,35 @@
-"""The label tree: its shape as a few arrays; given by the user, or clipped from a deeper one."""
+"""The label tree: its shape as a few arrays, and the geometry that follows from it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree import _native
+from labeltree import _native, limits
+from labeltree.display import html_table
 from labeltree.errors import InputError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabelTree:
     """A tree whose leaves are the labels.
 
-    Nodes are the internal nodes, numbered breadth-first from the root, 0. A child is a node, or a leaf: the
-    label itself. Depth counts as in the paper: the root has depth 0, and a tree of depth 1 is one-vs-rest.
+    Nodes are the internal nodes, numbered breadth-first from the root, 0. A child is a node or a leaf, which
+    is a label. Depth counts as in the paper: the root has depth 0, and a tree of depth 1 is one-vs-rest.
 
     Attributes
     ----------
-    child_ptr : ndarray of int64, nodes + 1
+    child_ptr : ndarray of int64, n_nodes + 1
         The children of node u are ``children[child_ptr[u]:child_ptr[u + 1]]``.
-    children : ndarray of int32, nodes - 1 + labels
-        A node's number, or ``~label`` (negative) for a leaf.
+    children : ndarray of int32, n_nodes - 1 + n_labels
+        The number of a node, or ``~label`` (negative) for a leaf.
     build_bytes : int
-        Memory that ``build_tree`` took beside the data; 0 for a tree that was given.
+        Memory that ``build_tree`` used in addition to the data; 0 for a given tree.
 
     See Also
     --------
@@ -51,9 +52,9 @@ class LabelTree:
         Parameters
         ----------
         nested : sequence
-            The root: labels, and sequences for nodes, nested as deep as need be.
+            The root: labels, and sequences for nodes, nested to any depth.
         label_names : sequence of str, optional
-            Names of the labels 0, 1, ...: then the tree holds names, a number for a name that spells it.
+            Names of the labels 0, 1, ...: then the lists hold names.
 
         Returns
         -------
@@ -61,19 +62,18 @@ class LabelTree:
 
         Examples
         --------
-        >>> tree = LabelTree.from_nested([[0, 1, 2], [3, 4], [[5, 6], 7, 8]])
-        >>> tree.n_nodes, tree.n_labels, tree.depth
-        (5, 9, 3)
+        >>> LabelTree.from_nested([[0, 1, 2], [3, 4], [[5, 6], 7, 8]])
+        LabelTree(n_nodes=5, n_labels=9, depth=3)
         """
         if not isinstance(nested, Sequence) or isinstance(nested, str):
-            raise InputError(f"A tree is nested lists of labels, but got {type(nested).__name__}.")
+            raise InputError(f"the tree is of type {type(nested).__name__}, expected nested lists of labels")
         numbers = None if label_names is None else {name: label for label, name in enumerate(label_names)}
         counts: list[int] = []
         children: list[int] = []
         queue: list[Sequence[Any]] = [nested]
-        for node in queue:  # the queue grows while it is walked: breadth-first
+        for node in queue:  # grows during the loop: breadth-first
             if not node:
-                raise InputError("A node of the given tree has no children; remove its empty list.")
+                raise InputError("a node of the tree has no children", hint="remove its empty list")
             counts.append(len(node))
             for child in node:
                 if isinstance(child, Sequence) and not isinstance(child, str):
@@ -85,11 +85,25 @@ class LabelTree:
         labels = np.sort(~tree.children[tree.children < 0])
         wrong = np.flatnonzero(labels != np.arange(labels.size))
         if wrong.size:
+            label = wrong[0]
+            found = "is missing" if labels[label] > label else f"or {labels[label]} occurs twice"
             raise InputError(
-                f"A tree must hold each label from 0 to {labels[-1]} once, but label {wrong[0]} "
-                f"{'is missing' if labels[wrong[0]] > wrong[0] else f'or {labels[wrong[0]]} occurs twice'}."
+                f"label {label} {found} in the tree, expected each label from 0 to {labels[-1]} once"
             )
         return tree
+
+    def __repr__(self) -> str:
+        return f"LabelTree(n_nodes={self.n_nodes}, n_labels={self.n_labels}, depth={self.depth})"
+
+    def _repr_html_(self) -> str:
+        depth_of_child = np.repeat(self.node_depth, self.child_count)
+        rows = (
+            [f"{d}", f"{(self.node_depth == d).sum():,}", f"{inner.size:,}", f"{(inner < 0).sum():,}"]
+            for d in range(self.depth)
+            for inner in [self.children[depth_of_child == d]]
+        )
+        title = f"Label tree: {self.n_labels:,} labels, {self.n_nodes:,} nodes, depth {self.depth}"
+        return html_table(title, ["depth", "nodes", "children", "of these, labels"], rows)
 
     @property
     def n_nodes(self) -> int:
@@ -122,7 +136,7 @@ class LabelTree:
 
     @cached_property
     def node_depth(self) -> NDArray[np.int32]:
-        """Depth of each node, never falling, since nodes are numbered breadth-first."""
+        """Depth of each node; non-decreasing, since nodes are numbered breadth-first."""
         depth = np.zeros(self.n_nodes, np.int32)
         for u in range(1, self.n_nodes):
             depth[u] = depth[self.parent[u]] + 1
@@ -152,17 +166,17 @@ class LabelTree:
 
     @property
     def first(self) -> NDArray[np.int64]:
-        """Where each node's labels begin in ``labels``."""
+        """Start of each node's labels in ``labels``."""
         return self._ranges[0]
 
     @property
     def last(self) -> NDArray[np.int64]:
-        """Where each node's labels end in ``labels``."""
+        """End of each node's labels in ``labels``."""
         return self._ranges[1]
 
     @property
     def labels(self) -> NDArray[np.int32]:
-        """The labels in the order of the leaves: each node's labels are one range."""
+        """The labels in the order of the leaves: the labels of a node are one range."""
         return self._ranges[2]
 
     @cached_property
@@ -174,12 +188,11 @@ class LabelTree:
         return {name: value for name, value in self.__dict__.items() if name != "native"}
 
     def clip(self, max_depth: int) -> LabelTree:
-        """Cut the tree at a depth (d_max): labels that lay deeper become children of the node above the cut.
+        """Cut the tree at a depth (d_max): deeper labels become children of the node above the cut.
 
-        The result is the tree that ``build_tree`` would have made with this ``max_depth``.
+        The result is the tree that ``build_tree`` makes with this ``max_depth``.
         """
-        if max_depth < 1:
-            raise InputError(f"max_depth must be at least 1, but got {max_depth}.")
+        limits.checked("max_depth", max_depth, limits.MAX_DEPTH)
         if max_depth >= self.depth:
             return self
         kept = int(np.searchsorted(self.node_depth, max_depth))
@@ -192,19 +205,75 @@ class LabelTree:
             self.build_bytes,
         )
 
+    def weight_ptr(self, feature_ptr: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Start of each node's block of weights, and the end of the last: features x children each.
+
+        Parameters
+        ----------
+        feature_ptr : ndarray of int64, n_nodes + 1
+            Start of each node's list of features, and the end of the last.
+        """
+        return pointers(np.diff(feature_ptr) * self.child_count)
+
+
+class DepthSummary(TypedDict):
+    """The nodes of one depth of a tree."""
+
+    depth: int
+    nodes: int
+    children: int
+    mean_used_features: float
+    alpha: float | None
+    weights: int
+
+
+def describe_depths(tree: LabelTree, used_features: NDArray[np.int64]) -> list[DepthSummary]:
+    """Describe a tree depth by depth.
+
+    Parameters
+    ----------
+    tree : LabelTree
+    used_features : ndarray of int64
+        Features that each node uses (F_u), without the bias.
+
+    Returns
+    -------
+    list of dict
+        For the nodes of each depth: ``depth``, ``nodes``, ``children``, ``mean_used_features``, ``alpha``,
+        ``weights``. alpha_u is the number of features that node u uses, divided by that of its parent; the
+        average is weighted by the number of children, since each child has a weight vector of that length
+        (eq:weighted-average-alpha). The root has no alpha.
+    """
+    ratio = used_features / np.maximum(used_features[tree.parent], 1)
+    rows: list[DepthSummary] = []
+    for d in range(tree.depth):
+        at = tree.node_depth == d
+        children, used = tree.child_count[at], used_features[at]
+        rows.append(
+            {
+                "depth": d,
+                "nodes": int(at.sum()),
+                "children": int(children.sum()),
+                "mean_used_features": float(used.mean()),
+                "alpha": float(np.average(ratio[at], weights=children)) if d else None,
+                "weights": int(used @ children),
+            }
+        )
+    return rows
+
 
 def label_number(child: Any, numbers: Mapping[str, int] | None) -> int:
-    """Number of a label in a nested tree, which is written as its name where labels have names."""
+    """Return the number of a label in nested lists, which hold names if labels have names."""
     whole = isinstance(child, (int, np.integer)) and not isinstance(child, bool)
     if numbers is None:
-        if whole and 0 <= child < 2**31 - 1:
+        if whole and 0 <= child < limits.LARGEST_INT32:
             return int(child)
-        raise InputError(f"A tree holds lists and label numbers from 0, but got {child!r}.")
+        raise InputError(f"the tree holds {child!r}, expected lists and label numbers from 0")
     if (whole or isinstance(child, str)) and str(child) in numbers:
         return numbers[str(child)]
-    raise InputError(f"The given tree holds {child!r}, but the data has no label of that name.")
+    raise InputError(f"the tree holds {child!r}, which is not a label of the data")
 
 
 def pointers(counts: Any) -> NDArray[np.int64]:
-    """Where each of several runs of these lengths begins, and after the last where it ends."""
+    """Return the start of each of several consecutive runs of these lengths, and the end of the last."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

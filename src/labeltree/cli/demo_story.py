@@ -77,7 +77,7 @@ def run_demo(
     start = time.perf_counter()
     labels, scores = model.predict(test.X, threads=threads)
     per_row = 1000 * (time.perf_counter() - start) / test.n_instances
-    percent = {name: 100 * value for name, value in model.judge(test, labels).items()}
+    percent = {name: 100 * value for name, value in model.evaluate(test, labels).items()}
     tell(
         "  "
         + ", ".join(f"P@{k} {percent[f'P@{k}']:.1f} %" for k in (1, 3, 5))

@@ -148,7 +148,7 @@ def _with_bars(table: list[str], sizes: list[int]) -> list[str]:
     return [head, *(f"{line}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))]
 
 
-def estimate_lines(report: dict[str, Any], memory_limit: int | None) -> list[str]:
+def estimate_lines(report: Any, memory_limit: int | None) -> list[str]:
     """Answer how large a model will be, from `Plan.report`."""
     memory = (
         (report["available_memory_bytes"], "available") if memory_limit is None else (memory_limit, "allowed")

@@ -25,7 +25,6 @@ def prune(
 ) -> None:
     """Set small weights to zero, and tell what that saves; it can cost precision: evaluate the result."""
     from labeltree.model import load
-    from labeltree.prune import pruning_report
     from labeltree.store import directory_bytes
 
     stages = Stages(quiet or json)
@@ -39,7 +38,7 @@ def prune(
     figures: dict[str, Any] = {
         "model": str(model),
         "out": str(out),
-        **pruning_report(pruned),
+        **pruned.pruning_report(),
         "bytes_after": directory_bytes(out),
         "seconds": stages.seconds,
     }

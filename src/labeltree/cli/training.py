@@ -17,7 +17,7 @@ from labeltree.system import human_bytes, parse_bytes, peak_memory, threads_to_u
 if TYPE_CHECKING:
     from labeltree.data import Dataset
     from labeltree.plan import Plan
-    from labeltree.train import SolverSettings
+    from labeltree.settings import SolverSettings
     from labeltree.tree import LabelTree
 
 
@@ -39,7 +39,7 @@ def estimate(
     text: text_options.Text = text_options.NOTHING,
 ) -> None:
     """Tell to the byte how large a model will be, and whether it can be trained here."""
-    from labeltree.train import SolverSettings
+    from labeltree.settings import SolverSettings
 
     settings = SolverSettings(bias=bias)
     limit = None if memory_limit is None else parse_bytes(memory_limit)
@@ -48,7 +48,7 @@ def estimate(
     _, plan = _planned(Stages(quiet or json), source, grown, settings, threads)
     report = plan.report()
     try:
-        plan.check_room(Path("."), limit)
+        plan.check_resources(Path("."), limit)
         verdict = None
     except ResourceError as error:
         verdict = str(error)
@@ -85,8 +85,9 @@ def train(
     text: text_options.Text = text_options.NOTHING,
 ) -> None:
     """Train a model: plan it, check that it fits, and fill it."""
+    from labeltree.settings import SolverSettings
     from labeltree.store import check_target, directory_bytes
-    from labeltree.train import SolverSettings, train_model
+    from labeltree.train import train_model
 
     # Whatever can be wrong without the data is said before it is read.
     settings = SolverSettings(loss.replace("-", "_"), cost, tolerance, max_iterations, bias, seed)
@@ -98,12 +99,10 @@ def train(
     try:
         dataset, plan = _planned(stages, source, grown, settings, threads, limit)
         if not force:
-            plan.check_room(model, limit)
+            plan.check_resources(model, limit)
         what = f"training {printing.plural(trees, 'tree')}, {printing.plural(plan.n_nodes, 'node')}"
         with stages.stage("train", what) as progress:
-            train_model(
-                dataset, plan, model, settings, overwrite=overwrite, progress=progress, notes=grown.notes()
-            )
+            train_model(dataset, plan, model, overwrite=overwrite, progress=progress, notes=grown.notes())
     except ResourceError as error:
         raise InputError(f"{error} Or go on all the same with --force.") from None
     except KeyboardInterrupt:
@@ -185,8 +184,7 @@ class _Trees:
         if rest and given is None:
             raise InputError("got --tree-rest without a --tree, expected both; give one, or leave it out")
         self.clusters, self.max_depth, self.trees, self.seed = clusters, max_depth, trees, seed
-        self.rest = rest
-        self.given = None if given is None else read_tree(given)
+        self.given = None if given is None else read_tree(given, add_missing=rest)
 
     def build(
         self, dataset: Dataset, threads: int, memory_limit: int | None, progress: Any
@@ -196,7 +194,7 @@ class _Trees:
 
         if self.given is not None:
             with printing.warnings_as_notes():
-                return [self.given.to_tree(dataset, add_missing=self.rest)]
+                return [self.given.to_tree(dataset)]
         return [
             build_tree(
                 dataset,
@@ -233,7 +231,7 @@ def _planned(
     with stages.stage("tree", f"building {printing.plural(grown.trees, 'tree')}") as progress:
         trees = grown.build(dataset, threads, memory_limit, progress)
     with stages.stage("plan", "planning"):
-        plan = make_plan(dataset, trees, bias=settings.bias != 0, threads=threads, precise=settings.precise)
+        plan = make_plan(dataset, trees, settings, threads=threads)
     return dataset, plan
 
 

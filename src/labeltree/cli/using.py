@@ -39,7 +39,7 @@ def evaluate(
     stages = Stages(quiet or json)
     opened, dataset = open_with_data(stages, model, data, text, threads, one_based, require_labels=True)
     labels, _ = _search(stages, opened, dataset, 5, beam, score, threads)
-    percent = {name: round(100 * value, 4) for name, value in opened.judge(dataset, labels).items()}
+    percent = {name: round(100 * value, 4) for name, value in opened.evaluate(dataset, labels).items()}
     figures = {**percent, **_speed(dataset, stages)}
     _note_unknown_labels(opened, dataset)
     if json:

@@ -11,15 +11,16 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from labeltree import limits
 from labeltree.errors import InputError
-from labeltree.estimators.fitting import check_rows, join, plan_model, solver_settings
+from labeltree.estimators.fitting import check_rows, join, plan_model, tree_settings
 from labeltree.estimators.targets import read_target, restore_classes
-from labeltree.estimators.unsaved import train_unsaved, write_model
-from labeltree.limits import Constraint, GivenTree, Number, OneOf, OrNone, Size, Whole, checked
+from labeltree.estimators.unsaved import train_unsaved
+from labeltree.limits import Limit, Number, OneOf, Optional, checked
 from labeltree.model import Model, load
 from labeltree.plan import Plan
-from labeltree.predict import SCORES, as_matrix, reach
-from labeltree.train import LARGEST_VALUE, LOSSES, SMALLEST_COST
+from labeltree.predict import as_matrix, reach
+from labeltree.settings import SOLVER_LIMITS, TREE_LIMITS
 
 # The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23
@@ -27,12 +28,8 @@ _PAIRS_AT_ONCE = 1 << 23
 # How scikit-learn checks X. `Dataset` checks that the values are finite.
 _X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
 
-# Limits of the arguments of the predict methods.
-_PREDICT: dict[str, Constraint] = {
-    "top": OrNone(Whole(1)),
-    "threshold": OrNone(Number(0.0, 1.0)),
-    "k": Whole(1),
-}
+# Scores are in (0, 1].
+_THRESHOLD = Number(0.0, 1.0)
 
 
 class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -104,21 +101,13 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    _constraints: ClassVar[dict[str, Constraint]] = {
-        "clusters": Whole(2),
-        "max_depth": Whole(1),
-        "trees": Whole(1, 10_000),
-        "tree": OrNone(GivenTree()),
-        "seed": Whole(0),
-        "loss": OneOf(LOSSES),
-        "cost": Number(SMALLEST_COST, LARGEST_VALUE),
-        "tolerance": Number(0.0, LARGEST_VALUE, open=True),
-        "max_iterations": Whole(1),
-        "bias": Number(0.0, LARGEST_VALUE),
-        "beam": Whole(1),
-        "score_function": OneOf(SCORES),
-        "threads": OrNone(Whole(1, 1024)),
-        "memory_limit": OrNone(Size()),
+    _limits: ClassVar[dict[str, Limit]] = {
+        **TREE_LIMITS,
+        **SOLVER_LIMITS,
+        "beam": limits.BEAM,
+        "score_function": limits.SCORE,
+        "threads": Optional(limits.THREADS),
+        "memory_limit": Optional(limits.MEMORY),
         "force": OneOf((False, True)),
     }
 
@@ -184,11 +173,10 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_: Model = train_unsaved(
             dataset,
             plan,
-            solver_settings(chosen),
             memory_limit=chosen["memory_limit"],
             force=chosen["force"],
             costs=costs,
-            notes={name: chosen[name] for name in ("clusters", "max_depth") if chosen["tree"] is None},
+            notes=tree_settings(chosen).notes(),
         )
         self.classes_: NDArray[Any] = target.classes
         self._single = target.single
@@ -228,7 +216,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             1 where the label is predicted. If y had one dimension: an ndarray, the best class of each row.
         """
         rows = self._rows(X)
-        options = checked("predict", {"top": top, "threshold": threshold}, _PREDICT)
+        top = checked("top", top, Optional(limits.TOP))
+        threshold = checked("threshold", threshold, Optional(_THRESHOLD))
         if self._single:
             if top is not None or threshold is not None:
                 raise InputError(
@@ -236,8 +225,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     hint="use predict_top, or fit with an indicator matrix",
                 )
             return self.classes_[self._search(rows, 1)[0][:, 0]]
-        minimum = (0.5 if top is None else 0.0) if threshold is None else options["threshold"]
-        scores = self._scores(rows, options["top"], minimum)
+        minimum = (0.5 if top is None else 0.0) if threshold is None else threshold
+        scores = self._scores(rows, top, minimum)
         scores.data = np.ones(scores.nnz, np.int64)
         return scores
 
@@ -256,7 +245,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores : ndarray of float32, rows x k
             In (0, 1]; 0 where the label is -1.
         """
-        return self._search(self._rows(X), checked("predict_top", {"k": k}, _PREDICT)["k"])
+        return self._search(self._rows(X), checked("k", k, limits.TOP))
 
     def predict_proba(self, X: Any) -> Any:
         """Return the scores of the labels that the beam reaches.
@@ -340,7 +329,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "classes": "O" if self.classes_.dtype.kind in "OT" else self.classes_.dtype.str,
             "feature_names": None if names is None else list(names),
         }
-        write_model(self.model_, path, overwrite=overwrite, manifest={"estimator": about})
+        self.model_.save(path, overwrite=overwrite, extra={"estimator": about})
 
     @classmethod
     def load(cls, path: Path | str, *, verify: bool | None = None) -> LabelTreeClassifier:
@@ -365,7 +354,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         settings, notes = model.manifest["settings"], model.manifest.get("notes", {})
         about = model.manifest.get("estimator") or {
             "parameters": {
-                **{name: settings[name] for name in settings if name in cls._constraints},
+                **{name: settings[name] for name in settings if name in cls._limits},
                 **{name: notes[name] for name in ("clusters", "max_depth") if name in notes},
                 "trees": len(model.trees),
             },
@@ -398,7 +387,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def _checked(self) -> dict[str, Any]:
-        return checked(type(self).__name__, self.get_params(deep=False), self._constraints)
+        given = self.get_params(deep=False)
+        return {name: checked(name, value, self._limits[name]) for name, value in given.items()}
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "model_")

@@ -8,44 +8,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.clustering import build_tree
+from labeltree.build import build_plan
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.estimators.targets import Target
-from labeltree.plan import Plan, make_plan
-from labeltree.train import LARGEST_VALUE, SMALLEST_COST, SolverSettings
-from labeltree.tree import LabelTree
-
-
-def solver_settings(chosen: dict[str, Any]) -> SolverSettings:
-    """Pick what the solver needs from an estimator's parameters."""
-    names = ("loss", "cost", "tolerance", "max_iterations", "bias", "seed")
-    return SolverSettings(**{name: chosen[name] for name in names})
+from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
+from labeltree.plan import Plan
+from labeltree.settings import SOLVER_LIMITS, TREE_LIMITS, SolverSettings, TreeSettings
 
 
 def plan_model(chosen: dict[str, Any], dataset: Dataset) -> Plan:
-    """Build the trees, or take the given one, and lay them out."""
-    given, count = chosen["tree"], chosen["trees"]
-    if given is not None and count > 1:
-        raise InputError(f"got a tree together with trees={count}, expected one tree; leave out one of them")
-    if given is None:
-        trees = [
-            build_tree(
-                dataset,
-                clusters=chosen["clusters"],
-                max_depth=chosen["max_depth"],
-                seed=chosen["seed"] + t,
-                threads=chosen["threads"],
-                memory_limit=sys.maxsize if chosen["force"] else chosen["memory_limit"],
-            )
-            for t in range(count)
-        ]
-    else:
-        trees = [given if isinstance(given, LabelTree) else LabelTree.from_nested(given, dataset.label_names)]
-    settings = solver_settings(chosen)
-    return make_plan(
-        dataset, trees, bias=settings.bias != 0, threads=chosen["threads"], precise=settings.precise
+    """Build the trees with an estimator's parameters, or take the given one, and plan the model."""
+    return build_plan(
+        dataset,
+        tree_settings(chosen),
+        SolverSettings(**{name: chosen[name] for name in SOLVER_LIMITS}),
+        threads=chosen["threads"],
+        memory_limit=sys.maxsize if chosen["force"] else chosen["memory_limit"],
     )
+
+
+def tree_settings(chosen: dict[str, Any]) -> TreeSettings:
+    """Return the tree settings among an estimator's parameters."""
+    return TreeSettings(**{name: chosen[name] for name in TREE_LIMITS})
 
 
 def check_rows(rows: int, target: Target) -> None:

@@ -6,21 +6,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from labeltree.data import Dataset
-from labeltree.errors import ResourceError
 from labeltree.model import Model
 from labeltree.plan import Plan
-from labeltree.store import new_model
-from labeltree.system import free_disk, human_bytes
-from labeltree.train import SolverSettings, train_model
+from labeltree.train import train_model
 
 
 def train_unsaved(
     dataset: Dataset,
     plan: Plan,
-    settings: SolverSettings,
     *,
     memory_limit: int | None = None,
     force: bool = False,
@@ -34,7 +28,7 @@ def train_unsaved(
 
     Parameters
     ----------
-    dataset, plan, settings
+    dataset, plan
         As of :func:`labeltree.train_model`.
     memory_limit : int, optional
         Bytes that training may take.
@@ -49,44 +43,8 @@ def train_unsaved(
         Its ``path`` is None.
     """
     if not force:
-        plan.check_room(Path(tempfile.gettempdir()), memory_limit)
+        plan.check_resources(Path(tempfile.gettempdir()), memory_limit)
     with tempfile.TemporaryDirectory(prefix="labeltree-", ignore_cleanup_errors=True) as folder:
-        model = train_model(dataset, plan, Path(folder) / "model", settings, **options)
+        model = train_model(dataset, plan, Path(folder) / "model", **options)
         model.path = None
     return model
-
-
-def write_model(
-    model: Model, path: Path | str, *, overwrite: bool = False, manifest: dict[str, Any] | None = None
-) -> None:
-    """Write a model to a directory, which appears when it is complete.
-
-    Parameters
-    ----------
-    model : Model
-    path : path-like
-        The model directory to write.
-    overwrite : bool, default False
-        Replace a model that is there, once the new one is complete.
-    manifest : dict, optional
-        More to be kept in the manifest (JSON).
-    """
-    path = Path(path)
-    with new_model(path, overwrite) as writer:
-        room = free_disk(path.parent)
-        if model.bytes > room:
-            raise ResourceError(
-                f"The model takes {human_bytes(model.bytes)}, but {path} has {human_bytes(room)} of free "
-                "disk; give another place."
-            )
-        writer.write_facts(model.label_counts, model.label_names, model.text)
-        for t, part in enumerate(model.trees):
-            for name, array in (("features", part.features), ("weights", part.weights)):
-                with writer.grow(f"tree-{t}/{name}.npy", array.dtype.str) as stream:
-                    stream.write(np.ascontiguousarray(array).data)
-            writer.write(f"tree-{t}/child_ptr.npy", part.tree.child_ptr)
-            writer.write(f"tree-{t}/children.npy", part.tree.children)
-            writer.write(f"tree-{t}/feature_ptr.npy", part.feature_ptr)
-            writer.write(f"tree-{t}/checksums.npy", part.checksums)
-        kept = {key: value for key, value in model.manifest.items() if key not in ("files", "crc32c")}
-        writer.finish(kept | (manifest or {}))

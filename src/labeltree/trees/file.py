@@ -39,14 +39,18 @@ class TreeFile:
         Name of the file.
     form : str
         "nested lists", "parents" or "clusters".
+    add_missing : bool
+        Whether labels that are not in the file become a separate child of the root; otherwise they are an
+        error.
     """
 
     name: str
     form: str
     # From the number of each label to nested lists of label numbers.
     _nest: Callable[[Mapping[str, int]], list[Any]]
+    add_missing: bool = False
 
-    def to_tree(self, dataset: Dataset, *, add_missing: bool = False) -> LabelTree:
+    def to_tree(self, dataset: Dataset) -> LabelTree:
         """Make the tree for the labels of a dataset.
 
         Labels without instances need not be in the file: as in ``build_tree``, they become a separate child
@@ -55,8 +59,6 @@ class TreeFile:
         Parameters
         ----------
         dataset : Dataset
-        add_missing : bool, default False
-            Add all labels that are not in the file to that child; otherwise they are an error.
 
         Returns
         -------
@@ -65,16 +67,22 @@ class TreeFile:
         numbers = label_numbers(dataset.n_labels if dataset.label_names is None else dataset.label_names)
         unused = np.diff(dataset.by_label[0]) == 0
         nested = self._nest(numbers)
-        return make_tree(nested, numbers, add_missing=add_missing, unused=unused, file=self.name)
+        return make_tree(nested, numbers, add_missing=self.add_missing, unused=unused, file=self.name)
+
+    def notes(self) -> dict[str, Any]:
+        """Return what a model's manifest keeps about where the tree came from."""
+        return {"tree": self.name, "tree_form": self.form}
 
 
-def read_tree(path: str | os.PathLike[str]) -> TreeFile:
+def read_tree(path: str | os.PathLike[str], *, add_missing: bool = False) -> TreeFile:
     """Read a tree from a file, plain or compressed.
 
     Parameters
     ----------
     path : path-like
         Nested lists in JSON, a table with the columns label and parent, or clusters of labels, one per line.
+    add_missing : bool, default False
+        Put labels that are not in the file under a separate child of the root; otherwise they are an error.
 
     Returns
     -------
@@ -98,10 +106,14 @@ def read_tree(path: str | os.PathLike[str]) -> TreeFile:
         raise InputError("the file is empty, expected a tree", file=name)
     ending = os.path.splitext(name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz"))[1].lower()
     if ending == ".json" or header.startswith("["):
-        return TreeFile(name, "nested lists", partial(_number_lists, name, _parse_json(name, text)))
+        return TreeFile(
+            name, "nested lists", partial(_number_lists, name, _parse_json(name, text)), add_missing
+        )
     separator = next((s for s in "\t,;" if {"label", "parent"} <= set(_columns(header, s))), None)
     if separator is not None:
-        return TreeFile(name, "parents", partial(nest_parents, _read_table(name, text, separator)))
+        return TreeFile(
+            name, "parents", partial(nest_parents, _read_table(name, text, separator)), add_missing
+        )
     if ending in (".csv", ".tsv"):
         raise InputError(
             f"the header is {shorten(header)}, expected the columns label and parent",
@@ -109,7 +121,7 @@ def read_tree(path: str | os.PathLike[str]) -> TreeFile:
             line=1,
             hint="add a header, or rename a file of clusters to .txt",
         )
-    return TreeFile(name, "clusters", partial(number_clusters, name, _split_clusters(text)))
+    return TreeFile(name, "clusters", partial(number_clusters, name, _split_clusters(text)), add_missing)
 
 
 def _parse_json(name: str, text: str) -> list[Any]:

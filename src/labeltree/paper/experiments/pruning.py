@@ -25,10 +25,10 @@ from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.session import Session, Split, check_seeds, part_of
 from labeltree.plan import Plan
 from labeltree.progress import Progress
-from labeltree.prune import pruning_report
+from labeltree.settings import SolverSettings
 from labeltree.store import directory_bytes
 from labeltree.system import free_disk, human_bytes
-from labeltree.train import SolverSettings, train_model
+from labeltree.train import train_model
 
 THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 _SHOWN = {
@@ -92,8 +92,8 @@ def run(
     for number, (split, test, seed) in enumerate(runs):
         part = part_of(progress, number, len(runs))
         plan = session.plan(split.name, clusters, max_depth, seed, part_of(part, 0, 3))
-        plan = replace(plan, precise=settings.precise)
-        rows += _measure(split, test, plan, seed, settings, wanted, beam, score, session.threads, part)
+        plan = replace(plan, settings=settings)
+        rows += _measure(split, test, plan, seed, wanted, beam, score, session.threads, part)
     means = _means(rows)
     left_out = [split.name for split in session.splits if split.test is None]
     return Result(
@@ -178,7 +178,6 @@ def _measure(
     test: Dataset,
     plan: Plan,
     seed: int,
-    settings: SolverSettings,
     thresholds: Sequence[float],
     beam: int,
     score: str,
@@ -189,19 +188,19 @@ def _measure(
     with tempfile.TemporaryDirectory(prefix="labeltree-pruning-") as folder:
         place = Path(folder)
         _check_room(plan, place)
-        model = train_model(split.train, plan, place / "model", settings, progress=part_of(progress, 1, 3))
+        model = train_model(split.train, plan, place / "model", progress=part_of(progress, 1, 3))
         known = {"data": split.name, "test_instances": test.n_instances, "seed": seed}
         judging = part_of(progress, 2, 3)
 
         def judge(judged: Model) -> Row:
             predicted, _ = judged.predict(test.X, top=max(KS), beam=beam, score=score, threads=threads)
-            found = judged.judge(test, predicted, KS)
+            found = judged.evaluate(test, predicted, ks=KS)
             return {f"P@{k}": 100 * found[f"P@{k}"] for k in KS}
 
         rows: list[Row] = []
         for number, threshold in enumerate(thresholds):
             pruned = model.prune(threshold, place / "pruned", overwrite=True)
-            report = pruning_report(pruned)
+            report = pruned.pruning_report()
             rows.append(
                 {
                     **known,
@@ -233,7 +232,7 @@ def _measure(
 
 def _check_room(plan: Plan, place: Path) -> None:
     """Refuse what memory or disk cannot hold; there are two pruned copies when one replaces the other."""
-    plan.check_room(place)
+    plan.check_resources(place)
     free = free_disk(place)
     if 3 * plan.model_bytes > free:
         raise ResourceError(

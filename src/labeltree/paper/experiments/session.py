@@ -12,6 +12,7 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.plan import Plan, TreePlan, make_plan
 from labeltree.progress import Progress
+from labeltree.settings import SolverSettings
 from labeltree.tree import LabelTree
 
 
@@ -78,7 +79,7 @@ class Session:
                 progress=progress,
                 vectors=self._vectors.setdefault(name, LabelVectors(train)),
             )
-            self._deep[key] = max_depth, make_plan(train, tree, bias=False, threads=self.threads)
+            self._deep[key] = max_depth, make_plan(train, tree, SolverSettings(bias=0), threads=self.threads)
         if progress is not None:
             progress(1.0)
         return self._deep[key][1].clip(max_depth)

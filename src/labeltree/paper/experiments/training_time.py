@@ -21,8 +21,9 @@ from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.time_shown import Row, claims, fitted_figure, growth_figure
 from labeltree.plan import TreePlan, make_plan
 from labeltree.progress import Progress
+from labeltree.settings import SolverSettings
 from labeltree.system import threads_to_use
-from labeltree.train import SolverSettings, train_model
+from labeltree.train import train_model
 
 SCALES = (1 / 1000, 1 / 300, 1 / 100, 1 / 30, 1 / 10)
 QUICK_SCALES = (1 / 2000, 1 / 1000, 1 / 500)
@@ -215,11 +216,11 @@ def _measure(
     start = time.perf_counter()
     tree = build_tree(data, clusters=clusters or 2, max_depth=depth, seed=seed, threads=threads)
     tree_seconds = time.perf_counter() - start
-    plan = make_plan(data, tree, bias=False, threads=threads)
+    plan = make_plan(data, tree, settings, threads=threads)
     with tempfile.TemporaryDirectory(prefix="labeltree-time-") as folder:
-        plan.check_room(Path(folder))
+        plan.check_resources(Path(folder))
         start = time.perf_counter()
-        train_model(data, plan, Path(folder) / "model", settings)
+        train_model(data, plan, Path(folder) / "model")
         train_seconds = time.perf_counter() - start
     nonzeros = data.X.nnz / data.n_instances
     return {

@@ -1,0 +1,69 @@
+"""Building: from data and settings to trees and plan, the same way for every caller."""
+
+from __future__ import annotations
+
+from labeltree.clustering import LabelVectors, build_tree
+from labeltree.data import Dataset
+from labeltree.plan import Plan, make_plan
+from labeltree.progress import Stage, part_of, silent
+from labeltree.settings import SolverSettings, TreeSettings
+from labeltree.system import threads_to_use
+
+
+def build_plan(
+    dataset: Dataset,
+    tree_settings: TreeSettings | None = None,
+    solver_settings: SolverSettings | None = None,
+    *,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    vectors: LabelVectors | None = None,
+    stage: Stage = silent,
+) -> Plan:
+    """Build the trees of a model and plan its files.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The training data.
+    tree_settings : TreeSettings, optional
+    solver_settings : SolverSettings, optional
+    threads : int, optional
+        Threads to build with, and later to train with. Default: all CPUs.
+    memory_limit : int, optional
+        Bytes that this process may use to build the trees. Default: what is available.
+    vectors : LabelVectors, optional
+        The label vectors of the dataset, to share them between calls.
+    stage : callable, optional
+        Called as ``stage(name, description)`` for the stages "tree" and "plan"; returns a context manager
+        that gives a progress callback.
+
+    Returns
+    -------
+    Plan
+    """
+    settings = tree_settings or TreeSettings()
+    threads = threads_to_use(threads)
+    count = settings.trees
+    with stage("tree", f"building {count} tree{'s' * (count > 1)}") as progress:
+        given = settings.given_tree(dataset)
+        if given is not None:
+            trees = [given]
+        else:
+            # Several trees share the label vectors; a single one lets go of them when it is built.
+            shared = vectors or (LabelVectors(dataset) if count > 1 else None)
+            trees = [
+                build_tree(
+                    dataset,
+                    clusters=settings.clusters,
+                    max_depth=settings.max_depth,
+                    seed=settings.seed + number,
+                    threads=threads,
+                    memory_limit=memory_limit,
+                    progress=part_of(progress, number, count),
+                    vectors=shared,
+                )
+                for number in range(count)
+            ]
+    with stage("plan", "planning"):
+        return make_plan(dataset, trees, solver_settings, threads=threads)

@@ -1,0 +1,133 @@
+"""Settings: how the trees of a model are built, and how its classifiers are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from labeltree import limits
+from labeltree.data import Dataset
+from labeltree.errors import InputError
+from labeltree.tree import LabelTree
+
+
+@dataclass(frozen=True)
+class GivenTree:
+    """A tree given by the user."""
+
+    expected: str = "a LabelTree or nested lists of labels"
+
+    def plain(self, value: Any) -> Any:
+        """Return the value, or None if it cannot be a tree; whether its labels match is checked later."""
+        nested = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+        return value if nested or isinstance(value, LabelTree) or hasattr(value, "to_tree") else None
+
+
+TREE_LIMITS: dict[str, limits.Limit] = {
+    "clusters": limits.CLUSTERS,
+    "max_depth": limits.MAX_DEPTH,
+    "trees": limits.TREES,
+    "seed": limits.SEED,
+    "tree": limits.Optional(GivenTree()),
+}
+SOLVER_LIMITS: dict[str, limits.Limit] = {
+    "loss": limits.LOSS,
+    "cost": limits.COST,
+    "tolerance": limits.TOLERANCE,
+    "max_iterations": limits.MAX_ITERATIONS,
+    "bias": limits.BIAS,
+    "seed": limits.SEED,
+}
+
+
+class TreeSource(Protocol):
+    """A tree that still has to be matched with the labels of a dataset, such as one read from a file."""
+
+    def to_tree(self, dataset: Dataset) -> LabelTree:
+        """Make the tree of the dataset's labels."""
+
+    def notes(self) -> dict[str, Any]:
+        """Return what a model's manifest keeps about where the tree came from."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeSettings:
+    """How the trees of a model are built: by K-means, or given.
+
+    Parameters
+    ----------
+    clusters : int, default 100
+        Clusters that a node is split into (K).
+    max_depth : int, default 6
+        Maximum depth of a label (d_max, counted as in the paper). 1 is one-vs-rest.
+    trees : int, default 1
+        Number of trees, built with the seeds ``seed``, ``seed + 1``, ...
+    seed : int, default 0
+    tree : LabelTree, nested lists of labels or TreeSource, optional
+        A given tree; then nothing is clustered, and ``clusters`` and ``max_depth`` are not used.
+    """
+
+    clusters: int = 100
+    max_depth: int = 6
+    trees: int = 1
+    seed: int = 0
+    tree: LabelTree | Sequence[Any] | TreeSource | None = None
+
+    def __post_init__(self) -> None:
+        limits.check_fields(self, TREE_LIMITS)
+        if self.tree is not None and self.trees > 1:
+            raise InputError(
+                f"a tree is given, but the number of trees is {self.trees}", hint="leave out one of them"
+            )
+
+    def given_tree(self, dataset: Dataset) -> LabelTree | None:
+        """Return the given tree with the labels of a dataset; None if trees are to be clustered."""
+        if self.tree is None or isinstance(self.tree, LabelTree):
+            return self.tree
+        if isinstance(self.tree, Sequence):
+            return LabelTree.from_nested(self.tree, dataset.label_names)
+        return self.tree.to_tree(dataset)
+
+    def notes(self) -> dict[str, Any]:
+        """Return what a model's manifest keeps about how its trees were built."""
+        if self.tree is None:
+            return {"clusters": self.clusters, "max_depth": self.max_depth}
+        return {} if isinstance(self.tree, LabelTree | Sequence) else self.tree.notes()
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """How each binary problem is solved: the minimum of w'w / 2 + C * (sum of losses).
+
+    Parameters
+    ----------
+    loss : {"squared_hinge", "hinge", "logistic"}
+    cost : float, default 1
+        Weight of the losses (C).
+    tolerance : float, default 0.1
+        The solver stops when the largest and the smallest projected gradient differ by at most this. From
+        0.001 up, instances with small gradients are not visited again if the duality gap was small when all
+        of them were last visited: at 0.1 the objective ends about half a percent above its optimum.
+    max_iterations : int, default 300
+        Maximum number of passes over the instances of a node.
+    bias : float, default 1
+        Value of a constant feature added to every instance; 0 for none.
+    seed : int, default 0
+        Seed of the order in which instances are visited.
+    """
+
+    loss: str = "squared_hinge"
+    cost: float = 1.0
+    tolerance: float = 0.1
+    max_iterations: int = 300
+    bias: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        limits.check_fields(self, SOLVER_LIMITS)
+
+    @property
+    def precise(self) -> bool:
+        """Whether the solver uses double precision: below this tolerance, float32 gradients are noise."""
+        return self.tolerance < 1e-3
