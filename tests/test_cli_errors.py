@@ -116,7 +116,7 @@ def test_no_room(run, refused, folder, tmp_path, monkeypatch):
     assert "the data alone takes" in error
     with monkeypatch.context() as patched:
         patched.setattr("labeltree.plan.free_disk", lambda path: 1000)
-        assert "free disk" in refused(*command, "--trees", 3)
+        assert "are free on this disk" in refused(*command, "--trees", 3)
     assert not (tmp_path / "m").exists()
     assert run(*command, "--memory-limit", "100kB", "--force", "-q")[0] == 0
 
