@@ -302,7 +302,7 @@ def test_damaged_files_are_named(copy, name):
     (copy / name).write_bytes(content[:-1])
     damaged(copy, f"{name}: the file has")
     (copy / name).write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
-    damaged(copy, f"{name} has a wrong checksum")
+    damaged(copy, f"{name}: wrong checksum")
     (copy / name).unlink()
     damaged(copy, f"lacks its file {name}")
 
