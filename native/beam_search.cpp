@@ -35,7 +35,7 @@ class BeamSearch {
         require(n_features >= 0 && n_features <= max_count, "n_features is out of range");
         require(n_labels >= 1 && n_labels <= max_count, "n_labels is out of range");
         require(std::isfinite(bias), "bias must be finite");
-        require(trees.size() > 0, "trees must hold at least one tree");
+        require(!trees.empty(), "trees must hold at least one tree");
         forest_.n_features = n_features, forest_.n_labels = n_labels, forest_.bias = bias;
         for (nb::handle given : trees) {
             TreeArrays arrays;
@@ -77,8 +77,8 @@ class BeamSearch {
     // and only work of more than a tenth of a second can be interrupted.
     void run(const SparseRows& queries, const SearchSettings& settings, const Ranking& ranking, int threads) const {
         const int64_t n_rows = queries.n_rows();
-        const double work = static_cast<double>(std::ssize(queries.index) + n_rows) *
-                            std::max(1.0, reach(forest_, settings.beam));
+        const double work =
+            static_cast<double>(std::ssize(queries.index) + n_rows) * std::max(1.0, reach(forest_, settings.beam));
         threads = work < 1e7 ? 1 : static_cast<int>(std::min<int64_t>(threads, n_rows));
         const int64_t step = rows_at_once(forest_, settings, n_rows, threads);
         const auto body = [&](const Cancel& cancel) {

@@ -31,8 +31,8 @@ constexpr auto tables = make_tables();
 uint32_t portable(uint32_t crc, const unsigned char* p, size_t n) {
     for (; n >= 8; p += 8, n -= 8) {
         crc ^= p[0] | p[1] << 8 | p[2] << 16 | static_cast<uint32_t>(p[3]) << 24;
-        crc = tables[7][crc & 0xff] ^ tables[6][crc >> 8 & 0xff] ^ tables[5][crc >> 16 & 0xff] ^
-              tables[4][crc >> 24] ^ tables[3][p[4]] ^ tables[2][p[5]] ^ tables[1][p[6]] ^ tables[0][p[7]];
+        crc = tables[7][crc & 0xff] ^ tables[6][crc >> 8 & 0xff] ^ tables[5][crc >> 16 & 0xff] ^ tables[4][crc >> 24] ^
+              tables[3][p[4]] ^ tables[2][p[5]] ^ tables[1][p[6]] ^ tables[0][p[7]];
     }
     for (; n; ++p, --n) crc = (crc >> 8) ^ tables[0][(crc ^ *p) & 0xff];
     return crc;

@@ -8,8 +8,8 @@
 
 namespace labeltree {
 
-// Built when a node is first searched, so opening a model does not read the lists. A list comes from a file: whatever it
-// holds, no row is outside it.
+// Built when a node is first searched, so opening a model does not read the lists. A list comes from a file: whatever
+// it holds, no row is outside it.
 class FeatureIndex {
   public:
     // A node that uses many features has a bit for every feature, and for every 32 of them the number of used features

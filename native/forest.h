@@ -1,5 +1,5 @@
-// The trees of a model as the beam search reads them: arrays that may be mapped files, checked so that no query can read
-// outside them.
+// The trees of a model as the beam search reads them: arrays that may be mapped files, checked so that no query can
+// read outside them.
 #pragma once
 
 #include <memory>

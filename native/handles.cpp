@@ -42,8 +42,7 @@ TreeHandle::TreeHandle(In<int64_t> child_ptr, In<int32_t> children, In<int32_t> 
                        In<int64_t> last)
     : child_ptr_(std::move(child_ptr)), first_(std::move(first)), last_(std::move(last)),
       children_(std::move(children)), labels_(std::move(labels)),
-      view_{{span_of(child_ptr_), span_of(children_)},
-            span_of(labels_), span_of(first_), span_of(last_)} {
+      view_{{span_of(child_ptr_), span_of(children_)}, span_of(labels_), span_of(first_), span_of(last_)} {
     nb::gil_scoped_release no_gil;
     check_tree(view_);
 }
@@ -52,8 +51,9 @@ void bind_handles(nb::module_& m) {
     nb::class_<RowsHandle>(m, "SparseRows", "A sparse matrix by rows, checked once. Its arrays must not change.")
         .def(nb::init<In<int64_t>, In<int32_t>, In<float>, int64_t>(), "ptr"_a.noconvert(), "index"_a.noconvert(),
              "value"_a.noconvert(), "n_columns"_a);
-    nb::class_<DataHandle>(m, "TrainingData",
-                           "Rows of features, and the instances of each label, checked once. The arrays must not change.")
+    nb::class_<DataHandle>(
+        m, "TrainingData",
+        "Rows of features, and the instances of each label, checked once. The arrays must not change.")
         .def(nb::init<In<int64_t>, In<int32_t>, In<float>, int64_t, In<int64_t>, In<int32_t>>(), "x_ptr"_a.noconvert(),
              "x_index"_a.noconvert(), "x_value"_a.noconvert(), "n_features"_a, "label_ptr"_a.noconvert(),
              "label_instances"_a.noconvert());

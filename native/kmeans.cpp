@@ -43,16 +43,17 @@ struct ClusteringSpace {
     Buffer<uint32_t> packed;
 };
 
-// Centroids are kept as sums over their members, feature-major: the values of one feature for all clusters are adjacent.
-// Large sums are copied as bfloat16, and labels compared with the copy: reading the centroids takes most of the time.
+// Centroids are kept as sums over their members, feature-major: the values of one feature for all clusters are
+// adjacent. Large sums are copied as bfloat16, and labels compared with the copy: reading the centroids takes most of
+// the time.
 class NodeClustering {
   public:
     NodeClustering(const SparseRows& vectors, std::span<const int32_t> labels, const ClusterSettings& settings,
                    Random random, ClusteringSpace& space, int threads, const Cancel& cancel)
         : vectors_(vectors), labels_(labels), n_labels_(std::ssize(labels)), settings_(settings), random_(random),
-          threads_(threads), cancel_(cancel), width_((settings.n_clusters + 7) / 8 * 8),
-          stride_(packed_words(width_)), space_(space), local_(space.local), n_members_(settings.n_clusters),
-          squares_(settings.n_clusters), rate_(settings.n_clusters), half_square_(settings.n_clusters) {}
+          threads_(threads), cancel_(cancel), width_((settings.n_clusters + 7) / 8 * 8), stride_(packed_words(width_)),
+          space_(space), local_(space.local), n_members_(settings.n_clusters), squares_(settings.n_clusters),
+          rate_(settings.n_clusters), half_square_(settings.n_clusters) {}
 
     // Writes the cluster of each label.
     void run(std::span<int32_t> cluster) {

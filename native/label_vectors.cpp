@@ -50,7 +50,7 @@ class LabelVectors {
     template <class Visit>
     void each_label(Visit&& visit) const {
         const int64_t n_labels = data_.n_labels();
-        const int64_t chunk = std::clamp<int64_t>(n_labels / (4 * threads_), 1, 256);
+        const int64_t chunk = std::clamp<int64_t>(n_labels / threads_ / 4, 1, 256);
         std::vector<std::vector<int64_t>> marks(threads_);
         parallel_for((n_labels + chunk - 1) / chunk, threads_, [&](int64_t part, int worker) {
             if (marks[worker].empty()) marks[worker].assign(data_.n_features(), -1);
@@ -99,7 +99,8 @@ void bind_label_vectors(nb::module_& m) {
         "label_vectors",
         [](const DataHandle& data, In<int64_t> ptr, Out<int32_t> index, Out<float> value, int threads) {
             require(threads >= 1, "threads must be at least 1");
-            require(std::ssize(span_of(ptr)) == data.view().n_labels() + 1, "ptr must have one entry per label, and one more");
+            require(std::ssize(span_of(ptr)) == data.view().n_labels() + 1,
+                    "ptr must have one entry per label, and one more");
             require(index.size() == value.size(), "value must have as many entries as index");
             nb::gil_scoped_release no_gil;
             check_ptr(span_of(ptr), index.size(), "ptr");

@@ -30,7 +30,7 @@ inline void likeness(const uint32_t* rows, int64_t width, std::span<const Match>
         return std::array{for_this_cpu<packed_tile<V + 1>>()...};
     }(std::make_index_sequence<max_tile_vectors>{});
     // As few tiles as the registers allow; all but the last begin and end at whole words.
-    const int64_t widest = width <= 8 * n_tile_vectors() ? width : n_tile_vectors() / 2 * 16;
+    const int64_t n_vectors = n_tile_vectors(), widest = width <= 8 * n_vectors ? width : n_vectors / 2 * 16;
     for (int64_t c = 0; c < width; c += widest)
         tiles[std::min(widest, width - c) / 8 - 1](rows + c / 2, packed_words(width), matches, products + c);
 }

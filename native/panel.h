@@ -22,8 +22,7 @@ struct Training {
 
 // Scratch memory of one thread, kept from task to task.
 struct Workspace {
-    explicit Workspace(const Training& t)
-        : node(t.data), local(std::max(t.data.n_instances(), t.data.n_features())) {}
+    explicit Workspace(const Training& t) : node(t.data), local(std::max(t.data.n_instances(), t.data.n_features())) {}
     NodeData node;
     std::vector<int32_t> local;  // global -> local number, of features, then of instances
     std::vector<uint16_t> positive;
@@ -138,7 +137,7 @@ class Panel {
         for (size_t s = 0; s < group.size(); ++s)
             for (const int32_t label : slice(t_.tree.labels, leaf_[group[s]], leaf_[group[s] + 1]))
                 for (const int32_t i : t_.data.label_instances.columns(label))
-                    space.positive[space.local[i]] |= uint16_t(1 << s);
+                    space.positive[space.local[i]] |= static_cast<uint16_t>(1 << s);
     }
 
     template <class Real>

@@ -34,7 +34,7 @@ void parallel_for(int64_t n_tasks, int threads, Task&& task) {
         try {
             for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < n_tasks;) task(i, worker);
         } catch (...) {
-            std::lock_guard<std::mutex> hold(failure_lock);
+            const std::scoped_lock hold(failure_lock);
             if (!failure) failure = std::current_exception();
             next.store(n_tasks, std::memory_order_relaxed);
         }
@@ -43,7 +43,7 @@ void parallel_for(int64_t n_tasks, int threads, Task&& task) {
     workers.reserve(threads - 1);
     try {
         for (int w = 1; w < threads; ++w) workers.emplace_back(work, w);
-    } catch (const std::system_error&) {
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
         // The system has no more threads: those that run do the work.
     }
     work(0);
@@ -72,7 +72,7 @@ inline void run_watched(const std::function<void()>& body, const std::function<v
         } catch (...) {
             failure = std::current_exception();
         }
-        std::lock_guard<std::mutex> hold(lock);
+        const std::scoped_lock hold(lock);
         done = true;
         finished.notify_one();
     });

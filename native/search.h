@@ -119,8 +119,8 @@ class Search {
             std::sort(visits_.begin(), visits_.end(), [](const Visit& a, const Visit& b) { return a.key < b.key; });
             next_.reset(n_queries_, beam);
             for (auto from = visits_.begin(); from != visits_.end();) {
-                const auto to = std::find_if(from, visits_.end(),
-                                             [&](const Visit& v) { return v.key >> 32 != from->key >> 32; });
+                const auto to =
+                    std::find_if(from, visits_.end(), [&](const Visit& v) { return v.key >> 32 != from->key >> 32; });
                 expand(tree, from->node(), {from, to});
                 from = to;
             }

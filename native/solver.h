@@ -81,9 +81,7 @@ struct BitTable {
 
 typedef double Four __attribute__((vector_size(32)));
 
-LABELTREE_INLINE Eight exponential(Eight t) {
-    return exp_eight(smaller(larger(t, -87.0f - Eight{}), 87.0f - Eight{}));
-}
+LABELTREE_INLINE Eight exponential(Eight t) { return exp_eight(smaller(larger(t, -87.0f - Eight{}), 87.0f - Eight{})); }
 LABELTREE_INLINE Four exponential(Four t) {
     return Four{std::exp(t[0]), std::exp(t[1]), std::exp(t[2]), std::exp(t[3])};
 }
@@ -131,10 +129,8 @@ LABELTREE_INLINE Group<Real, W> margins(const SparseRows& x, int64_t i, const Re
     for (; k + ways <= end; k += ways)
 #pragma GCC unroll 4
         for (int way = 0; way < ways; ++way)
-            sum[way].add(x.value[k + way],
-                         Group<Real, W>::load(weights + static_cast<int64_t>(x.index[k + way]) * W));
-    for (; k < end; ++k)
-        sum[0].add(x.value[k], Group<Real, W>::load(weights + static_cast<int64_t>(x.index[k]) * W));
+            sum[way].add(x.value[k + way], Group<Real, W>::load(weights + static_cast<int64_t>(x.index[k + way]) * W));
+    for (; k < end; ++k) sum[0].add(x.value[k], Group<Real, W>::load(weights + static_cast<int64_t>(x.index[k]) * W));
     if (bias != 0) sum[0].add(bias, Group<Real, W>::load(weights + x.n_columns * W));
 #pragma GCC unroll 4
     for (int way = 1; way < ways; ++way) sum[0].add(1, sum[way]);
@@ -149,8 +145,7 @@ LABELTREE_INLINE void move_weights(const SparseRows& x, int64_t i, Real* weights
         w.add(value, step);
         w.store(row);
     };
-    for (int64_t k = x.ptr[i]; k < x.ptr[i + 1]; ++k)
-        move(weights + static_cast<int64_t>(x.index[k]) * W, x.value[k]);
+    for (int64_t k = x.ptr[i]; k < x.ptr[i + 1]; ++k) move(weights + static_cast<int64_t>(x.index[k]) * W, x.value[k]);
     if (bias != 0) move(weights + x.n_columns * W, bias);
 }
 

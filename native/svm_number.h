@@ -38,9 +38,9 @@ inline const char* parse_digits(const char* p, const char* text_end, uint64_t& n
             if (count == 0) return p;
             bytes <<= 8 * (8 - count);  // as if preceded by zeros
             bytes = bytes * 10 + (bytes >> 8);
-            bytes = ((bytes & 0x000000ff000000ff) * 0x000f424000000064 +
-                     (bytes >> 16 & 0x000000ff000000ff) * 0x0000271000000001) >> 32;
-            number = number * powers[count] + (bytes & 0xffffffff);
+            bytes = (bytes & 0x000000ff000000ff) * 0x000f424000000064 +
+                    (bytes >> 16 & 0x000000ff000000ff) * 0x0000271000000001;
+            number = number * powers[count] + (bytes >> 32);
             p += count;
             if (count < 8) return p;
         }
@@ -95,7 +95,7 @@ inline const char* parse_float(const char* p, const char* text_end, float& value
     const int64_t exponent = written - fraction;
     // A whole number up to 2^53 and a power of ten up to 22 are exact doubles: one operation rounds once.
     if (whole + fraction <= 19 && mantissa <= (uint64_t{1} << 53) && exponent >= -22 && exponent <= 22) {
-        const double exact = static_cast<double>(static_cast<int64_t>(mantissa));  // signed: one instruction
+        const auto exact = static_cast<double>(static_cast<int64_t>(mantissa));  // signed: one instruction
         const double wide = exponent < 0 ? exact / powers[-exponent] : exact * powers[exponent];
         uint64_t bits;
         std::memcpy(&bits, &wide, sizeof(bits));

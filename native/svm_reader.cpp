@@ -31,7 +31,7 @@ class SvmReader {
         const char* const end = piece + size;
         const size_t first_newline = text.find('\n');
         if (first_newline == std::string_view::npos) {
-            if (text.find('\0') != std::string_view::npos) {  // otherwise an endless binary file would be kept as one line
+            if (text.find('\0') != std::string_view::npos) {  // an endless binary file must not be kept as one line
                 fault_ = {"binary", n_lines_ + 1, std::string(text.substr(0, 80))};
                 return false;
             }
@@ -59,9 +59,8 @@ class SvmReader {
         }
         if (!started_ && !texts.empty()) begin(texts.front().first, texts.front().second);
         if (chunks_.size() < texts.size()) chunks_.resize(texts.size());
-        parallel_for(texts.size(), threads_, [&](int64_t i, int) {
-            chunks_[i].parse(texts[i].first, texts[i].second, limits_);
-        });
+        parallel_for(texts.size(), threads_,
+                     [&](int64_t i, int) { chunks_[i].parse(texts[i].first, texts[i].second, limits_); });
         return append(texts.size());
     }
 
@@ -252,8 +251,8 @@ class SvmReader {
 
 void bind_svm_reader(nb::module_& m) {
     nb::class_<SvmReader>(m, "SvmReader", "Parser of LIBSVM text, fed with the pieces of a file.")
-        .def(nb::init<int, int64_t, int, int64_t, int64_t>(), "threads"_a, "chunk_bytes"_a, "one_based"_a, "n_features"_a,
-             "n_labels"_a)
+        .def(nb::init<int, int64_t, int, int64_t, int64_t>(), "threads"_a, "chunk_bytes"_a, "one_based"_a,
+             "n_features"_a, "n_labels"_a)
         .def(
             "feed",
             [](SvmReader& self, In<uint8_t> piece, bool last) {

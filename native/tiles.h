@@ -28,7 +28,7 @@ LABELTREE_INLINE Eight load_columns(const float* row, int64_t column) {
 
 // bfloat16: the upper half of a float, rounded. Eight bits of precision suffice to find the nearest centroid.
 LABELTREE_INLINE uint32_t to_bfloat16(float value) {
-    const uint32_t bits = std::bit_cast<uint32_t>(value);
+    const auto bits = std::bit_cast<uint32_t>(value);
     return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
@@ -50,8 +50,8 @@ inline constexpr size_t column_bytes<uint32_t> = 2;
 // overlap those before them: nothing past the row is read, and an overlapped column gets the same sum twice.
 // Folds instead of loops: the compiler keeps an array in registers only if its indices are constants from the start.
 template <class T, size_t... K>
-LABELTREE_INLINE void add_rows(std::index_sequence<K...>, const T* rows, int64_t stride,
-                               std::span<const Match> matches, int64_t n_columns, Eight* sum) {
+LABELTREE_INLINE void add_rows(std::index_sequence<K...>, const T* rows, int64_t stride, std::span<const Match> matches,
+                               int64_t n_columns, Eight* sum) {
     constexpr size_t last = sizeof...(K) - 1, vector_bytes = 8 * column_bytes<T>;
     const Match* match = matches.data();
     for (const Match* end = match + matches.size(); match != end; ++match) {

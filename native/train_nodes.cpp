@@ -1,4 +1,5 @@
-// Trains the blocks of a plan and writes each to its place on disk: threads over nodes and sibling groups, largest first.
+// Trains the blocks of a plan and writes each to its place on disk: threads over nodes and sibling groups, largest
+// first.
 #include <memory>
 
 #include "handles.h"
@@ -89,8 +90,9 @@ void check_plan(const TreeShape& tree, const BlockFiles& files, std::span<const 
     require(feature_ptr.size() == tree.child_ptr.size() && weight_ptr.size() == tree.child_ptr.size(),
             "feature_ptr and weight_ptr must have one entry per node, and one more");
     for (int64_t u = 0; u < tree.n_nodes(); ++u)
-        require(files.n_features(u) >= 0 && weight_ptr[u + 1] - weight_ptr[u] == files.n_features(u) * tree.n_children(u),
-                "weight_ptr must step by features times children");
+        require(
+            files.n_features(u) >= 0 && weight_ptr[u + 1] - weight_ptr[u] == files.n_features(u) * tree.n_children(u),
+            "weight_ptr must step by features times children");
 }
 
 }  // namespace
@@ -107,11 +109,13 @@ void bind_train_nodes(nb::module_& m) {
                     "threads, max_iterations and panel_bytes must be at least 1");
             require(cost > 0 && tolerance > 0 && bias >= 0, "cost and tolerance must be positive, bias not negative");
             check_fit(data, tree);
-            const Training training{data.view(), tree.view(), costs ? span_of(*costs) : std::span<const float>{},
+            const Training training{data.view(),
+                                    tree.view(),
+                                    costs ? span_of(*costs) : std::span<const float>{},
                                     {choose(losses, loss, "loss"), cost, tolerance, max_iterations, bias, seed},
                                     precise};
-            const BlockFiles files{span_of(feature_ptr), span_of(weight_ptr), {feature_file, feature_start},
-                                   {weight_file, weight_start}};
+            const BlockFiles files{
+                span_of(feature_ptr), span_of(weight_ptr), {feature_file, feature_start}, {weight_file, weight_start}};
             std::vector<uint32_t> checksums;
             {
                 nb::gil_scoped_release no_gil;
@@ -120,7 +124,8 @@ void bind_train_nodes(nb::module_& m) {
                 for (const float c : training.costs) require(c > 0, "costs must be positive");
                 check_plan(training.tree.shape, files, span_of(n_nonzeros));
                 run_interruptible(progress, [&](std::atomic<double>& fraction, const Cancel& cancel) {
-                    checksums = train_nodes(training, files, span_of(n_nonzeros), panel_bytes, threads, fraction, cancel);
+                    checksums =
+                        train_nodes(training, files, span_of(n_nonzeros), panel_bytes, threads, fraction, cancel);
                 });
             }
             return to_numpy(std::move(checksums));

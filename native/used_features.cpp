@@ -44,9 +44,8 @@ void bind_used_features(nb::module_& m) {
             Usage usage(0);
             {
                 nb::gil_scoped_release no_gil;
-                run_interruptible([&](const Cancel& cancel) {
-                    usage = used_features(data.view(), tree.view(), threads, cancel);
-                });
+                run_interruptible(
+                    [&](const Cancel& cancel) { usage = used_features(data.view(), tree.view(), threads, cancel); });
             }
             return nb::make_tuple(to_numpy(std::move(usage.n_instances)), to_numpy(std::move(usage.n_nonzeros)),
                                   to_numpy(std::move(usage.n_features)));
