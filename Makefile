@@ -6,13 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test fuzz build lint docs bench bench-kernels bench-scale bench-tables clean
+.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-tables clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
 
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror native/*
 	$(BIN)/mypy
 	$(PYTEST)
 
@@ -28,7 +29,15 @@ build: $(VENV)/.installed-test
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+	$(BIN)/clang-format -i native/*
 	$(BIN)/mypy
+
+# Static analysis of the native code; takes a few minutes.
+tidy: $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check clang-tidy cmake nanobind ninja
+	$(BIN)/cmake -S . -B build/tidy -G Ninja -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DPython_EXECUTABLE="$(abspath $(BIN))/python" \
+	    -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN))/ninja" > /dev/null
+	$(BIN)/clang-tidy -p build/tidy --quiet native/*.cpp
 
 # Warnings are errors.
 docs: $(VENV)/.installed-docs
@@ -65,7 +74,7 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 	touch $@
 
 $(VENV)/.installed-test: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -Ccmake.define.LABELTREE_WERROR=ON '.[test]'
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-docs: $(BIN)/python $(SOURCES)
