@@ -40,10 +40,15 @@ LINE = 118
 # Heading, figure, factor, unit.
 COLUMNS = (
     ("Training", "train_s", 1, "s"),
-    ("Batch prediction", "batch_ms", 1, "ms per row"),
-    ("Single query", "single_p50_ms", 1, "ms"),
-    ("Peak memory", "peak_bytes", MEGA, "MB"),
+    ("Batch", "batch_ms", 1, "ms/row"),
+    ("Query", "single_p50_ms", 1, "ms"),
+    ("Memory", "peak_bytes", MEGA, "MB"),
     ("Model", "model_bytes", MEGA, "MB"),
+)
+LEGEND = (
+    "Training includes building the tree. Batch and query are prediction times, for all test rows at once "
+    "and for one row at a time. Memory is the peak of training. Pruned weights are set to zero. P@k is in "
+    "percent."
 )
 
 
@@ -60,7 +65,7 @@ def load_results():
 
 def peer_table(figures):
     """Return the README's table: one row per competitor, the best of each column in bold."""
-    heads = ["", *(f"{head}, {unit}" for head, _, _, unit in COLUMNS), "Pruned weights", "P@1 / P@3 / P@5, %"]
+    heads = ["", *(f"{head} ({unit})" for head, _, _, unit in COLUMNS), "Pruned", *PRECISIONS]
     best = {key: min(of[key]["median"] for of in figures.values()) for _, key, _, _ in COLUMNS}
     best |= {key: max(of[key]["median"] for of in figures.values()) for key in PRECISIONS}
 
@@ -74,8 +79,8 @@ def peer_table(figures):
             [
                 title_of(name),
                 *(cell(of, key, number(factor * of[key]["median"])) for _, key, factor, _ in COLUMNS),
-                f"below {threshold:g}" if threshold else "none",
-                " / ".join(cell(of, key, f"{of[key]['median']:.1f}") for key in PRECISIONS),
+                f"< {threshold:g}" if threshold else "none",
+                *(cell(of, key, f"{of[key]['median']:.1f}") for key in PRECISIONS),
             ]
         )
     return markdown(heads, lines)
@@ -149,7 +154,7 @@ def size_sentences(shapes):
     return (
         f"A tree takes {span(shares)} % of the space of one-vs-rest in the same format, and every weight is "
         "kept. "
-        f"{listed(pruning)} set small weights to zero by default, which makes their files smaller."
+        f"{listed(pruning)} prune small weights by default, which makes their files smaller."
     )
 
 
@@ -195,8 +200,9 @@ def readme_block(results):
     return "\n\n".join(
         [
             f"EURLEX57K ({shape['train_rows']:,} EU laws, {shape['labels']:,} labels) on {machine['short']}, "
-            "default settings with one tree:",
+            "default settings, one tree each:",
             peer_table(results["datasets"][SHOWN]["figures"]),
+            wrap(LEGEND),
             wrap(f"{speed_sentences(results['datasets'])} {size_sentences(results['shapes'])}"),
             wrap(scale_sentence(results["sizes"])),
         ]

@@ -345,7 +345,7 @@ def test_published_sentences():
     assert "50 MB, where the next peer uses 100 MB" in publish.memory_sentence(datasets)
     sizes = publish.size_sentences({"toy": {"model_bytes": 1, "one_vs_rest_bytes": 8}})
     assert "12 % of the space of one-vs-rest" in sizes
-    assert "PECOS, omikuji and napkinXC set small weights to zero" in sizes
+    assert "PECOS, omikuji and napkinXC prune small weights" in sizes
 
 
 def test_a_block_is_replaced_between_its_markers():
