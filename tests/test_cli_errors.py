@@ -26,7 +26,7 @@ from labeltree.system import parse_bytes
         (b"1 1:1\n1 3:nan\n", ":2:"),
         (b"1 1:1\n1 3:inf\n", ":2:"),
         (b"1:1\n2:1\n", "no label"),
-        (gzip.compress(b"1 1:1\n" * 100, mtime=0)[:-10], "cut short"),
+        (gzip.compress(b"1 1:1\n" * 100, mtime=0)[:-10], "truncated"),
     ],
 )
 def test_bad_data(refused, folder, tmp_path, content, message):

@@ -304,7 +304,7 @@ def test_damaged_files_are_named(copy, name):
     (copy / name).write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
     damaged(copy, f"{name}: wrong checksum")
     (copy / name).unlink()
-    damaged(copy, f"lacks its file {name}")
+    damaged(copy, f"{name}: the file is missing")
 
 
 def test_forged_files_are_refused(copy):

@@ -77,7 +77,7 @@ def test_a_page_that_is_right_passes(tmp_path, monkeypatch):
         tmp_path,
         monkeypatch,
         "```python\nx = 2\nprint(x)\n```\n```output\n2\n```\n```pycon\n>>> x + 1\n3\n```\n"
-        "```console\n$ labeltree info missing\nerror: missing: no such model directory.\n```\n"
+        "```console\n$ labeltree info missing\nerror: missing: no such model directory\n```\n"
         "```console\n$ echo a && echo b\na\nb\n$ true\n```\n",
     )
     monkeypatch.chdir(tmp_path)

@@ -82,19 +82,19 @@ def test_values_are_written_in_the_fewest_digits(tmp_path):
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "a:b", "a#", "a\n", "\ufeffa", "\x00", "\ud800"])
 def test_names_that_cannot_be_written(tmp_path, name):
     data = Dataset.from_matrices([[1]], [[1, 1]], ["n", name])
-    with pytest.raises(InputError, match="got the label name"):
+    with pytest.raises(InputError, match="the label name"):
         write_svm(tmp_path / "a.svm", data)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_names_that_are_all_numbers_are_not_written(tmp_path):
-    with pytest.raises(InputError, match="only numbers as label names"):
+    with pytest.raises(InputError, match="all label names are numbers"):
         write_svm(tmp_path / "a.svm", Dataset.from_matrices([[1]], [[1, 1]], ["10", "0"]))
 
 
 def test_nowhere_to_write(tmp_path):
     data = Dataset.from_matrices([[0.5]], [[1]])
-    with pytest.raises(InputError, match=r"the folder .*none does not exist"):
+    with pytest.raises(InputError, match=r"none: no such directory"):
         write_svm(tmp_path / "none" / "a.svm", data)
     with pytest.raises(InputError, match="got a directory"):
         write_svm(tmp_path, data)

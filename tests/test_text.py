@@ -172,7 +172,7 @@ def test_long_fields_and_lines_across_pieces(tmp_path):
         ("d.jsonl", '{"text": "", "labels": [true]}\n', ":1: got true or false in 'labels'"),
         ("d.jsonl", '{"text": "", "labels": {}}\n', ":1: got an object in 'labels'"),
         ("d.jsonl", '{"text": "\\ud800", "labels": []}\n', ":1: got half of a surrogate pair"),
-        ("d.tsv.gz", gzip.compress(b"1\ta\tone\n" * 99, mtime=0)[:-9], "cut short or damaged"),
+        ("d.tsv.gz", gzip.compress(b"1\ta\tone\n" * 99, mtime=0)[:-9], "truncated or damaged"),
         ("d.txt", "one\n", "got a name that does not show the format"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Files, plain or compressed: read by pieces, written whole or not at all."""
+"""Files, plain or compressed: read in pieces, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
 def read_pieces(
     path: str | os.PathLike[str], piece_bytes: int, progress: Callable[[float], None] | None = None
 ) -> Generator[tuple[NDArray[np.uint8], bool], None, None]:
-    """Read a file by pieces, decompressing what its first bytes tell to be gzip, bzip2 or xz.
+    """Read a file in pieces. gzip, bzip2 and xz are detected from the first bytes and decompressed.
 
     Parameters
     ----------
     path : path-like
         The file; "-" for standard input.
     piece_bytes : int
-        Length of every piece but the last.
+        Length of every piece except the last.
     progress : callable, optional
-        Called when a piece was used, with the fraction of the file that is read; not for pipes.
+        Called after each piece with the fraction of the file that has been read; not for pipes.
 
     Yields
     ------
     piece : ndarray of uint8
-        To be used before the next is asked for, which takes its place in memory.
+        Valid until the next piece is requested, which replaces it in memory.
     last : bool
-        Whether this is the last, which may be empty.
+        Whether this is the last piece, which may be empty.
 
     Raises
     ------
@@ -56,12 +56,12 @@ def read_pieces(
             file = stack.enter_context(_decompressed(raw))
         except OSError as error:
             raise _unusable(name, error) from None
-        # A pipe or a terminal is read by this thread, where Ctrl-C can interrupt it; a file is read ahead.
+        # Pipes and terminals are read by this thread, so that Ctrl-C can interrupt; files are read ahead.
         status = os.fstat(raw.fileno())
         regular = stat.S_ISREG(status.st_mode)
         try:
             for piece in (_ahead if regular else _in_turn)(file, piece_bytes):
-                # Not raw.tell(), which would disturb the thread that reads ahead.
+                # Not raw.tell(), which would interfere with the thread that reads ahead.
                 read = os.lseek(raw.fileno(), 0, os.SEEK_CUR) if regular else 0
                 yield piece
                 if progress is not None and regular and not piece[1]:
@@ -70,20 +70,21 @@ def read_pieces(
             if file is raw and isinstance(error, OSError):
                 raise _unusable(name, error) from None
             raise InputError(
-                f"{name}: the compressed data is cut short or damaged ({error}), expected a complete file; "
-                "get or make it again"
+                f"the compressed data is truncated or damaged ({error})",
+                file=name,
+                hint="download or compress the file again",
             ) from None
 
 
 @contextlib.contextmanager
 def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
-    """Open a file for writing that appears under its name only when it is complete.
+    """Open a file for writing that appears under its name once it is complete.
 
     Parameters
     ----------
     path : path-like
-        The file; compressed if its name ends in .gz, .bz2 or .xz. One that exists is replaced at the end, a
-        link stays a link, and a pipe or device such as /dev/null is written to as it is.
+        The file; compressed if its name ends in .gz, .bz2 or .xz. An existing file is replaced at the end, a
+        symbolic link is followed, and a pipe or device such as /dev/null is written to directly.
 
     Yields
     ------
@@ -113,15 +114,15 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a path that no file can be written to, before the work is done that would be lost."""
+    """Refuse a path that no file can be written to, before the work whose result would be lost."""
     if path.is_dir():
-        raise InputError(f"{path}: got a directory, expected a file; name the file in it")
+        raise InputError("expected a file, got a directory", file=path)
     if not path.parent.is_dir():
-        raise InputError(f"{path}: the folder {path.parent} does not exist; make it first")
+        raise InputError("no such directory", file=path.parent, hint="create it first")
 
 
 def display_name(path: str | os.PathLike[str]) -> str:
-    """Name of a file as messages have it."""
+    """Return the name of a file for messages."""
     return "standard input" if os.fspath(path) == "-" else os.fspath(path)
 
 
@@ -133,7 +134,7 @@ def _in_turn(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArra
 
 
 def _ahead(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
-    """Read the next piece while this one is used: decompressing and reading both release the GIL."""
+    """Read the next piece while this one is in use: reading and decompressing release the GIL."""
     buffer, other = (np.empty(piece_bytes, dtype=np.uint8) for _ in range(2))
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(_fill, file, buffer)
@@ -145,7 +146,7 @@ def _ahead(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[
 
 
 def _fill(file: io.BufferedIOBase, buffer: NDArray[np.uint8]) -> int:
-    """Read until the buffer is full or the file ends; the number of bytes read."""
+    """Read until the buffer is full or the file ends, and return the number of bytes read."""
     filled = 0
     while filled < len(buffer) and (count := file.readinto(buffer[filled:].data)):
         filled += count
@@ -165,7 +166,7 @@ def _decompressed(raw: io.BufferedReader) -> io.BufferedIOBase:
 
 def _compressed(raw: io.BufferedWriter, suffix: str) -> io.BufferedIOBase:
     if suffix == ".gz":
-        return gzip.GzipFile("", "wb", fileobj=raw, mtime=0)  # neither name nor time: same data, same bytes
+        return gzip.GzipFile("", "wb", fileobj=raw, mtime=0)  # no name, no time: the same bytes
     if suffix == ".bz2":
         return bz2.BZ2File(raw, "wb")
     if suffix == ".xz":
@@ -175,12 +176,11 @@ def _compressed(raw: io.BufferedWriter, suffix: str) -> io.BufferedIOBase:
 
 def _unusable(name: str, error: OSError) -> InputError:
     if isinstance(error, FileNotFoundError):
-        return InputError(
-            f"{name}: got a path where there is nothing, expected a file (no such file); check the path"
-        )
+        return InputError("no such file", file=name)
     if isinstance(error, IsADirectoryError):
-        return InputError(f"{name}: got a directory, expected a file; name the file in it")
-    reason = error.strerror or str(error)
+        return InputError("expected a file, got a directory", file=name)
     return InputError(
-        f"{name}: got an error ({reason}), expected a file to read or write; check its rights and disk"
+        f"cannot be read or written ({error.strerror or error})",
+        file=name,
+        hint="check permissions and free space",
     )

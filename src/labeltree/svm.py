@@ -1,14 +1,14 @@
-"""LIBSVM files with many labels a line: `l1,l2 f:v f:v ...`, as the XMC repository keeps its data sets.
+"""LIBSVM multi-label files: `l1,l2 f:v f:v ...` per line, the format of the XMC repository's datasets.
 
-What a file may hold, beyond the plain format:
+In addition to the plain format, a file may contain:
 
-- a first line `instances features labels`; then features count from 0, and the shape is the header's;
-- no labels (the line begins with a blank or with a feature), no features, or neither: a blank line is an
-  instance, except at the end of the file, where blank lines count only as far as a header needs them;
-- comments from `#` to the end of the line; a line that is only a comment is no instance;
-- features in any order; zeros, which widen the matrix and are not stored; tabs, CRLF, a byte order mark;
-- labels that are names. Labels are numbers if every one of them is written in plain digits (no sign, no
-  leading zeros) and is below 2**31 - 1; otherwise all are names, numbered by their first appearance.
+- a header line `instances features labels`; then features count from 0, and the header gives the shape;
+- lines without labels (starting with a space or a feature), without features, or without both: a blank line
+  is an instance, except at the end of the file, where blank lines count only if the header requires them;
+- comments from `#` to the end of the line; a line that holds only a comment is not an instance;
+- features in any order; zeros, which widen the matrix but are not stored; tabs, CRLF, a byte order mark;
+- labels that are names. Labels are numbers if all of them are written in plain digits (no sign, no leading
+  zeros) and are below 2**31 - 1; otherwise all are names, numbered by their first appearance.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree import _native
+from labeltree import _native, limits
 from labeltree.data import Dataset, csr_arrays, wrap_csr
 from labeltree.errors import InputError
 from labeltree.files import display_name, read_pieces, write_whole
 from labeltree.system import threads_to_use
 
-_PIECE_BYTES = 1 << 23  # read at once; two pieces are in memory
-_CHUNK_BYTES = 1 << 19  # parsed at once by a thread
+_PIECE_BYTES = 1 << 23  # read at a time; two pieces are in memory
+_CHUNK_BYTES = 1 << 19  # parsed at a time by a thread
 
-# Names that are read back as they are, and those that, small enough, are read as numbers.
+# Names that can be read back unchanged, and those that would be read as numbers if small enough.
 _WRITABLE = re.compile(r"(?!\ufeff)[^\x00-\x20\x7f,:#\ud800-\udfff]+")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 
-# What the parser found -> what it expected, and what to do.
-_FAULTS = {
+# What the parser found -> what was expected, and what to do.
+_FAULTS: dict[str, tuple[str, str | None]] = {
     "binary": ("text in UTF-8", "pass a text file, plain or compressed with gzip, bzip2 or xz"),
-    "empty label": ("a label on either side of each comma", "remove the comma too many"),
-    "no colon": ("index:value", "separate labels by commas without blanks, and features by blanks"),
-    "index": ("a whole number before the colon", "number the features"),
-    "index negative": ("an index of at least 0", "number the features from 0 or 1"),
-    "index huge": ("an index up to 2147483646", "number the features anew"),
+    "empty label": ("a label on both sides of each comma", "remove the extra comma"),
+    "no colon": ("index:value", "separate labels by commas without spaces, and features by spaces"),
+    "index": ("a whole number before the colon", None),
+    "index negative": ("an index of at least 0", None),
+    "index huge": ("an index of at most 2147483646", "renumber the features"),
     "index zero": (
-        "indices from 1, as said or as in the model's training file",
+        "indices from 1, as requested or as in the model's training file",
         "if features count from 0, train and predict with one_based=False (--zero-based)",
     ),
-    "index twice": ("each feature once a line", "remove or add up the repeated feature"),
+    "index twice": ("each feature once per line", "remove or sum the repeated feature"),
     "no value": ("a value after the colon", "add the value or remove the feature"),
-    "value": ("a number after the colon", "correct the value"),
-    "not finite": ("a finite number that fits a float32", "correct the value or remove the feature"),
+    "value": ("a number after the colon", None),
+    "not finite": ("a finite number that fits in a float32", "correct the value or remove the feature"),
 }
 
 
@@ -59,28 +59,28 @@ def read_svm(
     *,
     one_based: bool | None = None,
     threads: int | None = None,
-    features: int | None = None,
-    labels: int | None = None,
+    n_features: int | None = None,
+    n_labels: int | None = None,
     require_labels: bool = True,
 ) -> Dataset:
-    """Read a LIBSVM file, plain or compressed (gzip, bzip2, xz: told by its first bytes).
+    """Read a LIBSVM file, plain or compressed (gzip, bzip2 and xz are detected from the first bytes).
 
     Parameters
     ----------
     path : str or path-like
         The file; "-" for standard input.
     one_based : bool, optional
-        Whether the first feature is 1 rather than 0. By default it is, unless the file has a header or a
+        Whether the first feature is 1 rather than 0. Default: it is, unless the file has a header or a
         feature 0.
     threads : int, optional
-        Threads that parse; by default one for each usable processor. The result does not depend on it.
-    features : int, optional
-        Number of columns of X, instead of the header's or of one more than the last feature.
-    labels : int, optional
-        Number of columns of Y, likewise; names need none and only must not be more.
+        Threads that parse; the result does not depend on it. Default: all CPUs.
+    n_features : int, optional
+        Number of columns of X. Default: the header's, or one more than the last feature.
+    n_labels : int, optional
+        Number of columns of Y. Default: the header's, or one more than the last label. Named labels may not
+        be more than this.
     require_labels : bool, default=True
-        Whether to refuse a file without a single label, from which nothing can be learned; there are
-        labels to predict for it.
+        Refuse a file without a single label, since nothing can be learned from it.
 
     Returns
     -------
@@ -91,23 +91,20 @@ def read_svm(
     InputError
         If the file cannot be read. The message names the first line that is wrong.
     """
-    for name, value in (("threads", threads), ("features", features), ("labels", labels)):
-        if value is not None and not 1 <= value < 2**31:
-            raise InputError(
-                f"got {name}={value}, expected a whole number from 1 to 2147483647; correct or omit it"
-            )
-    return _read(path, one_based, threads, features, labels, _PIECE_BYTES, _CHUNK_BYTES, require_labels)
+    for name, value in (("threads", threads), ("n_features", n_features), ("n_labels", n_labels)):
+        limits.checked(name, value, limits.Optional(limits.Whole(1)))
+    return _read(path, one_based, threads, n_features, n_labels, _PIECE_BYTES, _CHUNK_BYTES, require_labels)
 
 
 def parse_svm(text: str, name: str, *, one_based: bool | None = None) -> Dataset:
-    """Read lines of a LIBSVM file that are in memory; labels are not required.
+    """Parse LIBSVM text that is in memory; labels are not required.
 
     Parameters
     ----------
     text : str
-        What a file would hold.
+        The content of a file.
     name : str
-        What to call it in messages.
+        What messages call it.
     one_based : bool, optional
         As in `read_svm`.
 
@@ -124,8 +121,8 @@ def _read(
     path: str | os.PathLike[str],
     one_based: bool | None,
     threads: int | None,
-    features: int | None,
-    labels: int | None,
+    n_features: int | None,
+    n_labels: int | None,
     piece_bytes: int,
     chunk_bytes: int,
     require_labels: bool = True,
@@ -135,104 +132,114 @@ def _read(
         threads_to_use(threads),
         chunk_bytes,
         -1 if one_based is None else int(one_based),
-        -1 if features is None else features,
-        -1 if labels is None else labels,
+        -1 if n_features is None else n_features,
+        -1 if n_labels is None else n_labels,
     )
     with contextlib.closing(read_pieces(path, piece_bytes)) as pieces:
-        return _parsed(name, reader, pieces, features, labels, require_labels)
+        return _parsed(name, reader, pieces, n_features, n_labels, require_labels)
 
 
 def _parsed(
     name: str,
     reader: _native.SvmReader,
     pieces: Iterable[tuple[NDArray[np.uint8], bool]],
-    features: int | None,
-    labels: int | None,
+    n_features: int | None,
+    n_labels: int | None,
     require_labels: bool,
 ) -> Dataset:
     for piece, last in pieces:
         if not reader.feed(piece, last):
-            _raise_fault(name, reader, features, labels)
+            _raise_fault(name, reader, n_features, n_labels)
     if not reader.finish():
-        _raise_fault(name, reader, features, labels)
-    shape = _shape(name, reader, features, labels)
+        _raise_fault(name, reader, n_features, n_labels)
+    width, height = _shape(name, reader, n_features, n_labels)
     x_indptr, indices, values, y_indptr, columns = reader.arrays()
-    _check_rows(name, reader.header, len(x_indptr) - 1)
+    n_rows = len(x_indptr) - 1
+    _check_rows(name, reader.header, n_rows)
     if require_labels and not len(columns):
         raise InputError(
-            f"{name}: the file has no label, expected some before the features (`3,17 1:0.5`); add the labels"
+            "the file has no labels, expected some before the features",
+            file=name,
+            hint="write lines such as `3,17 1:0.5`",
         )
-    if reader.names is None and reader.header is None and labels is None:
+    if reader.names is None and reader.header is None and n_labels is None:
         _check_label_gaps(name, reader.n_labels, len(columns))
-    X = wrap_csr(values, indices, x_indptr, (len(x_indptr) - 1, shape[0]))
-    Y = wrap_csr(np.ones(len(columns), dtype=np.float32), columns, y_indptr, (len(y_indptr) - 1, shape[1]))
-    X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not look
+    X = wrap_csr(values, indices, x_indptr, (n_rows, width))
+    Y = wrap_csr(np.ones(len(columns), dtype=np.float32), columns, y_indptr, (n_rows, height))
+    X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not check
     names = reader.names
     return Dataset(X, Y, None if names is None else tuple(names), reader.one_based)
 
 
-def _shape(name: str, reader: _native.SvmReader, features: int | None, labels: int | None) -> tuple[int, int]:
-    """Columns of X and Y, once the whole file is known."""
+def _shape(
+    name: str, reader: _native.SvmReader, n_features: int | None, n_labels: int | None
+) -> tuple[int, int]:
+    """Return the number of columns of X and Y, once the whole file is known."""
     header = reader.header
-    if features is not None and reader.n_features > features:
+    if n_features is not None and reader.n_features > n_features:
         raise InputError(
-            f"{name}: got feature {features} counted from 0, expected indices below features={features}; "
-            "set one_based=True (--one-based) if the first feature is 1, or omit features"
+            f"feature {n_features}, counted from 0, is beyond n_features={n_features}",
+            file=name,
+            hint="set one_based=True (--one-based) if the first feature is 1, or leave out n_features",
         )
-    allowed = min(n for n in (labels, header and header[2], reader.n_labels) if n is not None)
+    allowed = min(n for n in (n_labels, header and header[2], reader.n_labels) if n is not None)
     if reader.n_labels > allowed:
         raise InputError(
-            f"{name}: got {reader.n_labels} different label names, expected at most {allowed}, the number of "
-            "labels said; correct that number"
+            f"there are {reader.n_labels} different label names, expected at most {allowed}",
+            file=name,
+            hint="correct the number of labels",
         )
-    wide = features or (header[1] if header else reader.n_features)
+    width = n_features or (header[1] if header else reader.n_features)
     if reader.names is not None:
-        return wide, reader.n_labels
-    return wide, labels or (header[2] if header else reader.n_labels)
+        return width, reader.n_labels
+    return width, n_labels or (header[2] if header else reader.n_labels)
 
 
-def _check_label_gaps(name: str, labels: int, entries: int) -> None:
-    """Refuse numbers that are no column numbers: a model keeps a place for each label up to the largest."""
-    if labels > 1_000_000 + 100 * entries:
+def _check_label_gaps(name: str, n_labels: int, entries: int) -> None:
+    """Refuse numbers that are not column numbers: a model keeps a place for each label up to the largest."""
+    if n_labels > 1_000_000 + 100 * entries:
         raise InputError(
-            f"{name}: got label {labels - 1} in a file with only {entries:,} labels in all, expected numbers "
-            "from 0 without large gaps; number the labels anew, or write them as names (`L1234`)"
+            f"the largest label is {n_labels - 1}, but the file has only {entries:,} labels in total",
+            file=name,
+            hint="number the labels from 0 without large gaps, or write them as names (`L1234`)",
         )
 
 
-def _check_rows(name: str, header: tuple[int, int, int] | None, rows: int) -> None:
-    if header and header[0] != rows:
+def _check_rows(name: str, header: tuple[int, int, int] | None, n_rows: int) -> None:
+    if header and header[0] != n_rows:
         raise InputError(
-            f"{name}:1: the header says {header[0]} instances, the file holds {rows}, expected as many; "
-            "correct the header, or get the whole file"
+            f"the header announces {header[0]} instances, but the file has {n_rows}",
+            file=name,
+            line=1,
+            hint="correct the header, or get the complete file",
         )
-    if rows == 0:
-        raise InputError(
-            f"{name}: the file is empty (comments and blank lines apart), expected a line for each instance; "
-            "check how it was made"
-        )
+    if n_rows == 0:
+        raise InputError("the file has no instances", file=name)
 
 
-def _raise_fault(name: str, reader: _native.SvmReader, features: int | None, labels: int | None) -> NoReturn:
+def _raise_fault(
+    name: str, reader: _native.SvmReader, n_features: int | None, n_labels: int | None
+) -> NoReturn:
     assert reader.fault is not None
     what, line, raw = reader.fault
+    hint: str | None
     if what == "index beyond":
-        expected = f"indices within {_tighter(features, 'features', reader.header and reader.header[1])}"
-        remedy = "correct that number, or set one_based=True (--one-based) if the first feature is 1"
+        expected = f"indices within {_tighter(n_features, 'features', reader.header and reader.header[1])}"
+        hint = "correct that number, or set one_based=True (--one-based) if the first feature is 1"
     elif what == "label beyond":
-        expected = f"labels from 0 within {_tighter(labels, 'labels', reader.header and reader.header[2])}"
-        remedy = "correct that number"
+        expected = f"labels from 0 within {_tighter(n_labels, 'labels', reader.header and reader.header[2])}"
+        hint = "correct that number"
     else:
-        expected, remedy = _FAULTS[what]
+        expected, hint = _FAULTS[what]
     text = raw.decode("utf-8", "backslashreplace")
     got = f"feature {text} twice" if what == "index twice" else repr(text)
-    raise InputError(f"{name}:{line}: got {got}, expected {expected}; {remedy}")
+    raise InputError(f"expected {expected}, got {got}", file=name, line=line, hint=hint)
 
 
-def _tighter(said: int | None, what: str, header: int | None) -> str:
-    if said is None or (header is not None and header < said):
+def _tighter(given: int | None, what: str, header: int | None) -> str:
+    if given is None or (header is not None and header < given):
         return f"the header's {header} {what}"
-    return f"{what}={said}"
+    return f"n_{what}={given}"
 
 
 def write_svm(
@@ -240,27 +247,26 @@ def write_svm(
 ) -> None:
     """Write a LIBSVM file that `read_svm` reads back as the same data.
 
-    It is compressed if its name ends in .gz, .bz2 or .xz, and appears under its name only when complete.
-    Without a header, a zero on the first line or the last keeps a width, a base or an instance that the file
-    would not show; labels after the last that is used are then not kept, nor is the order of named columns
-    other than that of their first appearance.
+    It is compressed if its name ends in .gz, .bz2 or .xz, and appears under its name once it is complete.
+    Without a header, a zero on the first or last line preserves a width, a base or an instance that the file
+    would not show otherwise. Unused labels after the last one in use are not preserved, and named labels are
+    numbered by their first appearance.
 
     Parameters
     ----------
     path : str or path-like
-        The file; one that exists is replaced.
+        The file; an existing one is replaced.
     dataset : Dataset
-        What to write.
     one_based : bool, optional
-        Whether to number features from 1 rather than 0. By default without a header only, which is how
-        `read_svm` takes a file unless it is told.
+        Number features from 1 rather than 0. Default: without a header only, which is how `read_svm` reads
+        a file by default.
     header : bool, default=False
-        Whether to begin with the numbers of instances, features and labels.
+        Start with the numbers of instances, features and labels.
 
     Raises
     ------
     InputError
-        If a label's name would not be read back as it is, or the file cannot be written.
+        If a label name could not be read back, or the file cannot be written.
     """
     base = int(not header if one_based is None else one_based)
     name_indptr, names = _encoded_names(dataset)
@@ -290,7 +296,7 @@ def write_svm(
 def _with_zeros(
     dataset: Dataset, base: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Arrays of X, with zeros where text would not show its last column, its base or an empty last row."""
+    """Return the arrays of X, with zeros that show its last column, its base or an empty last row."""
     x_indptr, indices, values = csr_arrays(dataset.X)
     last_row, last_column = dataset.n_instances - 1, dataset.n_features - 1
     cells = set()
@@ -310,20 +316,19 @@ def _with_zeros(
 
 
 def _encoded_names(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Names of the labels in UTF-8, one after the other, and where each begins."""
+    """Return the start of each label name, and all names in UTF-8, concatenated."""
     if dataset.label_names is None:
         return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
     for name in dataset.label_names:
         if not _WRITABLE.fullmatch(name):
             raise InputError(
-                f"got the label name {name!r}, expected characters other than blanks, commas, colons and #; "
-                "rename it"
+                f"the label name {name!r} cannot be written", hint="avoid spaces, commas, colons and #"
             )
     used = [dataset.label_names[column] for column in np.unique(dataset.Y.indices)]
     if used and all(_NUMBER.fullmatch(name) and int(name) < 2**31 - 1 for name in used):
         raise InputError(
-            f"got only numbers as label names, such as {used[0]!r}, expected some other name, or the file "
-            "would be read with them as columns; make them columns of Y"
+            f"all label names are numbers, such as {used[0]!r}, and would be read as column numbers",
+            hint="use them as columns of Y instead",
         )
     encoded = [name.encode() for name in dataset.label_names]
     name_indptr = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
