@@ -222,7 +222,7 @@ def test_errors(models):
     model = models[1]
     with pytest.raises(InputError, match="got 2 rows, expected 1"):
         explain_prediction(model, np.zeros((2, model.n_features)))
-    with pytest.raises(InputError, match="words is -1, expected at least 0"):
+    with pytest.raises(InputError, match="words is -1, expected a whole number of at least 0"):
         explain_prediction(model, np.zeros(model.n_features), words=-1)
     with pytest.raises(InputError, match="not trained on text"):
         explain_prediction(model, "a text")

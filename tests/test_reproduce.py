@@ -215,7 +215,7 @@ def test_mistakes(refused, data, tmp_path, monkeypatch):
         ("got a path where there is nothing", "fixed-k", tmp_path / "nowhere", *out),
         ("a folder without train.svm", "fixed-k", data, *out),
         ("`labeltree download eur-lex`", "fixed-k", "eur-lex", *out),
-        ("has no train.txt: get Wiki-500K by hand", "fixed-k", "wiki-500k", *out),
+        ("no train.txt, and wiki-500k cannot be downloaded", "fixed-k", "wiki-500k", *out),
         ("two data sets called 'packed'", "fixed-k", packed, packed, *out),
         ("but packed has none; put a test.svm", "pruning", packed, *out),
         ("got the seeds 'a,b', expected numbers", "fixed-k", small, *out, "--seeds", "a,b"),

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
 from labeltree.errors import InputError
+from labeltree.limits import TOP, checked
 
 _Floats = npt.NDArray[np.float64]
 _Labels = npt.NDArray[np.int64]
@@ -167,7 +168,7 @@ def evaluate(
     if not ks:
         raise InputError("ks is empty, expected at least one k", hint="pass for example ks=(1, 3, 5)")
     for k in ks:
-        check_k(k)
+        checked("k", k, TOP)
     ranking = _Ranking.of(truth, predicted, max(ks))
     results = {f"P@{k}": ranking.precision(k) for k in ks}
     results |= {f"R@{k}": ranking.recall(k) for k in ks}
@@ -189,7 +190,7 @@ class _Ranking:
 
     @classmethod
     def of(cls, truth: Any, predicted: Any, k: int) -> _Ranking:
-        check_k(k)
+        checked("k", k, TOP)
         if not issparse(truth):
             raise InputError(f"expected a sparse matrix of true labels, got {type(truth).__name__}")
         truth = _canonical(truth)
@@ -240,12 +241,6 @@ class _Gains:
 
 def _discounts(k: int) -> _Floats:
     return np.asarray(1.0 / np.log2(np.arange(2, k + 2)), dtype=np.float64)
-
-
-def check_k(k: int) -> None:
-    """Refuse a k that is not a positive integer."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise InputError(f"k is {k!r}, expected an integer of at least 1")
 
 
 def _canonical(labels: Any) -> csr_array:

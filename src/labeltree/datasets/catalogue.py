@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,13 +13,10 @@ from labeltree.datasets.download import download
 from labeltree.datasets.sources import ATTENTION_XML, LIBSVM, SOURCES, Source
 from labeltree.errors import InputError
 from labeltree.extras import optional
-from labeltree.progress import Progress
+from labeltree.progress import Stage, silent
 
 if TYPE_CHECKING:
     from labeltree.data import Dataset
-
-# Begins a step of the work: (name, description) -> a context that provides its progress callback.
-Stage = Callable[[str, str], AbstractContextManager[Progress]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +43,7 @@ def fetch(
     directory: Path | str | None = None,
     *,
     mirror: str | None = None,
-    stage: Stage | None = None,
+    stage: Stage = silent,
 ) -> Fetched:
     """Download one of the paper's datasets, unless it is in the cache, and read it.
 
@@ -66,7 +61,8 @@ def fetch(
         Address of a web directory with the same files. Default: the environment variable
         ``LABELTREE_MIRROR``, or else LIBSVM's site.
     stage : callable, optional
-        Called with the name and the description of each step, to report progress.
+        Called as ``stage(name, description)`` for each download and each file that is read; returns a context
+        manager that gives a progress callback.
 
     Returns
     -------
@@ -87,7 +83,7 @@ def fetch(
     if any(file and not (directory / file).exists() for file in parts.values()):
         for package in ("pooch", "requests"):  # before any work
             optional(package)
-    reader = _Reader(name, source, stage or (lambda name, description: nullcontext(lambda done: None)))
+    reader = _Reader(name, source, stage)
     address = mirror or os.environ.get("LABELTREE_MIRROR") or LIBSVM
     files = []
     for part, file in parts.items():

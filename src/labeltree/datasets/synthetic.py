@@ -19,6 +19,9 @@ from scipy.sparse import csr_array
 from labeltree.data import Dataset
 from labeltree.datasets.presets import PRESETS, Preset
 from labeltree.errors import InputError
+from labeltree.limits import SEED, Number, checked
+
+SCALE = Number(0.0, math.inf, above=True)
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
@@ -64,12 +67,9 @@ def synthesize(
     """
     if like not in PRESETS:
         raise InputError(f"unknown dataset {like!r}, expected one of {', '.join(PRESETS)}")
-    if not (0 < scale < math.inf):
-        raise InputError(f"scale is {scale}, expected a finite number above 0")
-    if not (0 < test_fraction < math.inf):
-        raise InputError(f"test_fraction is {test_fraction}, expected a finite number above 0")
-    if seed < 0:
-        raise InputError(f"seed is {seed}, expected at least 0")
+    scale = checked("scale", scale, SCALE)
+    test_fraction = checked("test_fraction", test_fraction, SCALE)
+    seed = checked("seed", seed, SEED)
     shape = PRESETS[like].scaled(scale)
     random = np.random.default_rng(seed)
     topics = _Topics.create(shape, random)

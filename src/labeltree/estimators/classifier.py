@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from labeltree import limits
 from labeltree.errors import InputError
-from labeltree.estimators.fitting import check_rows, join, plan_model, tree_settings
+from labeltree.estimators.fitting import check_rows, make_dataset, plan_model, train_unsaved
 from labeltree.estimators.targets import read_target, restore_classes
-from labeltree.estimators.unsaved import train_unsaved
 from labeltree.limits import Limit, Number, OneOf, Optional, checked
 from labeltree.model import Model, load
 from labeltree.plan import Plan
@@ -165,19 +164,11 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         LabelTreeClassifier
             The estimator itself.
         """
-        chosen = self._checked()
+        parameters = self._checked()
         target = read_target(y)
         rows = validate_data(self, X, **_X)
-        dataset, costs = join(rows, target, sample_weight, chosen["cost"])
-        plan = plan_model(chosen, dataset)
-        self.model_: Model = train_unsaved(
-            dataset,
-            plan,
-            memory_limit=chosen["memory_limit"],
-            force=chosen["force"],
-            costs=costs,
-            notes=tree_settings(chosen).notes(),
-        )
+        dataset, weights = make_dataset(rows, target, sample_weight, parameters["cost"])
+        self.model_: Model = train_unsaved(parameters, dataset, weights)
         self.classes_: NDArray[Any] = target.classes
         self._single = target.single
         return self
@@ -195,9 +186,10 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Plan
             Its ``model_bytes`` is the exact size of the model; ``report()`` returns all figures.
         """
-        chosen = self._checked()
-        dataset, _ = join(check_array(X, input_name="X", **_X), read_target(y), None, chosen["cost"])
-        return plan_model(chosen, dataset)
+        parameters = self._checked()
+        rows = check_array(X, input_name="X", **_X)
+        dataset, _ = make_dataset(rows, read_target(y), None, parameters["cost"])
+        return plan_model(parameters, dataset)
 
     def predict(self, X: Any, *, top: int | None = None, threshold: float | None = None) -> Any:
         """Predict the labels of each row.
@@ -395,13 +387,13 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return validate_data(self, X, reset=False, **_X)
 
     def _search(self, rows: Any, top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        chosen = self._checked()
+        parameters = self._checked()
         return self.model_.predict(
             rows,
             top=top,
-            beam=chosen["beam"],
-            score=chosen["score_function"],
-            threads=chosen["threads"],
+            beam=parameters["beam"],
+            score=parameters["score_function"],
+            threads=parameters["threads"],
         )
 
     def _reached_scores(self, X: Any) -> Any:

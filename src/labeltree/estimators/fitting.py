@@ -1,8 +1,10 @@
-"""Check the arguments of ``fit`` and combine them into a dataset and its weights."""
+"""The steps of ``fit``: combine X, y and weights into a dataset, plan the model, and train it."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,40 +15,26 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.estimators.targets import Target
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
+from labeltree.model import Model
 from labeltree.plan import Plan
 from labeltree.settings import SOLVER_LIMITS, TREE_LIMITS, SolverSettings, TreeSettings
+from labeltree.train import train_model
 
 
-def plan_model(chosen: dict[str, Any], dataset: Dataset) -> Plan:
-    """Build the trees with an estimator's parameters, or take the given one, and plan the model."""
-    return build_plan(
-        dataset,
-        tree_settings(chosen),
-        SolverSettings(**{name: chosen[name] for name in SOLVER_LIMITS}),
-        threads=chosen["threads"],
-        memory_limit=sys.maxsize if chosen["force"] else chosen["memory_limit"],
-    )
-
-
-def tree_settings(chosen: dict[str, Any]) -> TreeSettings:
-    """Return the tree settings among an estimator's parameters."""
-    return TreeSettings(**{name: chosen[name] for name in TREE_LIMITS})
-
-
-def check_rows(rows: int, target: Target) -> None:
+def check_rows(n_rows: int, target: Target) -> None:
     """Refuse X and Y with different numbers of rows."""
-    if rows != target.Y.shape[0]:
-        raise InputError(f"X has {rows} rows and Y has {target.Y.shape[0]}")
+    if n_rows != target.Y.shape[0]:
+        raise InputError(f"X has {n_rows} rows and Y has {target.Y.shape[0]}")
 
 
-def join(
+def make_dataset(
     rows: Any, target: Target, sample_weight: Any, cost: float
 ) -> tuple[Dataset, NDArray[np.float64] | None]:
     """Return the dataset without rows of weight 0, and the weights of the other rows."""
     check_rows(rows.shape[0], target)
     Y, weights = target.Y, None
     if sample_weight is not None:
-        weights = _weights(sample_weight, rows.shape[0], cost)
+        weights = _check_weights(sample_weight, rows.shape[0], cost)
         if not weights.all():
             kept = np.flatnonzero(weights)
             rows, Y, weights = rows[kept], Y[kept], weights[kept]
@@ -56,11 +44,42 @@ def join(
     return dataset, weights
 
 
-def _weights(sample_weight: Any, rows: int, cost: float) -> NDArray[np.float64]:
+def plan_model(parameters: dict[str, Any], dataset: Dataset) -> Plan:
+    """Build the trees, or use the given one, and plan the model, with the parameters of an estimator."""
+    return build_plan(
+        dataset,
+        _tree_settings(parameters),
+        SolverSettings(**{name: parameters[name] for name in SOLVER_LIMITS}),
+        threads=parameters["threads"],
+        memory_limit=sys.maxsize if parameters["force"] else parameters["memory_limit"],
+    )
+
+
+def train_unsaved(parameters: dict[str, Any], dataset: Dataset, weights: NDArray[np.float64] | None) -> Model:
+    """Train a model in a temporary directory, map its files into memory, and delete the directory.
+
+    The operating system keeps the mapped files as long as this process, or one forked from it, uses them. So
+    nothing has to be cleaned up, even after a crash, and memory does not grow with the model.
+    """
+    plan = plan_model(parameters, dataset)
+    if not parameters["force"]:
+        plan.check_resources(Path(tempfile.gettempdir()), parameters["memory_limit"])
+    notes = _tree_settings(parameters).notes()
+    with tempfile.TemporaryDirectory(prefix="labeltree-", ignore_cleanup_errors=True) as directory:
+        model = train_model(dataset, plan, Path(directory) / "model", costs=weights, notes=notes)
+        model.path = None
+    return model
+
+
+def _tree_settings(parameters: dict[str, Any]) -> TreeSettings:
+    return TreeSettings(**{name: parameters[name] for name in TREE_LIMITS})
+
+
+def _check_weights(sample_weight: Any, n_rows: int, cost: float) -> NDArray[np.float64]:
     weights = np.asarray(sample_weight, np.float64)
-    if weights.shape != (rows,):
+    if weights.shape != (n_rows,):
         raise InputError(
-            f"sample_weight has shape {weights.shape}, expected one weight for each of the {rows} rows"
+            f"sample_weight has shape {weights.shape}, expected one weight for each of the {n_rows} rows"
         )
     if not (weights >= 0).all() or not np.isfinite(weights).all():
         raise InputError("sample_weight contains a negative number, NaN or infinity")

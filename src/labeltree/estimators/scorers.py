@@ -12,6 +12,7 @@ from scipy import sparse
 
 from labeltree import metrics
 from labeltree.estimators.targets import read_target
+from labeltree.limits import TOP, checked
 from labeltree.metrics import Propensities
 
 
@@ -36,7 +37,7 @@ class RankingScorer:
     propensities: Propensities | None = None
 
     def __post_init__(self) -> None:
-        metrics.check_k(self.k)
+        checked("k", self.k, TOP)
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         """Evaluate a fitted estimator.

@@ -9,9 +9,12 @@ import numpy as np
 
 from labeltree.errors import InputError
 from labeltree.explain.parts import N_NAMED, Child, Word, frequent_labels, label_name, largest, path_to
+from labeltree.limits import WORDS, Whole, checked
 
 if TYPE_CHECKING:
     from labeltree.model import Model
+
+SIBLINGS = Whole(0)
 
 
 @dataclass(frozen=True)
@@ -106,9 +109,7 @@ def describe_label(model: Model, label: int, *, words: int = 5, siblings: int = 
     """
     if not 0 <= label < model.n_labels:
         raise InputError(f"label is {label}, expected 0 to {model.n_labels - 1}")
-    for name, value in (("words", words), ("siblings", siblings)):
-        if value < 0:
-            raise InputError(f"{name} is {value}, expected at least 0")
+    words, siblings = checked("words", words, WORDS), checked("siblings", siblings, SIBLINGS)
     paths = tuple(
         tuple(
             _describe_step(model, t, node, column, depth, words, siblings)

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree.errors import InputError
 from labeltree.explain.parts import Child, Word, label_name, largest, path_to
-from labeltree.predict import SCORES, Queries, Score, check_queries
+from labeltree.limits import WORDS, checked
+from labeltree.predict import (
+    DEFAULT_BEAM,
+    DEFAULT_SCORE,
+    DEFAULT_TOP,
+    SCORES,
+    Queries,
+    Score,
+    check_queries,
+)
 
 if TYPE_CHECKING:
     from labeltree.model import Model
@@ -101,7 +110,13 @@ class Explanation:
 
 
 def explain_prediction(
-    model: Model, row: Any, *, top: int = 5, beam: int = 10, score: str = "sigmoid", words: int = 5
+    model: Model,
+    row: Any,
+    *,
+    top: int = DEFAULT_TOP,
+    beam: int = DEFAULT_BEAM,
+    score: str = DEFAULT_SCORE,
+    words: int = 5,
 ) -> list[Explanation]:
     """Explain the labels predicted for one row: their paths, and the words for and against each step.
 
@@ -120,8 +135,7 @@ def explain_prediction(
     list of Explanation
         One for each label that ``Model.predict`` returns, best first, with its path through each tree.
     """
-    if words < 0:
-        raise InputError(f"words is {words}, expected at least 0")
+    words = checked("words", words, WORDS)
     if isinstance(row, str):
         if model.text is None:
             what = "the row is a document, but the model was not trained on text"

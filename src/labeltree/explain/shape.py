@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from labeltree.tree import DepthSummary
 
 if TYPE_CHECKING:
     from labeltree.model import Model
 
 
-class DepthShape(TypedDict):
+class DepthShape(DepthSummary):
     """One depth of a tree: what :meth:`labeltree.Model.depths` reports, and three more figures."""
 
-    depth: int
-    nodes: int
-    children: int
-    mean_used_features: float
-    alpha: float | None
-    weights: int
     labels: int
     label_instances: int
     bytes: int
@@ -51,8 +47,9 @@ def tree_shape(model: Model, tree: int = 0) -> list[DepthShape]:
     node_bytes = 4 * (np.diff(part.feature_ptr) + np.diff(part.weight_ptr)) + 20 + 4 * part.tree.child_count
     n_bytes = np.zeros(n_depths, np.int64)
     np.add.at(n_bytes, part.tree.node_depth, node_bytes)
-    added = (
-        {"labels": int(labels), "label_instances": int(instances), "bytes": int(size)}
-        for labels, instances, size in zip(n_labels, n_instances, n_bytes, strict=True)
-    )
-    return [cast(DepthShape, row | more) for row, more in zip(model.depths(tree), added, strict=True)]
+    return [
+        {**row, "labels": int(labels), "label_instances": int(instances), "bytes": int(size)}
+        for row, labels, instances, size in zip(
+            model.depths(tree), n_labels, n_instances, n_bytes, strict=True
+        )
+    ]

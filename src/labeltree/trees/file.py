@@ -40,8 +40,7 @@ class TreeFile:
     form : str
         "nested lists", "parents" or "clusters".
     add_missing : bool
-        Whether labels that are not in the file become a separate child of the root; otherwise they are an
-        error.
+        Put labels that are not in the file under a separate child of the root; otherwise they are an error.
     """
 
     name: str
@@ -106,14 +105,12 @@ def read_tree(path: str | os.PathLike[str], *, add_missing: bool = False) -> Tre
         raise InputError("the file is empty, expected a tree", file=name)
     ending = os.path.splitext(name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz"))[1].lower()
     if ending == ".json" or header.startswith("["):
-        return TreeFile(
-            name, "nested lists", partial(_number_lists, name, _parse_json(name, text)), add_missing
-        )
+        nested = _parse_json(name, text)
+        return TreeFile(name, "nested lists", partial(_number_lists, name, nested), add_missing)
     separator = next((s for s in "\t,;" if {"label", "parent"} <= set(_columns(header, s))), None)
     if separator is not None:
-        return TreeFile(
-            name, "parents", partial(nest_parents, _read_table(name, text, separator)), add_missing
-        )
+        rows = _read_table(name, text, separator)
+        return TreeFile(name, "parents", partial(nest_parents, rows), add_missing)
     if ending in (".csv", ".tsv"):
         raise InputError(
             f"the header is {shorten(header)}, expected the columns label and parent",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import nullcontext
 from pathlib import Path
 
 from labeltree.datasets import SOURCES, cache_directory, fetch
-from labeltree.datasets.catalogue import Stage
 from labeltree.errors import InputError
 from labeltree.paper.experiments.session import Split, check_names
+from labeltree.progress import Stage, silent
 from labeltree.svm import read_svm
 
 ENDINGS = ("", ".bz2", ".gz", ".xz")
@@ -17,7 +16,7 @@ KINDS = (".svm", ".txt")
 
 
 def load_splits(
-    data: Iterable[str | Path], *, threads: int | None = None, stage: Stage | None = None
+    data: Iterable[str | Path], *, threads: int | None = None, stage: Stage = silent
 ) -> list[Split]:
     """Read data sets.
 
@@ -36,7 +35,6 @@ def load_splits(
     list of Split
         Called as their folders are, in the given order.
     """
-    stage = stage or (lambda name, what: nullcontext(lambda done: None))
     places = [(str(given), *_find(str(given))) for given in data]  # all, before the first is read
     check_names([name for _, name, _ in places])
     splits: list[Split] = []
