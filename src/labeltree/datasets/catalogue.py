@@ -160,8 +160,6 @@ class _Reader:
             try:
                 dataset = read_svm(path, one_based=one_based)
             except InputError as error:
-                if error.file is None:
-                    raise InputError(str(error).replace(os.fspath(path), shown)) from None
                 raise error.replace(file=shown) from None
         for check in identifying_checks(self._source, part, dataset):
             if not check.plausible:
