@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import Columns, InputError, read_documents, read_text
-from labeltree.text.formats import _PIECE_BYTES, format_of
+from labeltree.text.formats import format_of
+from labeltree.text.reader import _PIECE_BYTES
 
 DOCUMENTS = [("one two", ["a", "b"]), ("Größe, “drei”", ["c"]), ("", []), ("four", ["a"])]
 
@@ -140,40 +141,33 @@ def test_long_fields_and_lines_across_pieces(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("d.tsv", b"1\ta\tone\n2\ta\t\xfftwo\n", ":2: got the byte 0xff, which is not UTF-8"),
-        ("d.csv", b'text,labels\n"a\nb",x\n"c\n\xe9",x\n', ":5: got the byte 0xe9, which is not UTF-8"),
-        ("d.jsonl", b"{}\xc3", ":1: got the byte 0xc3, which is not UTF-8"),
-        ("d.tsv", "1\ta\tone\n2\ttwo\n", ":2: got 2 columns, expected id, labels and text"),
-        ("d.tsv", "one\n", ":1: got 1 column, expected id, labels and text"),
-        (
-            "d.csv",
-            "id,body,tags\n",
-            ":1: got a header with 'id', 'body', 'tags', expected the text column 'text'",
-        ),
-        (
-            "d.csv",
-            "text,tags\n",
-            "expected the label column 'labels'; name the one to use with --label-column",
-        ),
-        ("d.csv", "", ":1: got a header with nothing, expected the text column 'text'"),
-        ("d.csv", "text,labels,text\n", ":1: got the column 'text' twice"),
-        ("d.csv", 'text,labels\n"a\nb",x\n1,2,3\n', ":4: got 3 fields, expected 2"),
-        ("d.csv", 'text,labels\na,b\n"a,b\nc,d\n', ":3: got a record that is not CSV"),
+        ("d.tsv", b"1\ta\tone\n2\ta\t\xfftwo\n", ":2: the byte 0xff is not UTF-8"),
+        ("d.csv", b'text,labels\n"a\nb",x\n"c\n\xe9",x\n', ":5: the byte 0xe9 is not UTF-8"),
+        ("d.jsonl", b"{}\xc3", ":1: the byte 0xc3 is not UTF-8"),
+        ("d.tsv", "1\ta\tone\n2\ttwo\n", ":2: expected id, labels and text separated by tabs, got 2 columns"),
+        ("d.tsv", "one\n", ":1: expected id, labels and text separated by tabs, got 1 column"),
+        ("d.csv", "id,body,tags\n", ":1: the header has no column 'text', only 'id', 'body', 'tags'"),
+        ("d.csv", "text,tags\n", ":1: the header has no column 'labels'"),
+        ("d.csv", "text,tags\n", "(--label-column)"),
+        ("d.csv", "", ":1: the header has no column 'text', only nothing"),
+        ("d.csv", "text,labels,text\n", ":1: the header has 2 columns 'text'"),
+        ("d.csv", 'text,labels\n"a\nb",x\n1,2,3\n', ":4: the record has 3 fields, expected 2"),
+        ("d.csv", 'text,labels\na,b\n"a,b\nc,d\n', ":3: not a CSV record"),
         (
             "d.jsonl",
             '{"text": "t", "labels": []}\n{"text": "t"}\n',
-            ":2: got an object with 'text', expected the",
+            ":2: the object has no 'labels', only 'text'",
         ),
-        ("d.jsonl", '{"labels": []}\n', ":1: got an object with 'labels', expected the text column 'text'"),
-        ("d.jsonl", "\n{text\n", ":2: got a line that is not JSON"),
-        ("d.jsonl", "[" * 100_000, ":1: got a line that is not JSON"),
-        ("d.json", '[{"text": "t", "labels": []}]\n', ":1: got a list, expected a JSON object on each line"),
-        ("d.jsonl", '{"text": 3, "labels": []}\n', ":1: got a number as 'text', expected a string"),
-        ("d.jsonl", '{"text": "", "labels": [true]}\n', ":1: got true or false in 'labels'"),
-        ("d.jsonl", '{"text": "", "labels": {}}\n', ":1: got an object in 'labels'"),
-        ("d.jsonl", '{"text": "\\ud800", "labels": []}\n', ":1: got half of a surrogate pair"),
+        ("d.jsonl", '{"labels": []}\n', ":1: the object has no 'text', only 'labels'"),
+        ("d.jsonl", "\n{text\n", ":2: not JSON"),
+        ("d.jsonl", "[" * 100_000, ":1: not JSON"),
+        ("d.json", '[{"text": "t", "labels": []}]\n', ":1: expected a JSON object, got a list"),
+        ("d.jsonl", '{"text": 3, "labels": []}\n', ":1: 'text' is a number, expected a string"),
+        ("d.jsonl", '{"text": "", "labels": [true]}\n', ":1: 'labels' contains a boolean"),
+        ("d.jsonl", '{"text": "", "labels": {}}\n', ":1: 'labels' contains an object"),
+        ("d.jsonl", '{"text": "\\ud800", "labels": []}\n', ":1: the document contains half of a surrogate"),
         ("d.tsv.gz", gzip.compress(b"1\ta\tone\n" * 99, mtime=0)[:-9], "truncated or damaged"),
-        ("d.txt", "one\n", "got a name that does not show the format"),
+        ("d.txt", "one\n", "the format cannot be detected"),
     ],
 )
 def test_invalid_files(tmp_path, name, content, message):
@@ -185,11 +179,11 @@ def test_invalid_files(tmp_path, name, content, message):
 
 
 def test_invalid_formats_and_separators():
-    with pytest.raises(InputError, match="got the format 'svm', expected one of tsv, csv, jsonl, txt"):
+    with pytest.raises(InputError, match="the format is 'svm', expected one of tsv, csv, jsonl, txt"):
         read_text("d.svm")
-    with pytest.raises(InputError, match="got plain lines of text"):
+    with pytest.raises(InputError, match=r"plain text .* has no labels"):
         read_text("-", "txt")
-    with pytest.raises(InputError, match="empty label separator"):
+    with pytest.raises(InputError, match="label separator is empty"):
         Columns(separators=("",))
 
 
@@ -228,8 +222,8 @@ def test_columns_default_to_those_of_the_features(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "d.tsv: got no documents"),
-        ("0\ta\t\n1\ta\t! ? .\n", "d.tsv: got 2 documents without a single word of two or more letters"),
+        ("", "d.tsv: there are no documents"),
+        ("0\ta\t\n1\ta\t! ? .\n", "d.tsv: the documents contain no words of two or more characters"),
         ("0\t\tone\n", "d.tsv: no document has a label"),
     ],
 )

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from labeltree.settings import SolverSettings, TreeSettings
     from labeltree.svm import read_svm, write_svm
     from labeltree.text.documents import read_documents
-    from labeltree.text.formats import Columns, read_text
+    from labeltree.text.formats import Columns
+    from labeltree.text.reader import read_text
     from labeltree.text.settings import TextSettings
     from labeltree.text.tfidf import TextFeatures
     from labeltree.train import train_model
@@ -46,7 +47,7 @@ _HOMES = {
     "make_plan": "plan",
     "read_documents": "text.documents",
     "read_svm": "svm",
-    "read_text": "text.formats",
+    "read_text": "text.reader",
     "synthesize": "datasets.synthetic",
     "train_model": "train",
     "write_svm": "svm",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Protocol
@@ -87,7 +88,8 @@ class OneOf:
     @property
     def expected(self) -> str:
         """The values allowed, as they end a message."""
-        return "one of " + ", ".join(map(str, self.values))
+        names = [str(value) for value in self.values]
+        return " or ".join(names) if len(names) == 2 else "one of " + ", ".join(names)
 
     def plain(self, value: Any) -> Any:
         """Return the value, or None if it is not allowed."""
@@ -108,6 +110,44 @@ class Size:
             except InputError:
                 return None
         return Whole(1, 2**63 - 1).plain(value)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A minimum and a maximum, both whole numbers."""
+
+    ends: Whole
+
+    @property
+    def expected(self) -> str:
+        """The values allowed, as they end a message."""
+        return f"a minimum and a maximum such as (1, 2), each {self.ends.expected}"
+
+    def plain(self, value: Any) -> tuple[int, int] | None:
+        """Return the two numbers, or None if they are not allowed."""
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            return None
+        low, high = map(self.ends.plain, value)
+        return (low, high) if low is not None and high is not None and low <= high else None
+
+
+@dataclass(frozen=True)
+class Words:
+    """The name of a known list of words, or words."""
+
+    names: tuple[str, ...]
+
+    @property
+    def expected(self) -> str:
+        """The values allowed, as they end a message."""
+        return " or ".join([*map(repr, self.names), "a list of words"])
+
+    def plain(self, value: Any) -> str | tuple[str, ...] | None:
+        """Return the name or the words, or None if they are not allowed."""
+        if isinstance(value, str):
+            return value if value in self.names else None
+        strings = isinstance(value, Collection) and all(isinstance(word, str) for word in value)
+        return tuple(value) if strings else None
 
 
 @dataclass(frozen=True)
@@ -145,6 +185,15 @@ BEAM = Whole(1)
 SCORE = OneOf(_native.SCORES)
 WORDS = Whole(0)
 
+# Text.
+TEXT_FORMAT = OneOf(("tsv", "csv", "jsonl", "txt"))
+ANALYZER = OneOf(("word", "char", "char_wb"))
+NGRAMS = Span(Whole(1))
+MIN_DF = Whole(1)
+MAX_FEATURES = Whole(1)
+STOP_WORDS = Words(("english",))
+FLAG = OneOf((True, False))
+
 # The machine.
 THREADS = Whole(1, 1024)
 MEMORY = Size()
@@ -178,7 +227,7 @@ def checked(name: str, value: Any, limit: Limit) -> Any:
         return None
     plain = None if value is None else limit.plain(value)
     if plain is None:
-        raise InputError(f"{name} is {value!r}, expected {limit.expected}")
+        raise InputError(f"{name} is {reprlib.repr(value)}, expected {limit.expected}")
     return plain
 
 

@@ -10,7 +10,7 @@ WORD_PATTERN = r"\b\w\w+\b"  # two or more letters, digits or underscores
 Analyze = Callable[[str], list[str]]
 
 _find_words = re.compile(WORD_PATTERN).findall
-_white_space = re.compile(r"\s\s+")
+_whitespace = re.compile(r"\s\s+")
 
 
 def make_analyzer(
@@ -18,7 +18,7 @@ def make_analyzer(
 ) -> Analyze:
     """Return a function that splits a document into its terms.
 
-    Importing scikit-learn takes far longer than answering a query, hence not its own analyzer.
+    The analyzer of scikit-learn is not used because importing it takes far longer than answering a query.
 
     Parameters
     ----------
@@ -49,13 +49,13 @@ def make_analyzer(
         return [" ".join(found[i : i + n]) for n in lengths for i in range(len(found) - n + 1)]
 
     def characters(document: str) -> list[str]:
-        return _substrings(_white_space.sub(" ", document), shortest, longest)
+        return _substrings(_whitespace.sub(" ", document), shortest, longest)
 
     def characters_in_words(document: str) -> list[str]:
         terms: list[str] = []
         for word in document.split():
             padded = f" {word} "
-            # A word that is too short is a term itself, once.
+            # A word shorter than the minimum is one term.
             terms += _substrings(padded, min(shortest, len(padded)), longest)
         return terms
 

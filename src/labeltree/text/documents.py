@@ -13,7 +13,8 @@ from scipy import sparse
 from labeltree.data import Dataset, wrap_csr
 from labeltree.errors import InputError, NoTermError
 from labeltree.files import display_name
-from labeltree.text.formats import Columns, Document, read_text
+from labeltree.text.formats import Columns, Document
+from labeltree.text.reader import read_text
 from labeltree.text.settings import TextSettings
 from labeltree.text.tfidf import TextFeatures, learn_features
 
@@ -32,10 +33,8 @@ def read_documents(
 
     Parameters
     ----------
-    path : str or path-like
-        The file, in UTF-8, plain or compressed; "-" for standard input.
-    format : {"tsv", "csv", "jsonl", "txt"}, optional
-        Default: detected from the end of the name.
+    path, format, progress
+        As in :func:`labeltree.read_text`.
     columns : Columns, optional
         Names of the columns and separators of labels. Default: those of `features`, if given.
     settings : TextSettings, optional
@@ -44,8 +43,6 @@ def read_documents(
         Compute these features (``model.text``) instead of learning new ones.
     require_labels : bool, default True
         Refuse a file without any label.
-    progress : callable, optional
-        Called from time to time with the fraction read so far.
 
     Returns
     -------
@@ -68,14 +65,14 @@ def read_documents(
         try:
             features, X = learn_features(texts, settings, columns)
         except NoTermError as error:
-            raise InputError(f"{name}: {error}") from None
+            raise error.replace(file=name) from None
     else:
         X = features.transform(texts)
     if not X.shape[0]:
-        raise InputError(f"{name}: the file contains no documents, expected some; check how it was written")
+        raise InputError("the file contains no documents", file=name)
     names, Y = labels.matrix()
     if require_labels and not names:
-        raise InputError(f"{name}: no document has a label, expected some; add the labels")
+        raise InputError("no document has a label", file=name)
     return Dataset(X, Y, names, text=features)
 
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from labeltree import limits
 from labeltree.errors import InputError
 from labeltree.text.analyzer import WORD_PATTERN, Analyze, make_analyzer
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-ANALYZERS = ("word", "char", "char_wb")
+TEXT_LIMITS: dict[str, limits.Limit] = {
+    "analyzer": limits.ANALYZER,
+    "ngrams": limits.NGRAMS,
+    "min_df": limits.MIN_DF,
+    "max_features": limits.Optional(limits.MAX_FEATURES),
+    "sublinear": limits.FLAG,
+    "stop_words": limits.Optional(limits.STOP_WORDS),
+    "lowercase": limits.FLAG,
+}
 
 
 @dataclass(frozen=True)
@@ -47,36 +56,12 @@ class TextSettings:
     lowercase: bool = True
 
     def __post_init__(self) -> None:
-        if self.analyzer not in ANALYZERS:
-            raise InputError(f"analyzer must be one of {', '.join(ANALYZERS)}, but got {self.analyzer!r}.")
-        if not (
-            len(self.ngrams) == 2
-            and all(_is_whole(n) for n in self.ngrams)
-            and 1 <= self.ngrams[0] <= self.ngrams[1]
-        ):
+        limits.check_fields(self, TEXT_LIMITS)
+        if self.stop_words is not None and self.analyzer != "word":
             raise InputError(
-                f"ngrams must be a minimum and a maximum length such as 1,2, but got {self.ngrams!r}."
+                f"stop_words are given with the analyzer {self.analyzer!r}",
+                hint="leave out one of them (--stop-words, --analyzer)",
             )
-        for name in ("min_df", "max_features"):
-            value = getattr(self, name)
-            if not ((_is_whole(value) and value >= 1) or (value is None and name == "max_features")):
-                raise InputError(f"{name} must be a whole number of at least 1, but got {value!r}.")
-        for name in ("sublinear", "lowercase"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be true or false, but got {getattr(self, name)!r}.")
-        words = self.stop_words
-        if words is not None and self.analyzer != "word":
-            raise InputError(
-                f"stop_words need the analyzer 'word', but got {self.analyzer!r}; remove one of them."
-            )
-        if isinstance(words, str):
-            if words != "english":
-                raise InputError(f"stop_words must be 'english' or a list of words, but got {words!r}.")
-        elif words is not None:
-            if not all(isinstance(word, str) for word in words):
-                raise InputError("stop_words must be a list of words, but some are not strings.")
-            object.__setattr__(self, "stop_words", tuple(words))
-        object.__setattr__(self, "ngrams", tuple(self.ngrams))
 
     def resolved(self) -> TextSettings:
         """Return the settings with the stop words themselves, which vary between versions of scikit-learn."""
@@ -105,7 +90,3 @@ class TextSettings:
             lowercase=self.lowercase,
             token_pattern=WORD_PATTERN if self.analyzer == "word" else None,
         )
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -12,11 +12,11 @@ from scipy import sparse
 from labeltree.data import wrap_csr
 from labeltree.text.analyzer import Analyze
 
-_BATCH_ENTRIES = 1 << 20  # occurrences of terms to count, or entries to weigh, at a time
+_BATCH_ENTRIES = 1 << 20  # occurrences of terms to count, or entries to weight, at a time
 
 
 class Known(dict[str, int]):
-    """A vocabulary that takes no new terms: their number is -1."""
+    """A vocabulary to which no terms are added: the number of an unknown term is -1."""
 
     def __missing__(self, term: str) -> int:
         return -1

@@ -1,7 +1,7 @@
 """TF-IDF: documents in, a sparse matrix out; stored as plain arrays and JSON.
 
 The numbers are those of scikit-learn's TfidfVectorizer, bit for bit after a cast to float32, without
-importing it: `analyzer.py` splits documents into terms, `term_counts.py` counts and weighs them.
+importing it: `analyzer.py` splits documents into terms, `term_counts.py` counts and weights them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree.errors import InputError, NoTermError
+from labeltree.store import RESTORE, ModelReader
 from labeltree.text.analyzer import Analyze, make_analyzer
 from labeltree.text.formats import Columns
 from labeltree.text.settings import TextSettings
@@ -27,8 +28,6 @@ from labeltree.text.term_counts import Known, TermCounts
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
-
-    from labeltree.store import ModelReader
 
 SETTINGS_FILE, TERMS_FILE, IDF_FILE = "text/settings.json", "text/terms.json", "text/idf.npy"
 
@@ -116,7 +115,7 @@ class TextFeatures:
         idf = reader.array(IDF_FILE, "<f8", n_features)
         terms, content = reader.text(TERMS_FILE), reader.text(SETTINGS_FILE)
         if not (np.isfinite(idf) & (idf > 0)).all():
-            raise _damaged(reader, IDF_FILE, "contains invalid weights")
+            raise _damaged(reader, IDF_FILE, "the file contains invalid weights")
         try:
             names = json.loads(terms)
         except (ValueError, RecursionError):
@@ -126,7 +125,7 @@ class TextFeatures:
             and all(isinstance(name, str) for name in names)
             and len(names) == len(set(names)) == n_features
         ):
-            what = f"does not contain {n_features:,} distinct terms, one per feature"
+            what = f"expected {n_features:,} distinct terms, one per feature"
             raise _damaged(reader, TERMS_FILE, what)
         try:
             stored = json.loads(content)
@@ -138,11 +137,11 @@ class TextFeatures:
                 raise ValueError(stored)
             return cls(TextSettings(**settings), tuple(names), idf, Columns(**columns))
         except (KeyError, TypeError, ValueError, RecursionError):  # an InputError is a ValueError
-            raise _damaged(reader, SETTINGS_FILE, "does not contain settings for TF-IDF") from None
+            raise _damaged(reader, SETTINGS_FILE, "the settings of TF-IDF are invalid") from None
 
 
 def _damaged(reader: ModelReader, name: str, what: str) -> InputError:
-    return InputError(f"{reader.path / name} {what}; copy or train the model again.")
+    return InputError(what, file=reader.path / name, hint=RESTORE)
 
 
 def learn_features(
@@ -155,7 +154,7 @@ def learn_features(
     Parameters
     ----------
     documents : iterable of str
-        Taken one after the other, and not kept.
+        Read one after the other and not kept.
     settings : TextSettings, optional
     columns : Columns, optional
         Where the text was found, to be stored with the terms.
@@ -172,7 +171,7 @@ def learn_features(
         If no term is left. It is an InputError.
     """
     settings = (settings or TextSettings()).resolved()
-    _warn_of_stop_words(settings)
+    _warn_about_stop_words(settings)
     vocabulary: defaultdict[str, int] = defaultdict()
     vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
     counts = TermCounts(documents, vocabulary, settings.make_analyzer())
@@ -184,18 +183,18 @@ def learn_features(
     limit = settings.max_features
     if limit is not None and kept.sum() > limit:
         places = np.flatnonzero(kept)
-        most = (-occurrences[order[places]].astype(np.float64)).argsort()[
-            :limit
-        ]  # as scikit-learn breaks ties
+        # Sorted as by scikit-learn, so that ties are broken in the same way.
+        by_frequency = (-occurrences[order[places]].astype(np.float64)).argsort()
         kept[:] = False
-        kept[places[most]] = True
+        kept[places[by_frequency[:limit]]] = True
     if not kept.any():
-        raise NoTermError(_nothing_left(counts, len(terms), settings))
+        raise _no_term(counts.n_documents, len(terms), settings)
     names = tuple(term for term, stays in zip(terms, kept.tolist(), strict=True) if stays)
     try:
         "".join(names).encode()
     except UnicodeEncodeError:
-        raise InputError("a document contains half of a surrogate pair, expected whole characters.") from None
+        what = "a document contains half of a surrogate pair"
+        raise InputError(what, hint="pass whole characters") from None
     order = order[kept]
     target = np.full(len(terms), -1, np.int32)
     target[order] = np.arange(len(names))
@@ -204,24 +203,26 @@ def learn_features(
     return TextFeatures(settings, names, idf, columns or Columns()), X
 
 
-def _nothing_left(counts: TermCounts, n_terms: int, settings: TextSettings) -> str:
-    if not counts.n_documents:
-        return "got no documents, expected some to learn from."
-    if not n_terms:
-        what = "word of two or more letters" if settings.analyzer == "word" else "term"
-        return f"got {counts.n_documents:,} documents without a single {what}, expected some to learn from."
-    return (
-        f"got no term in {settings.min_df:,} documents, expected some to learn from; lower min_df (--min-df)."
-    )
+def _no_term(n_documents: int, n_terms: int, settings: TextSettings) -> NoTermError:
+    if not n_documents:
+        return NoTermError("there are no documents to learn from")
+    if n_terms:
+        what = f"no term occurs in {settings.min_df:,} or more documents"
+        return NoTermError(what, hint="lower min_df (--min-df)")
+    if settings.analyzer == "word" and settings.ngrams[0] == 1 and not settings.stop_words:
+        what = "the documents contain no words of two or more characters"
+        return NoTermError(what, hint="choose another analyzer (--analyzer)")
+    return NoTermError("the documents contain no terms", hint="check analyzer, ngrams and stop_words")
 
 
-def _warn_of_stop_words(settings: TextSettings) -> None:
-    """Warn about stop words that the analyzer splits or lowercases, and so does not leave out."""
+def _warn_about_stop_words(settings: TextSettings) -> None:
+    """Warn about stop words that have no effect because the analyzer splits or lowercases them."""
     ignored = frozenset(settings.stop_words or ())
     split = make_analyzer("word", (1, 1), settings.lowercase)
     kept = sorted({word for stop_word in ignored for word in split(stop_word)} - ignored)
     if kept:
         warnings.warn(
-            f"stop_words are split into words that are not left out: {', '.join(kept[:20])}; add these",
+            f"Some stop words are split or lowercased into words that are not left out: "
+            f"{', '.join(kept[:20])}. Add these to stop_words.",
             stacklevel=3,
         )
