@@ -166,6 +166,8 @@ class Optional:
         return self.limit.plain(value)
 
 
+FLAG = OneOf((True, False))
+
 # The tree.
 CLUSTERS = Whole(2)
 MAX_DEPTH = Whole(1)
@@ -192,7 +194,6 @@ NGRAMS = Span(Whole(1))
 MIN_DF = Whole(1)
 MAX_FEATURES = Whole(1)
 STOP_WORDS = Words(("english",))
-FLAG = OneOf((True, False))
 
 # The machine.
 THREADS = Whole(1, 1024)

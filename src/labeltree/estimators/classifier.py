@@ -15,7 +15,7 @@ from labeltree import limits
 from labeltree.errors import InputError
 from labeltree.estimators.fitting import check_rows, make_dataset, plan_model, train_unsaved
 from labeltree.estimators.targets import read_target, restore_classes
-from labeltree.limits import Limit, Number, OneOf, Optional, checked
+from labeltree.limits import Limit, Number, Optional, checked
 from labeltree.model import Model, load
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix, reach
@@ -107,7 +107,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "score_function": limits.SCORE,
         "threads": Optional(limits.THREADS),
         "memory_limit": Optional(limits.MEMORY),
-        "force": OneOf((False, True)),
+        "force": limits.FLAG,
     }
 
     def __init__(
