@@ -144,13 +144,13 @@ def tables(results):
     machine = results["machine"]
     return (
         "# labeltree and its peers\n\n"
-        f"{machine['processor']}, {' or '.join(map(str, machine['threads']))} threads. Medians, with "
+        f"{machine['cpu']}, {' or '.join(map(str, machine['threads']))} threads. Medians, with "
         "minimum..maximum where they differ. benchmarks/README.md explains how each column is measured.\n\n"
         f"{measured_sections(results['datasets'])}\n{comparison_sections(results['datasets'])}"
     )
 
 
-def processor():
+def cpu_name():
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -172,8 +172,8 @@ def collect(out):
     rows = read_rows(out / "rows.jsonl")
     about = {path.parent.name: json.loads(path.read_text()) for path in out.glob("data/*/about.json")}
     machine = {
-        "processor": processor(),
-        "processors": os.cpu_count(),
+        "cpu": cpu_name(),
+        "cpus": os.cpu_count(),
         "system": platform.platform(),
         "threads": sorted({row["threads"] for row in rows}),
     }
