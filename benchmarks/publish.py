@@ -152,7 +152,7 @@ def size_sentences(shapes):
     shares = [100 * shape["model_bytes"] / shape["one_vs_rest_bytes"] for shape in shapes.values()]
     pruning = [title for peer, title in peer_titles().items() if any_threshold(peer)]
     return (
-        f"A tree takes {span(shares)} % of the space of one-vs-rest in the same format, and every weight is "
+        f"A tree takes {span(shares)}% of the space of one-vs-rest in the same format, and every weight is "
         "kept. "
         f"{listed(pruning)} prune small weights by default, which makes their files smaller."
     )

@@ -39,7 +39,7 @@ def evaluate(model, path):
     data = labeltree.read_documents(path, features=model.text)
     labels, _ = model.predict(data.X, top=5)
     score = model.evaluate(data, labels)
-    print(", ".join(f"{name} {100 * score[name]:.1f} %" for name in ("P@1", "P@3", "P@5", "R@5")), "\n")
+    print(", ".join(f"{name} {100 * score[name]:.1f}%" for name in ("P@1", "P@3", "P@5", "R@5")), "\n")
 
 
 def tag(model, documents, threshold=0.2):

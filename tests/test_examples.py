@@ -30,7 +30,7 @@ def test_text_tagging_finds_the_labels_of_the_catalogue():
     out = run("text_tagging.py")
     planned, taken = re.search(r"will take (.+)\.\nIt takes (.+)\.\n", out).groups()
     assert planned == taken
-    assert float(re.search(r"P@1 ([\d.]+) %", out)[1]) > 90
+    assert float(re.search(r"P@1 ([\d.]+)%", out)[1]) > 90
     assert re.search(r"Boots .*\n    outdoor .*shoes", out)
 
 
