@@ -112,8 +112,8 @@ def test_explain_a_text_of_a_file(run, refused, words):
     columns = ("--text-column", "body", "--label-column", "tag")
     named = answer("--file", words / "train.csv", "--row", 1, *columns)
     assert (named.pop("labels"), named) == (["things"], read)
-    said = refused("explain", words / "model", "--file", words / "train.csv", "--row", 1)
-    assert "name the one to use with --text-column" in said
+    message = refused("explain", words / "model", "--file", words / "train.csv", "--row", 1)
+    assert "(--text-column)" in message
     assert "expected a --file" in refused("explain", words / "model", "cars", *columns)
     assert "got --one-based" in refused("explain", words / "model", "cars", "--one-based")
 
@@ -146,7 +146,7 @@ def test_explain_without_a_known_word(run, folder, words):
         (["1:1", "--row", "1"], "both --file and --row"),
         (["hello world"], "got 'hello world', expected features as index:value"),
         (["1:1\n2:1"], "on one line"),
-        (["1:one"], "the given row:1: got"),
+        (["1:one"], "the given row:1: expected a number"),
         (["0:1"], "indices from 1"),
         (["--file", "x.svm", "--row", "1"], "no such file"),
         (["1:1", "--words", "-1"], "expected a whole number of at least 0"),
