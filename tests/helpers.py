@@ -133,7 +133,8 @@ def shell(*arguments, **options):
     command = [sys.executable, "-m", "labeltree", *map(str, arguments)]
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "encoding": "utf-8"} | options
+        return subprocess.Popen(command, **options)
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -170,3 +171,11 @@ def disk_bytes(model):
 
 def contents(model):
     return {f.relative_to(model): f.read_bytes() for f in model.rglob("*") if f.is_file()}
+
+
+def table_rows(result, name):
+    """Rows of one table of an experiment, each with all of its columns."""
+    (table,) = [table for table in result.tables if table.name == name]
+    for row in table.rows:
+        assert set(table.columns) <= set(row)
+    return table.rows

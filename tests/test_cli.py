@@ -214,7 +214,7 @@ def test_demo(run, refused, tmp_path, monkeypatch):
     *_, sizes, report = out.splitlines()
     assert sizes == f"estimated {size} bytes, on disk {size} bytes"
     assert report == f"report {tmp_path / 'd' / 'report' / 'report.html'}"
-    assert "</html>" in (tmp_path / "d" / "report" / "report.html").read_text()
+    assert "</html>" in (tmp_path / "d" / "report" / "report.html").read_text("utf-8")
     assert "exists already" in refused("demo", "--out", tmp_path / "d")
     monkeypatch.setattr("labeltree.cli.demo_story.EXPERIMENTS", ("statistics",))
     code, out, err = run("demo", "--json", "--report", tmp_path / "r")

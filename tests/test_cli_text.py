@@ -196,12 +196,7 @@ def test_empty_documents_are_trained_on_and_evaluated(run, tmp_path):
             "",
             "d.jsonl:1: the object has no 'labels'",
         ),
-        (
-            "d.tsv",
-            b"0\ta\tone\n",
-            "--text-column x",
-            "got --text-column with tsv data, expected CSV or JSONL",
-        ),
+        ("d.tsv", b"0\ta\tone\n", "--text-column x", "got --text-column with tsv data, expected CSV"),
         ("d.tsv", b"0\ta\tone\n", "--one-based", "got --one-based or --zero-based with text"),
         ("d.svm", b"0 1:1\n", "--text-column x", "got --text-column with LIBSVM data, expected text"),
         (

@@ -240,7 +240,7 @@ def test_a_model_larger_than_memory_is_not_read_through(model_dir, monkeypatch):
 
 
 def test_a_model_of_format_1_predicts_the_same_for_ever():
-    expected = json.loads((V1.parent / "v1.json").read_text())
+    expected = json.loads((V1.parent / "v1.json").read_text("utf-8"))
     model = load(V1)
     assert model.manifest["format_version"] == 1
     assert list(model.label_names) == expected["label_names"]

@@ -4,7 +4,7 @@ import tempfile
 
 import numpy as np
 import pytest
-from helpers import disk_bytes, make_data
+from helpers import disk_bytes, make_data, table_rows
 
 from labeltree import Dataset, InputError, SolverSettings, build_tree, make_plan, train_model
 from labeltree.paper import experiments
@@ -44,13 +44,6 @@ def models(splits, tmp_path_factory):
     return made
 
 
-def rows(result, name):
-    (table,) = [table for table in result.tables if table.name == name]
-    for row in table.rows:
-        assert set(table.columns) <= set(row)
-    return table.rows
-
-
 def precision(model, test):
     """P@k in percent, row by row."""
     found = {}
@@ -63,7 +56,7 @@ def precision(model, test):
 
 
 def test_threshold_0_is_the_model_as_trained(result, models, splits):
-    for row in rows(result, "pruning-runs"):
+    for row in table_rows(result, "pruning-runs"):
         if row["threshold"] == 0:
             model = models[row["seed"]]
             for key, value in precision(model, splits[0].test).items():
@@ -74,7 +67,7 @@ def test_threshold_0_is_the_model_as_trained(result, models, splits):
 
 
 def test_pruned_weights_are_counted_again(result, models, splits, tmp_path):
-    for row in rows(result, "pruning-runs"):
+    for row in table_rows(result, "pruning-runs"):
         weights = np.asarray(models[row["seed"]].trees[0].weights, np.float64)
         small = (np.abs(weights) < row["threshold"]) & (weights != 0)
         assert row["weights"] == weights.size
@@ -89,12 +82,14 @@ def test_pruned_weights_are_counted_again(result, models, splits, tmp_path):
             assert row["disk_bytes"] == disk_bytes(pruned.path)
             for key, value in precision(pruned, splits[0].test).items():
                 assert row[key] == pytest.approx(value, rel=1e-12)
-    shares = [row["pruned_share"] for row in rows(result, "pruning-runs") if row["threshold"] == 0.3]
+    shares = [row["pruned_share"] for row in table_rows(result, "pruning-runs") if row["threshold"] == 0.3]
     assert min(shares) > 0.2  # the twin above counted something
 
 
 def test_tables_hold_means_over_the_seeds(result):
-    runs, means, shown = (rows(result, name) for name in ("pruning-runs", "pruning-thresholds", "pruning"))
+    runs, means, shown = (
+        table_rows(result, name) for name in ("pruning-runs", "pruning-thresholds", "pruning")
+    )
     assert [(row["data"], row["threshold"]) for row in means] == [("one", t) for t in (0, *THRESHOLDS)]
     for row in means:
         mine = [run for run in runs if run["threshold"] == row["threshold"]]

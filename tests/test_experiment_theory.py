@@ -3,18 +3,12 @@
 import math
 
 import pytest
+from helpers import table_rows
 
 from labeltree import InputError
 from labeltree.paper import theory
 from labeltree.paper.experiments import formulas
 from labeltree.paper.experiments.session import Session
-
-
-def rows(result, name):
-    (table,) = [table for table in result.tables if table.name == name]
-    for row in table.rows:
-        assert set(table.columns) <= set(row)
-    return table.rows
 
 
 def claim(result, begin):
@@ -31,15 +25,15 @@ def paper():
 def test_what_the_paper_prints_of_its_example(paper):
     """Sec. 5.1 and appendix C, summed here term by term."""
     assert paper.settings["deepest"] == 5
-    assert {row["alpha"] for row in rows(paper, "theory-ratio")} == {0.3, 0.4, 0.5, 0.6}
-    for row in rows(paper, "theory-ratio"):
+    assert {row["alpha"] for row in table_rows(paper, "theory-ratio")} == {0.3, 0.4, 0.5, 0.6}
+    for row in table_rows(paper, "theory-ratio"):
         above = sum(100**i * 100 * row["alpha"] ** i for i in range(row["depth"] - 1))
         assert row["ratio"] == pytest.approx(above / 2e8 + row["alpha"] ** (row["depth"] - 1), rel=1e-12)
         assert row["weights"] == pytest.approx(row["ratio"] * 2e8 * 1e6, rel=1e-12)
-    printed = [row["printed"] for row in rows(paper, "theory-alpha-bounds")]
+    printed = [row["printed"] for row in table_rows(paper, "theory-alpha-bounds")]
     assert printed == [0.999, 0.999, 0.996, 0.819]
     assert all(
-        math.floor(1000 * r["bound"]) == 1000 * r["printed"] for r in rows(paper, "theory-alpha-bounds")
+        math.floor(1000 * r["bound"]) == 1000 * r["printed"] for r in table_rows(paper, "theory-alpha-bounds")
     )
     last = claim(paper, "Appendix C")
     assert last.holds
@@ -49,23 +43,23 @@ def test_what_the_paper_prints_of_its_example(paper):
 
 
 def test_the_exact_bound_is_where_both_have_the_same_weights(paper):
-    for row in rows(paper, "theory-alpha-bounds"):
+    for row in table_rows(paper, "theory-alpha-bounds"):
         assert theory.weight_ratio(2e8, 100, row["depth"], row["exact"]) == pytest.approx(1, abs=1e-9)
         assert row["exact"] >= row["bound"] * (1 - 1e-12)
 
 
 def test_the_tables_of_the_paper_with_numbers(paper):
     """tbl:comparsion and tbl:information-of-K-ary-tree, for n = 1e6."""
-    ovr, *trees = rows(paper, "theory-comparison")
+    ovr, *trees = table_rows(paper, "theory-comparison")
     assert (ovr["vectors"], ovr["dense_weights"], ovr["cost"]) == (200_000_000, 2e14, 2e16)
     assert [row["vectors"] - 200_000_000 for row in trees] == [100, 10_100, 1_010_100, 101_010_100]
     assert trees[1]["cost"] == pytest.approx(1e6 * 100 * math.log(2e8) * (200 + 2e8 / 1e4))
-    depths = rows(paper, "theory-depths")
+    depths = table_rows(paper, "theory-depths")
     assert [row["nodes"] for row in depths] == [1, 100, 10**4, 10**6, 10**8]
     assert [row["children"] for row in depths] == [100, 100, 100, 100, 2]
     assert [row["features_0.5"] for row in depths] == [1e6, 5e5, 2.5e5, 1.25e5, 6.25e4]
     for alpha in (0.3, 0.6):
-        whole = [row["weights"] for row in rows(paper, "theory-ratio") if row["alpha"] == alpha][-1]
+        whole = [row["weights"] for row in table_rows(paper, "theory-ratio") if row["alpha"] == alpha][-1]
         assert sum(row[f"weights_{alpha}"] for row in depths) == pytest.approx(whole)
 
 
@@ -80,9 +74,9 @@ def test_other_numbers_and_sentences_that_fail():
     shallow = formulas.run(Session([]), labels=4_000, alphas=[0.9])
     assert [plot.name for plot in shallow.plots] == ["theory-ratio-to-D"]
     assert claim(shallow, "Theorem 2 is silent").holds is None
-    assert [row["printed"] for row in rows(shallow, "theory-alpha-bounds")] == [None]
+    assert [row["printed"] for row in table_rows(shallow, "theory-alpha-bounds")] == [None]
     two = formulas.run(Session([]), labels=1_000, clusters=2)
-    assert [row["depth"] for row in rows(two, "theory-alpha-bounds")] == [2]
+    assert [row["depth"] for row in table_rows(two, "theory-alpha-bounds")] == [2]
     minute = formulas.run(Session([]), labels=2_000_000_000, clusters=2, alphas=[0.001])
     assert claim(minute, "Theorem 2: ").holds  # though the digits of two ratios do not show it
     done = []

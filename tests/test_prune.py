@@ -198,7 +198,7 @@ def test_memory_does_not_grow_with_the_model(tmp_path, monkeypatch):
 
 
 def test_a_model_of_the_first_version_can_be_pruned(tmp_path):
-    expected = json.loads((V1.parent / "v1.json").read_text())
+    expected = json.loads((V1.parent / "v1.json").read_text("utf-8"))
     old = load(V1)
     pruned = old.prune(0.1, tmp_path / "pruned")
     assert_same_blocks(blocks(load(pruned.path, verify=True)), twin(old, 0.1))

@@ -107,7 +107,7 @@ def test_report_stands_alone(run, data, tmp_path):
         "--quiet",
     )
     assert code == 0
-    text = (tmp_path / "report.html").read_text()
+    text = (tmp_path / "report.html").read_text("utf-8")
     page = Page(text)
     assert "small &lt;set&gt;" in text
     assert "<set>" not in text
@@ -167,7 +167,7 @@ def test_all(run, data, tmp_path, monkeypatch):
         "reproduce", "all", data / "small <set>", "-o", tmp_path, "--seeds", "0", "--clusters", 5, "--quick"
     )
     assert code == 0
-    page = Page((tmp_path / "report.html").read_text())
+    page = Page((tmp_path / "report.html").read_text("utf-8"))
     assert page.ids == ["statistics", "fixed-k", "varied-k", "alpha", "pruning", "theory", "time"]
     for name in page.ids:
         assert (tmp_path / f"{name}.csv").is_file() or list(tmp_path.glob(f"{name}-*.csv"))
@@ -178,7 +178,7 @@ def test_all(run, data, tmp_path, monkeypatch):
     code, told, err = run("reproduce", "all", data / "packed", "-o", tmp_path / "b")
     assert code == 0
     assert "note: pruning is left out: no data set has test data" in err
-    assert Page((tmp_path / "b" / "report.html").read_text()).ids == ["statistics"]
+    assert Page((tmp_path / "b" / "report.html").read_text("utf-8")).ids == ["statistics"]
 
 
 def test_theory_needs_no_data(run, tmp_path):
@@ -187,7 +187,7 @@ def test_theory_needs_no_data(run, tmp_path):
         *("--features", 1000, "--alphas", "0.2,0.5"),
     )
     assert code == 0
-    assert "20,000" in (tmp_path / "o" / "report.html").read_text()
+    assert "20,000" in (tmp_path / "o" / "report.html").read_text("utf-8")
 
 
 def test_nothing_is_written_over(run, refused, data, tmp_path):
@@ -241,7 +241,7 @@ def test_one_without_room_leaves_the_others(run, data, tmp_path, monkeypatch):
     assert code == 2
     assert "error: fixed-k is left out: No room." in err
     assert f"report {tmp_path / 'o' / 'report.html'}" in told
-    assert Page((tmp_path / "o" / "report.html").read_text()).ids == ["statistics", "theory"]
+    assert Page((tmp_path / "o" / "report.html").read_text("utf-8")).ids == ["statistics", "theory"]
     assert run("reproduce", "fixed-k", data / "packed", "-o", tmp_path / "p")[0] == 2
     assert not (tmp_path / "p").exists()
 

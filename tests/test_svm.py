@@ -273,7 +273,7 @@ HEADERS = st.lists(
 
 def check_against_twin(path, lines, one_based, end):
     text = "\n".join(lines) + end
-    path.write_text(text, newline="")
+    path.write_bytes(text.encode())
     try:
         X, Y, names = svm_twin.parse(text, one_based)
     except svm_twin.Fault as fault:

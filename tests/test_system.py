@@ -42,80 +42,55 @@ def test_without_cgroups(machine):
     assert system.available_memory() == 12 * GIB
 
 
-def test_cgroup_v2_limit_minus_use(machine):
-    machine(
+def cgroup(path, **files):
+    """A control group of version 2: its path in /proc, and files below /sys/fs/cgroup."""
+    return {"proc/self/cgroup": f"0::{path}"} | {f"sys/fs/cgroup/{k}": v for k, v in files.items()}
+
+
+# Files of a machine with 16 GiB, of which 12 are free; total and available GiB.
+CGROUPS = {
+    "limit minus use": ({"app/memory.max": 4 * GIB, "app/memory.current": 3 * GIB}, "/app", 4, 1),
+    "no limit": ({"app/memory.max": "max", "app/memory.current": 3 * GIB}, "/app", 16, 12),
+    "more used than allowed": ({"memory.max": 2 * GIB, "memory.current": 3 * GIB}, "/", 2, 0),
+    "the path of the host": ({"memory.max": 4 * GIB, "memory.current": GIB}, "/docker/0123abcd", 4, 3),
+    "cache that can be dropped": (
         {
-            "proc/self/cgroup": "0::/app",
-            "sys/fs/cgroup/app/memory.max": 4 * GIB,
-            "sys/fs/cgroup/app/memory.current": 3 * GIB,
-        }
-    )
-    assert system.total_memory() == 4 * GIB
-    assert system.available_memory() == 1 * GIB
-
-
-def test_droppable_cache_is_available(machine):
-    machine(
+            "memory.max": 4 * GIB,
+            "memory.current": 3 * GIB,
+            "memory.stat": f"anon {GIB}\ninactive_file {2 * GIB}",
+        },
+        "/",
+        4,
+        3,
+    ),
+    "the limit of a parent": (
         {
-            "proc/self/cgroup": "0::/",
-            "sys/fs/cgroup/memory.max": 4 * GIB,
-            "sys/fs/cgroup/memory.current": 3 * GIB,
-            "sys/fs/cgroup/memory.stat": f"anon {GIB}\ninactive_file {2 * GIB}",
-        }
-    )
-    assert system.available_memory() == 3 * GIB
+            "pod/container/memory.max": "max",
+            "pod/memory.max": 8 * GIB,
+            "pod/memory.current": 2 * GIB,
+        },
+        "/pod/container",
+        8,
+        6,
+    ),
+}
 
 
-def test_cgroup_v2_without_limit(machine):
-    machine(
-        {
-            "proc/self/cgroup": "0::/app",
-            "sys/fs/cgroup/app/memory.max": "max",
-            "sys/fs/cgroup/app/memory.current": 3 * GIB,
-            "sys/fs/cgroup/app/cpu.max": "max 100000",
-        }
-    )
-    assert system.total_memory() == 16 * GIB
-    assert system.available_memory() == 12 * GIB
-
-
-def test_the_limit_of_a_parent_cgroup_holds(machine):
-    machine(
-        {
-            "proc/self/cgroup": "0::/pod/container",
-            "sys/fs/cgroup/pod/container/memory.max": "max",
-            "sys/fs/cgroup/pod/memory.max": 8 * GIB,
-            "sys/fs/cgroup/pod/memory.current": 2 * GIB,
-        }
-    )
-    assert system.total_memory() == 8 * GIB
-    assert system.available_memory() == 6 * GIB
-
-
-def test_a_path_of_the_host_falls_back_to_what_is_mounted(machine):
-    machine(
-        {
-            "proc/self/cgroup": "0::/docker/0123abcd",
-            "sys/fs/cgroup/memory.max": 2 * GIB,
-            "sys/fs/cgroup/memory.current": 3 * GIB,
-        }
-    )
-    assert system.available_memory() == 0
+@pytest.mark.parametrize("case", CGROUPS)
+def test_cgroup_v2(machine, case):
+    files, path, total, available = CGROUPS[case]
+    machine(cgroup(path, **files))
+    assert (system.total_memory(), system.available_memory()) == (total * GIB, available * GIB)
 
 
 def test_cgroup_v1(machine):
-    machine(
-        {
-            "proc/self/cgroup": "5:cpu,cpuacct:/jobs/7\n4:memory:/jobs/7\n3:cpuset:/\n0::/",
-            "sys/fs/cgroup/memory/memory.limit_in_bytes": 2**63 - 4096,
-            "sys/fs/cgroup/memory/memory.usage_in_bytes": 15 * GIB,
-            "sys/fs/cgroup/memory/jobs/7/memory.limit_in_bytes": 6 * GIB,
-            "sys/fs/cgroup/memory/jobs/7/memory.usage_in_bytes": 5 * GIB,
-            "sys/fs/cgroup/memory/jobs/7/memory.stat": f"total_inactive_file {GIB}",
-        }
-    )
-    assert system.total_memory() == 6 * GIB
-    assert system.available_memory() == 2 * GIB
+    below = "sys/fs/cgroup/memory"
+    machine({"proc/self/cgroup": "5:cpu,cpuacct:/jobs/7\n4:memory:/jobs/7\n3:cpuset:/\n0::/"})
+    machine({f"{below}/memory.limit_in_bytes": 2**63 - 4096, f"{below}/memory.usage_in_bytes": 15 * GIB})
+    machine({f"{below}/jobs/7/memory.limit_in_bytes": 6 * GIB})
+    machine({f"{below}/jobs/7/memory.usage_in_bytes": 5 * GIB})
+    machine({f"{below}/jobs/7/memory.stat": f"total_inactive_file {GIB}"})
+    assert (system.total_memory(), system.available_memory()) == (6 * GIB, 2 * GIB)
 
 
 def test_no_proc_at_all(tmp_path, monkeypatch):
@@ -134,7 +109,7 @@ def test_this_machine_has_memory_and_cpus():
 )
 def test_cpu_quota_v2(machine, monkeypatch, quota, cpus):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
-    machine({"proc/self/cgroup": "0::/a/b", "sys/fs/cgroup/a/cpu.max": quota})
+    machine(cgroup("/a/b", **{"a/cpu.max": quota}))
     assert system.usable_cpus() == cpus
 
 

@@ -2,19 +2,13 @@
 
 import numpy as np
 import pytest
-from helpers import random_data
+from helpers import random_data, train_small
 
 from labeltree import InputError
 from labeltree.clustering import build_tree
 from labeltree.plan import make_plan
 from labeltree.settings import SolverSettings
 from labeltree.train import train_model
-
-
-def train(tmp_path, data, tree, costs=None, threads=2, name="model", **options):
-    options = {"tolerance": 1e-6, "max_iterations": 20_000, **options}
-    plan = make_plan(data, tree, SolverSettings(**options), threads=threads)
-    return train_model(data, plan, tmp_path / name, costs=costs)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +40,7 @@ def test_bad_settings_are_refused(options, said):
 def test_bad_costs_are_refused(tmp_path, costs):
     data = random_data()
     with pytest.raises(InputError, match=r"costs must be .*positive number"):
-        train(tmp_path, data, build_tree(data), costs=costs)
+        train_small(tmp_path / "model", data, costs=costs)
     assert not list(tmp_path.iterdir())
 
 
