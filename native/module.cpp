@@ -16,6 +16,8 @@ void bind_used_features(nb::module_&);
 }  // namespace labeltree
 
 NB_MODULE(_native, m) {
+    // A dataset or tree that lives until the interpreter exits keeps its handle: that is not a leak.
+    nanobind::set_leak_warnings(false);
     m.doc() = "The kernels of labeltree: arrays in, arrays out.";
     // A full disk, or a thread that cannot be started, is an OSError in Python.
     nanobind::register_exception_translator([](const std::exception_ptr& error, void*) {
