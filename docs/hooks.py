@@ -1,6 +1,5 @@
 """Write the reference of the command line into its page when the site is built."""
 
-from enum import Enum
 from typing import Any
 
 import typer
@@ -16,36 +15,36 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         return markdown
     group: Any = typer.main.get_command(app)
     return markdown.replace(
-        PLACEHOLDER, "\n\n".join(_command(name, group.commands[name]) for name in group.commands)
+        PLACEHOLDER, "\n\n".join(_command(name, command) for name, command in group.commands.items())
     )
 
 
 def _command(name: str, command: Any) -> str:
-    arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option"]
-    usage = " ".join(["labeltree", name, "[OPTIONS]", *(a.metavar for a in arguments)])
-    rows = [f"| `{a.metavar}` | {_text(a.help)} | |" for a in arguments]
-    rows += [f"| {_names(option)} | {_text(option.help)} | {_default(option)} |" for option in options]
-    table = "\n".join(["| | | Default |", "|---|---|---|", *rows])
-    return f"## {name}\n\n{command.help}\n\n```text\n{usage}\n```\n\n{table}"
+    context = command.make_context(name, [], resilient_parsing=True)
+    usage = " ".join(["labeltree", name, *command.collect_usage_pieces(context)])
+    sections: dict[str, list[str]] = {}
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            row = f"| `{_escape(parameter.metavar)}` | {_escape(parameter.help)} |"
+            sections.setdefault("Arguments", []).append(row)
+        else:
+            row = f"| {_names(parameter)} | {_escape(parameter.help)}{_default(parameter)} |"
+            sections.setdefault(parameter.rich_help_panel or "Options", []).append(row)
+    tables = ("\n".join([f"| {title} | |", "|---|---|", *rows]) for title, rows in sections.items())
+    return "\n\n".join([f"## {name}", command.help, f"```text\n{usage}\n```", *tables])
 
 
 def _names(option: Any) -> str:
-    value = "" if option.is_flag else f" {option.metavar or _choices(option)}"
+    value = "" if option.is_flag else f" {option.metavar}"
     names = ", ".join(f"`{name}{value if name == option.opts[0] else ''}`" for name in option.opts)
     return names + "".join(f" / `{name}`" for name in option.secondary_opts)
 
 
-def _choices(option: Any) -> str:
-    if isinstance(option.default, Enum):
-        return ",".join(choice.value for choice in type(option.default)).join("{}")
-    return str(option.name).upper()
-
-
 def _default(option: Any) -> str:
-    default = getattr(option.default, "value", option.default)
-    return "" if default is None or default is False or callable(default) else f"`{default}`"
+    if option.required:
+        return " Required."
+    return "" if option.default is None or option.default is False else f" Default: `{option.default}`."
 
 
-def _text(text: str | None) -> str:
-    return (text or "").replace("|", "\\|")
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -31,7 +31,7 @@ TAGS = {
 # What differs from machine to machine, in any way: times, memory and disk that are free, threads.
 _MACHINE = [
     (re.compile(r"\d[\d.]*( (h|min|s|ms)\b( \d+ (min|s)\b)?)"), "TIME"),
-    (re.compile(r"\d[\d.]* [kMGTP]?B(?= (available|free|at most|of free disk))"), "SIZE"),
+    (re.compile(r"\d[\d.]* [kMGTP]?B(?= (available|free|at peak|of free disk))"), "SIZE"),
     (re.compile(r"(?<=needs )\d[\d.]* [kMGTP]?B(?= of memory)"), "SIZE"),
     (re.compile(r"^(memory .*?)\d[\d.]* [kMGTP]?B(?= needed)"), r"\1SIZE"),
     (re.compile(r"\b\d+ threads?\b"), "THREADS"),

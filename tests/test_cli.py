@@ -1,6 +1,7 @@
 """The command line as a shell sees it: output, exit codes, and what is on disk afterwards."""
 
 import gzip
+import inspect
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from helpers import PATIENCE, contents, disk_bytes, make_data, shell
 
-from labeltree import __version__, load, read_svm, write_svm
+from labeltree import load, read_svm, write_svm
 
 PLAN_KEYS = {
     *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
@@ -26,7 +27,7 @@ METRIC_KEYS = [f"{name}@{k}" for name in ("P", "R", "nDCG", "PSP", "PSnDCG") for
 
 
 @pytest.mark.parametrize("trees", [1, 3])
-def test_estimate_train_and_disk_agree_to_the_byte(run, folder, tmp_path, trees):
+def test_the_estimate_is_the_size_on_disk(run, folder, tmp_path, trees):
     options = ["--clusters", 5, "--trees", trees, "--json"]
     code, out, err = run("estimate", folder / "train.svm", *options)
     report = json.loads(out)
@@ -43,10 +44,11 @@ def test_estimate_train_and_disk_agree_to_the_byte(run, folder, tmp_path, trees)
     assert {f.name for f in tmp_path.iterdir()} == {"model"}
 
 
-def test_estimate_answers_in_words(run, folder):
+def test_estimate(run, folder):
     code, out, err = run("estimate", folder / "train.svm", "--clusters", 5)
     assert code == 0
-    assert "on disk, exactly" in out
+    assert "on disk (exactly" in out
+    assert "bytes per weight" in out
     assert "alpha" in out
     assert out.endswith("It fits.\n")
     assert "reading" in err
@@ -54,10 +56,27 @@ def test_estimate_answers_in_words(run, folder):
     code, out, _ = run("estimate", folder / "train.svm", "--memory-limit", "1MB")
     assert code == 0
     assert "1.0 MB allowed" in out
-    assert "training needs" in out.splitlines()[-1]
+    assert out.splitlines()[-1].startswith("It does not fit: training needs")
 
 
-def test_train_tells_stages_and_summary(run, folder, tmp_path):
+def test_estimate_knows_that_double_precision_takes_more_memory(run, folder):
+    def needed(*options):
+        out = run("estimate", folder / "train.svm", "--json", *options)[1]
+        return json.loads(out)["training_memory_bytes"]
+
+    assert needed("--tolerance", "1e-4") > needed("--tolerance", "0.01") == needed()
+
+
+def test_estimate_and_train_take_the_same_options():
+    from labeltree.cli.estimate import estimate
+    from labeltree.cli.train import train
+
+    ours, theirs = (inspect.signature(command).parameters for command in (estimate, train))
+    assert set(theirs) - set(ours) == {"model", "force", "overwrite"}
+    assert all(theirs[name].default == parameter.default for name, parameter in ours.items())
+
+
+def test_train_shows_stages_and_a_summary(run, folder, tmp_path):
     code, out, err = run("train", folder / "train.svm", tmp_path / "m")
     assert code == 0
     assert "as planned" in out
@@ -65,7 +84,7 @@ def test_train_tells_stages_and_summary(run, folder, tmp_path):
     assert run("train", folder / "train.svm", tmp_path / "m", "--overwrite", "--quiet") == (0, "", "")
 
 
-def test_settings_reach_the_model(run, folder, tmp_path):
+def test_settings_are_stored_in_the_model(run, folder, tmp_path):
     options = (
         "--loss squared-hinge --cost 2 --tolerance 0.01 --max-iterations 7 --bias 0 --seed 3 --clusters 4"
     )
@@ -97,10 +116,10 @@ def test_evaluate(run, folder):
     code, out, _ = run("evaluate", folder / "model", folder / "test.svm", "--score", "hinge3", "--beam", 50)
     assert code == 0
     assert out.splitlines()[0].split() == ["%", "@1", "@3", "@5"]
-    assert "ms a row" in out
+    assert out.endswith(" ms per row\n")
 
 
-def test_evaluate_a_model_of_fewer_labels_than_ranks(run, tmp_path):
+def test_evaluate_with_fewer_labels_than_ranks(run, tmp_path):
     (tmp_path / "d.svm").write_text("0 1:1\n1 2:1\n0 1:2\n1 2:2\n")
     assert run("train", tmp_path / "d.svm", tmp_path / "m", "--quiet")[0] == 0
     code, out, _ = run("evaluate", tmp_path / "m", tmp_path / "d.svm", "--json")
@@ -109,7 +128,7 @@ def test_evaluate_a_model_of_fewer_labels_than_ranks(run, tmp_path):
     assert json.loads(out)["P@5"] == 20
 
 
-def test_unknown_test_labels_count_as_misses(run, folder, tmp_path):
+def test_unknown_labels_count_as_missed(run, folder, tmp_path):
     (tmp_path / "t.svm").write_text("99 1:1\n")
     code, out, _ = run("evaluate", folder / "model", tmp_path / "t.svm", "--json")
     assert code == 0
@@ -153,6 +172,34 @@ def test_predict_to_a_file_with_json(run, folder, tmp_path):
     assert [f.name for f in tmp_path.iterdir()] == [target.name]
 
 
+def test_predict_replaces_a_file_only_if_told_to(run, refused, folder, tmp_path):
+    target = tmp_path / "p.tsv"
+    target.write_text("years of work")
+    command = ["predict", folder / "model", folder / "test.svm", "-q", "-o"]
+    assert "p.tsv: already exists; choose another name, or use --overwrite" in refused(*command, target)
+    assert "p.tsv: already exists" in refused("predict", "no-model", "no-data", "-o", target)  # at once
+    assert target.read_text() == "years of work"
+    assert run(*command, target, "--overwrite") == (0, "", "")
+    assert target.read_text().startswith("row\t")
+    assert run(*command, os.devnull) == (0, "", "")
+
+
+def test_quiet_commands_print_only_results(run, folder, tmp_path):
+    data, model = folder / "train.svm", tmp_path / "m"
+    for command in (
+        ["train", data, model],
+        ["prune", model, tmp_path / "p", "--threshold", "0.01"],
+        ["synth", tmp_path / "s", "--scale", "0.01"],
+        ["predict", model, data, "-o", tmp_path / "p.tsv"],
+    ):
+        assert run(*command, "--quiet") == (0, "", "")
+    for command, lines in ((["estimate", data], 11), (["evaluate", model, data], 6)):
+        code, out, err = run(*command, "-q")
+        assert (code, len(out.splitlines()), err) == (0, lines, "")
+    code, out, err = run("evaluate", model, data, "-q", "--json")
+    assert set(json.loads(out)) > set(METRIC_KEYS)
+
+
 def test_predict_needs_no_labels_and_reads_standard_input(folder):
     with shell("predict", folder / "model", "-", "--json", stdin=subprocess.PIPE) as process:
         out, err = process.communicate("1:1 8:1\n 3:0.5\n\n2:1\n")
@@ -160,7 +207,7 @@ def test_predict_needs_no_labels_and_reads_standard_input(folder):
     assert json.loads(out)["rows"] == 4
 
 
-def test_labels_print_by_name(run, folder):
+def test_labels_are_printed_by_name(run, folder):
     code, out, _ = run("predict", folder / "named-model", folder / "test.svm", "--quiet")
     assert code == 0
     assert all(line.split("\t")[1].startswith("größe-") for line in out.splitlines()[1:])
@@ -168,7 +215,7 @@ def test_labels_print_by_name(run, folder):
     assert json.loads(out)["P@1"] > 50
 
 
-def test_names_in_another_encoding_of_the_terminal(folder):
+def test_names_with_another_terminal_encoding(folder):
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     with shell("predict", folder / "named-model", folder / "test.svm", env=environment) as process:
         out, _ = process.communicate()
@@ -193,20 +240,22 @@ def test_info(run, folder):
 def test_synth(run, refused, tmp_path):
     options = ["--like", "eur-lex", "--scale", 0.01, "--seed", 3]
     code, out, err = run("synth", tmp_path / "new" / "s", *options, "--json")
-    made = json.loads(out)
+    result = json.loads(out)
     assert (code, err) == (0, "")
-    assert read_svm(made["train"]["path"]).n_instances == made["train"]["instances"]
+    assert read_svm(result["train"]["path"]).n_instances == result["train"]["instances"]
     before = contents(tmp_path)
-    assert "exists already" in refused("synth", tmp_path / "new" / "s", *options)
+    assert "train.svm: already exists" in refused("synth", tmp_path / "new" / "s", *options)
     assert run("synth", tmp_path / "new" / "s", *options, "--overwrite", "-q")[:2] == (0, "")
     assert contents(tmp_path) == before
-    assert "unknown" in refused("synth", tmp_path / "other", "--like", "nothing")
-    assert "scale" in refused("synth", tmp_path / "other", "--scale", 0)
+    assert "--like is 'nothing'" in refused("synth", tmp_path / "other", "--like", "nothing")
+    assert "--scale is 0.0, expected a finite number above 0;" in refused(
+        "synth", tmp_path / "other", "--scale", 0
+    )
     assert not (tmp_path / "other").exists()
 
 
 def test_demo(run, refused, tmp_path, monkeypatch):
-    monkeypatch.setattr("labeltree.cli.demo_story.SCALE", 0.02)
+    monkeypatch.setattr("labeltree.cli.demo.SCALE", 0.02)
     code, out, _ = run("demo", "--out", tmp_path / "d")
     size = disk_bytes(tmp_path / "d" / "model")
     assert code == 0
@@ -215,8 +264,8 @@ def test_demo(run, refused, tmp_path, monkeypatch):
     assert sizes == f"estimated {size} bytes, on disk {size} bytes"
     assert report == f"report {tmp_path / 'd' / 'report' / 'report.html'}"
     assert "</html>" in (tmp_path / "d" / "report" / "report.html").read_text("utf-8")
-    assert "exists already" in refused("demo", "--out", tmp_path / "d")
-    monkeypatch.setattr("labeltree.cli.demo_story.EXPERIMENTS", ("statistics",))
+    assert "already exists" in refused("demo", "--out", tmp_path / "d")
+    monkeypatch.setattr("labeltree.cli.demo.EXPERIMENTS", ("statistics",))
     code, out, err = run("demo", "--json", "--report", tmp_path / "r")
     figures = json.loads(out)
     assert figures["report"] == str(tmp_path / "r" / "report.html")
@@ -224,34 +273,7 @@ def test_demo(run, refused, tmp_path, monkeypatch):
     assert figures["estimated_bytes"] == figures["model_bytes"] == size
 
 
-def test_version_and_help(run):
-    assert run("--version") == (0, f"labeltree {__version__}\n", "")
-    for arguments in ([], ["--help"], ["train", "--help"]):
-        code, out, err = run(*arguments)
-        assert (code, err) == (0, "")
-        assert "Usage" in out
-
-
-def test_help_needs_no_large_import():
-    program = (
-        "import sys; from labeltree.cli import main; code = main(['--help']);"
-        "large = {'matplotlib', 'numpy', 'pooch', 'requests', 'scipy', 'sklearn'} & set(sys.modules);"
-        "sys.exit(str((code, large or None)))"
-    )
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert finished.stderr == "(0, None)\n"
-
-
-def test_a_command_imports_no_other():
-    program = (
-        "import sys; from labeltree.cli import main; main(['prune', '--help']);"
-        "sys.exit(str([name for name in ('pruning', 'making') if f'labeltree.cli.{name}' in sys.modules]))"
-    )
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert finished.stderr == "['pruning']\n"
-
-
-# Trees that are given
+# Given trees
 
 
 def test_given_tree(run, folder, tmp_path):
@@ -265,7 +287,7 @@ def test_given_tree(run, folder, tmp_path):
     assert load(tmp_path / "m").trees[0].tree.children[2:12].tolist() == [~label for label in range(10)]
 
 
-def test_given_tree_of_names(run, refused, tmp_path):
+def test_given_tree_with_names(run, refused, tmp_path):
     data, tree = tmp_path / "d.svm", tmp_path / "tree.json"
     data.write_text("cat 1:1\ndog 2:1\n3 3:1\n")
     tree.write_text('[["dog", 3], "cat"]')
@@ -287,25 +309,26 @@ def test_given_tree_of_names(run, refused, tmp_path):
         ("[[0, 1], [2, 3]]", "lacks 36 of the 40 labels"),
     ],
 )
-def test_given_tree_that_is_wrong(refused, folder, tmp_path, content, message):
+def test_bad_tree_file(refused, folder, tmp_path, content, message):
     (tmp_path / "tree.json").write_text(content)
     assert message in refused("train", folder / "train.svm", tmp_path / "m", "--tree", tmp_path / "tree.json")
     assert not (tmp_path / "m").exists()
 
 
-def test_given_tree_that_is_not_there(refused, folder, tmp_path):
+def test_missing_tree_file(refused, folder, tmp_path):
     assert "no such file" in refused("estimate", folder / "train.svm", "--tree", tmp_path / "tree.json")
     assert "directory" in refused("estimate", folder / "train.svm", "--tree", tmp_path)
     (tmp_path / "tree.json").write_text("[0]")
-    assert "--trees" in refused(
+    assert "the number of trees is 2" in refused(
         "estimate", folder / "train.svm", "--tree", tmp_path / "tree.json", "--trees", 2
     )
+    assert "without --tree" in refused("estimate", folder / "train.svm", "--tree-rest")
 
 
-# The base of features
+# The index of the first feature
 
 
-def test_a_test_file_without_its_first_feature_has_the_base_of_the_training_file(run, tmp_path):
+def test_the_first_index_of_test_data_is_that_of_the_training_data(run, tmp_path):
     train, test = tmp_path / "train.svm", tmp_path / "test.svm"
     train.write_text("0 0:1\n1 1:1\n2 2:1\n3 3:1\n" * 5)
     test.write_text("1 1:1\n2 2:1\n")
@@ -317,7 +340,7 @@ def test_a_test_file_without_its_first_feature_has_the_base_of_the_training_file
     assert [row["labels"] for row in predicted["predictions"]] == [[1], [2]]
 
 
-def test_said_base_of_training_file(run, refused, folder, tmp_path):
+def test_given_first_index(run, refused, folder, tmp_path):
     (tmp_path / "d.svm").write_text("0 1:1\n1 2:1\n")
     assert run("train", tmp_path / "d.svm", tmp_path / "m", "-q", "--zero-based")[0] == 0
     assert load(tmp_path / "m").n_features == 3
@@ -328,7 +351,7 @@ def test_said_base_of_training_file(run, refused, folder, tmp_path):
     assert "d.svm:1:" in refused("predict", folder / "model", tmp_path / "d.svm")
 
 
-# A shell's ways
+# Signals and pipes
 
 
 @pytest.mark.parametrize(

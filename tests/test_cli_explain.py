@@ -1,4 +1,4 @@
-"""`labeltree explain` and `info`: the figures of the library, drawn for people, on any terminal."""
+"""`labeltree explain` and `info`: the results of the library, drawn on any terminal."""
 
 import json
 
@@ -16,26 +16,26 @@ def test_explain_a_row_of_a_file(run, folder):
     code, out, err = run(*arguments, "--json")
     answer = json.loads(out)
     data, model = read_svm(folder / "named.svm"), load(folder / "named-model")
-    wanted = explain_prediction(model, data.X[7], top=3)
+    expected = explain_prediction(model, data.X[7], top=3)
     assert (code, err) == (0, "")
-    assert [p["name"] for p in answer["predictions"]] == [e.name for e in wanted]
-    assert [p["score"] for p in answer["predictions"]] == [e.score for e in wanted]
-    step, said = wanted[0].paths[0].steps[0], answer["predictions"][0]["paths"][0]["steps"][0]
-    assert said["margin"] == step.margin
-    assert said["supporting"][0]["name"] == str(step.supporting[0].feature + 1)  # as the file counts
+    assert [p["name"] for p in answer["predictions"]] == [e.name for e in expected]
+    assert [p["score"] for p in answer["predictions"]] == [e.score for e in expected]
+    step, printed = expected[0].paths[0].steps[0], answer["predictions"][0]["paths"][0]["steps"][0]
+    assert printed["margin"] == step.margin
+    assert printed["supporting"][0]["name"] == str(step.supporting[0].feature + 1)  # as the file counts
     truth = {data.label_names[label] for label in data.Y[7].indices}
     assert set(answer["labels"]) == truth
     code, out, err = run(*arguments)
     assert (code, err) == (0, "")
     assert f"7 of {folder / 'named.svm'}: {data.X[7].nnz} features" in out
-    for rank, e in enumerate(wanted, 1):
+    for rank, e in enumerate(expected, 1):
         assert f"{rank}. {e.name}{'*' * (e.name in truth)}  {e.paths[0].score:.3g} = " in out
     assert f"for     {step.supporting[0].name} {step.supporting[0].product:+.3f}" in out
     assert "product of sigmoid(3 x margin)" in out
     assert not any(line.endswith(" ") for line in out.splitlines())
 
 
-def test_explain_a_row_as_it_is_written(run, folder):
+def test_explain_a_row_of_index_value_pairs(run, folder):
     row = "3 1:0.5 8:1.25"
     written = json.loads(run("explain", folder / "model", row, "--json")[1])
     apart = json.loads(run("explain", folder / "model", *row.split(), "--json")[1])
@@ -52,12 +52,12 @@ def test_explain_a_row_as_it_is_written(run, folder):
     )
 
 
-def test_features_are_shown_as_the_row_counts_them(run, trained):
+def test_features_are_numbered_as_in_the_row(run, trained):
     def words(*arguments):
         answer = json.loads(run("explain", trained, *arguments, "--words", 1000, "--json")[1])
         steps = [step for path in answer["predictions"][0]["paths"] for step in path["steps"]]
-        said = [word for step in steps for word in step["supporting"] + step["opposing"]]
-        return {word["name"] for word in said}, {word["feature"] for word in said}
+        words = [word for step in steps for word in step["supporting"] + step["opposing"]]
+        return {word["name"] for word in words}, {word["feature"] for word in words}
 
     assert load(trained).one_based is None
     assert words("1:1 3:1") == ({"1", "3"}, {0, 2})
@@ -79,7 +79,7 @@ def test_explain_a_model_of_several_trees(run, folder, tmp_path):
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
-    """Texts in TSV and CSV, and a model of them."""
+    """Documents in TSV and CSV, and a model of them."""
     place = tmp_path_factory.mktemp("words")
     rows = [("red apples and green pears", "fruit"), ("cars with red wheels", "things"), ("plums", "fruit")]
     (place / "train.tsv").write_text("".join(f"{label}\t{text}\n" for text, label in rows))
@@ -88,7 +88,7 @@ def words(tmp_path_factory):
     return place
 
 
-def test_explain_a_text(run, words, monkeypatch):
+def test_explain_a_document(run, words, monkeypatch):
     monkeypatch.setenv("COLUMNS", "45")
     code, out, err = run("explain", words / "model", "red Apples", "on wheels")
     assert (code, err) == (0, "")
@@ -99,7 +99,7 @@ def test_explain_a_text(run, words, monkeypatch):
     assert f" {word.name} {word.product:+.3f}" in out  # on one line
 
 
-def test_explain_a_text_of_a_file(run, refused, words):
+def test_explain_a_document_of_a_file(run, refused, words):
     def answer(*arguments):
         code, out, err = run("explain", words / "model", *arguments, "--json")
         assert (code, err) == (0, "")
@@ -113,9 +113,9 @@ def test_explain_a_text_of_a_file(run, refused, words):
     named = answer("--file", words / "train.csv", "--row", 1, *columns)
     assert (named.pop("labels"), named) == (["things"], read)
     message = refused("explain", words / "model", "--file", words / "train.csv", "--row", 1)
-    assert "(--text-column)" in message
-    assert "expected a --file" in refused("explain", words / "model", "cars", *columns)
-    assert "got --one-based" in refused("explain", words / "model", "cars", "--one-based")
+    assert "--text-column" in message
+    assert "without --file" in refused("explain", words / "model", "cars", *columns)
+    assert "--one-based is given for text" in refused("explain", words / "model", "cars", "--one-based")
 
 
 @pytest.mark.parametrize(("name", "content"), [("text", "red wheels\nplums\n"), ("rows", "1:1 8:1\n3:1\n")])
@@ -130,38 +130,38 @@ def test_explain_the_first_row_of_a_pipe(folder, words, tmp_path, name, content)
 
 def test_explain_without_a_known_word(run, folder, words):
     code, out, err = run("explain", words / "model", "nothing")
-    assert (code, err) == (0, "note: no word of it is known to the model, so no label is predicted.\n")
+    assert (code, err) == (0, "note: The model knows none of the words, so no label is predicted.\n")
     assert out == "row        'nothing': 0 features\npredicted  nothing\n"
     code, out, err = run("explain", folder / "model", "1:0")
-    assert (code, err) == (0, "note: no word of it is known to the model, so only the bias speaks.\n")
+    assert (code, err) == (0, "note: The model knows none of the words, so only the bias counts.\n")
     assert "\nroot\n" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "expected either a text or row"),
-        (["1:1", "--file", "x.svm", "--row", "1"], "expected either a text or row"),
+        ([], "expected either a document or row"),
+        (["1:1", "--file", "x.svm", "--row", "1"], "expected either a document or row"),
         (["--file", "x.svm"], "both --file and --row"),
         (["1:1", "--row", "1"], "both --file and --row"),
-        (["hello world"], "got 'hello world', expected features as index:value"),
+        (["hello world"], "got 'hello world', expected index:value pairs"),
         (["1:1\n2:1"], "on one line"),
         (["1:one"], "the given row:1: expected a number"),
         (["0:1"], "indices from 1"),
         (["--file", "x.svm", "--row", "1"], "no such file"),
-        (["1:1", "--words", "-1"], "expected a whole number of at least 0"),
+        (["1:1", "--words", "-1"], "--words is -1, expected a whole number of at least 0"),
     ],
 )
 def test_explain_refuses(refused, folder, arguments, message):
     assert message in refused("explain", folder / "model", *arguments)
 
 
-def test_explain_refuses_a_row_that_is_not_there(refused, folder):
+def test_explain_refuses_a_missing_row(refused, folder):
     message = refused("explain", folder / "model", "--file", folder / "test.svm", "--row", 50)
-    assert "got --row 50, expected a row from 0 to 49" in message
+    assert "--row is 50, expected a row from 0 to 49" in message
 
 
-def test_info_of_a_label(run, refused, folder):
+def test_info_about_a_label(run, refused, folder):
     code, out, err = run("info", folder / "named-model", "--label", "größe-3", "--json")
     answer = json.loads(out)
     model = load(folder / "named-model")
@@ -180,7 +180,7 @@ def test_info_of_a_label(run, refused, folder):
     assert json.loads(run("info", folder / "model", "--label", "39", "--json")[1])["label"] == 39
 
 
-def test_info_draws_the_shape(run, folder, monkeypatch):
+def test_info_draws_the_shape_of_the_tree(run, folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     code, out, _ = run("info", folder / "model")
     assert code == 0

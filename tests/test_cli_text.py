@@ -167,7 +167,7 @@ def test_labels_unknown_to_the_model_count_as_missed(run, place, tmp_path):
     (tmp_path / "t.tsv").write_text("0\tfruit\tapple\n1\tvegetables\tapple pear\n")
     code, out, err = run("evaluate", place / "model", tmp_path / "t.tsv", "--json")
     assert code == 0
-    assert err == "note: 1 of the 2 labels in the data are unknown to the model: they count as missed.\n"
+    assert err == "note: 1 of the 2 labels in the data is unknown to the model and counted as missed.\n"
     assert json.loads(out)["P@1"] == 50
     assert json.loads(out)["R@5"] == 50
 
@@ -196,9 +196,14 @@ def test_empty_documents_are_trained_on_and_evaluated(run, tmp_path):
             "",
             "d.jsonl:1: the object has no 'labels'",
         ),
-        ("d.tsv", b"0\ta\tone\n", "--text-column x", "got --text-column with tsv data, expected CSV"),
-        ("d.tsv", b"0\ta\tone\n", "--one-based", "got --one-based or --zero-based with text"),
-        ("d.svm", b"0 1:1\n", "--text-column x", "got --text-column with LIBSVM data, expected text"),
+        (
+            "d.tsv",
+            b"0\ta\tone\n",
+            "--text-column x",
+            "--text-column is given for tsv data",
+        ),
+        ("d.tsv", b"0\ta\tone\n", "--one-based", "--one-based is given for text"),
+        ("d.svm", b"0 1:1\n", "--text-column x", "--text-column is given for LIBSVM data"),
         (
             "d.txt",
             b"0\ta\tone\n",
@@ -222,11 +227,11 @@ def test_bad_data_and_options(refused, place, tmp_path, name, content, options, 
     ("options", "message"),
     [
         ("--ngrams 2,1", "ngrams is (2, 1)"),
-        ("--ngrams x", "got --ngrams x, expected one or two whole numbers"),
-        ("--min-df 0", "got 0, expected a whole number of at least 1"),
+        ("--ngrams x", "--ngrams is 'x', expected one or two whole numbers"),
+        ("--min-df 0", "--min-df is 0, expected a whole number of at least 1"),
         ("--min-df 999", "train.tsv: no term occurs in 999 or more documents"),
         ("--analyzer char --stop-words english", "stop_words are given with the analyzer 'char'"),
-        ("--analyzer letters", "letters"),
+        ("--analyzer letters", "--analyzer is 'letters', expected one of word,"),
     ],
 )
 def test_bad_settings(refused, place, tmp_path, options, message):
@@ -237,15 +242,15 @@ def test_bad_settings(refused, place, tmp_path, options, message):
 def test_text_options_are_refused_for_libsvm_data(refused, tmp_path):
     (tmp_path / "d.svm").write_text("0 1:1\n")
     for options in ("--ngrams 1,2", "--sublinear", "--min-df 2", "--stop-words none", "--keep-case"):
-        assert "with LIBSVM data, expected text" in refused("estimate", tmp_path / "d.svm", *options.split())
+        assert "is given for LIBSVM data" in refused("estimate", tmp_path / "d.svm", *options.split())
 
 
 def test_models_refuse_other_kinds_of_data(refused, folder, place):
     message = refused("predict", folder / "model", place / "test.tsv")
-    assert "got tsv data, expected LIBSVM data (svm)" in message
+    assert "got tsv data, expected LIBSVM data" in message
     message = refused("predict", place / "model", folder / "test.svm")
     assert "got svm data, expected text (tsv, csv, jsonl or txt)" in message
-    assert "--label-column with LIBSVM" in refused(
+    assert "--label-column is given for LIBSVM" in refused(
         "evaluate", folder / "model", folder / "test.svm", "--label-column", "x"
     )
 
@@ -253,7 +258,7 @@ def test_models_refuse_other_kinds_of_data(refused, folder, place):
 def test_info_shows_how_text_is_read(run, place):
     shown = run("info", place / "model")[1]
     assert "TF-IDF, analyzer word, ngrams 1-1, min_df 1" in shown
-    assert shown.endswith(" headers, the labels' counts and names, and the words\n")
+    assert shown.endswith("headers, label counts and label names, and the terms of the text\n")
     code, out, _ = run("info", place / "model", "--json")
     assert code == 0
     assert json.loads(out)["text"] == json.loads(json.dumps(asdict(TextSettings(**json.loads(out)["text"]))))

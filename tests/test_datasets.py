@@ -239,14 +239,14 @@ def test_unknown_names_and_bad_directories(tiny, tmp_path):
 
 
 def test_the_command(run, tiny):
-    code, out, err = run("download", "eur-lex", "--folder", tiny.directory)
+    code, out, err = run("download", "eur-lex", "--directory", tiny.directory)
     assert code == 0
     assert [line.split()[0] for line in err.splitlines()] == ["downloading", "reading"] * 2
     assert str(tiny.directory / NAMES[0]) in out
     assert "300 instances, 60 features, 40 labels" in out
     assert "as published by the paper and PECOS" in out
     assert "not as" not in out
-    code, out, err = run("download", "eur-lex", "--folder", tiny.directory, "--json")
+    code, out, err = run("download", "eur-lex", "--directory", tiny.directory, "--json")
     figures = json.loads(out)
     assert (code, err) == (0, "")
     assert list(figures) == ["name", "train", "test", "checks", "seconds"]
@@ -254,36 +254,36 @@ def test_the_command(run, tiny):
     assert figures["train"]["bytes"] == len(tiny.server.files[NAMES[0]])
     assert all(check["met"] for check in figures["checks"])
     assert set(figures["seconds"]) == {"read_train", "read_test"}
-    assert run("download", "eur-lex", "--folder", tiny.directory, "-q") == (0, "", "")
+    assert run("download", "eur-lex", "--directory", tiny.directory, "-q") == (0, "", "")
 
 
 def test_the_command_reports_differences(run, tiny, monkeypatch):
     monkeypatch.setitem(SOURCES, "eur-lex", published(tiny.train, tiny.test, x_nnz=1))
-    code, out, _ = run("download", "eur-lex", "--folder", tiny.directory, "-q")
+    code, out, _ = run("download", "eur-lex", "--directory", tiny.directory, "-q")
     assert (code, out) == (0, "")
-    code, out, _ = run("download", "eur-lex", "--folder", tiny.directory)
+    code, out, _ = run("download", "eur-lex", "--directory", tiny.directory)
     assert code == 0
     assert out.count("not as published by PECOS") == 1
 
 
 def test_the_command_refuses(refused, tiny, tmp_path):
-    assert "unknown dataset" in refused("download", "imagenet")
+    assert "NAME is 'imagenet', expected one of eur-lex" in refused("download", "imagenet")
     assert "NAME" in refused("download")
-    assert "AttentionXML" in refused("download", "amazon-3m", "--folder", tiny.directory)
+    assert "AttentionXML" in refused("download", "amazon-3m", "--directory", tiny.directory)
     (tmp_path / "file").write_text("mine")
-    assert "is a file" in refused("download", "eur-lex", "--folder", tmp_path / "file")
-    assert "file" in refused("download", "eur-lex", "--folder", tmp_path / "file" / "below")
+    assert "is a file" in refused("download", "eur-lex", "--directory", tmp_path / "file")
+    assert "file" in refused("download", "eur-lex", "--directory", tmp_path / "file" / "below")
     tiny.server.files[NAMES[0]] = PAGE
-    assert "got a web page" in refused("download", "eur-lex", "--folder", tiny.directory)
+    assert "got a web page" in refused("download", "eur-lex", "--directory", tiny.directory)
     tiny.server.files = {}
-    assert "404 Not Found" in refused("download", "eur-lex", "--folder", tiny.directory)
+    assert "404 Not Found" in refused("download", "eur-lex", "--directory", tiny.directory)
     assert kept(tiny.directory) == []
 
 
 def test_the_command_in_a_separate_process(server, tmp_path):
     """With the real table, a small file is refused with one message."""
     server.files[SOURCES["eur-lex"].train_file] = bz2.compress(b"0 1:1\n")
-    with shell("download", "eur-lex", "--folder", tmp_path / "data") as process:
+    with shell("download", "eur-lex", "--directory", tmp_path / "data") as process:
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (2, "")
     assert "expected 15,449 instances as published by the paper and PECOS, got 1" in err.splitlines()[-1]

@@ -60,9 +60,9 @@ def test_parameters_have_the_names_and_defaults_of_the_command_line():
     from dataclasses import fields
     from inspect import signature
 
+    from labeltree.cli.predict import predict
     from labeltree.cli.text_options import Text
-    from labeltree.cli.training import train
-    from labeltree.cli.using import predict
+    from labeltree.cli.train import train
 
     shell = {**signature(train).parameters, **signature(predict).parameters}
     ours = {"score" if name == "score_function" else name: value for name, value in DEFAULTS.items()}
@@ -323,7 +323,7 @@ def test_bad_weights(weights, message):
         ({"clusters": 1}, "clusters is 1, expected a whole number of at least 2"),
         ({"clusters": 2.5}, "clusters is 2.5, expected a whole number"),
         ({"max_depth": True}, "max_depth is True, expected a whole number"),
-        ({"trees": 0}, "trees is 0, expected a whole number of at least 1"),
+        ({"trees": 0}, "trees is 0, expected a whole number from 1"),
         ({"tree": "abc"}, "tree is 'abc', expected None or a LabelTree or nested lists"),
         ({"tree": [0, 1], "trees": 2}, "a tree is given, but the number of trees is 2"),
         ({"seed": None}, "seed is None, expected a whole number of at least 0"),
@@ -334,7 +334,7 @@ def test_bad_weights(weights, message):
         ({"tolerance": 0}, "tolerance is 0, expected a number above 0 and at most 1e+15"),
         ({"bias": -1}, "bias is -1, expected a number from 0"),
         ({"score_function": "tanh"}, "score_function is 'tanh', expected one of sigmoid, hinge2, hinge3"),
-        ({"threads": 0}, "threads is 0, expected None or a whole number of at least 1"),
+        ({"threads": 0}, "threads is 0, expected None or a whole number from 1"),
         ({"memory_limit": "much"}, "memory_limit is 'much', expected None or a number of bytes"),
         ({"memory_limit": "1MB"}, "but only 1.0 MB can be used"),
         ({"force": 1}, "force is 1, expected True or False"),

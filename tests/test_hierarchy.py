@@ -325,4 +325,4 @@ def test_missing_labels_on_the_command_line(run, refused, folder, tmp_path):
     code, out, err = run("estimate", folder / "train.svm", "--tree", tree, "--tree-rest", "--json")
     assert (code, json.loads(out)["nodes"]) == (0, 20)
     assert "note: " in err
-    assert "without a --tree" in refused("estimate", folder / "train.svm", "--tree-rest")
+    assert "without --tree" in refused("estimate", folder / "train.svm", "--tree-rest")

@@ -307,7 +307,7 @@ def test_mistakes(refused, folder, tmp_path):
     for wrong in ("0", "-1", "nan", "inf"):
         assert "above 0" in refused("prune", model, out, "--threshold", wrong)
     assert "--threshold" in refused("prune", model, out)
-    assert "valid number" in refused("prune", model, out, "--threshold", "x")
+    assert "--threshold is 'x', expected a finite number" in refused("prune", model, out, "--threshold", "x")
     assert "no such model" in refused("prune", tmp_path / "nothing", out, "--threshold", 0.1)
     assert "this is a file" in refused("prune", folder / "test.svm", out, "--threshold", 0.1)
     assert "itself" in refused("prune", model, model, "--threshold", 0.1)

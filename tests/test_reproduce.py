@@ -61,7 +61,7 @@ def data(tmp_path_factory):
 
 def test_fixed_k(run, data, tmp_path):
     out = tmp_path / "out"
-    code, told, err = run(
+    code, summary, err = run(
         "reproduce",
         "fixed-k",
         data / "small <set>",
@@ -74,8 +74,8 @@ def test_fixed_k(run, data, tmp_path):
         5,
     )
     assert code == 0
-    assert told.splitlines()[-1] == f"report {out / 'report.html'}"
-    assert "A tree takes less space than one-vs-rest" in told
+    assert summary.splitlines()[-1] == f"report {out / 'report.html'}"
+    assert "A tree takes less space than one-vs-rest" in summary
     assert [line for line in err.splitlines() if line.endswith("...")] == [
         "reading small <set> ...",
         "reading packed ...",
@@ -163,7 +163,7 @@ def test_json_and_names(run, data, tmp_path):
 
 def test_all(run, data, tmp_path, monkeypatch):
     monkeypatch.setattr("labeltree.paper.experiments.training_time.QUICK_SCALES", (1 / 4000,))
-    code, told, _ = run(
+    code, summary, _ = run(
         "reproduce", "all", data / "small <set>", "-o", tmp_path, "--seeds", "0", "--clusters", 5, "--quick"
     )
     assert code == 0
@@ -171,13 +171,13 @@ def test_all(run, data, tmp_path, monkeypatch):
     assert page.ids == ["statistics", "fixed-k", "varied-k", "alpha", "pruning", "theory", "time"]
     for name in page.ids:
         assert (tmp_path / f"{name}.csv").is_file() or list(tmp_path.glob(f"{name}-*.csv"))
-        assert f"\n{name} " in told
+        assert f"\n{name} " in summary
     monkeypatch.setattr(
         "labeltree.paper.experiments.EXPERIMENTS", {"statistics": "statistics", "pruning": "pruning"}
     )
-    code, told, err = run("reproduce", "all", data / "packed", "-o", tmp_path / "b")
+    code, summary, err = run("reproduce", "all", data / "packed", "-o", tmp_path / "b")
     assert code == 0
-    assert "note: pruning is left out: no data set has test data" in err
+    assert "note: Skipping pruning: no dataset has test data." in err
     assert Page((tmp_path / "b" / "report.html").read_text("utf-8")).ids == ["statistics"]
 
 
@@ -190,7 +190,7 @@ def test_theory_needs_no_data(run, tmp_path):
     assert "20,000" in (tmp_path / "o" / "report.html").read_text("utf-8")
 
 
-def test_nothing_is_written_over(run, refused, data, tmp_path):
+def test_existing_results_are_not_replaced(run, refused, data, tmp_path):
     command = ["reproduce", "statistics", data / "packed", "-o", tmp_path / "o", "--quiet"]
     assert run(*command) == (0, "", "")
     (tmp_path / "o" / "statistics.csv").write_text("mine")
@@ -204,12 +204,12 @@ def test_nothing_is_written_over(run, refused, data, tmp_path):
     assert "is a file" in refused("reproduce", "theory", "-o", tmp_path / "f")
 
 
-def test_mistakes(refused, data, tmp_path, monkeypatch):
+def test_errors(refused, data, tmp_path, monkeypatch):
     monkeypatch.setenv("LABELTREE_DATA", str(tmp_path))
     small, packed, out = data / "small <set>", data / "packed", ("-o", tmp_path / "o")
-    for said, *arguments in (
-        ("unknown experiment 'fixed'", "fixed", small, *out),
-        ("Missing option '--out'", "fixed-k", small),
+    for message, *arguments in (
+        ("no such experiment: 'fixed'", "fixed", small, *out),
+        ("missing option '--out'", "fixed-k", small),
         ("fixed-k needs data", "fixed-k", *out),
         ("statistics needs data", "all", *out),
         ("got a path where there is nothing", "fixed-k", tmp_path / "nowhere", *out),
@@ -218,35 +218,36 @@ def test_mistakes(refused, data, tmp_path, monkeypatch):
         ("no train.txt, and wiki-500k cannot be downloaded", "fixed-k", "wiki-500k", *out),
         ("two data sets called 'packed'", "fixed-k", packed, packed, *out),
         ("but packed has none; put a test.svm", "pruning", packed, *out),
-        ("got the seeds 'a,b', expected numbers", "fixed-k", small, *out, "--seeds", "a,b"),
+        ("--seeds is 'a,b', expected numbers", "fixed-k", small, *out, "--seeds", "a,b"),
         ("got the seeds 1, 1, expected", "fixed-k", small, *out, "--seeds", "1,1"),
         ("got the seeds -1, expected", "fixed-k", small, *out, "--seeds=-1"),
-        ("expected a whole number of at least 2", "fixed-k", small, *out, "--clusters", 1),
-        ("takes no --labels, which is for theory", "fixed-k", small, *out, "--labels", 100),
-        ("got the alphas 'x'", "theory", *out, "--alphas", "x"),
+        ("--clusters is 1, expected a whole number of at least 2", "fixed-k", small, *out, "--clusters", 1),
+        ("--labels is an option of theory, not of fixed-k", "fixed-k", small, *out, "--labels", 100),
+        ("--alphas is 'x', expected numbers", "theory", *out, "--alphas", "x"),
         ("above 0 and below 1", "theory", *out, "--alphas", "1.5"),
         ("above 0 and below 1", "fixed-k,theory", small, *out, "--alphas", "1.5"),
         ("train.svm is a file", "fixed-k", small, "-o", small / "train.svm" / "o"),
     ):
-        assert said in refused("reproduce", *arguments), said
+        assert message in refused("reproduce", *arguments), message
     assert not (tmp_path / "o").exists()
 
 
-def test_one_without_room_leaves_the_others(run, data, tmp_path, monkeypatch):
-    def no_room(*_, **__):
-        raise ResourceError("No room.")
+def test_an_experiment_that_does_not_fit_is_skipped(run, data, tmp_path, monkeypatch):
+    def no_memory(*_, **__):
+        raise ResourceError("not enough memory", hint="use --threads 1")
 
-    monkeypatch.setattr("labeltree.paper.experiments.fixed_k.run", no_room)
-    code, told, err = run("reproduce", "statistics,fixed-k,theory", data / "packed", "-o", tmp_path / "o")
+    monkeypatch.setattr("labeltree.paper.experiments.fixed_k.run", no_memory)
+    code, summary, err = run("reproduce", "statistics,fixed-k,theory", data / "packed", "-o", tmp_path / "o")
     assert code == 2
-    assert "error: fixed-k is left out: No room." in err
-    assert f"report {tmp_path / 'o' / 'report.html'}" in told
+    assert "note: Skipping fixed-k: not enough memory; use --threads 1.\n" in err
+    assert err.endswith("error: not enough memory or disk space for fixed-k\n")
+    assert f"report {tmp_path / 'o' / 'report.html'}" in summary
     assert Page((tmp_path / "o" / "report.html").read_text("utf-8")).ids == ["statistics", "theory"]
     assert run("reproduce", "fixed-k", data / "packed", "-o", tmp_path / "p")[0] == 2
     assert not (tmp_path / "p").exists()
 
 
-def test_what_is_warned_of_is_a_note(run, data, tmp_path):
+def test_warnings_are_printed_as_notes(run, data, tmp_path):
     small = tmp_path / "wide"
     small.mkdir()
     (small / "train.svm").write_bytes((data / "small <set>" / "train.svm").read_bytes())
@@ -256,12 +257,12 @@ def test_what_is_warned_of_is_a_note(run, data, tmp_path):
     assert err.count("note: The data has") == err.count("features") == len(err.splitlines()) == 1
 
 
-def test_stopping_tells_what_is_there(run, data, tmp_path, monkeypatch):
+def test_ctrl_c_keeps_finished_results(run, data, tmp_path, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("labeltree.paper.experiments.fixed_k.run", stop)
     code, _, err = run("reproduce", "statistics,fixed-k", data / "packed", "-o", tmp_path / "o", "--quiet")
     assert code == 130
-    assert err == f"stopped; in {tmp_path / 'o'}: statistics\n"
+    assert err == f"stopped; results in {tmp_path / 'o'}: statistics\n"
     assert [path.name for path in (tmp_path / "o").iterdir()] == ["statistics.csv"]

@@ -121,6 +121,14 @@ def check_place(path: Path) -> None:
         raise InputError("no such directory", file=path.parent, hint="create it first")
 
 
+def check_output(path: Path, overwrite: bool) -> None:
+    """Refuse a path that no file can be written to, or a file that exists unless it may be replaced."""
+    check_place(path)
+    if path.is_file() and not overwrite:
+        hint = "choose another name, or use --overwrite to replace it"
+        raise InputError("already exists", file=path, hint=hint)
+
+
 def display_name(path: str | os.PathLike[str]) -> str:
     """Return the name of a file for messages."""
     return "standard input" if os.fspath(path) == "-" else os.fspath(path)

@@ -41,8 +41,9 @@ class Whole:
     @property
     def expected(self) -> str:
         """The values allowed, as they end a message."""
-        upper = "" if self.most == LARGEST_INT32 else f" and at most {self.most:,}"
-        return f"a whole number of at least {self.least}{upper}"
+        if self.most == LARGEST_INT32:
+            return f"a whole number of at least {self.least}"
+        return f"a whole number from {self.least} to {self.most:,}"
 
     def plain(self, value: Any) -> int | None:
         """Return the value as an int, or None if it is not allowed."""
@@ -228,7 +229,10 @@ def checked(name: str, value: Any, limit: Limit) -> Any:
         return None
     plain = None if value is None else limit.plain(value)
     if plain is None:
-        raise InputError(f"{name} is {reprlib.repr(value)}, expected {limit.expected}")
+        expected = limit.expected
+        if isinstance(limit, Whole) and isinstance(value, int) and value > limit.most:
+            expected = f"at most {limit.most:,}"
+        raise InputError(f"{name} is {reprlib.repr(value)}, expected {expected}")
     return plain
 
 

@@ -19,9 +19,10 @@ from labeltree.blocks import TreeBlocks, read_blocks, write_shape
 from labeltree.data import Dataset
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
-from labeltree.predict import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_TOP, as_matrix, check_queries
+from labeltree.predict import as_matrix, check_queries
 from labeltree.progress import Progress
 from labeltree.prune import PruningReport, check_apart, pruning_report, write_pruned
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_TOP
 from labeltree.store import RESTORE, Manifest, ModelReader, carried_over, new_model, read_manifest
 from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.text.tfidf import SETTINGS_FILE, TextFeatures

@@ -42,10 +42,6 @@ SCORES = {
     "hinge3": Score("exp(-max(0, 1 - margin)^3)", _hinge(3)),
 }
 
-DEFAULT_TOP = 5
-DEFAULT_BEAM = 10
-DEFAULT_SCORE = "sigmoid"
-
 _CSR = (sp.csr_matrix, sp.csr_array)
 
 

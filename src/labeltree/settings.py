@@ -1,15 +1,18 @@
-"""Settings: how the trees of a model are built, and how its classifiers are trained."""
+"""Settings: how trees are built, how classifiers are trained, and how labels are searched for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from labeltree import limits
-from labeltree.data import Dataset
 from labeltree.errors import InputError
-from labeltree.tree import LabelTree
+
+# The help of the command line reads these settings: it starts faster without NumPy.
+if TYPE_CHECKING:
+    from labeltree.data import Dataset
+    from labeltree.tree import LabelTree
 
 
 @dataclass(frozen=True)
@@ -20,9 +23,16 @@ class GivenTree:
 
     def plain(self, value: Any) -> Any:
         """Return the value, or None if it cannot be a tree; whether its labels match is checked later."""
+        from labeltree.tree import LabelTree
+
         nested = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         return value if nested or isinstance(value, LabelTree) or hasattr(value, "to_tree") else None
 
+
+# The search for the best labels.
+DEFAULT_TOP = 5
+DEFAULT_BEAM = 10
+DEFAULT_SCORE = "sigmoid"
 
 TREE_LIMITS: dict[str, limits.Limit] = {
     "clusters": limits.CLUSTERS,
@@ -83,6 +93,8 @@ class TreeSettings:
 
     def given_tree(self, dataset: Dataset) -> LabelTree | None:
         """Return the given tree with the labels of a dataset; None if trees are to be clustered."""
+        from labeltree.tree import LabelTree
+
         if self.tree is None or isinstance(self.tree, LabelTree):
             return self.tree
         if isinstance(self.tree, Sequence):
@@ -91,6 +103,8 @@ class TreeSettings:
 
     def notes(self) -> dict[str, Any]:
         """Return what a model's manifest keeps about how its trees were built."""
+        from labeltree.tree import LabelTree
+
         if self.tree is None:
             return {"clusters": self.clusters, "max_depth": self.max_depth}
         return {} if isinstance(self.tree, LabelTree | Sequence) else self.tree.notes()

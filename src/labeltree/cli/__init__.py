@@ -1,4 +1,4 @@
-"""The command line: parses, calls the library, prints."""
+"""The command line: parses arguments, calls the library, prints results."""
 
 from labeltree.cli.app import main
 

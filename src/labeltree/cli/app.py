@@ -1,4 +1,4 @@
-"""The `labeltree` command: its subcommands, and what becomes of errors."""
+"""The `labeltree` command: its subcommands, its help, and how it reports errors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,55 +20,114 @@ import typer.core
 from labeltree._version import __version__
 from labeltree.errors import InputError
 
-# Every mistake in the arguments is one of these; Typer gives the class no public name.
+# The base class of all errors in the arguments; Typer does not export it.
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
-# Each command and the module that defines it, in the order of the help.
-_MODULES = {
-    "estimate": "training",
-    "train": "training",
-    "evaluate": "using",
-    "predict": "using",
-    "info": "using",
-    "explain": "explaining",
-    "prune": "pruning",
-    "reproduce": "reproducing",
-    "download": "making",
-    "synth": "making",
-    "demo": "making",
-}
+# The subcommands in the order of the help. Each is a function in the module of the same name.
+COMMANDS = (
+    *("estimate", "train", "evaluate", "predict", "info", "explain", "prune"),
+    *("reproduce", "download", "synth", "demo"),
+)
+
+# A space and a hyphen at which help is not wrapped.
+_SPACE, _HYPHEN = "\xa0", "\u2011"
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands by name, each imported when it is used, so that every one of them starts quickly."""
+    """The subcommands by name, each imported when it is used, so that the program starts quickly."""
 
     def __getitem__(self, name: str) -> Any:
-        return _command(name, _MODULES[name])
+        if name not in COMMANDS:
+            raise KeyError(name)
+        return _command(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_MODULES)
+        return iter(COMMANDS)
 
     def __len__(self) -> int:
-        return len(_MODULES)
+        return len(COMMANDS)
 
 
-@cache
-def _command(name: str, module: str) -> Any:
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name)(getattr(import_module(f"labeltree.cli.{module}"), name))
-    return typer.main.get_command(alone)
+class _Plain:
+    """A command with help in plain text: options in sections, each with a column of names."""
+
+    def get_help(self, context: Any) -> str:
+        """Return the whole help text."""
+        text: str = super().get_help(context)  # type: ignore[misc]
+        return text.replace(_SPACE, " ").replace(_HYPHEN, "-")
+
+    def collect_usage_pieces(self, context: Any) -> list[str]:
+        """Return what follows the command in the usage line."""
+        pieces: list[str] = super().collect_usage_pieces(context)  # type: ignore[misc]
+        return [piece.strip("{}") for piece in pieces]  # Typer writes a required argument as {DATA}
+
+    def parse_args(self, context: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; errors know their command."""
+        try:
+            rest: list[str] = super().parse_args(context, args)  # type: ignore[misc]
+        except _UsageError as error:
+            error.ctx = error.ctx or context
+            raise
+        return rest
+
+    def format_options(self, context: Any, formatter: Any) -> None:
+        """Write arguments and options, section by section."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(context):  # type: ignore[attr-defined]
+            if parameter.param_type_name == "argument":
+                sections["Arguments"].append((parameter.metavar, parameter.help))
+            else:
+                section = sections.setdefault(parameter.rich_help_panel or "Options", [])
+                section.append(parameter.get_help_record(context))
+        for title, rows in sections.items():
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl([(name, _sentences(text)) for name, text in rows])
 
 
-class _Group(typer.core.TyperGroup):
+def _sentences(text: str) -> str:
+    """Turn Typer's [default: 1] and [required] into sentences, and keep short phrases on one line."""
+    text = re.sub(r"  \[required\]$", " Required.", text)
+    text = re.sub(r"  \[default: (.+)\]$", r" Default: \1.", text)
+    text = re.sub(r"(?<=\w)-(?=\w)", _HYPHEN, text)
+    return text.replace("Default: ", f"Default:{_SPACE}").replace(" - ", f" -{_SPACE}")
+
+
+class _Command(_Plain, typer.core.TyperCommand):
+    pass
+
+
+class _Group(_Plain, typer.core.TyperGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "commands": _Commands()})
 
+    def format_options(self, context: Any, formatter: Any) -> None:
+        """Write the options and the list of commands."""
+        super().format_options(context, formatter)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(command)) for name, command in self.commands.items()])
 
-app = typer.Typer(name="labeltree", cls=_Group, add_completion=False, pretty_exceptions_enable=False)
+
+def _summary(command: Any) -> str:
+    """Return the first line of a command's help."""
+    return str(command.help).split("\n", 1)[0]
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+_PLAIN: Any = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+
+
+@cache
+def _command(name: str) -> Any:
+    program = typer.Typer(add_completion=False, **_PLAIN)
+    program.command(name, cls=_Command)(getattr(import_module(f"labeltree.cli.{name}"), name))
+    return typer.main.get_command(program)
+
+
+app = typer.Typer(name="labeltree", cls=_Group, **_PLAIN)
+
+
+def _print_version(given: bool) -> None:
+    if given:
         print(f"labeltree {__version__}")
         raise typer.Exit
 
@@ -78,7 +138,11 @@ def _labeltree(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Tag with huge vocabularies: label trees whose size is known, to the byte, before they are trained."""
+    """Extreme multi-label classification with label trees of known size.
+
+    `labeltree estimate` reports the exact size of a model before it is trained; `labeltree demo` shows the
+    whole workflow. Every command has a --help option.
+    """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,23 +151,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        What follows the command's name; by default what the shell passed.
+        The arguments after the program's name. Default: those of this process.
 
     Returns
     -------
     int
-        The exit code: 0, or 2 after a user's mistake, 130 after Ctrl-C, 141 if nobody reads the output; 143
-        after SIGTERM, with which batch systems and containers stop a process.
+        The exit code: 0, or 2 after an error that the user can fix, 130 after Ctrl-C, 141 if the output is
+        a closed pipe. SIGTERM, with which batch systems and containers stop a process, ends it with 143.
     """
+    command = typer.main.get_command(app)
     if arguments is None:  # the process is ours
-        signal.signal(signal.SIGTERM, _terminated)
-        # Imports make many objects and no garbage: looking for it takes a fifth of a short command's time.
+        signal.signal(signal.SIGTERM, _terminate)
+        # Imports make many objects and no garbage: collecting it takes a fifth of a short command's time.
         gc.set_threshold(100_000)
         atexit.register(gc.freeze)
+        if "_LABELTREE_COMPLETE" in os.environ:  # the shell asks for completions
+            command.main(prog_name="labeltree")
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    command = typer.main.get_command(app)
     try:
-        # Not command.main(), which has a mind of its own about errors, Ctrl-C and closed pipes.
+        # Not command.main(), which handles errors, Ctrl-C and closed pipes in its own way.
         with command.make_context("labeltree", list(arguments)) as context:
             command.invoke(context)
         sys.stdout.flush()
@@ -111,9 +177,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return stop.exit_code
     except _UsageError as error:
         where = error.ctx.command_path if error.ctx else "labeltree"
-        return _fail(f"{error.format_message().rstrip('.')} (see `{where} --help`)")
+        return _fail(InputError(_usage_error(error), hint=f"see `{where} --help`"))
     except InputError as error:
-        return _fail(str(error))
+        return _fail(error)
     except KeyboardInterrupt as stop:
         print(str(stop) or "stopped", file=sys.stderr)
         return 130
@@ -122,24 +188,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         _drop_output()
-        where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}; check the disk and the rights")
+        what = error.strerror or str(error)
+        return _fail(InputError(what, file=error.filename, hint="check permissions and free space"))
     except MemoryError:
-        return _fail("the memory is used up; `labeltree estimate` tells what training needs")
+        return _fail(
+            InputError("not enough memory", hint="run `labeltree estimate` to see how much is needed")
+        )
     return 0
 
 
-def _terminated(number: int, frame: Any) -> NoReturn:
-    """Leave by an exception, so that a model half written is removed on the way out."""
+def _usage_error(error: Any) -> str:
+    """Return the message of an error in the arguments, in the style of all other errors."""
+    if hasattr(error, "possibilities"):
+        similar = f" (did you mean {' or '.join(error.possibilities)}?)" if error.possibilities else ""
+        return f"no such option: {error.option_name}{similar}"
+    if type(error) is typer.BadParameter:
+        return str(error.message)  # our own: see options.limited
+    message: str = error.format_message().rstrip(".").replace("Got unexpected extra", "unexpected")
+    message = message.replace("argument(s)", "argument").replace(". Did you mean", " (did you mean")
+    return message[:1].lower() + message[1:] + ")" * message.endswith("?")
+
+
+def _terminate(number: int, frame: Any) -> NoReturn:
+    """End with an exception, so that a partly written model is removed."""
     raise SystemExit(128 + number)
 
 
-def _fail(message: str) -> int:
-    print("error:", " ".join(message.split()), file=sys.stderr)
+def _fail(error: InputError) -> int:
+    print("error:", " ".join(str(error).split()), file=sys.stderr)
     return 2
 
 
 def _drop_output() -> None:
-    """Give what is still buffered nowhere to go, or Python would complain when it flushes at exit."""
-    with contextlib.suppress(OSError):  # a standard output that is no file
+    """Discard buffered output, which Python would otherwise fail to flush at exit."""
+    with contextlib.suppress(OSError):  # standard output is not a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

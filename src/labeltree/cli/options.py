@@ -1,142 +1,248 @@
-"""The options that several commands share: one name, one meaning, one range."""
+"""The options that several commands share: one name, one meaning, one limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import Enum
-from functools import partial
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-_INT32_MAX = 2**31 - 1
+from labeltree import limits
+from labeltree.errors import InputError
+from labeltree.settings import SolverSettings, TreeSettings
 
-
-def whole_number(least: int, most: int = _INT32_MAX) -> Callable[[int | None], int | None]:
-    """Make a check of a number's range that says what was expected."""
-
-    # Typer's own ranges would take up half of the help.
-    def check(value: int | None) -> int | None:
-        if value is not None and not least <= value <= most:
-            wanted = f"of at least {least}" if value < least else f"up to {most}"
-            raise typer.BadParameter(f"got {value}, expected a whole number {wanted}")
-        return value
-
-    return check
-
-
-# Explicit names, so that every parameter may have the name that reads best in Python.
+_TREE = "Label tree"
+_SOLVER = "Classifiers"
 _option: Any = typer.Option
-_tree: Any = partial(typer.Option, rich_help_panel="The label tree")
-_solver: Any = partial(typer.Option, rich_help_panel="The classifiers")
+_argument: Any = typer.Argument
 
 
-class Score(str, Enum):
-    """How a margin becomes a score."""
+def limited(
+    name: str,
+    limit: limits.Limit,
+    metavar: str,
+    help: str,
+    section: str | None = None,
+    *,
+    default: object = None,
+) -> Any:
+    """Declare an option whose values have a limit.
 
-    sigmoid = "sigmoid"
-    hinge2 = "hinge2"
-    hinge3 = "hinge3"
+    Parameters
+    ----------
+    name : str
+        With its dashes.
+    limit : Limit
+        What it may be. The choices of `OneOf` are listed after the help, and the shell completes them.
+    metavar : str
+        What the help calls the value.
+    help : str
+        Without a period at the end.
+    section : str, optional
+        The section of the help. Default: Options.
+    default : object, optional
+        What the help calls the default, if the default itself is None.
+
+    Returns
+    -------
+    typer option
+    """
+    text = _parsing(name, limit, help, "" if default is None else f" Default: {default}.")
+    return _option(name, metavar=metavar, rich_help_panel=section, **text)
 
 
-class Format(str, Enum):
-    """How predictions are written."""
+def limited_argument(limit: limits.OneOf, metavar: str, help: str) -> Any:
+    """Declare an argument that is one of a few choices."""
+    return _argument(metavar=metavar, **_parsing(metavar, limit, help))
 
-    tsv = "tsv"
-    svm = "svm"
+
+def _parsing(name: str, limit: limits.Limit, help: str, more: str = "") -> dict[str, Any]:
+    def parse(value: Any) -> Any:
+        try:
+            return limits.checked(name, _from_text(value, limit), limit)
+        except InputError as error:
+            # Typer's own kind of error: it keeps track of the command.
+            raise typer.BadParameter(error.what) from None
+
+    if not isinstance(limit, limits.OneOf):
+        return {"parser": parse, "help": f"{help}.{more}"}
+    *first, last = map(str, limit.values)
+    text = f"{help}: {', '.join(first)} or {last}.{more}"
+    return {"parser": parse, "help": text, "autocompletion": lambda: list(limit.values)}
+
+
+def _from_text(value: Any, limit: limits.Limit) -> Any:
+    """Convert the text of a number; other text is left for the limit to check."""
+    try:
+        if isinstance(limit, limits.Whole):
+            return int(value)
+        if isinstance(limit, limits.Number):
+            return float(value)
+    except ValueError:
+        return value
+    # squared-hinge is squared_hinge.
+    underscored = str(value).replace("-", "_")
+    return underscored if isinstance(limit, limits.OneOf) and underscored in limit.values else value
 
 
 Data = Annotated[
     str,
-    typer.Argument(
+    _argument(
         metavar="DATA",
-        help="LIBSVM, TSV, CSV or JSONL file, plain or compressed (gz, bz2, xz); - for standard input.",
-        show_default=False,
+        help="LIBSVM, TSV, CSV or JSONL file, plain or compressed (gz, bz2, xz), or - for standard input.",
     ),
 ]
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model directory.", show_default=False)]
+ModelPath = Annotated[Path, _argument(metavar="MODEL", help="Model directory.")]
+NewModelPath = Annotated[Path, _argument(metavar="MODEL", help="Model directory to write.")]
 
-Clusters = Annotated[
-    int,
-    _tree("--clusters", metavar="K", callback=whole_number(2), help="Clusters that a node is split into."),
-]
-MaxDepth = Annotated[
-    int,
-    _tree(
-        "--max-depth",
-        metavar="N",
-        callback=whole_number(1),
-        help="Depth of a label at most; 1 is one-vs-rest.",
-    ),
-]
-Trees = Annotated[
-    int,
-    _tree(
-        "--trees",
-        metavar="N",
-        callback=whole_number(1, 10_000),
-        help="Trees, each with its own seed; scores are averaged.",
-    ),
-]
-Tree = Annotated[
-    Path | None,
-    _tree(
-        "--tree",
-        metavar="FILE",
-        help="Take this tree and do not cluster: nested lists (JSON), a table with the columns label and "
-        "parent, or clusters, one a line.",
-    ),
-]
-TreeRest = Annotated[
-    bool, _tree("--tree-rest", help="Labels that the FILE lacks get a child of the root of their own.")
-]
-Seed = Annotated[
-    int, _option("--seed", metavar="N", callback=whole_number(0), help="The same seed gives the same result.")
-]
+Clusters = Annotated[int, limited("--clusters", limits.CLUSTERS, "K", "Number of clusters per node", _TREE)]
+Seed = Annotated[int, limited("--seed", limits.SEED, "N", "Random seed; the same seed gives the same result")]
 Threads = Annotated[
-    int | None,
-    _option(
-        "--threads", metavar="N", callback=whole_number(1, 1024), help="All usable processors unless given."
-    ),
-]
-Loss = Annotated[str, _solver("--loss", metavar="NAME", help="squared_hinge, hinge or logistic.")]
-Cost = Annotated[float, _solver("--cost", metavar="C", help="Weight of the losses against w'w / 2.")]
-Tolerance = Annotated[float, _solver("--tolerance", metavar="X", help="When to stop: smaller is more exact.")]
-MaxIterations = Annotated[
-    int,
-    _solver(
-        "--max-iterations",
-        metavar="N",
-        callback=whole_number(1),
-        help="Passes over a node's instances at most.",
-    ),
-]
-Bias = Annotated[
-    float, _solver("--bias", metavar="X", help="Value of a constant feature of every instance; 0 for none.")
+    int | None, limited("--threads", limits.THREADS, "N", "Number of threads", default="all CPUs")
 ]
 MemoryLimit = Annotated[
-    str | None,
-    _option("--memory-limit", metavar="SIZE", help="Memory that training may take: 8GB, 500MB, or bytes."),
+    int | None,
+    limited("--memory-limit", limits.MEMORY, "SIZE", "Memory that training may use, such as 8GB"),
 ]
-Force = Annotated[bool, _option("--force", help="Train even if memory or disk look too small.")]
-Overwrite = Annotated[bool, _option("--overwrite", help="Replace what is there, once the new is complete.")]
+Force = Annotated[bool, _option("--force", help="Train even if memory or disk space looks too small.")]
+Overwrite = Annotated[
+    bool, _option("--overwrite", help="Replace existing output once the new output is complete.")
+]
 OneBased = Annotated[
-    bool | None, _option("--one-based/--zero-based", help="Number of the first feature; told by the file.")
+    bool | None,
+    _option("--one-based/--zero-based", help="Index of the first LIBSVM feature. Default: detected."),
 ]
 OneBasedLikeModel = Annotated[
     bool | None,
-    _option("--one-based/--zero-based", help="Number of the first feature; as in the model's training file."),
+    _option("--one-based/--zero-based", help="Index of the first LIBSVM feature. Default: as in training."),
 ]
-Beam = Annotated[
-    int, _option("--beam", metavar="N", callback=whole_number(1), help="Nodes kept at each depth.")
-]
-Top = Annotated[
-    int, _option("--top", metavar="N", callback=whole_number(1), help="Labels to predict for a row.")
-]
-Words = Annotated[
-    int, _option("--words", metavar="N", callback=whole_number(0), help="Words for and against a step.")
-]
-ScoreOption = Annotated[Score, _option("--score", help="How a margin becomes a score in (0, 1].")]
-Quiet = Annotated[bool, _option("--quiet", "-q", help="Results only: no progress, no summary.")]
-Json = Annotated[bool, _option("--json", help="Print one JSON object instead.")]
+Beam = Annotated[int, limited("--beam", limits.BEAM, "N", "Number of nodes kept at each depth")]
+Top = Annotated[int, limited("--top", limits.TOP, "N", "Number of labels per row")]
+Words = Annotated[int, limited("--words", limits.WORDS, "N", "Number of words for and against each step")]
+Score = Annotated[str, limited("--score", limits.SCORE, "NAME", "Function that turns margins into scores")]
+Quiet = Annotated[bool, _option("--quiet", "-q", help="Print results only, without progress and summaries.")]
+Json = Annotated[bool, _option("--json", help="Print the results as one JSON object, without progress.")]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the trees of a model are built, and how its classifiers are trained."""
+
+    clusters: Clusters = TreeSettings.clusters
+    max_depth: Annotated[
+        int,
+        limited("--max-depth", limits.MAX_DEPTH, "N", "Maximum depth of a label; 1 is one-vs-rest", _TREE),
+    ] = TreeSettings.max_depth
+    trees: Annotated[
+        int, limited("--trees", limits.TREES, "N", "Number of trees; scores are averaged", _TREE)
+    ] = TreeSettings.trees
+    tree: Annotated[
+        Path | None,
+        _option(
+            "--tree",
+            metavar="FILE",
+            help="Use this tree instead of clustering: nested lists (JSON), a table with the columns label "
+            "and parent, or one cluster of labels per line.",
+            rich_help_panel=_TREE,
+        ),
+    ] = None
+    tree_rest: Annotated[
+        bool,
+        _option(
+            "--tree-rest",
+            help="Put labels that FILE lacks under a separate child of the root.",
+            rich_help_panel=_TREE,
+        ),
+    ] = False
+    seed: Seed = TreeSettings.seed
+    loss: Annotated[str, limited("--loss", limits.LOSS, "NAME", "Loss function", _SOLVER)] = (
+        SolverSettings.loss
+    )
+    cost: Annotated[
+        float,
+        limited(
+            "--cost", limits.COST, "C", "Weight of the losses; larger fits the data more closely", _SOLVER
+        ),
+    ] = SolverSettings.cost
+    tolerance: Annotated[
+        float,
+        limited("--tolerance", limits.TOLERANCE, "X", "When to stop; smaller is more exact", _SOLVER),
+    ] = SolverSettings.tolerance
+    max_iterations: Annotated[
+        int,
+        limited(
+            "--max-iterations",
+            limits.MAX_ITERATIONS,
+            "N",
+            "Maximum number of passes over a node's instances",
+            _SOLVER,
+        ),
+    ] = SolverSettings.max_iterations
+    bias: Annotated[
+        float,
+        limited(
+            "--bias",
+            limits.BIAS,
+            "X",
+            "Value of a constant feature added to every instance; 0 for none",
+            _SOLVER,
+        ),
+    ] = SolverSettings.bias
+
+    def tree_settings(self) -> TreeSettings:
+        """Return the settings of the trees; reads the file of a given tree."""
+        from labeltree.trees.file import read_tree
+
+        if self.tree_rest and self.tree is None:
+            raise InputError("--tree-rest is given without --tree", hint="add --tree FILE, or leave it out")
+        given = None if self.tree is None else read_tree(self.tree, add_missing=self.tree_rest)
+        return TreeSettings(self.clusters, self.max_depth, self.trees, self.seed, given)
+
+    def solver_settings(self) -> SolverSettings:
+        """Return the settings of the solver."""
+        return SolverSettings(self.loss, self.cost, self.tolerance, self.max_iterations, self.bias, self.seed)
+
+
+def takes(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of dataclasses.
+
+    Parameters
+    ----------
+    **groups : dataclass
+        Each field of a class is an option; the command gets an object of the class as the argument.
+
+    Returns
+    -------
+    decorator
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        names = {argument: [item.name for item in fields(group)] for argument, group in groups.items()}
+
+        @wraps(command)
+        def call(**given: Any) -> None:
+            for argument, group in groups.items():
+                given[argument] = group(**{name: given.pop(name) for name in names[argument]})
+            command(**given)
+
+        signature = inspect.signature(command, eval_str=True)
+        parameters: list[inspect.Parameter] = []
+        for item in signature.parameters.values():
+            group = groups.get(item.name)
+            parameters += [item.replace(kind=item.KEYWORD_ONLY)] if group is None else _parameters(group)
+        call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {item.name: item.annotation for item in parameters}
+        return call
+
+    return decorate
+
+
+def _parameters(group: type[Any]) -> Iterator[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    for item in fields(group):
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        yield inspect.Parameter(item.name, keyword, default=item.default, annotation=hints[item.name])

@@ -19,7 +19,7 @@ from labeltree.limits import Limit, Number, Optional, checked
 from labeltree.model import Model, load
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix, reach
-from labeltree.settings import SOLVER_LIMITS, TREE_LIMITS
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, SOLVER_LIMITS, TREE_LIMITS
 
 # The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23
@@ -123,8 +123,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tolerance: float = 0.1,
         max_iterations: int = 300,
         bias: float = 1.0,
-        beam: int = 10,
-        score_function: str = "sigmoid",
+        beam: int = DEFAULT_BEAM,
+        score_function: str = DEFAULT_SCORE,
         threads: int | None = None,
         memory_limit: int | str | None = None,
         force: bool = False,

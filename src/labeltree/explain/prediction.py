@@ -13,15 +13,8 @@ from labeltree import _native
 from labeltree.errors import InputError
 from labeltree.explain.parts import Child, Word, label_name, largest, path_to
 from labeltree.limits import WORDS, checked
-from labeltree.predict import (
-    DEFAULT_BEAM,
-    DEFAULT_SCORE,
-    DEFAULT_TOP,
-    SCORES,
-    Queries,
-    Score,
-    check_queries,
-)
+from labeltree.predict import SCORES, Queries, Score, check_queries
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_TOP
 
 if TYPE_CHECKING:
     from labeltree.model import Model

@@ -1,4 +1,4 @@
-"""`labeltree prune`: what small weights cost, and the model without them."""
+"""`labeltree prune`: sets small weights to zero, and reports what that saves."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from labeltree import limits
 from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
 from labeltree.system import human_bytes
@@ -14,22 +15,25 @@ from labeltree.system import human_bytes
 
 def prune(
     model: options.ModelPath,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Model directory to write.", show_default=False)],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Model directory to write.")],
     threshold: Annotated[
         float,
-        typer.Option(metavar="T", help="Smaller weights become zero, the bias too.", show_default=False),
+        options.limited("--threshold", limits.THRESHOLD, "T", "Set weights (and biases) below T to zero"),
     ],
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Set small weights to zero, and tell what that saves; it can cost precision: evaluate the result."""
+    """Set small weights to zero, and report what that saves.
+
+    Pruning can cost precision: evaluate the result.
+    """
     from labeltree.model import load
     from labeltree.store import directory_bytes
 
     stages = Stages(quiet or json)
     with stages.stage("load", f"opening {model}"):
-        opened = load(model, verify=False)  # every block is checked when it is read
+        opened = load(model, verify=False)  # each block is verified when it is read
     try:
         with stages.stage("prune", f"pruning {model}") as progress:
             pruned = opened.prune(threshold, out, overwrite=overwrite, progress=progress)
@@ -45,26 +49,23 @@ def prune(
     if json:
         printing.print_json(figures)
     elif not quiet:
-        print(*_pruned_lines(figures), sep="\n")
+        print(*_summary(figures), sep="\n")
 
 
-def _pruned_lines(figures: dict[str, Any]) -> list[str]:
+def _summary(figures: dict[str, Any]) -> list[str]:
     zeroed = figures["nonzeros_before"] - figures["nonzeros_after"]
+    paper = _change(figures["paper_bytes_before"], figures["paper_bytes_after"])
     return printing.facts(
         [
             ("model", figures["out"]),
             (
                 "pruned",
                 f"{zeroed:,} weights below {figures['threshold']:g}: "
-                f"{figures['pruned_of_nonzeros']:.1%} of the non-zeros, "
-                f"{figures['pruned_of_all']:.1%} of all",
+                f"{figures['pruned_of_nonzeros']:.1%} of the non-zero weights, "
+                f"{figures['pruned_of_all']:.1%} of all weights",
             ),
-            ("size", _change(figures["bytes_before"], figures["bytes_after"]) + " on disk"),
-            (
-                "paper",
-                _change(figures["paper_bytes_before"], figures["paper_bytes_after"])
-                + " as a sparse tree, 12 bytes a non-zero",
-            ),
+            ("size", f"{_change(figures['bytes_before'], figures['bytes_after'])} on disk"),
+            ("paper", f"{paper} as a sparse tree, 12 bytes per non-zero weight"),
             ("time", printing.human_seconds(figures["seconds"]["prune"])),
         ]
     )

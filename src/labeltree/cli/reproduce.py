@@ -1,15 +1,15 @@
-"""`labeltree reproduce`: the paper's tables and figures on data at hand, and a report about them."""
+"""`labeltree reproduce`: the tables and figures of the paper on any data, and a report about them."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from labeltree import limits
 from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
 from labeltree.errors import InputError, ResourceError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from labeltree.paper.experiments import Result
 
 Number = TypeVar("Number", int, float)
-# Which experiments an option is for.
+# The experiments that take an option.
 TAKEN_BY = {
     "clusters": ("fixed-k", "alpha", "pruning", "theory"),
     "labels": ("theory",),
@@ -26,8 +26,8 @@ TAKEN_BY = {
     "alphas": ("theory",),
     "quick": ("time",),
 }
-MOST = 2**53  # whole numbers that the formulas take exactly
-_theory: Any = partial(typer.Option, rich_help_panel="Balanced trees (theory)", show_default=False)
+LARGEST = 2**53  # the largest whole number that the formulas compute with exactly
+_THEORY = "Balanced trees (theory)"
 
 
 def reproduce(
@@ -35,70 +35,73 @@ def reproduce(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="statistics, fixed-k, varied-k, alpha, pruning, theory, time, several with commas, or all.",
-            show_default=False,
+            help="statistics, fixed-k, varied-k, alpha, pruning, theory or time; several, separated by "
+            "commas; or all.",
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", metavar="OUT", help="Folder for the results.", show_default=False),
-    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the results.")],
     data: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="DATA",
-            help="Folders with train.svm and test.svm (plain or compressed), training files, or names of "
-            "sets that `labeltree download` fetched. theory and time need none.",
-            show_default=False,
+            help="Directories with train.svm and test.svm (plain or compressed), training files, or names of "
+            "datasets that `labeltree download` has fetched. theory and time need none.",
         ),
     ] = None,
     seeds: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Seeds: one tree is built for each.")
+        str, typer.Option(metavar="N,N,...", help="Random seeds; one tree is built for each.")
     ] = "0,1,2,3,4",
     clusters: Annotated[
         int | None,
-        typer.Option(
-            metavar="K",
-            callback=options.whole_number(2),
-            help="Clusters that a node is split into; the paper's 100 unless given.",
-            show_default=False,
+        options.limited(
+            "--clusters", limits.CLUSTERS, "K", "Number of clusters per node", default="100, as in the paper"
         ),
     ] = None,
     labels: Annotated[
-        int | None, _theory(metavar="L", callback=options.whole_number(2, MOST), help="Labels.")
+        int | None,
+        options.limited("--labels", limits.Whole(2, LARGEST), "L", "Number of labels", _THEORY),
     ] = None,
     features: Annotated[
-        int | None, _theory(metavar="N", callback=options.whole_number(1, MOST), help="Features that occur.")
+        int | None,
+        options.limited("--features", limits.Whole(1, LARGEST), "N", "Number of features", _THEORY),
     ] = None,
     alphas: Annotated[
-        str | None, _theory(metavar="X,X,...", help="Shares of its parent's features that a node uses.")
+        str | None,
+        typer.Option(
+            metavar="X,X,...",
+            help="Fractions of its parent's features that a node uses (alpha).",
+            rich_help_panel=_THEORY,
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="time: small sizes only, for a look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run `time` on small data only.")] = False,
     threads: options.Threads = None,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Reproduce the paper's tables and figures, as CSV, PNG and SVG, with a report.html about them."""
+    """Reproduce the tables and figures of the paper.
+
+    Writes CSV, PNG and SVG files, and report.html with all results.
+    """
     from labeltree.paper import experiments
     from labeltree.paper.experiments import output
     from labeltree.paper.experiments.session import check_seeds
 
-    names = _asked(what)
+    names = _experiments(what)
     given: dict[str, Any] = {
         "clusters": clusters,
         "labels": labels,
         "features": features,
-        "alphas": None if alphas is None else _numbers(alphas, float, "alphas"),
+        "alphas": None if alphas is None else _numbers(alphas, float, "--alphas"),
         "quick": quick or None,
     }
     chosen = _options(names, {key: value for key, value in given.items() if value is not None})
-    if "theory" in names:  # runs late
+    if "theory" in names:  # runs late, so check its options now
         from labeltree.paper.experiments import formulas
 
         formulas.check(**{key: value for key, value in chosen["theory"].items() if key != "features"})
     output.check_out(out, names, overwrite)
-    seed_list = _numbers(seeds, int, "seeds")
+    seed_list = _numbers(seeds, int, "--seeds")
     check_seeds(seed_list)
     if not data:
         for name in names:
@@ -108,66 +111,67 @@ def reproduce(
     session = experiments.Session(splits, seed_list, threads)
     if what == "all" and not any(split.test for split in splits):
         names = [name for name in names if name not in experiments.WITH_TEST]
-        printing.note(f"{', '.join(experiments.WITH_TEST)} is left out: no data set has test data")
+        printing.note(f"Skipping {', '.join(experiments.WITH_TEST)}: no dataset has test data.")
     for name in names:
         experiments.check_data(name, splits)
     results: list[Result] = []
-    no_room: list[str] = []
+    skipped: list[str] = []
+
+    def run(name: str) -> None:
+        try:
+            with printing.warnings_as_notes(), stages.stage(name, name) as progress:
+                result = experiments.run(name, session, progress=progress, **chosen[name])
+                output.save_parts(result, out)
+            results.append(result)
+        except ResourceError as error:  # the other experiments may need less
+            if len(names) == 1:
+                raise
+            skipped.append(name)
+            printing.note(f"Skipping {name}: {error}.")
+
     try:
         for name in names:
-            own = chosen[name]
-            try:
-                with printing.warnings_as_notes(), stages.stage(name, name) as progress:
-                    result = experiments.run(name, session, progress=progress, **own)
-                    output.save_parts(result, out)
-            except ResourceError as error:  # the others may have it
-                if len(names) == 1:
-                    raise
-                no_room.append(f"{name} is left out: {error}")
-            else:
-                results.append(result)
-        if not results:
-            raise ResourceError(" ".join(no_room))
-        with stages.stage("report", "writing the report"):
-            report = output.save_report(results, out)
+            run(name)
+        if results:
+            with stages.stage("report", "writing the report"):
+                report = output.save_report(results, out)
     except KeyboardInterrupt:
         done = ", ".join(result.name for result in results)
-        raise KeyboardInterrupt(f"stopped; in {out}: {done or 'nothing'}") from None
-    if json:
+        raise KeyboardInterrupt(f"stopped; results in {out}: {done or 'none'}") from None
+    if json and results:
         printing.print_json(_figures(results, report, stages))
-    elif not quiet:
-        print(*_told(results, report), sep="\n")
-    if no_room:
-        raise ResourceError(" ".join(no_room))
+    elif results and not quiet:
+        print(*_summary(results, report), sep="\n")
+    if skipped:
+        raise ResourceError(f"not enough memory or disk space for {', '.join(skipped)}")
 
 
-def _asked(what: str) -> list[str]:
+def _experiments(what: str) -> list[str]:
     from labeltree.paper.experiments import EXPERIMENTS
 
     given = list(EXPERIMENTS) if what == "all" else what.split(",")
-    unknown = [name for name in given if name not in EXPERIMENTS]
-    if unknown:
-        raise InputError(
-            f"got the unknown experiment {unknown[0]!r}, expected {', '.join(EXPERIMENTS)} or all"
-        )
+    for name in given:
+        if name not in EXPERIMENTS:
+            raise InputError(f"no such experiment: {name!r}", hint=f"use {', '.join(EXPERIMENTS)} or all")
     return [name for name in EXPERIMENTS if name in given]
 
 
 def _options(names: Sequence[str], given: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Options of each experiment: those that it takes. One that none takes is a mistake."""
+    """Return the options of each experiment; refuse an option that none of them takes."""
     for key in given:
         if not set(names) & set(TAKEN_BY[key]):
             raise InputError(
-                f"{', '.join(names)} takes no --{key}, which is for {', '.join(TAKEN_BY[key])}; leave it out"
+                f"--{key} is an option of {', '.join(TAKEN_BY[key])}, not of {', '.join(names)}",
+                hint="leave it out",
             )
     return {name: {key: given[key] for key in given if name in TAKEN_BY[key]} for name in names}
 
 
-def _numbers(text: str, kind: Callable[[str], Number], what: str) -> list[Number]:
+def _numbers(text: str, kind: Callable[[str], Number], option: str) -> list[Number]:
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"got the {what} {text!r}, expected numbers with commas between them") from None
+        raise InputError(f"{option} is {text!r}, expected numbers separated by commas") from None
 
 
 def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[str, Any]:
@@ -182,8 +186,8 @@ def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[st
     return {"report": str(report), **found, "seconds": stages.seconds}
 
 
-def _told(results: Sequence[Result], report: Path) -> list[str]:
-    """What was found: a table of verdicts, the sentences, and where to read on."""
+def _summary(results: Sequence[Result], report: Path) -> list[str]:
+    """Return the claims of each experiment, a table of verdicts, and where the report is."""
     from labeltree.paper.experiments.report import VERDICTS, verdict
 
     lines = []
@@ -195,8 +199,8 @@ def _told(results: Sequence[Result], report: Path) -> list[str]:
                 text, 100, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
             )
         lines.append("")
-    counted = (
+    counts = (
         (result.name, *(str(sum(verdict(claim) == word for claim in result.claims)) for word in VERDICTS))
         for result in results
     )
-    return [*lines, *printing.table(("", *VERDICTS), counted, left=1), "", f"report {report}"]
+    return [*lines, *printing.table(("", *VERDICTS), counts, left=1), "", f"report {report}"]

@@ -1,0 +1,96 @@
+"""`labeltree estimate`: the exact size of a model, before it is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labeltree.cli import options, printing, text_options
+from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
+from labeltree.errors import ResourceError
+from labeltree.system import human_bytes
+
+if TYPE_CHECKING:
+    from labeltree.plan import PlanReport
+    from labeltree.tree import DepthSummary
+
+
+@options.takes(training=options.Training, text=text_options.Text)
+def estimate(
+    data: options.Data,
+    training: options.Training,
+    text: text_options.Text,
+    threads: options.Threads = None,
+    memory_limit: options.MemoryLimit = None,
+    one_based: options.OneBased = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Report a model's exact size, and whether it can be trained here.
+
+    Give the same options as to `labeltree train`: the estimate is the size of the model that it writes, to
+    the byte.
+    """
+    from labeltree.build import build_plan
+
+    tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
+    source = Source(data, text, one_based)
+    stages = Stages(quiet or json)
+    dataset = source.read(stages, threads)
+    with printing.warnings_as_notes():
+        plan = build_plan(dataset, tree_settings, solver_settings, threads=threads, stage=stages.stage)
+    report = plan.report()
+    try:
+        plan.check_resources(Path("."), memory_limit)
+        verdict = "It fits."
+    except ResourceError as error:
+        verdict = f"It does not fit: {error}."
+    if json:
+        fits = verdict == "It fits."
+        printing.print_json({**report, "memory_limit_bytes": memory_limit, "fits": fits})
+        return
+    print(*_summary(report, memory_limit), "", *_depth_table(report["depths"]), "", verdict, sep="\n")
+
+
+def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
+    memory = report["available_memory_bytes"] if memory_limit is None else memory_limit
+    exact, per_weight = f"exactly {report['model_bytes']:,} bytes", report["bytes_per_weight"]
+    if per_weight:
+        exact += f", {per_weight:.2f} bytes per weight"
+    tree, ovr = human_bytes(report["paper_tree_bytes"]), human_bytes(report["paper_ovr_bytes"])
+    return printing.facts(
+        [
+            ("model", f"{human_bytes(report['model_bytes'])} on disk ({exact})"),
+            ("paper", f"{tree} as a sparse tree, {ovr} as one-vs-rest, ratio {report['ratio']:.3g}"),
+            (
+                "memory",
+                f"{human_bytes(report['training_memory_bytes'])} needed, {human_bytes(memory)} "
+                + ("available" if memory_limit is None else "allowed"),
+            ),
+            (
+                "disk",
+                f"{human_bytes(report['model_bytes'])} needed, {human_bytes(report['free_disk_bytes'])} free",
+            ),
+            ("data", printing.shape(report)),
+            ("trees", f"{printing.forest(report)}, {printing.plural(report['weights'], 'weight')}"),
+        ]
+    )
+
+
+def _depth_table(depths: list[DepthSummary]) -> list[str]:
+    """Describe a tree depth by depth."""
+    return printing.table(
+        ("depth", "nodes", "children", "used features", "alpha", "weights"),
+        (
+            (
+                str(row["depth"]),
+                f"{row['nodes']:,}",
+                f"{row['children']:,}",
+                f"{row['mean_used_features']:,.0f}",
+                "" if row["alpha"] is None else f"{row['alpha']:.3f}",
+                f"{row['weights']:,}",
+            )
+            for row in depths
+        ),
+    )

@@ -1,0 +1,78 @@
+"""`labeltree evaluate`: how good the predictions of a model are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from labeltree.cli import options, printing, text_options
+from labeltree.cli.prediction import Search, Speed, predict_file
+from labeltree.cli.progress import Stages
+
+if TYPE_CHECKING:
+    from labeltree.data import Dataset
+    from labeltree.model import Model
+
+_MAX_RANK = 5
+
+
+@options.takes(search=Search, text=text_options.Reading)
+def evaluate(
+    model: options.ModelPath,
+    data: options.Data,
+    search: Search,
+    text: text_options.Reading,
+    threads: options.Threads = None,
+    one_based: options.OneBasedLikeModel = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Measure the quality of a model's predictions on labeled data.
+
+    Prints precision (P), recall (R), nDCG, and their propensity-scored variants (PSP, PSnDCG) at ranks 1, 3
+    and 5, in percent. By default, text is read with the same columns and separators as in training.
+    """
+    found = predict_file(
+        Stages(quiet or json),
+        model,
+        data,
+        text,
+        one_based,
+        search,
+        top=_MAX_RANK,
+        threads=threads,
+        require_labels=True,
+    )
+    metrics = found.model.evaluate(found.dataset, found.labels)
+    percent = {name: round(100 * value, 4) for name, value in metrics.items()}
+    _note_unknown_labels(found.model, found.dataset)
+    if json:
+        printing.print_json({**percent, **found.speed})
+        return
+    print(*_metric_table(percent), sep="\n")
+    if not quiet:
+        print("", _speed_line(found.speed), sep="\n")
+
+
+def _metric_table(percent: dict[str, float]) -> list[str]:
+    """Return a table of metrics such as P@1: a row per name, a column per rank."""
+    names = list(dict.fromkeys(key.split("@")[0] for key in percent))
+    ranks = list(dict.fromkeys(key.split("@")[1] for key in percent))
+    rows = ([name, *(f"{percent[f'{name}@{k}']:.2f}" for k in ranks)] for name in names)
+    return printing.table(["%", *(f"@{k}" for k in ranks)], rows, left=1)
+
+
+def _speed_line(speed: Speed) -> str:
+    rows, seconds = printing.plural(speed["rows"], "row"), printing.human_seconds(speed["seconds"])
+    return f"{rows} in {seconds}, {speed['milliseconds_per_row']:.3f} ms per row"
+
+
+def _note_unknown_labels(model: Model, dataset: Dataset) -> None:
+    import numpy as np
+
+    labels = np.unique(dataset.align(model.label_names, model.n_labels).Y.indices)
+    unknown = int((labels >= model.n_labels).sum())
+    if unknown:
+        printing.note(
+            f"{unknown:,} of the {printing.plural(labels.size, 'label')} in the data "
+            f"{'is' if unknown == 1 else 'are'} unknown to the model and counted as missed."
+        )

@@ -1,0 +1,182 @@
+"""`labeltree info`: what a model contains, or what it knows about one label."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labeltree.cli import drawing, options, printing
+from labeltree.system import human_bytes
+
+if TYPE_CHECKING:
+    from labeltree.model import Model
+
+_BAR_WIDTH = 24  # characters at most
+
+
+def info(
+    model: options.ModelPath,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Show this label instead: its path, siblings, instances and words."
+        ),
+    ] = None,
+    words: options.Words = 5,
+    json: options.Json = False,
+) -> None:
+    """Show what a model contains, or what it knows about one label.
+
+    The files of the model are checked for damage.
+    """
+    from labeltree.model import load
+
+    opened = load(model)
+    if label is not None:
+        _show_label(opened, label, words, json)
+        return
+    figures = _figures(opened)
+    if json:
+        printing.print_json(figures)
+    else:
+        print(*_summary(figures), "", *_shapes(figures), sep="\n")
+
+
+def _figures(model: Model) -> dict[str, Any]:
+    from labeltree.explain.shape import tree_shape
+
+    manifest = model.manifest
+    return {
+        "model": str(model.path),
+        "format_version": manifest["format_version"],
+        "labeltree_version": manifest.get("labeltree_version"),
+        "instances": model.n_instances,
+        "features": model.n_features,
+        "labels": model.n_labels,
+        "named_labels": model.label_names is not None,
+        "one_based": model.one_based,
+        "text": None if model.text is None else asdict(model.text.settings),
+        "trees": len(model.trees),
+        "nodes": sum(part.tree.n_nodes for part in model.trees),
+        "depth": max(part.tree.depth for part in model.trees),
+        "weights": manifest.get("weights"),
+        "model_bytes": model.bytes,
+        "settings": manifest["settings"],
+        "notes": manifest.get("notes", {}),
+        "pruned": manifest.get("pruned"),
+        "depths": model.depths(),
+        "shapes": [tree_shape(model, t) for t in range(len(model.trees))],
+    }
+
+
+def _summary(figures: dict[str, Any]) -> list[str]:
+    settings = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in {**figures["notes"], **figures["settings"]}.items()
+    )
+    size, pruned = figures["model_bytes"], figures["pruned"]
+    return printing.facts(
+        [
+            ("model", f"{figures['model']} (labeltree {figures['labeltree_version']})"),
+            ("data", printing.shape(figures) + " with names" * figures["named_labels"]),
+            ("trees", f"{printing.forest(figures)}, {printing.plural(figures['weights'], 'weight')}"),
+            ("size", f"{human_bytes(size)} ({size:,} bytes)"),
+            ("trained", settings),
+            *([("text", _text_settings(figures["text"]))] if figures["text"] else []),
+            *([("pruned", f"weights below {pruned['threshold']:g}")] if pruned else []),
+        ]
+    )
+
+
+def _text_settings(settings: dict[str, Any]) -> str:
+    values = {**settings, "ngrams": "{}-{}".format(*settings["ngrams"])}
+    values["stop_words"] = values["stop_words"] and f"{len(values['stop_words'])} words"
+    return "TF-IDF, " + ", ".join(
+        f"{name} {'no' if value is False else 'yes' if value is True else value}"
+        for name, value in values.items()
+        if value is not None
+    )
+
+
+def _shapes(figures: dict[str, Any]) -> list[str]:
+    """Draw the shape of each tree, and explain the columns."""
+    lines: list[str] = []
+    shapes: list[Any] = figures["shapes"]
+    for t, shape in enumerate(shapes):
+        title = [f"tree {t}"] if len(shapes) > 1 else []
+        lines += [*title, *_with_bars(_shape_table(shape), [row["bytes"] for row in shape]), ""]
+    other = figures["model_bytes"] - sum(row["bytes"] for shape in shapes for row in shape)
+    return [
+        *lines,
+        "labels: leaves below the nodes of a depth; instances: those of these labels, counted",
+        f"once per label; used features: mean per node. The other {human_bytes(other)} of the model are",
+        "headers, label counts and label names" + ", and the terms of the text" * bool(figures["text"]),
+    ]
+
+
+def _shape_table(shape: Sequence[Any]) -> list[str]:
+    return printing.table(
+        ("depth", "nodes", "labels", "instances", "used features", "alpha", "bytes"),
+        (
+            (
+                str(row["depth"]),
+                f"{row['nodes']:,}",
+                f"{row['labels']:,}",
+                f"{row['label_instances']:,}",
+                f"{row['mean_used_features']:,.0f}",
+                "" if row["alpha"] is None else f"{row['alpha']:.3f}",
+                human_bytes(row["bytes"]),
+            )
+            for row in shape
+        ),
+    )
+
+
+def _with_bars(table: list[str], sizes: list[int]) -> list[str]:
+    """Add a bar for the bytes of each depth, as wide as the terminal allows."""
+    head, *lines = table
+    width = min(_BAR_WIDTH, shutil.get_terminal_size((100, 24)).columns - max(map(len, table)) - 3)
+    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+    bars = (block * max(1, round(width * size / max(sizes))) if width > 3 else "" for size in sizes)
+    return [head, *(f"{line}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))]
+
+
+def _show_label(model: Model, name: str, words: int, json: bool) -> None:
+    from labeltree.explain.label import describe_label, find_label
+
+    profile = describe_label(model, find_label(model, name), words=words)
+    if json:
+        printing.print_json({"model": str(model.path), **asdict(profile)})
+        return
+    drawing.escape_unprintable()
+    pairs = [
+        ("label", profile.name),
+        ("instances", f"{profile.instances:,} of {model.n_instances:,}"),
+        ("siblings", ", ".join(f"{path[-1].siblings:,}" for path in profile.paths)),
+    ]
+    print(*printing.facts(pairs), sep="\n")
+    for t, path in enumerate(profile.paths):
+        at = root = drawing.tree(f"tree {t}" if len(profile.paths) > 1 else "root")
+        for fork in path:
+            siblings = ", ".join(fork.sibling_labels)
+            if siblings and fork.siblings > len(fork.sibling_labels):
+                siblings += ", ..."
+            at = at.add(
+                drawing.branch(
+                    drawing.child_name(fork.child),
+                    f"one of {fork.siblings + 1:,} children of node {fork.node}",
+                    [
+                        ("for", drawing.words(fork.supporting)),
+                        ("against", drawing.words(fork.opposing)),
+                        ("bias", f"{fork.bias:+.3f}" if fork.bias else ""),
+                        ("siblings", siblings),
+                    ],
+                )
+            )
+        print()
+        drawing.print_tree(root)

@@ -1,0 +1,99 @@
+"""Reading the data of a command: LIBSVM or text, as its options and its model require."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from labeltree.cli.progress import Stages
+from labeltree.cli.text_options import Reading, Text, refuse_base_for_text
+from labeltree.errors import InputError
+
+if TYPE_CHECKING:
+    from labeltree.data import Dataset
+    from labeltree.model import Model
+
+
+class Source:
+    """A data file and how to read it; options that do not match it are refused before it is read.
+
+    Parameters
+    ----------
+    data : str
+        The file; "-" for standard input.
+    options : Reading
+        How to read text; a `Text` if the data is for training.
+    one_based : bool or None
+        Whether the first feature of a LIBSVM file has the index 1; None to detect it.
+    model : Model, optional
+        The model that will use the data: it decides on features, columns and the first index.
+    """
+
+    def __init__(
+        self, data: str, options: Reading, one_based: bool | None, model: Model | None = None
+    ) -> None:
+        from labeltree.files import display_name
+        from labeltree.text.formats import Columns
+
+        self._data, self._name = data, display_name(data)
+        self._model = model
+        self._features = None if model is None else model.text
+        given = options.format(data)
+        self._assumed = given is None
+        self._format = given or ("svm" if self._features is None else "txt")
+        if model is not None and (self._format == "svm") != (model.text is None):
+            known = "LIBSVM data" if model.text is None else "text (tsv, csv, jsonl or txt)"
+            raise InputError(
+                f"got {self._format} data, expected {known} as in the training of {model.path}",
+                file=self._name,
+                hint="use other data, or correct --data-format",
+            )
+        if self._format == "svm":
+            options.refuse_for_svm()
+            # A file that lacks the first feature does not show its base, but the model knows it.
+            self._one_based = model.one_based if model is not None and one_based is None else one_based
+        else:
+            refuse_base_for_text(one_based)
+            default = Columns() if self._features is None else self._features.columns
+            self._columns = options.columns(self._format, default)
+            self._settings = options.settings() if isinstance(options, Text) else None
+
+    def read(self, stages: Stages, threads: int | None, *, require_labels: bool = True) -> Dataset:
+        """Read the data as one stage of the command."""
+        from labeltree.text.documents import read_documents
+
+        with stages.stage("read", f"reading {self._name}") as progress:
+            if self._format == "svm":
+                return self._read_svm(threads, require_labels)
+            return read_documents(
+                self._data,
+                self._format,
+                self._columns,
+                settings=self._settings,
+                features=self._features,
+                require_labels=require_labels,
+                progress=progress,
+            )
+
+    def _read_svm(self, threads: int | None, require_labels: bool) -> Dataset:
+        from labeltree.svm import read_svm
+        from labeltree.system import threads_to_use
+
+        try:
+            dataset = read_svm(
+                self._data,
+                one_based=self._one_based,
+                threads=threads_to_use(threads),
+                require_labels=require_labels,
+            )
+        except InputError as error:
+            if self._assumed and error.line is not None:
+                hint = "use --data-format tsv if the file is text"
+                raise error.replace(hint=f"{error.hint}, or {hint}" if error.hint else hint) from None
+            raise
+        if self._model is None and dataset.X.nnz == 0:  # such as a list of names
+            raise InputError(
+                f"none of the {dataset.n_instances:,} rows has a feature (index:value)",
+                file=self._name,
+                hint="check that it is the right file",
+            )
+        return dataset

@@ -1,0 +1,98 @@
+"""`labeltree train`: from a data file to a model directory."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from labeltree.cli import options, printing, text_options
+from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
+from labeltree.errors import ResourceError
+from labeltree.system import human_bytes, peak_memory
+
+
+@options.takes(training=options.Training, text=text_options.Text)
+def train(
+    data: options.Data,
+    model: options.NewModelPath,
+    training: options.Training,
+    text: text_options.Text,
+    threads: options.Threads = None,
+    memory_limit: options.MemoryLimit = None,
+    force: options.Force = False,
+    overwrite: options.Overwrite = False,
+    one_based: options.OneBased = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Train a model.
+
+    Before training starts, the size of the model and the memory needed are compared with what is available.
+    """
+    from labeltree.build import build_plan
+    from labeltree.store import check_target, directory_bytes
+    from labeltree.train import train_model
+
+    # Refuse what is wrong with the options before the data is read.
+    tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
+    source = Source(data, text, one_based)
+    check_target(model, overwrite)
+    limit = sys.maxsize if force else memory_limit
+    stages = Stages(quiet or json)
+    try:
+        dataset = source.read(stages, threads)
+        with printing.warnings_as_notes():
+            plan = build_plan(
+                dataset,
+                tree_settings,
+                solver_settings,
+                threads=threads,
+                memory_limit=limit,
+                stage=stages.stage,
+            )
+        if not force:
+            plan.check_resources(model, limit)
+        trees, nodes = printing.plural(len(plan.trees), "tree"), printing.plural(plan.n_nodes, "node")
+        with stages.stage("train", f"training {trees}, {nodes}") as progress:
+            notes = tree_settings.notes()
+            train_model(dataset, plan, model, overwrite=overwrite, progress=progress, notes=notes)
+    except ResourceError as error:
+        raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; nothing was written") from None
+    figures: dict[str, Any] = {
+        "model": str(model),
+        "instances": plan.n_instances,
+        "features": plan.n_features,
+        "labels": plan.n_labels,
+        "trees": len(plan.trees),
+        "nodes": plan.n_nodes,
+        "depth": plan.depth,
+        "weights": plan.n_weights,
+        "threads": plan.threads,
+        "seconds": stages.seconds,
+        "planned_bytes": plan.model_bytes,
+        "model_bytes": directory_bytes(model),
+        "peak_memory_bytes": peak_memory(),
+    }
+    if json:
+        printing.print_json(figures)
+    elif not quiet:
+        print(*_summary(figures), sep="\n")
+
+
+def _summary(figures: dict[str, Any]) -> list[str]:
+    size, expected = figures["model_bytes"], figures["planned_bytes"]
+    planned = "as planned" if size == expected else f"but {expected:,} were planned"
+    times = ", ".join(f"{name} {printing.human_seconds(spent)}" for name, spent in figures["seconds"].items())
+    return printing.facts(
+        [
+            ("model", figures["model"]),
+            ("data", printing.shape(figures)),
+            ("trees", f"{printing.forest(figures)}, {printing.plural(figures['weights'], 'weight')}"),
+            ("size", f"{human_bytes(size)} on disk ({size:,} bytes, {planned})"),
+            ("time", f"{times} ({printing.plural(figures['threads'], 'thread')})"),
+            ("memory", f"{human_bytes(figures['peak_memory_bytes'])} at peak"),
+        ]
+    )
