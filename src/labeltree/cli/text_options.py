@@ -11,7 +11,7 @@ import typer
 from labeltree import limits
 from labeltree.cli.options import limited
 from labeltree.errors import InputError
-from labeltree.text.settings import ANALYZERS, TextSettings
+from labeltree.text.settings import TextSettings
 
 if TYPE_CHECKING:
     from labeltree.text.formats import Columns
@@ -21,8 +21,8 @@ _FEATURES = "Text features (TF-IDF)"
 _reading: Any = partial(typer.Option, rich_help_panel=_READING)
 _features: Any = partial(typer.Option, rich_help_panel=_FEATURES)
 
-_FORMATS = limits.OneOf(("svm", "tsv", "csv", "jsonl", "txt"))
-_ANALYZERS = limits.OneOf(ANALYZERS)
+_FORMATS = limits.OneOf(("svm", *limits.TEXT_FORMAT.values))
+_ANALYZERS = limits.ANALYZER
 _STOP_WORDS = limits.OneOf(("english", "none"))
 
 
