@@ -118,7 +118,7 @@ class Text(Reading):
         int | None,
         limited(
             "--min-df",
-            limits.Whole(1),
+            limits.MIN_DF,
             "N",
             "Leave out terms in fewer than N documents",
             _FEATURES,
@@ -129,7 +129,7 @@ class Text(Reading):
         int | None,
         limited(
             "--max-features",
-            limits.Whole(1),
+            limits.MAX_FEATURES,
             "N",
             "Keep only the N most frequent terms",
             _FEATURES,
