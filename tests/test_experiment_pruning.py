@@ -1,4 +1,4 @@
-"""The experiment `pruning`: counted again weight by weight, and nothing left behind."""
+"""The experiment `pruning`: recounted weight by weight, and nothing is left behind."""
 
 import tempfile
 
@@ -9,7 +9,7 @@ from helpers import disk_bytes, make_data, table_rows
 from labeltree import Dataset, InputError, SolverSettings, build_tree, make_plan, train_model
 from labeltree.paper import experiments
 from labeltree.paper.experiments import Session, Split, pruning
-from labeltree.paper.experiments.pruning_shown import precision_claim, threshold_claim
+from labeltree.paper.experiments.pruning_findings import precision_claim, threshold_claim
 
 SEEDS = (0, 3)
 THRESHOLDS = (0.05, 0.1, 0.3)
@@ -34,7 +34,7 @@ def result(splits, done):
 
 @pytest.fixture(scope="module")
 def models(splits, tmp_path_factory):
-    """The same models, trained by hand."""
+    """Train the same models without the experiment."""
     train = splits[0].train
     settings = SolverSettings(tolerance=0.001, max_iterations=1000, bias=0)
     made = {}
@@ -45,7 +45,7 @@ def models(splits, tmp_path_factory):
 
 
 def precision(model, test):
-    """P@k in percent, row by row."""
+    """Compute P@k in percent, row by row."""
     found = {}
     predicted, _ = model.predict(test.X, score="hinge2")
     truth = test.Y.toarray() != 0
@@ -66,7 +66,7 @@ def test_threshold_0_is_the_model_as_trained(result, models, splits):
             assert row["paper_bytes"] == 12 * np.count_nonzero(model.trees[0].weights)
 
 
-def test_pruned_weights_are_counted_again(result, models, splits, tmp_path):
+def test_pruned_weights_agree_with_a_recount(result, models, splits, tmp_path):
     for row in table_rows(result, "pruning-runs"):
         weights = np.asarray(models[row["seed"]].trees[0].weights, np.float64)
         small = (np.abs(weights) < row["threshold"]) & (weights != 0)
@@ -83,7 +83,7 @@ def test_pruned_weights_are_counted_again(result, models, splits, tmp_path):
             for key, value in precision(pruned, splits[0].test).items():
                 assert row[key] == pytest.approx(value, rel=1e-12)
     shares = [row["pruned_share"] for row in table_rows(result, "pruning-runs") if row["threshold"] == 0.3]
-    assert min(shares) > 0.2  # the twin above counted something
+    assert min(shares) > 0.2  # the recount above found some
 
 
 def test_tables_hold_means_over_the_seeds(result):
@@ -99,13 +99,19 @@ def test_tables_hold_means_over_the_seeds(result):
     assert [(row["pruning"], row["threshold"]) for row in shown] == [("no", 0), ("yes", 0.1)]
 
 
-def test_figures_and_words(result, done):
-    curve, size = (plot.figure for plot in result.plots)
-    lines = [line for line in curve.axes[0].lines if line.get_label().startswith("P@")]
-    assert [list(line.get_xdata()) for line in lines] == [[0, *THRESHOLDS]] * 3
-    assert all(line.get_ydata()[0] == 0 for line in lines)
-    assert len(size.axes[0].lines) == 6
-    assert "no test is left out" in result.introduction
+def test_figure_and_words(result, done):
+    (plot,) = result.plots
+    precision, size = plot.figure.axes
+    curves = [line for line in precision.lines if len(line.get_xdata()) == len(THRESHOLDS) + 1]
+    assert [line.get_ydata()[0] for line in curves] == [0] * 3
+    assert [text.get_text() for text in precision.get_xticklabels()] == ["none", "0.05", "0.1", "0.3"]
+    assert {text.get_text() for text in precision.texts} == {"P@1", "P@3", "P@5"}
+    means = table_rows(result, "pruning-thresholds")
+    shares = [100 * row["disk_bytes"] / means[0]["disk_bytes"] for row in means]
+    assert list(size.lines[0].get_ydata()) == pytest.approx(shares)
+    change = means[2]["P@1"] - means[0]["P@1"]
+    assert plot.takeaway == f"A threshold of 0.1 changes P@1 by {change:+.2f} points on one."
+    assert "Skipped for lack of test data: no test." in result.introduction
     assert result.settings["left_out"] == ["no test"]
     assert result.settings["tolerance"] == 0.001
     assert done == sorted(done)
@@ -124,9 +130,12 @@ def test_claims_follow_the_numbers():
     made += [changed("c", seed, 0.1, -1, 0.5, 1) for seed in (0, 1)]
     claim = precision_claim(made, 0.1)
     assert (claim.holds, claim.partly) == (False, True)
-    assert "Yes on a (P@1 -1.00 points, lower with 2 of 2 seeds, P@3 -1.50 points" in claim.sentence
-    assert "No on b (P@1 +0.25 points, lower with 1 of 2 seeds" in claim.sentence
-    assert "c (P@1 -1.00 points, lower with 2 of 2 seeds, P@3 +0.50 points" in claim.sentence
+    assert (
+        "Yes on a (P@1 -1.00, P@3 -1.50, P@5 -0.50 points; 50% of the non-zero weights pruned)"
+        in claim.sentence
+    )
+    assert "No on b (P@1 +0.25, P@3 +0.50" in claim.sentence
+    assert "c (P@1 -1.00, P@3 +0.50" in claim.sentence
 
     means = [changed("a", 0, t, -0.9 * t, 0, -0.9 * t) for t in (0, 0.05, 0.1, 0.2)]
     assert threshold_claim(means).holds is None
@@ -137,6 +146,7 @@ def test_claims_follow_the_numbers():
 
     few = [changed("a", 0, t, -t, -t, -t, tested=999) for t in (0, 0.1)]
     assert precision_claim(few, 0.1).holds is None
+    assert "only 999 test instances" in precision_claim(few, 0.1).sentence
     assert threshold_claim(few).holds is None
     assert "fewer than 1,000" in threshold_claim(few).sentence
     assert "0.1 on a." in threshold_claim(means + [row | {"data": "c"} for row in few]).sentence
@@ -161,7 +171,7 @@ def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, broken):
 
 def test_refusals(splits, monkeypatch):
     session = Session(splits, [0], threads=1)
-    with pytest.raises(InputError, match="none of the data sets has a test set"):
+    with pytest.raises(InputError, match="no dataset has test data"):
         pruning.run(Session(splits[1:], [0]))
     for thresholds in ([-0.1], [float("nan")], [float("inf")]):
         with pytest.raises(InputError, match="thresholds"):

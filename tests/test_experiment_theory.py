@@ -1,4 +1,4 @@
-"""The experiment `theory`: the numbers that the paper prints, and sentences that follow the numbers."""
+"""The experiment `theory`: the numbers that the paper prints, and claims that follow the numbers."""
 
 import math
 
@@ -7,7 +7,7 @@ from helpers import table_rows
 
 from labeltree import InputError
 from labeltree.paper import theory
-from labeltree.paper.experiments import formulas
+from labeltree.paper.experiments import theory_tables
 from labeltree.paper.experiments.session import Session
 
 
@@ -18,12 +18,12 @@ def claim(result, begin):
 
 @pytest.fixture(scope="module")
 def paper():
-    """With the paper's example: L = 2e8, K = 100."""
-    return formulas.run(Session([]))
+    """Run the paper's example: L = 2e8, K = 100."""
+    return theory_tables.run(Session([]))
 
 
-def test_what_the_paper_prints_of_its_example(paper):
-    """Sec. 5.1 and appendix C, summed here term by term."""
+def test_the_numbers_that_the_paper_prints(paper):
+    """Section 5.1 and appendix C, summed here term by term."""
     assert paper.settings["deepest"] == 5
     assert {row["alpha"] for row in table_rows(paper, "theory-ratio")} == {0.3, 0.4, 0.5, 0.6}
     for row in table_rows(paper, "theory-ratio"):
@@ -49,7 +49,7 @@ def test_the_exact_bound_is_where_both_have_the_same_weights(paper):
 
 
 def test_the_tables_of_the_paper_with_numbers(paper):
-    """tbl:comparsion and tbl:information-of-K-ary-tree, for n = 1e6."""
+    """Tables 2 and 4, for n = 1e6."""
     ovr, *trees = table_rows(paper, "theory-comparison")
     assert (ovr["vectors"], ovr["dense_weights"], ovr["cost"]) == (200_000_000, 2e14, 2e16)
     assert [row["vectors"] - 200_000_000 for row in trees] == [100, 10_100, 1_010_100, 101_010_100]
@@ -63,24 +63,36 @@ def test_the_tables_of_the_paper_with_numbers(paper):
         assert sum(row[f"weights_{alpha}"] for row in depths) == pytest.approx(whole)
 
 
-def test_figures_end_at_d_below_D_and_at_D(paper):
-    lines = {plot.name: plot.figure.axes[0].lines for plot in paper.plots}
-    assert [list(line.get_xdata()) for line in lines["theory-ratio"]] == [[2, 3, 4]] * 4
-    assert [list(line.get_xdata()) for line in lines["theory-ratio-to-D"]] == [[2, 3, 4, 5]] * 4
+def test_the_figure_and_what_it_shows(paper):
+    (plot,) = paper.plots
+    assert (
+        plot.takeaway
+        == "The smallest tree has depth 4 for alpha = 0.6 and depth 5 for alpha = 0.3, 0.4 and 0.5."
+    )
+    lines = plot.figure.axes[0].lines
+    assert [list(line.get_xdata()) for line in lines] == [[2, 3, 4], [4, 5]] * 4
+    assert [line.get_linestyle() for line in lines] == ["-", "--"] * 4
+    assert [table.takeaway for table in paper.tables] == [
+        "Training a tree of depth 5 costs 0.00384% of one-vs-rest, but with dense weight vectors the tree "
+        "would be 1.505 times as large.",
+        "A node at depth 4 uses 0.81% (alpha = 0.3) to 13% (alpha = 0.6) of the features.",
+        "Trees of depths 2 to 5 have fewer weights than one-vs-rest if alpha is below 0.819.",
+        "With alpha = 0.3 and d = 5, a tree has 2.21% of the weights of one-vs-rest.",
+    ]
 
 
-def test_other_numbers_and_sentences_that_fail():
-    """With K = 100 and alpha near 1 no step shrinks; a small L leaves Theorem 2 nothing to say."""
-    shallow = formulas.run(Session([]), labels=4_000, alphas=[0.9])
-    assert [plot.name for plot in shallow.plots] == ["theory-ratio-to-D"]
-    assert claim(shallow, "Theorem 2 is silent").holds is None
+def test_other_numbers_and_claims_that_fail():
+    """With K = 100 and alpha near 1 no step makes the tree smaller; Theorem 2 does not cover a small L."""
+    shallow = theory_tables.run(Session([]), labels=4_000, alphas=[0.9])
+    assert shallow.plots[0].takeaway == "The smallest tree has depth 2 for alpha = 0.9."
+    assert claim(shallow, "Theorem 2 does not apply").holds is None
     assert [row["printed"] for row in table_rows(shallow, "theory-alpha-bounds")] == [None]
-    two = formulas.run(Session([]), labels=1_000, clusters=2)
+    two = theory_tables.run(Session([]), labels=1_000, clusters=2)
     assert [row["depth"] for row in table_rows(two, "theory-alpha-bounds")] == [2]
-    minute = formulas.run(Session([]), labels=2_000_000_000, clusters=2, alphas=[0.001])
-    assert claim(minute, "Theorem 2: ").holds  # though the digits of two ratios do not show it
+    minute = theory_tables.run(Session([]), labels=2_000_000_000, clusters=2, alphas=[0.001])
+    assert claim(minute, "Theorem 2: ").holds  # although two ratios agree in all their digits
     done = []
-    formulas.run(Session([]), done.append, labels=1_000, clusters=10, alphas=[0.2])
+    theory_tables.run(Session([]), done.append, labels=1_000, clusters=10, alphas=[0.2])
     assert done == [1.0]
 
 
@@ -88,7 +100,7 @@ def test_other_numbers_and_sentences_that_fail():
     ("options", "sentence"),
     [
         ({"labels": 199}, "too few labels"),
-        ({"alphas": []}, "no alphas"),
+        ({"alphas": []}, "alphas is empty"),
         ({"alphas": [0.5, 1.0]}, "alphas"),
         ({"clusters": 1}, "clusters"),
         ({"labels": 1.5}, "labels"),
@@ -96,4 +108,4 @@ def test_other_numbers_and_sentences_that_fail():
 )
 def test_refusals(options, sentence):
     with pytest.raises(InputError, match=sentence):
-        formulas.run(Session([]), **options)
+        theory_tables.run(Session([]), **options)

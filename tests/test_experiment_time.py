@@ -1,4 +1,4 @@
-"""The experiment `time`: multiply-adds counted again from the data, the fit, and nothing left behind."""
+"""The experiment `time`: multiply-adds recounted from the data, the fit, and nothing is left behind."""
 
 import tempfile
 
@@ -10,7 +10,7 @@ from labeltree import InputError, SolverSettings, build_tree, make_plan, synthes
 from labeltree.errors import ResourceError
 from labeltree.paper import experiments, theory
 from labeltree.paper.experiments import Session, training_time
-from labeltree.paper.experiments.time_shown import claims
+from labeltree.paper.experiments.time_findings import claims
 
 SIZES = {"scales": [1 / 4000, 1 / 2000, 1 / 1000], "clusters": [8, 3], "depths": [2, 3]}
 
@@ -50,8 +50,8 @@ def test_rows_are_what_was_trained(result):
     assert [sizes[scale] for scale in SIZES["scales"]] == [168, 335, 670]
     for scale, labels in sizes.items():
         mine = [(row["clusters"], row["max_depth"]) for row in rows if row["scale"] == scale]
-        dear = [(3, 2)] if labels == 670 else []  # of 30 million at most
-        assert mine == [(None, 1), *(pair for pair in PAIRS if pair not in dear)]
+        too_costly = [(3, 2)] if labels == 670 else []  # more than 30 million
+        assert mine == [(None, 1), *(pair for pair in PAIRS if pair not in too_costly)]
     for row in rows[:7]:
         data = synthesize("amazon-670k", row["scale"], seed=1)[0]
         tree = build_tree(data, clusters=row["clusters"] or 2, max_depth=row["max_depth"], seed=1)
@@ -82,14 +82,15 @@ def test_figures_and_progress(result, done):
     fit, growth = (plot.figure for plot in result.plots)
     assert len(fit.axes) == 2
     assert len(fit.axes[0].lines) == len(result.tables[0].rows) + 1
-    shown = [line.get_label() for line in growth.axes[0].lines if not line.get_label().startswith("_")]
-    assert shown == ["one-vs-rest", "K = 3", "K = 8"]
+    assert {text.get_text() for text in growth.axes[0].texts} == {"one-vs-rest", "K = 3", "K = 8"}
+    for part in (*result.plots, *result.tables):
+        assert part.takeaway.endswith(".")
     assert done == sorted(done)
     assert done[-1] == pytest.approx(1)
     assert set(result.tables[0].columns) <= set(result.tables[0].rows[0])
 
 
-def made_up(kind, labels, clusters, depth, cost, adds, seconds):
+def time_row(kind, labels, clusters, depth, cost, adds, seconds):
     return {
         "kind": kind,
         "labels": labels,
@@ -107,21 +108,27 @@ def made_up(kind, labels, clusters, depth, cost, adds, seconds):
 
 def test_claims_follow_the_numbers():
     rows = [
-        made_up("one-vs-rest", 100, None, 1, 1e4, 1e4, 100),
-        made_up("one-vs-rest", 10_000, None, 1, 1e6, 1e6, 10_000),
-        made_up("tree", 100, 10, 2, 1e3, 1e3, 10),
-        made_up("tree", 10_000, 10, 2, 5e4, 5e4, 5000),
-        made_up("tree", 10_000, 10, 4, 4e3, 4e3, 400),
+        time_row("one-vs-rest", 100, None, 1, 1e4, 1e4, 100),
+        time_row("one-vs-rest", 10_000, None, 1, 1e6, 1e6, 10_000),
+        time_row("tree", 100, 10, 2, 1e3, 1e3, 10),
+        time_row("tree", 10_000, 10, 2, 5e4, 5e4, 5000),
+        time_row("tree", 10_000, 10, 4, 4e3, 4e3, 400),
     ]
     tree, ovr, growth, faster = claims(rows)
     assert ovr.holds
-    assert "the seconds grow as its power 1.00, typically a factor of 1.00 off, at most 1.00" in ovr.sentence
+    assert (
+        "seconds grow as the cost to the power 1.00 and are off by a factor of 1.00 typically, 1.00 at most"
+        in ovr.sentence
+    )
     assert (tree.holds, tree.partly) == (False, True)  # the seconds grow faster than the cost
-    assert "the seconds grow as its power 1.52, typically a factor of 10.00 off" in tree.sentence
+    assert (
+        "the seconds grow as the cost to the power 1.52 and are off by a factor of 10.00 typically"
+        in tree.sentence
+    )
     assert growth.holds
     assert "as L^0.30 for K = 10 (100 to 10,000 labels, where log^2 L grows as L^0.30)" in growth.sentence
     assert faster.holds
-    assert "25.0 times as long as the quickest tree, K = 10, d = 4" in faster.sentence
+    assert "25.0 times as long as the fastest tree (K = 10, d = 4)" in faster.sentence
 
     linear = [*rows[:4], {**rows[4], "multiply_adds": 9e4}]
     assert claims(linear)[2].holds is False
@@ -145,27 +152,27 @@ def test_an_error_leaves_nothing_behind(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_has_no_room_is_left_out(monkeypatch):
+def test_models_that_do_not_fit_are_skipped(monkeypatch):
     few = {"scales": [1 / 4000], "clusters": [3], "depths": [2]}
     train = training_time.train_model
 
     def narrow(data, plan, path):
         if plan.depth == 1:
-            raise ResourceError("There is no room.")
+            raise ResourceError("not enough memory")
         return train(data, plan, path)
 
     monkeypatch.setattr("labeltree.paper.experiments.training_time.train_model", narrow)
     found = training_time.run(Session([], [0], threads=1), **few)
     assert [row["kind"] for row in found.tables[0].rows] == ["tree"]
-    assert found.introduction.endswith("and 1 for want of room: There is no room.")
-    with pytest.raises(ResourceError, match="no room"):
+    assert found.introduction.endswith("1 model did not fit: not enough memory.")
+    with pytest.raises(ResourceError, match="not enough memory"):
         training_time.run(Session([], [0], threads=1), **few, largest_cost=2e6)
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"like": "x"}, "unknown data set"),
+        ({"like": "x"}, "unknown dataset"),
         ({"scales": []}, "scales"),
         ({"scales": [0.1, -1]}, "scales"),
         ({"clusters": [1]}, "at least 2"),

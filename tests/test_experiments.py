@@ -1,7 +1,8 @@
-"""The experiments' numbers against a recount from scratch, and what they share and write."""
+"""The numbers of the experiments against a recount from scratch; shared trees; written files."""
 
 import csv
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,18 @@ from helpers import disk_bytes, make_data, node_rows, random_data
 from labeltree import Dataset, InputError, build_tree, make_plan, synthesize, train_model
 from labeltree.paper import experiments, theory
 from labeltree.paper.experiments import Claim, Plot, Result, Session, Split, Table
-from labeltree.paper.experiments.alpha import _within_bound
-from labeltree.paper.experiments.figures import COLOURS, new_figure, png, small_multiples, svg
+from labeltree.paper.experiments.alpha import within_bound
+from labeltree.paper.experiments.figures import (
+    COLOURS,
+    label_ends,
+    log_axes,
+    new_figure,
+    png,
+    small_multiples,
+    svg,
+)
 from labeltree.paper.experiments.output import to_csv
+from labeltree.paper.experiments.rows import percent
 from labeltree.paper.experiments.varied_k import root_above
 from labeltree.settings import SolverSettings
 
@@ -28,12 +38,12 @@ def session():
 
 
 def used(data, tree, node):
-    """Features that a node uses, counted in dense matrices."""
+    """Count the features that a node uses in dense matrices."""
     return int((data.X.toarray()[node_rows(data, tree, node)] != 0).any(axis=0).sum())
 
 
 def recount(data, clusters, max_depth, seed):
-    """Weights, and ratio of sizes, of a tree that was built for this very depth."""
+    """Count the weights, and the ratio of sizes, of a tree that was built for this depth."""
     tree = build_tree(data, clusters=clusters, max_depth=max_depth, seed=seed)
     children = np.diff(tree.child_ptr)
     weights = sum(int(children[u]) * used(data, tree, u) for u in range(tree.n_nodes))
@@ -84,7 +94,7 @@ def test_ratios_at_varied_k_agree_with_a_recount(session):
         assert row["ratio"] == pytest.approx(
             recount(data, row["clusters"], row["max_depth"], row["seed"])[1], rel=1e-12
         )
-    # 40 labels and K = 100: beside the root, there is at most the node of the idle label.
+    # 40 labels and K = 100: below the root, there is at most the node of the label without instances.
     plain = [row["fixed_k_ratio"] for row in means if row["data"] == "plain"]
     assert plain == [1.5] * 3
 
@@ -113,7 +123,7 @@ def test_alpha_agrees_with_a_recount(session):
             share = {
                 u: used(split.train, tree, u) / used(split.train, tree, tree.parent[u])
                 for u in range(1, tree.n_nodes)
-                if len(node_rows(split.train, tree, u))  # the node of idle labels has no weights
+                if len(node_rows(split.train, tree, u))  # a node without instances has no weights
             }
             mine = {row["node"]: row for row in nodes if (row["data"], row["seed"]) == (split.name, seed)}
             assert {u: row["alpha"] for u, row in mine.items()} == pytest.approx(share)
@@ -148,7 +158,7 @@ def test_statistics_agree_with_a_recount():
     assert other["test_instances"] is None
     sparse, published = result.claims
     assert sparse.holds is False
-    assert published.holds is False  # somebody else's EUR-Lex
+    assert published.holds is False  # not the real EUR-Lex
     assert "50 of 15,449 instances" in published.sentence
 
 
@@ -168,59 +178,59 @@ def test_claims_follow_the_numbers(session):
         assert f"{name} ({100 * ratio:.3g}%" in smaller.sentence
 
 
-def test_a_claim_over_data_sets():
-    assert Claim.of_data("S.", {"a": (True, "1")}) == Claim("S. Yes on a (1).", True)
-    assert Claim.of_data("S.", {"a": (None, "1")}) == Claim("S. Cannot be told on a (1).", None)
-    mixed = Claim.of_data("S.", {"a": (True, "1"), "b": (False, "2"), "c": (None, "3")})
-    assert mixed == Claim("S. Yes on a (1). No on b (2). Cannot be told on c (3).", False, partly=True)
-    assert Claim.of_data("S.", {"a": (False, "1")}) == Claim("S. No on a (1).", False)
+def test_a_claim_over_datasets():
+    assert Claim.from_findings("S.", {"a": (True, "1")}) == Claim("S. Yes on a (1).", True)
+    assert Claim.from_findings("S.", {"a": (None, "1")}) == Claim("S. Inconclusive on a (1).", None)
+    mixed = Claim.from_findings("S.", {"a": (True, "1"), "b": (False, "2"), "c": (None, "3")})
+    assert mixed == Claim("S. Yes on a (1). No on b (2). Inconclusive on c (3).", False, partly=True)
+    assert Claim.from_findings("S.", {"a": (False, "1")}) == Claim("S. No on a (1).", False)
 
 
 def test_labels_that_never_occur_do_not_make_a_claim_hold():
-    """They make one-vs-rest larger as it is counted, and have a node that uses nothing."""
+    """They make one-vs-rest larger as the paper counts, and have a node that uses no features."""
     data = make_data(200)
     wide = scipy.sparse.hstack([data.Y, scipy.sparse.csr_matrix((200, 4000))]).tocsr()
-    splits = [Split("plain", data), Split("idle", Dataset.from_matrices(data.X, wide))]
-    plain, idle = (experiments.run("fixed-k", [split], seeds=(0,), clusters=5) for split in splits)
-    assert idle.tables[0].rows[-1]["ratio"] < 0.05 < 0.4 < plain.tables[0].rows[-1]["ratio"]
-    assert [claim.holds for claim in idle.claims[:2]] == [claim.holds for claim in plain.claims[:2]]
-    assert "over the 40 labels that occur" in idle.claims[0].sentence
-    plain, idle = (experiments.run("alpha", [split], seeds=(0,), clusters=5) for split in splits)
-    found = [{row["depth"]: row["alpha"] for row in result.tables[0].rows} for result in (plain, idle)]
+    splits = [Split("plain", data), Split("unused", Dataset.from_matrices(data.X, wide))]
+    plain, unused = (experiments.run("fixed-k", [split], seeds=(0,), clusters=5) for split in splits)
+    assert unused.tables[0].rows[-1]["ratio"] < 0.05 < 0.4 < plain.tables[0].rows[-1]["ratio"]
+    assert [claim.holds for claim in unused.claims[:2]] == [claim.holds for claim in plain.claims[:2]]
+    assert "for the 40 labels that occur" in unused.claims[0].sentence
+    plain, unused = (experiments.run("alpha", [split], seeds=(0,), clusters=5) for split in splits)
+    found = [{row["depth"]: row["alpha"] for row in result.tables[0].rows} for result in (plain, unused)]
     assert found[0] == pytest.approx(found[1])
 
 
-def test_alpha_is_held_against_the_bound_of_theorem_1():
-    averages = [{"depth": 1, "alpha": 0.4}, {"depth": 2, "alpha": 0.7}]
-    # 4,108 labels and K = 100: D = 2, so that depth 2 is out of the theorem's reach.
-    assert _within_bound(4108, 100, averages) == (True, "0.400 against 0.500 for depth 2")
+def test_alpha_is_compared_with_the_bound_of_theorem_1():
+    averages = [(1, 0.4), (2, 0.7)]
+    # 4,108 labels and K = 100: D = 2, so the theorem does not cover nodes at depth 2.
+    assert within_bound(4108, 100, averages) == (True, "0.400 against 0.500 for depth 2")
     bound = float(theory.alpha_bound(30_000, 100, 3))
-    assert _within_bound(30_000, 100, averages) == (bound > 0.7, f"0.700 against {bound:.3f} for depth 3")
-    assert _within_bound(150, 100, averages)[0] is None
+    assert within_bound(30_000, 100, averages) == (bound > 0.7, f"0.700 against {bound:.3f} for depth 3")
+    assert within_bound(150, 100, averages)[0] is None
 
 
-# What is shared
+# Shared trees
 
 
 def test_trees_and_vectors_are_made_once(session, monkeypatch):
     from labeltree import _native
 
-    made = []
+    vectors = []
     real = _native.label_vectors
-    monkeypatch.setattr(_native, "label_vectors", lambda *a: made.append("vectors") or real(*a))
-    grown = []
+    monkeypatch.setattr(_native, "label_vectors", lambda *a: vectors.append("vectors") or real(*a))
+    trees = []
     monkeypatch.setattr(
-        "labeltree.paper.experiments.session.build_tree",
-        lambda *a, **k: grown.append((k["clusters"], k["seed"])) or build_tree(*a, **k),
+        "labeltree.build.build_tree",
+        lambda *a, **k: trees.append((k["clusters"], k["seed"])) or build_tree(*a, **k),
     )
     shared = Session(session.splits, SEEDS, threads=1)
     for name in ("fixed-k", "alpha"):
         experiments.run(name, shared, clusters=3)
-    assert len(made) == len(shared.splits)
-    assert len(grown) == len(shared.splits) * len(SEEDS)
+    assert len(vectors) == len(shared.splits)
+    assert len(trees) == len(shared.splits) * len(SEEDS)
     experiments.run("varied-k", shared)
-    assert len(made) == len(shared.splits)
-    assert len(grown) == len(set(grown)) * len(shared.splits)
+    assert len(vectors) == len(shared.splits)
+    assert len(trees) == len(set(trees)) * len(shared.splits)
 
 
 def test_a_clipped_plan_is_the_plan_of_the_clipped_tree():
@@ -251,11 +261,11 @@ def test_bad_seeds(seeds):
 
 
 def test_names_must_differ_and_be_known(session):
-    with pytest.raises(InputError, match="two data sets called 'a'"):
+    with pytest.raises(InputError, match="two datasets are named 'a'"):
         Session([Split("a", make_data(5)), Split("a", make_data(5))])
     with pytest.raises(InputError, match="unknown experiment 'fixed'"):
         experiments.run("fixed", session)
-    with pytest.raises(InputError, match="rising"):
+    with pytest.raises(InputError, match="increasing"):
         experiments.run("fixed-k", session, depths=(3, 2))
     with pytest.raises(InputError, match="needs data"):
         experiments.run("alpha")
@@ -263,10 +273,10 @@ def test_names_must_differ_and_be_known(session):
 
 def test_progress_rises_to_the_end(session):
     for name in ("statistics", "varied-k"):
-        told = []
-        experiments.run(name, Session(session.splits, SEEDS, threads=1), progress=told.append)
-        assert told == sorted(told)
-        assert 0.5 < told[-1] <= 1
+        done = []
+        experiments.run(name, Session(session.splits, SEEDS, threads=1), progress=done.append)
+        assert done == sorted(done)
+        assert 0.5 < done[-1] <= 1
 
 
 # Figures and files
@@ -283,12 +293,67 @@ def test_figures_are_the_same_bytes_each_time(session):
 
 
 def test_names_are_drawn_as_they_are(recwarn):
-    """A dollar sign begins no formula, and a letter that the font lacks is no news."""
+    """A dollar sign does not start a formula, and a character that the font lacks gives no warning."""
     data = make_data(60)
     result = experiments.run("alpha", [Split("$x_{$ 日本", data)], seeds=(0,), clusters=5)
     assert svg(result.plots[0].figure)
     assert png(result.plots[0].figure)
     assert not recwarn.list
+
+
+def test_figures_say_what_they_show(session):
+    """Every figure, and every table of the report, comes with a sentence computed from its numbers."""
+    one, two = (Session(session.splits[:n], SEEDS[:1], threads=1) for n in (1, 2))
+    for name, options in (
+        ("statistics", {}),
+        ("fixed-k", {"clusters": 3}),
+        ("varied-k", {}),
+        ("alpha", {"clusters": 3}),
+    ):
+        for shared in (one, two):
+            result = experiments.run(name, shared, **options)
+            for part in [*result.plots, *(table for table in result.tables if table.shown)]:
+                assert part.takeaway.endswith(".")
+    plot = experiments.run("fixed-k", one, clusters=3).plots[0]
+    ratio = experiments.run("fixed-k", one, clusters=3).tables[0].rows[-1]["ratio"]
+    assert (
+        plot.takeaway == f"A tree with d_max = 6 takes {percent(ratio)} of the one-vs-rest size on awkward."
+    )
+
+
+def test_names_of_lines_do_not_overlap():
+    _, (axes,) = new_figure(1, 1)
+    axes.set_ylim(0, 1)
+    label_ends(axes, [(1, 0.5, "a", "k"), (1, 0.5, "b", "k"), (1, 0.52, "c", "k"), (1, 0.95, "d", "k")], 0.1)
+    heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
+    assert sorted(heights.values()) == pytest.approx([0.5067 - 0.1, 0.5067, 0.5067 + 0.1, 0.95], abs=1e-3)
+    assert heights["c"] == max(heights["a"], heights["b"], heights["c"])
+
+
+def test_logarithmic_axes_have_plain_ticks():
+    """A tick that is a formula would be parsed, and the parser's cache keeps the callers' data alive."""
+    figure, panels = new_figure(1, 2)
+    for axes, values in zip(panels, ([0.01, 0.5], [1e6, 2e9]), strict=True):
+        axes.plot(values, values)
+        log_axes(axes, "s")
+        figure.draw_without_rendering()
+        labels = [tick.get_text() for tick in axes.get_xticklabels() if tick.get_text()]
+        assert len(labels) >= 2
+        assert not any("$" in label for label in labels)
+
+
+def test_a_missing_matplotlib_is_reported_first(session, monkeypatch):
+    def work(*_, **__):
+        raise AssertionError("started to work")
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("labeltree.paper.experiments.session.build_plan", work)
+    for name in set(experiments.EXPERIMENTS) - {"statistics", "pruning"}:
+        with pytest.raises(InputError, match="needs matplotlib"):
+            experiments.run(name, session)
+    with pytest.raises(InputError, match="needs matplotlib"):
+        experiments.check_plots(["statistics", "pruning"])
+    experiments.run("statistics", session)
 
 
 def test_small_multiples_have_room_for_six():
@@ -305,7 +370,7 @@ def test_tiny_data_that_cannot_be_split():
     for name in ("fixed-k", "varied-k", "alpha"):
         result = experiments.run(name, [Split("tiny", data)], seeds=(0,))
         assert all(math.isfinite(row.get("ratio", 0)) for table in result.tables for row in table.rows)
-        if name != "varied-k":  # with K = 100 there is no tree: nothing is bigger or smaller than it
+        if name != "varied-k":  # with K = 100 there is no tree to compare
             assert {claim.holds for claim in result.claims} == {None}
         else:  # but with K = 2 there is one
             assert result.claims[0].holds is not None
@@ -316,20 +381,20 @@ def test_tiny_data_that_cannot_be_split():
 
 def test_save_writes_everything_once(session, tmp_path):
     train, test = synthesize("eur-lex", scale=0.02)
-    results = [experiments.run("statistics", [Split("made-up", train, test)])]
+    results = [experiments.run("statistics", [Split("synthetic", train, test)])]
     report = experiments.save(results, tmp_path / "new" / "out")
     assert report == tmp_path / "new" / "out" / "report.html"
     assert {path.name for path in report.parent.iterdir()} == {"report.html", "statistics.csv"}
-    with pytest.raises(InputError, match="exists already"):
+    with pytest.raises(InputError, match="already exists"):
         experiments.save(results, report.parent)
     (report.parent / "other.csv").write_text("mine")
     experiments.save(results, report.parent, overwrite=True)
     report.unlink()
-    with pytest.raises(InputError, match=r"statistics.csv exists already"):
+    with pytest.raises(InputError, match=r"statistics\.csv: the file already exists"):
         experiments.save(results, report.parent)
     assert (report.parent / "other.csv").read_text() == "mine"
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="is a file"):
+    with pytest.raises(InputError, match="this is a file"):
         experiments.save(results, tmp_path / "file")
 
 

@@ -1,4 +1,4 @@
-"""The paper's figures, tables and balanced trees, as data run through the real tree, plan and training."""
+"""The paper's figures, tables and balanced trees, as data for the real trees, plans and training."""
 
 from fractions import Fraction
 from itertools import chain, combinations
@@ -13,17 +13,17 @@ from labeltree import Dataset, LabelTree, SolverSettings, build_tree, make_plan,
 from labeltree.paper import theory
 from labeltree.plan import describe_depths
 
-FIG_TREE = [[0, 1, 2], [3, 4], [[5, 6], 7, 8]]  # fig:tree; labels are numbered from 0 here, from 1 there
+FIG_TREE = [[0, 1, 2], [3, 4], [[5, 6], 7, 8]]  # Figure 1; labels start at 0 here, at 1 there
 NODE = {10: 1, 11: 2, 12: 3, 13: 4}  # meta-label of the figure -> node
 
 
 def names(labels):
-    """Labels as the figure numbers them."""
+    """Return labels as the figure numbers them."""
     return {label + 1 for label in labels}
 
 
 def test_the_tree_of_the_paper():
-    """fig:tree, array by array."""
+    """Figure 1, array by array."""
     tree = LabelTree.from_nested(FIG_TREE)
     assert tree.child_ptr.tolist() == [0, 3, 6, 8, 11, 13]
     assert tree.children.tolist() == [1, 2, 3, ~0, ~1, ~2, ~3, ~4, 4, ~7, ~8, ~5, ~6]
@@ -45,7 +45,7 @@ def test_the_tree_of_the_paper():
 
 
 def test_the_meta_labels_of_the_paper():
-    """fig:tree: the label subsets; a weight vector for each label and meta-label (eq:num-weight-vector)."""
+    """Figure 1: the label subsets, and a weight vector per label and meta-label (equation 10)."""
     tree = LabelTree.from_nested(FIG_TREE)
     below = {meta: names(tree.labels[tree.first[u] : tree.last[u]].tolist()) for meta, u in NODE.items()}
     assert below == {10: {1, 2, 3}, 11: {4, 5}, 12: {6, 7, 8, 9}, 13: {6, 7}}
@@ -54,11 +54,11 @@ def test_the_meta_labels_of_the_paper():
 
 
 def test_k_means_makes_the_tree_of_the_paper():
-    """Sec. 2.2 with K = 3: nodes of at most three labels are not split, {6, 7, 8, 9} is, once more."""
+    """Section 2.2 with K = 3: nodes of at most three labels are not split, but {6, 7, 8, 9} is."""
     x = np.zeros((9, 15))
-    x[np.arange(9), np.arange(9)] = 0.3  # a word for each label,
-    for words, part, strength in ((9, [0, 1, 2], 3), (10, [3, 4], 3), (11, [5, 6, 7, 8], 3), (12, [5, 6], 1)):
-        x[part, words] = strength  # for the groups of the figure, and for {6, 7}
+    x[np.arange(9), np.arange(9)] = 0.3  # a feature per label,
+    for feature, part, value in ((9, [0, 1, 2], 3), (10, [3, 4], 3), (11, [5, 6, 7, 8], 3), (12, [5, 6], 1)):
+        x[part, feature] = value  # per group of the figure, and for {6, 7}
     data = Dataset.from_matrices(x, np.eye(9))
 
     def groups(part):
@@ -72,10 +72,10 @@ def test_k_means_makes_the_tree_of_the_paper():
 
 
 def test_the_binary_problems_of_meta_label_12(tmp_path):
-    """table:example-train-internal-node-of-metalabel-12, read off the weights.
+    """Table 1, read off the weights.
 
-    Every instance has one feature, of its own: that feature's weight is positive where the instance is a
-    positive one, and negative where it is a negative one.
+    Every instance has one feature of its own, whose weight is positive if the instance is a positive
+    example, and negative if it is a negative one.
     """
     inside = chain.from_iterable(combinations([6, 7, 8, 9], size) for size in (1, 2, 3, 4))
     has = [*map(set, inside), {1}, {2, 4}, {5, 6}, {3, 9}, set()]
@@ -97,7 +97,7 @@ def test_the_binary_problems_of_meta_label_12(tmp_path):
 
 
 def test_the_weighted_average_of_alpha():
-    """fig:weighted_avg, appendix E: A uses 100 features; B, C, D use 10, 30, 80 and have 2, 2, 6 children."""
+    """Figure 8, appendix E: A uses 100 features; B, C, D use 10, 30, 80 and have 2, 2, 6 children."""
     x = np.zeros((10, 100))
     x[:2, :10] = 1
     x[2:4, 10:40] = -1
@@ -118,24 +118,24 @@ def test_the_weighted_average_of_alpha():
 
 
 def balanced(K, d, labels_each, numerator, denominator, scale=1):
-    """Data and tree of fig:K-ary-tree, every alpha exactly numerator / denominator >= 1 / K.
+    """Make data and tree of Figure 2, with every alpha exactly numerator / denominator >= 1 / K.
 
-    The features of a node lie in a ring; a child takes an arc of it. Arcs that begin at equal distances, as
-    long as alpha says, cover the ring: what a node's children use is what the node uses.
+    The features of a node form a ring, and each child takes an arc of it. Arcs of the length that alpha
+    gives, starting at equal distances, cover the ring: the children of a node use all features of the node.
     """
     rows = []
 
-    def grow(features, depth):
+    def build(features, depth):
         if depth == d - 1:
             first = len(rows)
             rows.extend([features] * labels_each)
             return list(range(first, len(rows)))
         size = len(features) * numerator // denominator
         starts = [len(features) * k // K for k in range(K)]
-        return [grow(np.roll(features, -start)[:size], depth + 1) for start in starts]
+        return [build(np.roll(features, -start)[:size], depth + 1) for start in starts]
 
     n = scale * denominator ** (d - 1)
-    tree = LabelTree.from_nested(grow(np.arange(n), 0))
+    tree = LabelTree.from_nested(build(np.arange(n), 0))
     x = np.zeros((len(rows), n))
     for row, features in zip(x, rows, strict=True):
         row[features] = 1
@@ -150,7 +150,7 @@ def balanced(K, d, labels_each, numerator, denominator, scale=1):
 )
 @examples(40)
 def test_a_real_balanced_tree_has_the_weights_of_the_formula(shape, d, labels_each, scale):
-    """tbl:information-of-K-ary-tree and eq:balanced-tree-nnz, K alpha = 1 and alpha = 1 among them."""
+    """Table 4 and equation 14, including K alpha = 1 and alpha = 1."""
     K, numerator, denominator = shape
     alpha = Fraction(numerator, denominator)
     data, tree = balanced(K, d, labels_each, numerator, denominator, scale)
@@ -173,7 +173,7 @@ def test_a_real_balanced_tree_has_the_weights_of_the_formula(shape, d, labels_ea
 @given(st.integers(0, 10**6), st.integers(2, 5), st.sampled_from([0.02, 0.1, 0.4]))
 @examples(40)
 def test_theorem_3_on_real_trees(seed, K, density):
-    """Children use, together, all that their parent uses: the mean alpha of K nodes is at least 1 / K."""
+    """Together, children use all features of their parent: the mean alpha of K nodes is at least 1 / K."""
     rng = np.random.default_rng(seed)
     x = rng.random((8 * K * K, 60)) < density
     y = rng.random((len(x), 2 * K * K)) < 0.05
@@ -187,8 +187,8 @@ def test_theorem_3_on_real_trees(seed, K, density):
         assert used[children].mean() >= theory.least_alpha(K) * used[u] - 1e-9
 
 
-def test_theorem_3_takes_for_granted_that_instances_have_labels():
-    """A feature of an instance without labels is the root's, and no child's: alpha is below 1 / K."""
+def test_theorem_3_assumes_that_instances_have_labels():
+    """Only the root uses the features of an instance without labels, so alpha can be below 1 / K."""
     x = np.zeros((5, 10))
     x[range(4), range(4)] = 1
     x[4, 4:] = 1

@@ -1,4 +1,4 @@
-"""`labeltree reproduce` as a shell sees it, and the report as a browser does."""
+"""`labeltree reproduce` on the command line, and the HTML of its report."""
 
 import bz2
 import csv
@@ -18,7 +18,7 @@ VOID = {"meta", "img", "br", "link", "hr", "input"}
 
 
 class Page(HTMLParser):
-    """Reads a page strictly: every tag is closed in its place, ids are unique, and what it loads is kept."""
+    """Parse a page strictly: tags are closed in order, ids are unique; collect links and loaded addresses."""
 
     def __init__(self, text):
         super().__init__()
@@ -48,7 +48,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Two small data sets in folders, one compressed and without a test file."""
+    """Write two small datasets, one of them compressed and without a test file."""
     place = tmp_path_factory.mktemp("data")
     (place / "small <set>").mkdir()
     (place / "packed").mkdir()
@@ -116,31 +116,42 @@ def test_report_stands_alone(run, data, tmp_path):
     assert not re.search(r"@import|url\(", text)
     for link in page.links:
         assert link[1:] in page.ids if link.startswith("#") else (tmp_path / link).is_file()
-    assert page.tags.count("figure") == 2 + 4  # an image each of two, for no node lies below a root; tables
+    assert page.tags.count("figure") == 2 + 4  # alpha has no figure, as no node lies below the root
+    assert page.tags.count("h3") == 2 + 4  # each with its takeaway
+    assert not re.search(r"\b(tbl|fig|eq|sec|thm|table):", text)  # names of the paper's source
     assert page.ids == ["statistics", "fixed-k", "varied-k", "alpha"]
 
 
-def test_report_says_what_was_found():
+def test_report_shows_the_findings():
     claims = [
         Claim("It is & it <stays>.", True),
         Claim("B.", False),
         Claim("C.", None),
         Claim("D.", False, True),
     ]
-    words = ["holds", "does not hold", "cannot be told", "holds in part"]
+    words = ["holds", "does not hold", "inconclusive", "holds in part"]
     assert [verdict(claim) for claim in claims] == words
     rows = [{"data": "a", "tree_bytes": 1300, "ratio": 0.25, "one_share": 0.5, "none": None, "ok": True}]
-    table = Table("t", "A caption.", {key: key for key in rows[0]}, rows)
+    table = Table("t", "A caption.", {key: key for key in rows[0]}, rows, "K = 3 & <more>.")
     long = Table("u", "All.", {"data": "data"}, rows * 9, shown=False)
     result = Result(
-        "x", "Title & more", "fig:x", "Words.", {"K": 100, "seeds": [0, 1]}, [table, long], [], claims
+        "x",
+        "Title & more",
+        "Figure 4 of the paper",
+        "Words.",
+        {"K": 100, "seeds": [0, 1]},
+        [table, long],
+        [],
+        claims,
     )
     text = render([result])
     page = Page(text)
     for word in words:
         assert f">{word}</span>" in text
     assert "It is &amp; it &lt;stays&gt;." in text
-    assert "Of 4 statements" in text
+    assert "4 claims of the paper, checked against these data: 1 holds, 1 holds in part" in text
+    assert "Reproduces Figure 4 of the paper" in text
+    assert "<h3>K&nbsp;=&nbsp;3 &amp; &lt;more&gt;.</h3>" in text
     assert "K: 100; seeds: 0, 1" in text
     assert re.findall(r"<td[^>]*>([^<]*)</td>", text) == ["a", "1.3 kB", "0.25", "50%", "-", "yes"]
     assert "9 rows" in text
@@ -194,14 +205,14 @@ def test_existing_results_are_not_replaced(run, refused, data, tmp_path):
     command = ["reproduce", "statistics", data / "packed", "-o", tmp_path / "o", "--quiet"]
     assert run(*command) == (0, "", "")
     (tmp_path / "o" / "statistics.csv").write_text("mine")
-    assert "exists already; give another folder, or --overwrite" in refused(*command)
+    assert "the file already exists; choose another directory, or use --overwrite" in refused(*command)
     assert (tmp_path / "o" / "statistics.csv").read_text() == "mine"
     assert run(*command, "--overwrite") == (0, "", "")
     assert (tmp_path / "o" / "statistics.csv").read_text().startswith("data,")
     (tmp_path / "o" / "report.html").unlink()
-    assert "statistics.csv exists already" in refused(*command)
+    assert "statistics.csv: the file already exists" in refused(*command)
     (tmp_path / "f").write_text("")
-    assert "is a file" in refused("reproduce", "theory", "-o", tmp_path / "f")
+    assert "f: this is a file, expected a directory" in refused("reproduce", "theory", "-o", tmp_path / "f")
 
 
 def test_errors(refused, data, tmp_path, monkeypatch):
@@ -212,21 +223,21 @@ def test_errors(refused, data, tmp_path, monkeypatch):
         ("missing option '--out'", "fixed-k", small),
         ("fixed-k needs data", "fixed-k", *out),
         ("statistics needs data", "all", *out),
-        ("got a path where there is nothing", "fixed-k", tmp_path / "nowhere", *out),
-        ("a folder without train.svm", "fixed-k", data, *out),
-        ("`labeltree download eur-lex`", "fixed-k", "eur-lex", *out),
-        ("no train.txt, and wiki-500k cannot be downloaded", "fixed-k", "wiki-500k", *out),
-        ("two data sets called 'packed'", "fixed-k", packed, packed, *out),
-        ("but packed has none; put a test.svm", "pruning", packed, *out),
+        ("nowhere: no such file or directory", "fixed-k", tmp_path / "nowhere", *out),
+        ("no train.svm in this directory", "fixed-k", data, *out),
+        ("eur-lex is not downloaded yet; run: labeltree download eur-lex", "fixed-k", "eur-lex", *out),
+        ("wiki-500k: no train.txt", "fixed-k", "wiki-500k", *out),
+        ("two datasets are named 'packed'", "fixed-k", packed, packed, *out),
+        ("pruning needs test data, found none in packed", "pruning", packed, *out),
         ("--seeds is 'a,b', expected numbers", "fixed-k", small, *out, "--seeds", "a,b"),
-        ("got the seeds 1, 1, expected", "fixed-k", small, *out, "--seeds", "1,1"),
-        ("got the seeds -1, expected", "fixed-k", small, *out, "--seeds=-1"),
+        ("seeds is 1, 1, expected", "fixed-k", small, *out, "--seeds", "1,1"),
+        ("seeds is -1, expected", "fixed-k", small, *out, "--seeds=-1"),
         ("--clusters is 1, expected a whole number of at least 2", "fixed-k", small, *out, "--clusters", 1),
         ("--labels is an option of theory, not of fixed-k", "fixed-k", small, *out, "--labels", 100),
         ("--alphas is 'x', expected numbers", "theory", *out, "--alphas", "x"),
         ("above 0 and below 1", "theory", *out, "--alphas", "1.5"),
         ("above 0 and below 1", "fixed-k,theory", small, *out, "--alphas", "1.5"),
-        ("train.svm is a file", "fixed-k", small, "-o", small / "train.svm" / "o"),
+        ("train.svm: this is a file", "fixed-k", small, "-o", small / "train.svm" / "o"),
     ):
         assert message in refused("reproduce", *arguments), message
     assert not (tmp_path / "o").exists()

@@ -1,4 +1,4 @@
-"""The paper's formulas against sums of fractions, its theorems on random trees, the numbers it prints."""
+"""The paper's formulas against exact sums, its theorems on random trees, and the numbers that it prints."""
 
 import math
 from fractions import Fraction
@@ -17,7 +17,7 @@ BIG = 2 * 10**8, 100  # L and K of the paper's example
 
 
 def exact_weights(L, K, d, alpha, n=1):
-    """Sum over the depths of tbl:information-of-K-ary-tree: nodes x children x used features."""
+    """Sum nodes x children x used features over the depths, as in Table 4."""
     a = Fraction(alpha)
     children = [Fraction(K)] * (d - 1) + [Fraction(L, K ** (d - 1))]
     return sum(K**i * children[i] * a**i * n for i in range(d))
@@ -28,7 +28,7 @@ def close(value, exact, ulps):
 
 
 def exact_depth(L, K, bottom):
-    """The largest d with bottom K^(d-1) <= L."""
+    """Return the largest d with bottom K^(d-1) <= L."""
     d = 0
     while bottom * K**d <= L:
         d += 1
@@ -37,7 +37,7 @@ def exact_depth(L, K, bottom):
 
 @st.composite
 def trees(draw, least_depth=1, most_depth=60, clusters=(2, 1000), spare=0, bottom=1):
-    """L, K, d with bottom K^(d-1+spare) <= L; L is often as small as that allows."""
+    """Draw L, K, d with bottom K^(d-1+spare) <= L; L is often as small as that allows."""
     K = draw(st.integers(*clusters))
     deepest = exact_depth(10**15, K, bottom) - spare
     d = draw(st.integers(least_depth, min(most_depth, deepest)))
@@ -72,7 +72,7 @@ def test_sizes_are_the_sums_over_depths(drawn, alpha, n):
 
 @given(trees(least_depth=2), ulps_off)
 def test_no_digit_is_lost_where_k_alpha_is_one(drawn, ulps):
-    """The closed form divides rounding errors there; its limit is eq:balanced-tree-nnz-for-kalpha-1."""
+    """The closed form divides rounding errors there; its limit is equation 35."""
     L, K, d = drawn
     alpha = near(1 / K, ulps)
     value = theory.tree_weights(L, K, d, alpha, 1)
@@ -237,7 +237,7 @@ def test_tree_cost_sums_the_depths(drawn, instances, nonzeros):
     depths = [float(K)] * (d - 1) + [L / K ** (d - 1)]
     cost = theory.tree_cost(L, K, d, instances, nonzeros)
     assert cost == pytest.approx(per_problem * math.fsum(depths), rel=1e-13)
-    means = per_problem * d * L ** (1 / d)  # eq:AM-GM-inequality
+    means = per_problem * d * L ** (1 / d)  # equation 24
     assert cost >= means * (1 - 1e-12)
     assert theory.ovr_cost(L, instances, nonzeros) == pytest.approx(L * instances * nonzeros, rel=1e-15)
 
@@ -278,7 +278,7 @@ def test_the_papers_example_of_theorem_1():
 
 
 def test_the_papers_example_of_theorem_2():
-    """fig:fixed-K-with-different-alpha and fig:fixed-K-with-different-alpha-paper."""
+    """Figures 3 and 6."""
     alphas = np.array([0.3, 0.4, 0.5, 0.6])[:, None]
     assert theory.shrinks_with_depth(*BIG, [2, 3, 4, 5], alphas).tolist() == [[True, True, False, False]] * 4
     ratio = theory.weight_ratio(*BIG, [2, 3, 4, 5], alphas)
@@ -300,56 +300,53 @@ def test_the_papers_bounds_in_the_exceptional_case():
     assert theory.tree_weights(50, 4, 2, 1 / 4, 12) == 4 * 12 + 50 / 4 * 12
 
 
-def test_the_papers_data_sets():
-    assert theory.largest_depth(PRESETS["amazon-670k"].n_labels, 100) <= 3  # table:prunning-hurt-performance
+def test_the_papers_datasets():
+    assert theory.largest_depth(PRESETS["amazon-670k"].n_labels, 100) <= 3  # the caption of Table 3
     for preset in PRESETS.values():  # varied-K with a depth of 4
         assert math.ceil(preset.n_labels ** (1 / 4)) <= 100
     wiki = PRESETS["wiki-500k"]
     weights = theory.ovr_weights(wiki.n_labels, wiki.n_features)
-    assert round(4 * weights / 10**12) == 5  # "approximately 5TB": with 4 bytes a weight, not 8
+    assert round(4 * weights / 10**12) == 5  # "approximately 5TB": with 4 bytes per weight, not 8
 
 
-# What is refused
+# Refused parameters
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
-        (lambda: theory.largest_depth(1, 2), "labels must be a whole number of at least 2, but got 1"),
-        (lambda: theory.largest_depth(10.5, 2), "labels must be a whole number of at least 2, but got 10.5"),
-        (lambda: theory.largest_depth([10, -3], 2), "but got -3"),
-        (lambda: theory.largest_depth(10, 1), "clusters must be a whole number of at least 2, but got 1"),
-        (lambda: theory.least_alpha(1), "clusters must be a whole number of at least 2"),
-        (lambda: theory.largest_depth("10", 2), "labels must be a number .* but got '10'"),
-        (lambda: theory.largest_depth(True, 2), "labels must be a number .* but got True"),
-        (lambda: theory.largest_depth([2, [3]], 2), "labels must be a number or an array"),
-        (lambda: theory.largest_depth(2j, 2), "labels must be a number or an array"),
-        (lambda: theory.largest_depth(10**400, 2), "labels must be a number .* but got 1000"),
-        (lambda: theory.largest_depth(None, 2), "labels must be finite"),
-        (lambda: theory.largest_depth(math.inf, 2), "labels must be finite, but got inf"),
-        (lambda: theory.largest_depth([2, 3], [2, 3, 4]), r"one shape, but have the shapes \(2,\), \(3,\)"),
-        (lambda: theory.ovr_weights(0, 3), "labels must be a whole number of at least 1"),
-        (lambda: theory.ovr_weights(3, -1), "features must be 0 or greater, but got -1"),
-        (lambda: theory.weight_ratio(99, 3, 2, 0), "alpha must be greater than 0 and at most 1, but got 0"),
-        (lambda: theory.weight_ratio(99, 3, 2, [0.5, 1.01]), "alpha must be .* but got 1.01"),
-        (lambda: theory.weight_ratio(99, 3, 0, 0.5), "depth must be a whole number of at least 1"),
-        (lambda: theory.weight_ratio(99, 10, [2, 3], 0.5), "L = 99 .* K = 10 .* depth 2, but got depth 3"),
-        (lambda: theory.weight_ratio(99, 10, 10**12, 0.5), "but got depth 1000000000000"),
-        (lambda: theory.alpha_bound(100, 10, 3), "depth 2 to D = 2 .* but got depth 3"),
-        (lambda: theory.alpha_bound(100, 10, 1), "depth 2 to D = 2 .* but got depth 1"),
-        (lambda: theory.alpha_bound(100, [4, 3], 3), "Theorem 1 needs clusters .* at least 4 .* but got 3"),
-        (lambda: theory.weights_saved(100, 10, 3, 0.5), "one deeper, but depth 3 is the largest"),
-        (lambda: theory.tree_cost(100, 10, 1, 1, 1), "depth must be a whole number of at least 2"),
-        (lambda: theory.cheapest_depth(9, 10), "at most depth 1, but got depth 2"),
+        (lambda: theory.largest_depth(1, 2), "labels is 1, expected a whole number of at least 2"),
+        (lambda: theory.largest_depth(10.5, 2), "labels is 10.5, expected a whole number of at least 2"),
+        (lambda: theory.largest_depth([10, -3], 2), "labels is -3"),
+        (lambda: theory.largest_depth(10, 1), "clusters is 1, expected a whole number of at least 2"),
+        (lambda: theory.least_alpha(1), "clusters is 1, expected a whole number of at least 2"),
+        (lambda: theory.largest_depth("10", 2), "labels is '10', expected a number"),
+        (lambda: theory.largest_depth(True, 2), "labels is True, expected a number"),
+        (lambda: theory.largest_depth([2, [3]], 2), r"labels is \[2, \[3\]\], expected a number or an array"),
+        (lambda: theory.largest_depth(2j, 2), "labels is 2j, expected a number or an array"),
+        (lambda: theory.largest_depth(10**400, 2), "labels is 1000.*, expected a number"),
+        (lambda: theory.largest_depth(None, 2), "labels is nan, expected a finite number"),
+        (lambda: theory.largest_depth(math.inf, 2), "labels is inf, expected a finite number"),
+        (lambda: theory.largest_depth([2, 3], [2, 3, 4]), r"shapes \(2,\), \(3,\), which do not broadcast"),
+        (lambda: theory.ovr_weights(0, 3), "labels is 0, expected a whole number of at least 1"),
+        (lambda: theory.ovr_weights(3, -1), "features is -1, expected a number of at least 0"),
+        (lambda: theory.weight_ratio(99, 3, 2, 0), "alpha is 0, expected a number above 0 and at most 1"),
+        (lambda: theory.weight_ratio(99, 3, 2, [0.5, 1.01]), "alpha is 1.01"),
+        (lambda: theory.weight_ratio(99, 3, 0, 0.5), "depth is 0, expected a whole number of at least 1"),
+        (lambda: theory.weight_ratio(99, 10, [2, 3], 0.5), "depth is 3, expected at most 2 .* 99 .* 10"),
+        (lambda: theory.weight_ratio(99, 10, 10**12, 0.5), "depth is 1000000000000, expected at most 2"),
+        (lambda: theory.alpha_bound(100, 10, 3), "depth is 3, expected 2 to D = 2"),
+        (lambda: theory.alpha_bound(100, 10, 1), "depth is 1, expected 2 to D = 2"),
+        (lambda: theory.alpha_bound(100, [4, 3], 3), "clusters is 3, expected at least 4 for Theorem 1"),
+        (lambda: theory.weights_saved(100, 10, 3, 0.5), "depth is 3, expected less"),
+        (lambda: theory.tree_cost(100, 10, 1, 1, 1), "depth is 1, expected a whole number of at least 2"),
+        (lambda: theory.cheapest_depth(9, 10), "depth is 2, expected at most 1"),
     ],
 )
-def test_bad_parameters_are_refused(call, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_parameters_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
         call()
 
 
 def test_theorem_1_of_depth_2_has_no_least_number_of_clusters():
     assert theory.alpha_bound(8, 2, 2) == 0.75
-
-
-# Examples

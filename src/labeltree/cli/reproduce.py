@@ -97,9 +97,10 @@ def reproduce(
     }
     chosen = _options(names, {key: value for key, value in given.items() if value is not None})
     if "theory" in names:  # runs late, so check its options now
-        from labeltree.paper.experiments import formulas
+        from labeltree.paper.experiments import theory_tables
 
-        formulas.check(**{key: value for key, value in chosen["theory"].items() if key != "features"})
+        theory_tables.check(**{key: value for key, value in chosen["theory"].items() if key != "features"})
+    experiments.check_plots(names)
     output.check_out(out, names, overwrite)
     seed_list = _numbers(seeds, int, "--seeds")
     check_seeds(seed_list)

@@ -1,1 +1,1 @@
-"""The paper: its formulas as functions, and its tables and figures on your data."""
+"""The paper: its formulas as functions, and its tables and figures for any data."""

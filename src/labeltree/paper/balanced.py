@@ -1,4 +1,4 @@
-"""What ``theory`` is made of: parameters of balanced trees, checked, and sums that lose no digits."""
+"""Check the parameters of balanced trees, and compute sums and roots without losing digits, for `theory`."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ Array: TypeAlias = NDArray[np.float64]
 
 
 def whole(name: str, value: ArrayLike, least: int) -> Array:
-    """Check whole numbers."""
+    """Return whole numbers of at least ``least`` as floats."""
     numbers = _numbers(name, value)
     _require(numbers, (numbers >= least) & (numbers % 1 == 0), name, f"a whole number of at least {least}")
     return numbers
 
 
 def amount(name: str, value: ArrayLike) -> Array:
-    """Check numbers that are 0 or more."""
+    """Return numbers of at least 0 as floats."""
     numbers = _numbers(name, value)
-    _require(numbers, numbers >= 0, name, "0 or greater")
+    _require(numbers, numbers >= 0, name, "a number of at least 0")
     return numbers
 
 
 def share(value: ArrayLike) -> Array:
-    """Check alpha, the share of a node's features that a child uses."""
+    """Return alpha, the share of a node's features that a child uses, as floats."""
     numbers = _numbers("alpha", value)
-    _require(numbers, (numbers > 0) & (numbers <= 1), "alpha", "greater than 0 and at most 1")
+    _require(numbers, (numbers > 0) & (numbers <= 1), "alpha", "a number above 0 and at most 1")
     return numbers
 
 
 def tree(labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike, *more: Array) -> tuple[Array, ...]:
-    """Check that there is such a tree; L, K, d and more of the same shape."""
+    """Return L, K, d and more, broadcast to one shape, after checking that there is such a tree."""
     given = whole("labels", labels, 1), whole("clusters", clusters, 2), whole("depth", depth, 1)
     L, K, d, *rest = together(*given, *more)
     most = deepest(L, K, 1)
     if (out := d > most).any():
         raise InputError(
-            f"A balanced tree of L = {L[out][0]:.0f} labels and K = {K[out][0]:.0f} clusters has at most "
-            f"depth {most[out][0]:.0f}, but got depth {d[out][0]:.0f}, where nodes would have no labels."
+            f"depth is {d[out][0]:.0f}, expected at most {most[out][0]:.0f} for a balanced tree of "
+            f"{L[out][0]:.0f} labels and {K[out][0]:.0f} clusters"
         )
     return L, K, d, *rest
 
 
 def together(*arrays: Array) -> tuple[Array, ...]:
-    """Broadcast to one shape."""
+    """Return arrays broadcast to one shape."""
     try:
         return tuple(np.broadcast_arrays(*arrays))
     except ValueError:
         shapes = ", ".join(str(a.shape) for a in arrays)
-        raise InputError(f"Parameters must broadcast to one shape, but have the shapes {shapes}.") from None
+        raise InputError(f"the parameters have the shapes {shapes}, which do not broadcast") from None
 
 
 def deepest(labels: Array, clusters: Array, bottom: int) -> Array:
-    """Largest d with bottom K^(d-1) <= L: nodes at depth d - 1 have at least `bottom` labels each.
+    """Return the largest d with bottom K^(d-1) <= L: nodes at depth d - 1 have at least `bottom` labels.
 
-    Multiplied, since a rounded logarithm errs at powers of K.
+    It multiplies, because a rounded logarithm is wrong at powers of K.
     """
     depth = np.zeros(labels.shape)
     needed = np.full(labels.shape, float(bottom))
@@ -70,7 +70,7 @@ def deepest(labels: Array, clusters: Array, bottom: int) -> Array:
 
 
 def power(base: Array, exponent: Array) -> Array:
-    """base^exponent for small whole exponents, exact where whole numbers are."""
+    """Return base^exponent for small whole exponents, exact as long as floats hold whole numbers."""
     result = np.ones(base.shape)
     for i in range(int(exponent.max(initial=0))):
         result = np.where(i < exponent, result * base, result)
@@ -78,7 +78,7 @@ def power(base: Array, exponent: Array) -> Array:
 
 
 def geometric_sum(factor: Array, terms: Array) -> Array:
-    """1 + factor + ... + factor^(terms-1), term by term: nothing is subtracted, so no digit is lost at 1."""
+    """Return 1 + factor + ... + factor^(terms-1), term by term, which loses no digits near a factor of 1."""
     total = np.zeros(factor.shape)
     for i in range(int(terms.max(initial=0))):
         total = np.where(i < terms, 1 + factor * total, total)
@@ -86,34 +86,34 @@ def geometric_sum(factor: Array, terms: Array) -> Array:
 
 
 def root_below_1(c: Array, m: Array) -> Array:
-    """1 - alpha, where alpha in (0, 1) solves alpha^m (c + alpha) = 1, for 0 < c <= 1 and m >= 1.
+    """Return 1 - alpha, where alpha in (0, 1) solves alpha^m (c + alpha) = 1, for 0 < c <= 1 and m >= 1.
 
     With x = 1 - alpha, the logarithm of the left side is m log(1 - x) + log(1 + c - x): concave and falling.
-    Newton's first step from 0 lands beyond the root, later ones fall towards it. Solving for x, not for
-    alpha, keeps all digits of a bound near 1.
+    Newton's first step from 0 lands beyond the root, and later steps approach it from above. Solving for x
+    instead of alpha keeps all digits of a bound near 1.
     """
     x = np.log1p(c) / (m + 1 / (1 + c))
-    for _ in range(8):  # digits double each time, and the first guess is within a factor of 2
+    for _ in range(8):  # each step doubles the correct digits, and the first guess is within a factor of 2
         x = x + (m * np.log1p(-x) + np.log1p(c - x)) / (m / (1 - x) + 1 / (1 + c - x))
     return x
 
 
 def _numbers(name: str, value: ArrayLike) -> Array:
-    """Turn numbers into float64, but nothing else: no strings, no truth values, no NaN."""
+    """Return numbers as float64; refuse strings, booleans and NaN."""
     try:
         given = np.asarray(value)
         if given.dtype.kind in "iufO":  # O: whole numbers beyond 64 bits
             numbers = given.astype(np.float64)
-            _require(numbers, np.isfinite(numbers), name, "finite")
+            _require(numbers, np.isfinite(numbers), name, "a finite number")
             return numbers
     except (TypeError, OverflowError):
         pass
     except ValueError as error:
         if isinstance(error, InputError):
             raise
-    raise InputError(f"{name} must be a number or an array of numbers, but got {value!r:.60}.")
+    raise InputError(f"{name} is {value!r:.60}, expected a number or an array of numbers")
 
 
 def _require(numbers: Array, good: Any, name: str, expected: str) -> None:
     if not np.all(good):
-        raise InputError(f"{name} must be {expected}, but got {numbers[~np.asarray(good)].flat[0]:.12g}.")
+        raise InputError(f"{name} is {numbers[~np.asarray(good)].flat[0]:.12g}, expected {expected}")

@@ -1,16 +1,20 @@
 """The paper's formulas and theorems for balanced trees: sizes, depths and training costs without any data.
 
-A balanced tree of depth d splits L labels into K equal parts at every node of the depths 0 to d - 2; each
-node at depth d - 1 has its L / K^(d-1) labels as children. The root uses n features, every other node the
-share alpha of what its parent uses. The functions share these parameters, which broadcast as NumPy's do:
+A balanced tree of depth d splits L labels into K equal parts at every node of the depths 0 to d - 2. Each
+node at depth d - 1 has its L / K^(d-1) labels as children. The root uses n features, and every other node
+uses the share alpha of the features of its parent. The functions share these parameters, which broadcast
+like NumPy arrays:
 
 - ``labels`` (L), ``clusters`` (K, at least 2) and ``depth`` (d): whole numbers. Depth 1 is one-vs-rest. A
-  tree needs a label for every node at depth d - 1: K^(d-1) <= L. The paper's theorems ask for two, d <= D.
-- ``alpha``: in (0, 1); 1 as well, where nothing is sparse.
-- ``features`` (n), ``instances`` (l) and ``nonzeros`` (n-bar, feature values of a mean instance): from 0.
+  tree needs at least one label per node at depth d - 1: K^(d-1) <= L. The paper's theorems require two,
+  d <= D.
+- ``alpha``: above 0 and at most 1. With 1, all weight vectors are dense.
+- ``features`` (n), ``instances`` (l) and ``nonzeros`` (n-bar, non-zero features of an average instance): at
+  least 0.
 
-Results are float64, or int64 for depths, and scalars where all parameters are. Whole numbers are exact up to
-2^53. What cannot be a tree, and what a theorem does not speak of, is refused with an ``InputError``.
+Results are float64, or int64 for depths, and scalars if all parameters are scalars. Whole numbers are exact
+up to 2^53. Parameters for which there is no tree, and cases that a theorem does not cover, raise an
+``InputError``. Equation numbers are the paper's.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ Flags: TypeAlias = NDArray[np.bool_] | np.bool_
 
 
 def ovr_weights(labels: ArrayLike, features: ArrayLike) -> Floats:
-    """Weights of one-vs-rest: L n (eq:space-for-OVR).
+    """Return the weights of one-vs-rest: L n (equation 9).
 
     Examples
     --------
@@ -51,9 +55,9 @@ def ovr_weights(labels: ArrayLike, features: ArrayLike) -> Floats:
 
 
 def meta_labels(labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike) -> Floats:
-    """Nodes between root and leaves: K + ... + K^(d-1) = (K^d - K) / (K - 1).
+    """Return the number of nodes between root and leaves: K + ... + K^(d-1) = (K^d - K) / (K - 1).
 
-    A tree has so many weight vectors more than one-vs-rest: L-hat = L + meta-labels (eq:num-weight-vector).
+    A tree has this many more weight vectors than one-vs-rest (equation 10).
 
     Examples
     --------
@@ -67,9 +71,9 @@ def meta_labels(labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike) -> Flo
 def dense_tree_weights(
     labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike, features: ArrayLike
 ) -> Floats:
-    """Weights of a tree whose vectors are all dense: (L + (K^d - K) / (K - 1)) n (eq:space-for-tree).
+    """Return the weights of a tree of dense vectors: (L + (K^d - K) / (K - 1)) n (equation 11).
 
-    This is ``tree_weights`` with an alpha of 1, and never less than one-vs-rest.
+    This is ``tree_weights`` with an alpha of 1. It is never less than one-vs-rest.
 
     Examples
     --------
@@ -82,11 +86,11 @@ def dense_tree_weights(
 def tree_weights(
     labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike, alpha: ArrayLike, features: ArrayLike
 ) -> Floats:
-    """Non-zero weights of a balanced tree (eq:balanced-tree-nnz).
+    """Return the non-zero weights of a balanced tree (equation 14).
 
-    K n ((K alpha)^(d-1) - 1) / (K alpha - 1) + L alpha^(d-1) n. The fraction is the sum of (K alpha)^i for i
-    from 0 to d - 2, and is summed as such. So K alpha = 1, where the fraction is 0 / 0 and the sum d - 1
-    (eq:balanced-tree-nnz-for-kalpha-1), is no exception, and no digit is lost near it.
+    K n ((K alpha)^(d-1) - 1) / (K alpha - 1) + L alpha^(d-1) n. The fraction is computed as the sum of
+    (K alpha)^i for i from 0 to d - 2. So K alpha = 1, where the fraction is 0 / 0 and the sum is d - 1
+    (equation 35), needs no special case, and no digits are lost near it.
 
     Examples
     --------
@@ -100,13 +104,13 @@ def tree_weights(
 
 
 def weight_ratio(labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike, alpha: ArrayLike) -> Floats:
-    """Weights of a balanced tree over those of one-vs-rest (eq:balanced-nnz-ratio).
+    """Return the weights of a balanced tree relative to one-vs-rest (equation 15).
 
-    K ((K alpha)^(d-1) - 1) / (L (K alpha - 1)) + alpha^(d-1). It counts weights, not bytes: with an index
-    beside each weight of the tree, 12 bytes against 8, the ratio of sizes is 1.5 times this one
-    (eq:model-size-ratio).
+    K ((K alpha)^(d-1) - 1) / (L (K alpha - 1)) + alpha^(d-1). This counts weights, not bytes. A tree stores
+    an index with each weight, 12 bytes instead of 8, so the ratio of the sizes is 1.5 times as large
+    (equation 20).
 
-    For K alpha = 1 and d = 2, appendix B.2 prints the ratio as "Kn + L alpha n"; that is the number of
+    For K alpha = 1 and d = 2, appendix B.2 prints the ratio as "Kn + L alpha n", which is the number of
     weights. The ratio is K / L + alpha.
 
     Examples
@@ -123,10 +127,10 @@ def weight_ratio(labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike, alpha
 
 
 def largest_depth(labels: ArrayLike, clusters: ArrayLike) -> Depths:
-    """Depth of the deepest tree that the paper allows: D = floor(1 + log_K(L / 2)) (eq:def-of-D).
+    """Return the depth of the deepest tree that the paper allows: D = floor(1 + log_K(L / 2)) (equation 13).
 
-    It is found by multiplying, since a rounded logarithm errs where L / 2 is a power of K. D = 1 says that
-    there are fewer labels than 2 K, too few for a tree.
+    It is found by multiplying, because a rounded logarithm is wrong where L / 2 is a power of K. D = 1 means
+    that there are fewer than 2 K labels, too few for a tree.
 
     Examples
     --------
@@ -138,19 +142,19 @@ def largest_depth(labels: ArrayLike, clusters: ArrayLike) -> Depths:
 
 
 def alpha_bound(labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike) -> Floats:
-    """Theorem 1: a tree with an alpha below this bound has fewer weights than one-vs-rest.
+    """Return the bound of Theorem 1: a tree with an alpha below it has fewer weights than one-vs-rest.
 
-    For d = 2 the bound is 1 - 1 / (2 K^(D-2)) (eq:alpha-bound-for-depth-2), reached where L = 2 K^(D-1).
-    For d > 2 and K >= 4 it is alpha*, the root of alpha^(d-2) (K^(d-D) + alpha) = 1 in (0, 1): enough, not
-    necessary.
+    For d = 2 the bound is 1 - 1 / (2 K^(D-2)) (equation 25), and exact where L = 2 K^(D-1). For d > 2 and
+    K >= 4 it is alpha*, the root of alpha^(d-2) (K^(d-D) + alpha) = 1 in (0, 1): a sufficient condition, not
+    a necessary one.
 
     The theorem prints max{2 / K, alpha*}. Its proof shows that this is alpha*: at alpha = 2 / K, the left
-    side of the equation is at most 3/4 (eq:tmp2-in-small-alpha).
+    side of the equation is at most 3/4 (equation 30).
 
     Raises
     ------
     InputError
-        Where the theorem is silent: d < 2, d > D, or K < 4 with d > 2.
+        If the theorem does not apply: d < 2, d > D, or K < 4 with d > 2.
 
     Examples
     --------
@@ -165,24 +169,23 @@ def alpha_bound(labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike) -> Flo
     D = deepest(L, K, 2)
     if (out := (d < 2) | (d > D)).any():
         raise InputError(
-            f"Theorem 1 is about trees of depth 2 to D = {D[out][0]:.0f} (K = {K[out][0]:.0f}, "
-            f"L = {L[out][0]:.0f}), but got depth {d[out][0]:.0f}; 1 is one-vs-rest itself, and beyond D "
-            "nodes above the labels have fewer than two."
+            f"depth is {d[out][0]:.0f}, expected 2 to D = {D[out][0]:.0f} for Theorem 1 with "
+            f"{L[out][0]:.0f} labels and {K[out][0]:.0f} clusters"
         )
     if (out := (d > 2) & (K < 4)).any():
         raise InputError(
-            f"Theorem 1 needs clusters (K) of at least 4 for trees deeper than 2, but got {K[out][0]:.0f}; "
-            "weight_ratio tells whether such a tree is smaller."
+            f"clusters is {K[out][0]:.0f}, expected at least 4 for Theorem 1 and trees deeper than 2",
+            hint="use weight_ratio to find whether such a tree is smaller",
         )
     return 1 - np.where(d == 2, 0.5 * K ** (2 - D), root_below_1(K ** (d - D), np.maximum(d - 2, 1)))
 
 
 def shrinks_with_depth(labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike, alpha: ArrayLike) -> Flags:
-    """Theorem 2: whether it promises that a tree of depth d + 1 has fewer weights than one of depth d.
+    """Return whether Theorem 2 promises that a tree of depth d + 1 has fewer weights than one of depth d.
 
-    It does for 2 <= d <= D - 2 and alpha < 1 - 1 / (2 K). Its second sentence says that the ratio at depth
-    d is "smaller" than at depth d + 1; the first sentence and the proof show that it is larger. False says
-    that the theorem is silent; ``weights_saved`` always knows.
+    It does for 2 <= d <= D - 2 and alpha < 1 - 1 / (2 K). Its second sentence states that the ratio at depth
+    d is "smaller" than at depth d + 1, but its first sentence and the proof show that it is larger. False
+    means that the theorem does not apply; ``weights_saved`` gives the answer in all cases.
 
     Examples
     --------
@@ -196,9 +199,9 @@ def shrinks_with_depth(labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike,
 def weights_saved(
     labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike, alpha: ArrayLike, features: ArrayLike = 1
 ) -> Floats:
-    """Weights that a tree of depth d has more than one of depth d + 1 (eq:tmp-in-thm-2).
+    """Return how many more weights a tree of depth d has than one of depth d + 1 (equation 42).
 
-    alpha^(d-1) n (L (1 - alpha) - K^d): one more depth makes the model smaller where this is above 0.
+    alpha^(d-1) n (L (1 - alpha) - K^d). One more level makes the model smaller where this is above 0.
 
     Examples
     --------
@@ -208,19 +211,19 @@ def weights_saved(
     L, K, d, a, n = tree(labels, clusters, depth, share(alpha), amount("features", features))
     if (out := deepest(L, K, 1) == d).any():
         raise InputError(
-            f"weights_saved compares with a tree one deeper, but depth {d[out][0]:.0f} is the largest "
-            f"for L = {L[out][0]:.0f} labels and K = {K[out][0]:.0f} clusters."
+            f"depth is {d[out][0]:.0f}, expected less, so that there is a deeper tree of "
+            f"{L[out][0]:.0f} labels and {K[out][0]:.0f} clusters"
         )
     return a ** (d - 1) * n * (L * (1 - a) - power(K, d))
 
 
 def least_alpha(clusters: ArrayLike) -> Floats:
-    """Theorem 3: alpha is at least 1 / K.
+    """Return the lower bound of Theorem 3: alpha is at least 1 / K.
 
-    The K children of a node use, together, every feature that the node uses. (At the root this takes for
-    granted that a feature of an instance without labels occurs in one with labels, too.) The other
-    functions take a smaller alpha nevertheless: the formulas hold, and the mean alpha of a real, unbalanced
-    tree can be smaller.
+    Together, the K children of a node use every feature that the node uses. (At the root this assumes that
+    the features of instances without labels also occur in instances with labels.) The other functions
+    accept a smaller alpha: the formulas hold, and the average alpha of a real, unbalanced tree can be
+    smaller.
 
     Examples
     --------
@@ -231,9 +234,10 @@ def least_alpha(clusters: ArrayLike) -> Floats:
 
 
 def ovr_cost(labels: ArrayLike, instances: ArrayLike, nonzeros: ArrayLike) -> Floats:
-    """Training cost of one-vs-rest: L l n-bar (eq:time-for-OVR).
+    """Return the training cost of one-vs-rest: L l n-bar (equation 4).
 
-    Like all costs here, this is what stands within O(...): costs can be compared, but are no seconds.
+    Like all costs here, this is the expression inside O(...): costs can be compared with each other, but
+    are not in seconds.
 
     Examples
     --------
@@ -249,10 +253,11 @@ def ovr_cost(labels: ArrayLike, instances: ArrayLike, nonzeros: ArrayLike) -> Fl
 def tree_cost(
     labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike, instances: ArrayLike, nonzeros: ArrayLike
 ) -> Floats:
-    """Training cost of a balanced tree: l n-bar log L (K (d - 1) + L / K^(d-1)) (eq:time-complexity).
+    """Return the training cost of a balanced tree: l n-bar log L (K (d - 1) + L / K^(d-1)) (equation 5).
 
-    An instance has O(log L) labels, so that at each depth it is in as many nodes. The root, where it is in
-    one, is counted like the others; so depth 1 would count one-vs-rest log L times, and is refused.
+    An instance has O(log L) labels, so it is in that many nodes of each depth. The formula also counts it
+    log L times at the root, where it is only once. Depth 1 would count one-vs-rest log L times, so it is not
+    allowed.
 
     Examples
     --------
@@ -272,10 +277,10 @@ def tree_cost(
 def lowest_tree_cost(
     labels: ArrayLike, clusters: ArrayLike, instances: ArrayLike, nonzeros: ArrayLike
 ) -> Floats:
-    """Training cost of a tree of depth log_K L in short: K l n-bar log^2 L (eq:lowest-time-complexity).
+    """Return the training cost of a tree of depth log_K L: K l n-bar log^2 L (equation 6).
 
-    It leaves a factor out, as O(...) may: where L is a power of K, ``tree_cost`` at this depth is 1 / log K
-    times it.
+    It omits a constant factor: where L is a power of K, ``tree_cost`` at this depth is 1 / log K times as
+    large.
 
     Examples
     --------
@@ -292,12 +297,12 @@ def lowest_tree_cost(
 
 
 def cheapest_depth(labels: ArrayLike, clusters: ArrayLike) -> Depths:
-    """Depth, from 2 on, at which ``tree_cost`` is least; the smaller of two that cost the same.
+    """Return the depth, at least 2, with the lowest ``tree_cost``; the smaller of two that cost the same.
 
-    One more depth adds K to K (d - 1) + L / K^(d-1) and takes (1 - 1/K) L / K^(d-1) away, which pays while
-    K^(d+1) < L (K - 1). The paper names d = log_K L, where the inequality of the means, for this d, is an
-    equality (eq:AM-GM-inequality), and rounds up. Where L is a little more than a power of K, and always
-    for K = 2, one depth less costs less or the same. The result can be D + 1.
+    One more level adds K to K (d - 1) + L / K^(d-1) and removes (1 - 1/K) L / K^(d-1), which pays off while
+    K^(d+1) < L (K - 1). The paper gives d = log_K L, rounded up, where its inequality of arithmetic and
+    geometric means becomes an equality (equation 24). Where L is slightly above a power of K, and always for
+    K = 2, one level less costs less or the same. The result can be D + 1.
 
     Examples
     --------

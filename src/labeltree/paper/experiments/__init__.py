@@ -1,9 +1,9 @@
-"""The paper's tables and figures, each made by one function on a session's data.
+"""The paper's tables and figures, one function per experiment, on any data.
 
 >>> from labeltree import synthesize
 >>> from labeltree.paper import experiments
 >>> train, test = synthesize("eur-lex", scale=0.02)
->>> result = experiments.run("statistics", [experiments.Split("made-up", train, test)])
+>>> result = experiments.run("statistics", [experiments.Split("synthetic", train, test)])
 >>> result.tables[0].rows[0]["labels"]
 79
 """
@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from labeltree.errors import InputError
+from labeltree.paper.experiments import figures
 from labeltree.paper.experiments.output import save
 from labeltree.paper.experiments.result import Claim, Plot, Result, Table
 from labeltree.paper.experiments.session import Session, Split
@@ -28,15 +29,17 @@ EXPERIMENTS = {
     "varied-k": "varied_k",
     "alpha": "alpha",
     "pruning": "pruning",
-    "theory": "formulas",
+    "theory": "theory_tables",
     "time": "training_time",
 }
 WITHOUT_DATA = ("theory", "time")
+WITHOUT_PLOTS = ("statistics",)
 WITH_TEST = ("pruning",)
 
 __all__ = [
     "EXPERIMENTS",
     "WITHOUT_DATA",
+    "WITHOUT_PLOTS",
     "WITH_TEST",
     "Claim",
     "Plot",
@@ -45,6 +48,7 @@ __all__ = [
     "Split",
     "Table",
     "check_data",
+    "check_plots",
     "load_splits",
     "run",
     "save",
@@ -67,36 +71,43 @@ def run(
     name : str
         One of `EXPERIMENTS`, as in ``labeltree reproduce NAME``.
     data : Session or sequence of Split
-        The data sets. Pass one session to several experiments, and they share trees and label vectors.
+        The datasets. Experiments that are given the same session share its trees and label vectors.
     seeds : sequence of int, default 0 to 4
-        One tree is built for each; a session has its own.
+        One tree is built per seed. Ignored if ``data`` is a session.
     threads : int, optional
-        All usable processors unless given; a session has its own.
+        Default: all CPUs. Ignored if ``data`` is a session.
     progress : callable, optional
-        Called now and then with the fraction that is done.
+        Called from time to time with the fraction of the work that is done.
     **options
-        Of the experiment's own ``run``, such as ``clusters=50`` for fixed-k.
+        Options of the experiment, such as ``clusters=50`` for fixed-k.
 
     Returns
     -------
     Result
-        To be looked at, or written with ``save``.
+        ``save`` writes it.
     """
     if name not in EXPERIMENTS:
-        raise InputError(f"got the unknown experiment {name!r}, expected one of {', '.join(EXPERIMENTS)}")
+        raise InputError(f"unknown experiment {name!r}, expected one of {', '.join(EXPERIMENTS)}")
     session = data if isinstance(data, Session) else Session(data, seeds, threads)
     check_data(name, session.splits)
+    check_plots([name])
     module = import_module(f"labeltree.paper.experiments.{EXPERIMENTS[name]}")
     result: Result = module.run(session, progress, **options)
     return result
 
 
 def check_data(name: str, splits: Sequence[Split]) -> None:
-    """Refuse data that an experiment cannot use."""
+    """Raise an error if an experiment cannot use these datasets."""
     if name not in WITHOUT_DATA and not splits:
-        raise InputError(f"{name} needs data, but got none; name a folder with train.svm, or a training file")
+        raise InputError(f"{name} needs data", hint="name a directory with train.svm, or a training file")
     if name in WITH_TEST and not any(split.test for split in splits):
         raise InputError(
-            f"{name} judges models by test data, but {', '.join(split.name for split in splits)} has none; "
-            "put a test.svm beside the train.svm, and name the folder"
+            f"{name} needs test data, found none in {', '.join(split.name for split in splits)}",
+            hint="add a test.svm to the directory of train.svm, and name the directory",
         )
+
+
+def check_plots(names: Sequence[str]) -> None:
+    """Raise an error if one of the experiments draws figures and matplotlib is not installed."""
+    if not set(names) <= set(WITHOUT_PLOTS):
+        figures.require()

@@ -1,26 +1,66 @@
-"""`alpha`: which share of its parent's features a node uses, depth by depth."""
+"""`alpha`: the share of its parent's features that a node uses, depth by depth."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from labeltree.extras import optional
 from labeltree.paper import theory
 from labeltree.paper.experiments import figures
-from labeltree.paper.experiments.result import Claim, Found, Plot, Result, Table
-from labeltree.paper.experiments.session import Session, part_of
+from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
+from labeltree.paper.experiments.rows import by_dataset, distinct, group, mean, where
+from labeltree.paper.experiments.session import Session
 from labeltree.plan import TreePlan
-from labeltree.progress import Progress
+from labeltree.progress import Progress, part_of
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Row = dict[str, Any]
-
 CLUSTERS, MAX_DEPTH = 100, 6
-NODE_KEYS = ("data", "seed", "depth", "node", "children", "used_features", "parent_used_features", "alpha")
 BINS = 20
+
+
+class NodeRow(TypedDict):
+    """One node of one tree."""
+
+    data: str
+    seed: int
+    depth: int
+    node: int
+    children: int
+    used_features: int
+    parent_used_features: int
+    alpha: float
+
+
+class DepthRow(TypedDict):
+    """Weighted average of alpha over the nodes of one depth of one tree."""
+
+    data: str
+    seed: int
+    depth: int
+    nodes: int
+    children: int
+    mean_used_features: float
+    alpha: float
+
+
+class AlphaSummary(TypedDict):
+    """Means over the seeds, for one dataset and depth."""
+
+    data: str
+    depth: int
+    seeds: int
+    nodes: int
+    children: int
+    mean_used_features: int
+    alpha: float
+    alpha_least: float
+    alpha_most: float
 
 
 def run(
@@ -30,7 +70,7 @@ def run(
     clusters: int = CLUSTERS,
     max_depth: int = MAX_DEPTH,
 ) -> Result:
-    """Compute alpha_u of every node, and its weighted average for every depth.
+    """Compute alpha of every node, and its weighted average per depth.
 
     Parameters
     ----------
@@ -43,27 +83,27 @@ def run(
     -------
     Result
     """
-    nodes: list[Row] = []
-    averages: list[Row] = []
+    nodes: list[NodeRow] = []
+    averages: list[DepthRow] = []
     pairs = [(split, seed) for split in session.splits for seed in session.seeds]
     for number, (split, seed) in enumerate(pairs):
         part = session.tree_plan(split.name, clusters, max_depth, seed, part_of(progress, number, len(pairs)))
-        key = {"data": split.name, "seed": seed}
-        of_tree = _node_rows(key, part)
-        nodes += of_tree
-        averages += _averages(key, of_tree)
+        nodes_of_tree = _node_rows(split.name, seed, part)
+        nodes += nodes_of_tree
+        averages += _averages(nodes_of_tree)
+    summary = _summarize(averages)
     first = session.seeds[0]
-    shown = [row for row in nodes if row["seed"] == first]
-    drawn = {(row["data"], row["depth"]): row["alpha"] for row in averages if row["seed"] == first}
+    drawn = where(nodes, seed=first)
     return Result(
         name="alpha",
-        title="How the used features shrink from depth to depth",
-        source="fig:alpha-in-real-world, appendix E",
+        title="How the number of used features falls with depth",
+        source="Figure 7 of the paper (appendix E)",
         introduction=(
-            "The formulas for balanced trees take for granted that a node uses the share alpha of its "
-            "parent's features. In a real tree each node has an alpha of its own: its used features over "
-            "those of its parent. The average of a depth is weighted by the number of children "
-            "(eq:weighted-average-alpha), since each child has a weight vector of that length."
+            "The formulas for balanced trees assume that every node uses the same share alpha of its "
+            "parent's features. In a real tree, alpha differs from node to node: it is the number of "
+            "features that a node uses, divided by that of its parent. The average over a depth is weighted "
+            "by the number of children, because each child has a weight vector of that length (equation 45 "
+            "of the paper)."
         ),
         settings={
             "clusters (K)": clusters,
@@ -73,23 +113,24 @@ def run(
         tables=[
             Table(
                 "alpha-means",
-                "Means over the seeds, and the least and the most of the weighted average.",
+                "Means over the seeds, and the smallest and largest weighted average of a seed.",
                 {
-                    "data": "data",
+                    "data": "dataset",
                     "depth": "depth",
                     "nodes": "nodes",
                     "children": "children",
-                    "mean_used_features": "used features of a node",
+                    "mean_used_features": "used features per node",
                     "alpha": "weighted average of alpha",
-                    "alpha_least": "least",
-                    "alpha_most": "most",
+                    "alpha_least": "smallest",
+                    "alpha_most": "largest",
                 },
-                _summary(averages),
+                summary,
+                _lowest_nodes(summary),
             ),
             Table(
                 "alpha",
-                "Each node of each tree.",
-                {key: key.replace("_", " ") for key in NODE_KEYS},
+                "One row per node of each tree.",
+                {key: key.replace("_", " ") for key in NodeRow.__annotations__},
                 nodes,
                 shown=False,
             ),
@@ -97,23 +138,30 @@ def run(
         plots=[
             Plot(
                 "alpha",
-                "Nodes of a depth by their alpha, and in the box the weighted average; the trees of "
-                f"seed {first}.",
-                _figure(shown, drawn),
+                "Number of nodes by alpha, for the trees of seed "
+                f"{first}. The box shows the weighted average of the depth.",
+                _figure(drawn, where(averages, seed=first)),
+                "At depth 1, the weighted average of alpha is "
+                + by_dataset(
+                    {row["data"]: row["alpha"] for row in where(summary, depth=1)},
+                    lambda alpha: f"{alpha:.3f}",
+                )
+                + ".",
             )
         ]
-        if shown
+        if drawn
         else [],
-        claims=_claims(session, averages, clusters),
+        claims=_claims(session, summary, clusters),
     )
 
 
-def _node_rows(key: Row, part: TreePlan) -> list[Row]:
-    """A row for each node but the root, and but that of labels without instances, which has no weights."""
+def _node_rows(name: str, seed: int, part: TreePlan) -> list[NodeRow]:
+    """Return a row per node below the root that has instances; a node without any has no weights."""
     tree, used = part.tree, part.used_features
     return [
         {
-            **key,
+            "data": name,
+            "seed": seed,
             "depth": int(tree.node_depth[u]),
             "node": u,
             "children": int(tree.child_count[u]),
@@ -126,39 +174,38 @@ def _node_rows(key: Row, part: TreePlan) -> list[Row]:
     ]
 
 
-def _averages(key: Row, nodes: list[Row]) -> list[Row]:
-    """A row for each depth of a tree (eq:weighted-average-alpha)."""
-    rows = []
-    for depth in sorted({row["depth"] for row in nodes}):
-        at = [row for row in nodes if row["depth"] == depth]
-        children = [row["children"] for row in at]
+def _averages(nodes: Sequence[NodeRow]) -> list[DepthRow]:
+    """Return a row per depth of a tree, with the weighted average of equation 45."""
+    rows: list[DepthRow] = []
+    for (data, seed, depth), of_depth in sorted(group(nodes, "data", "seed", "depth").items()):
+        children = [row["children"] for row in of_depth]
         rows.append(
             {
-                **key,
+                "data": data,
+                "seed": seed,
                 "depth": depth,
-                "nodes": len(at),
+                "nodes": len(of_depth),
                 "children": sum(children),
-                "mean_used_features": float(np.mean([row["used_features"] for row in at])),
-                "alpha": float(np.average([row["alpha"] for row in at], weights=children)),
+                "mean_used_features": mean(of_depth, "used_features"),
+                "alpha": float(np.average([row["alpha"] for row in of_depth], weights=children)),
             }
         )
     return rows
 
 
-def _summary(averages: list[Row]) -> list[Row]:
-    rows = []
-    for data, depth in dict.fromkeys((row["data"], row["depth"]) for row in averages):
-        group = [row for row in averages if (row["data"], row["depth"]) == (data, depth)]
-        alpha = [row["alpha"] for row in group]
+def _summarize(averages: Sequence[DepthRow]) -> list[AlphaSummary]:
+    rows: list[AlphaSummary] = []
+    for (data, depth), seeds in group(averages, "data", "depth").items():
+        alpha = [row["alpha"] for row in seeds]
         rows.append(
             {
                 "data": data,
                 "depth": depth,
-                "seeds": len(group),
-                "nodes": round(np.mean([row["nodes"] for row in group])),
-                "children": round(np.mean([row["children"] for row in group])),
-                "mean_used_features": round(np.mean([row["mean_used_features"] for row in group])),
-                "alpha": float(np.mean(alpha)),
+                "seeds": len(seeds),
+                "nodes": round(mean(seeds, "nodes")),
+                "children": round(mean(seeds, "children")),
+                "mean_used_features": round(mean(seeds, "mean_used_features")),
+                "alpha": mean(seeds, "alpha"),
                 "alpha_least": min(alpha),
                 "alpha_most": max(alpha),
             }
@@ -166,63 +213,98 @@ def _summary(averages: list[Row]) -> list[Row]:
     return rows
 
 
-def _figure(nodes: list[Row], averages: dict[tuple[str, int], float]) -> Figure:
-    from matplotlib.ticker import MaxNLocator
+def _lowest_nodes(summary: Sequence[AlphaSummary]) -> str:
+    """Write how many features the deepest nodes use."""
+    deepest = {row["data"]: row["mean_used_features"] for row in summary}  # the last row of each dataset
+    if not deepest:
+        return "No tree has a node below its root."
+    features = by_dataset(deepest, lambda n: f"{n:,}", "features")
+    return f"A node at the largest depth uses, on average, {features}."
 
-    names = list(dict.fromkeys(row["data"] for row in nodes))
-    deepest = max(row["depth"] for row in nodes)
-    width = 3.4 if deepest < 3 else 2.5
-    figure, panels = figures.new_figure(len(names), deepest, panel=(width, 2.3))
+
+def _figure(nodes: Sequence[NodeRow], averages: Sequence[DepthRow]) -> Figure:
+    """Draw a histogram per dataset and depth; a row per dataset if there are several depths."""
+    names, deepest = distinct(nodes, "data"), max(row["depth"] for row in nodes)
+    average = {(row["data"], row["depth"]): row["alpha"] for row in averages}
+    alphas = {key: [row["alpha"] for row in rows] for key, rows in group(nodes, "data", "depth").items()}
+    if deepest == 1:
+        figure, panels = figures.small_multiples(len(names), panel=(3.4, 2.5))
+    else:
+        figure, panels = figures.new_figure(len(names), deepest, panel=(3.4 if deepest < 3 else 2.5, 2.3))
     with figures.style():
         for place, axes in enumerate(panels):
-            name, depth = names[place // deepest], place % deepest + 1
-            if (name, depth) not in averages:
+            row, depth = place // deepest, place % deepest + 1
+            if (names[row], depth) not in average:
                 axes.remove()
                 continue
-            alphas = [row["alpha"] for row in nodes if (row["data"], row["depth"]) == (name, depth)]
-            heights, edges = np.histogram(alphas, bins=BINS, range=(0, 1))
-            axes.bar(edges[:-1], heights, width=1 / BINS, align="edge", color=figures.COLOURS[0])
-            figures.headroom(axes, float(heights.max()), 0.3)
-            axes.set_xlim(0, 1)
-            axes.grid(axis="x", visible=False)
-            axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-            figures.box(axes, f"average {averages[name, depth]:.3f}")
-            figures.title(axes, f"{name}\ndepth {depth}" if depth == 1 else f"\ndepth {depth}", fontsize=10)
+            _histogram(axes, alphas[names[row], depth], average[names[row], depth])
+            figures.title(axes, f"{names[row] if depth == 1 else ''}\ndepth {depth}", fontsize=10)
             if depth == 1:
                 axes.set_ylabel("nodes")
-            if place // deepest == len(names) - 1 or (names[place // deepest + 1], depth) not in averages:
+            lowest = row == len(names) - 1 or (names[row + 1], depth) not in average
+            if deepest == 1 or lowest:
                 axes.set_xlabel("alpha")
     return figure
 
 
-def _claims(session: Session, averages: list[Row], clusters: int) -> list[Claim]:
-    small: Found = {}
-    bounded: Found = {}
+def _histogram(axes: Axes, alphas: Sequence[float], average: float) -> None:
+    heights, edges = np.histogram(alphas, bins=BINS, range=(0, 1))
+    axes.bar(edges[:-1], heights, width=1 / BINS, align="edge", color=figures.COLOURS[0])
+    figures.headroom(axes, float(heights.max()), 0.3)
+    axes.set_xlim(0, 1)
+    axes.grid(axis="x", visible=False)
+    axes.yaxis.set_major_locator(optional("matplotlib.ticker").MaxNLocator(4, integer=True))
+    figures.box(axes, f"average {average:.3f}")
+
+
+def _claims(session: Session, summary: Sequence[AlphaSummary], clusters: int) -> list[Claim]:
+    small: Findings = {}
+    bounded: Findings = {}
     for split in session.splits:
-        mine = [row for row in _summary(averages) if row["data"] == split.name]
-        if not mine:
+        depths = where(summary, data=split.name)
+        if not depths:
             small[split.name] = bounded[split.name] = None, "no node below the root"
             continue
-        said = ", ".join(f"{row['alpha']:.3f}" for row in mine)
-        below = sum(row["alpha"] < 0.5 for row in mine)
-        small[split.name] = 2 * below > len(mine), f"{said} from depth 1 down"
-        bounded[split.name] = _within_bound(split.used_labels, clusters, mine)
+        below = sum(row["alpha"] < 0.5 for row in depths)
+        found = ", ".join(f"{row['alpha']:.3f}" for row in depths)
+        small[split.name] = 2 * below > len(depths), f"{found} from depth 1 down"
+        averages = [(row["depth"], row["alpha"]) for row in depths]
+        bounded[split.name] = within_bound(split.used_labels, clusters, averages)
     return [
-        Claim.of_data("Most averages are small, much lower than 0.5 (here: below it at most depths).", small),
-        Claim.of_data(
-            "Theorem 1: with an alpha below a bound, a tree has fewer weights than one-vs-rest; the averages "
-            "lie below it, down to the deepest tree that the theorem speaks of.",
+        Claim.from_findings(
+            "Most averages are small, much lower than 0.5 (tested: below it at the majority of depths).",
+            small,
+        ),
+        Claim.from_findings(
+            "Theorem 1: if alpha is below a bound, a tree has fewer weights than one-vs-rest. The averages "
+            "are below the bound, down to the deepest tree that the theorem covers.",
             bounded,
         ),
     ]
 
 
-def _within_bound(labels: int, clusters: int, averages: list[Row]) -> tuple[bool | None, str]:
-    """Compare the averages with the bound for a tree of this depth, or of the deepest it is given for."""
-    largest = int(theory.largest_depth(labels, clusters)) if labels > 1 else 1
-    depth = min(averages[-1]["depth"] + 1, largest)
+def within_bound(
+    n_labels: int, clusters: int, averages: Sequence[tuple[int, float]]
+) -> tuple[bool | None, str]:
+    """Compare the averages of a tree with the bound of Theorem 1.
+
+    Parameters
+    ----------
+    n_labels, clusters : int
+        L and K.
+    averages : sequence of tuple
+        Depth and average of alpha, by increasing depth.
+
+    Returns
+    -------
+    tuple of bool or None, and str
+        Whether all averages are below the bound for the depth of the tree, or for the largest depth that the
+        theorem covers; None if it covers none. And the numbers that show it.
+    """
+    largest = int(theory.largest_depth(n_labels, clusters)) if n_labels > 1 else 1
+    depth = min(averages[-1][0] + 1, largest)
     if depth < 2 or (depth > 2 and clusters < 4):
         return None, f"too few labels or clusters, D = {largest}"
-    bound = float(theory.alpha_bound(labels, clusters, depth))
-    most = max(row["alpha"] for row in averages if row["depth"] < depth)
+    bound = float(theory.alpha_bound(n_labels, clusters, depth))
+    most = max(alpha for of_depth, alpha in averages if of_depth < depth)
     return most < bound, f"{most:.3f} against {bound:.3f} for depth {depth}"

@@ -1,20 +1,22 @@
-"""How figures look, and how they are written: one style, colours that all can tell apart, the same bytes."""
+"""Draw figures in one style and write them as SVG and PNG; the same numbers give the same bytes."""
 
 from __future__ import annotations
 
 import io
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from labeltree.extras import optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which the colour-blind can tell apart, those first that show best on white; lines
-# and points take their marker, too.
+# Okabe and Ito's colours, which colour-blind readers can tell apart, ordered by contrast with white. Lines
+# also differ in their markers.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, MUTED, GRID = "#22272e", "#6b7480", "#e4e8ec"
@@ -45,19 +47,22 @@ _STYLE: dict[str, Any] = {
 }
 
 
+def require() -> None:
+    """Raise an error if matplotlib is not installed."""
+    optional("matplotlib.figure")
+
+
 @contextmanager
 def style() -> Iterator[None]:
-    """Have this style within, and matplotlib's own again after."""
-    import matplotlib
-
-    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type, unused-ignore]
+    """Use this style inside the context."""
+    with optional("matplotlib").rc_context(_STYLE):
         yield
 
 
 def new_figure(
     rows: int, columns: int, *, panel: tuple[float, float] = (3.5, 2.7), **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure of so many panels.
+    """Return a new figure and its panels.
 
     Parameters
     ----------
@@ -65,19 +70,19 @@ def new_figure(
     panel : tuple of float
         Width and height of a panel, in inches.
     **options
-        For ``Figure.subplots``, such as ``sharey=True``.
+        Passed to ``Figure.subplots``, such as ``sharey=True``.
 
     Returns
     -------
     figure : Figure
-        It lays out itself, also a legend at ``loc="outside lower center"``. It has no window and no state.
+        It lays itself out, including a legend at ``loc="outside lower center"``, and opens no window.
     axes : list of Axes
         Row by row.
     """
-    from matplotlib.figure import Figure
-
     with style():
-        figure = Figure(figsize=(panel[0] * columns, panel[1] * rows), layout="constrained")
+        figure = optional("matplotlib.figure").Figure(
+            figsize=(panel[0] * columns, panel[1] * rows), layout="constrained"
+        )
         axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, list(axes.flat)
 
@@ -85,9 +90,9 @@ def new_figure(
 def small_multiples(
     count: int, *, panel: tuple[float, float] = (3.5, 2.7), **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure of so many panels, at most three beside each other; as ``new_figure``."""
+    """Return a new figure and its panels, at most three per row; see ``new_figure``."""
     columns = 2 if count == 4 else min(count, MOST_COLUMNS)
-    if count == 1:  # alone, it has the room
+    if count == 1:  # a single panel can be larger
         panel = (1.4 * panel[0], 1.15 * panel[1])
     figure, axes = new_figure(math.ceil(count / columns), columns, panel=panel, **options)
     for empty in axes[count:]:
@@ -95,18 +100,16 @@ def small_multiples(
     return figure, axes[:count]
 
 
-def box(axes: Axes, text: str, *, place: str = "upper right", size: float = 8.5) -> None:
-    """Write a few lines in a frame in a corner; leave room there, for example with ``headroom``."""
-    up, side = place.split()
-    x, y = (0.975 if side == "right" else 0.025), (0.97 if up == "upper" else 0.03)
+def box(axes: Axes, text: str) -> None:
+    """Write a few lines in a frame in the upper right corner; ``headroom`` keeps it free of data."""
     axes.text(
-        x,
-        y,
+        0.975,
+        0.97,
         text,
         transform=axes.transAxes,
-        ha=side,
-        va="top" if up == "upper" else "bottom",
-        fontsize=size,
+        ha="right",
+        va="top",
+        fontsize=8.5,
         linespacing=1.35,
         color=INK,
         bbox={"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": MUTED, "linewidth": 0.7},
@@ -114,29 +117,69 @@ def box(axes: Axes, text: str, *, place: str = "upper right", size: float = 8.5)
     )
 
 
+def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], gap: float = 0.1) -> None:
+    """Write the name of each line to the right of its end, far enough apart to be read.
+
+    Parameters
+    ----------
+    axes : Axes
+        With its final limits.
+    ends : sequence of tuple
+        Last x and y of a line, its name and its colour.
+    gap : float
+        Smallest distance of two names, as a fraction of the height of the axes.
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    place = axes.transData + axes.transAxes.inverted()
+    heights = sorted((float(place.transform((x, y))[1]), name, colour) for x, y, name, colour in ends)
+    # The nearest heights that are at least a gap apart: without the gaps, the nearest that do not fall.
+    steps = [gap * number for number in range(len(heights))]
+    spread = isotonic_regression([height - step for (height, *_), step in zip(heights, steps, strict=True)])
+    for (_, name, colour), height, step in zip(heights, spread, steps, strict=True):
+        axes.text(
+            1.02, float(height) + step, name, transform=axes.transAxes, color=colour, va="center", fontsize=9
+        )
+
+
 def title(axes: Axes, name: str, **options: Any) -> None:
-    """Write the name of a data set above: as it is, for a dollar sign in it begins no formula."""
+    """Write the name of a dataset above a panel, with any dollar sign as it is."""
     axes.set_title(name, parse_math=False, **options)
 
 
 def headroom(axes: Axes, highest: float, share: float) -> None:
-    """Let a linear axis begin at 0, and keep the upper ``share`` of it free of data."""
+    """Start a linear axis at 0 and keep its upper ``share`` free of data."""
     axes.set_ylim(0, max(highest, 1e-9) / (1 - share))
 
 
+def log_axes(axes: Axes, unit: str = "") -> None:
+    """Make both axes logarithmic, with ticks such as 10 k or 20 ms.
+
+    The default ticks are formulas such as 10^4. They are harder to read, and the cache of matplotlib's
+    formula parser would keep this program's data alive.
+    """
+    ticker = optional("matplotlib.ticker")
+    axes.set(xscale="log", yscale="log")
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(ticker.LogLocator(subs=(1,) if high > 100 * low else (1, 2, 5)))
+        axis.set_major_formatter(ticker.EngFormatter(unit))
+        axis.set_minor_locator(ticker.NullLocator())
+
+
 def svg(figure: Figure) -> bytes:
-    """Write a figure as SVG: letters as outlines, no date, the same bytes for the same figure."""
+    """Return a figure as SVG, with letters as outlines and without a date."""
     return _bytes(figure, "svg", metadata={"Date": None, "Creator": "labeltree"})
 
 
 def png(figure: Figure) -> bytes:
-    """Write a figure as PNG, fit for print."""
+    """Return a figure as PNG in print resolution."""
     return _bytes(figure, "png", dpi=200, metadata={"Software": "labeltree"})
 
 
 def _bytes(figure: Figure, kind: str, **options: Any) -> bytes:
     target = io.BytesIO()
     with style(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # of a name; the text beside has it right
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # in the name of a dataset
         figure.savefig(target, format=kind, **options)
     return target.getvalue()

@@ -1,4 +1,4 @@
-"""Write results: tables as CSV, figures as PNG and SVG, and one report about them all."""
+"""Write results to a directory: tables as CSV, figures as PNG and SVG, and a report."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ REPORT = "report.html"
 
 
 def save(results: Sequence[Result], out: Path | str, *, overwrite: bool = False) -> Path:
-    """Write results into a folder: every table and figure, and a report.html that shows them all.
+    """Write every table and figure, and a report.html that shows them.
 
     Parameters
     ----------
     results : sequence of Result
     out : path-like
-        The folder; made if need be.
+        The directory; created if it does not exist.
     overwrite : bool, default False
-        Replace files of the same names.
+        Replace existing files of the same names.
 
     Returns
     -------
     Path
-        The report: one file that needs nothing else to be read.
+        The report. It can be read without the other files.
     """
     out = Path(out)
     check_out(out, [result.name for result in results], overwrite)
@@ -41,23 +41,27 @@ def save(results: Sequence[Result], out: Path | str, *, overwrite: bool = False)
 
 
 def check_out(out: Path, names: Iterable[str], overwrite: bool) -> None:
-    """Refuse a folder that holds results of these experiments already, before the work is done."""
-    there = next(path for path in (out, *out.parents) if path.exists())
-    if not there.is_dir():
-        raise InputError(f"{there} is a file, expected a folder for the results; give another name")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"{there} cannot be written to, expected a folder for the results; check its rights")
+    """Check that results can be written to a directory, and replace none unless ``overwrite``."""
+    existing = next(path for path in (out, *out.parents) if path.exists())
+    if not existing.is_dir():
+        raise InputError("this is a file, expected a directory", file=existing, hint="choose another name")
+    if not os.access(existing, os.W_OK):
+        raise InputError("the directory is not writable", file=existing, hint="check its permissions")
     if overwrite or not out.is_dir():
         return
     prefixes = tuple(f"{name}{end}" for name in names for end in (".", "-"))
     for path in sorted(out.iterdir()):
         ours = path.name.startswith(prefixes) and path.suffix in (".csv", ".png", ".svg")
         if path.name == REPORT or ours:
-            raise InputError(f"{path} exists already; give another folder, or --overwrite to replace it")
+            raise InputError(
+                "the file already exists",
+                file=path,
+                hint="choose another directory, or use --overwrite to replace it",
+            )
 
 
 def save_parts(result: Result, out: Path) -> None:
-    """Write the tables and the figures of one result, each under its name."""
+    """Write the tables and figures of one result."""
     out.mkdir(parents=True, exist_ok=True)
     for table in result.tables:
         _write(out / f"{table.name}.csv", to_csv(table))
@@ -67,14 +71,14 @@ def save_parts(result: Result, out: Path) -> None:
 
 
 def save_report(results: Sequence[Result], out: Path) -> Path:
-    """Write the report about results whose parts are in the same folder."""
+    """Write the report about results whose tables and figures are in the same directory."""
     out.mkdir(parents=True, exist_ok=True)
     _write(out / REPORT, render(results).encode())
     return out / REPORT
 
 
 def to_csv(table: Table) -> bytes:
-    """Rows of a table as CSV, with the keys of all rows as its head."""
+    """Return the rows of a table as CSV, with the keys of all rows as its header."""
     text = io.StringIO(newline="")
     keys = list(dict.fromkeys(key for row in table.rows for key in row)) or list(table.columns)
     writer = csv.DictWriter(text, keys, lineterminator="\n")

@@ -1,30 +1,30 @@
-"""What an experiment gives: rows, figures, and the sentences that they support."""
+"""Results of an experiment: tables, figures, and claims of the paper checked against the data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Name of a data set -> whether a claim holds there (None if it cannot be told), and the numbers that show it.
-Found: TypeAlias = dict[str, tuple[bool | None, str]]
+# Name of a dataset -> whether a claim holds there (None if inconclusive), and the numbers that show it.
+Findings: TypeAlias = dict[str, tuple[bool | None, str]]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper, and a sentence computed from the data that says whether it holds here.
+    """A claim of the paper, and whether it holds on the data.
 
     Attributes
     ----------
     sentence : str
-        With the numbers that it rests on.
+        The claim, with the numbers that support or contradict it.
     holds : bool or None
-        None if this data cannot tell.
+        None if the data are inconclusive.
     partly : bool
-        Whether it holds on some of the data sets, where it does not hold on all.
+        True if the claim holds on some datasets, but not on all.
     """
 
     sentence: str
@@ -32,71 +32,91 @@ class Claim:
     partly: bool = False
 
     @classmethod
-    def of_data(cls, statement: str, found: Mapping[str, tuple[bool | None, str]]) -> Claim:
-        """Judge a statement by what was found on each data set.
+    def from_findings(cls, statement: str, findings: Mapping[str, tuple[bool | None, str]]) -> Claim:
+        """Return a claim that is checked on several datasets.
 
         Parameters
         ----------
         statement : str
-            A whole sentence.
-        found : mapping of str to tuple
-            Name of a data set -> whether it holds there, and the numbers that show it.
+            The claim as a complete sentence.
+        findings : mapping of str to tuple
+            Name of a dataset -> whether the claim holds there, and the numbers that show it.
 
         Returns
         -------
         Claim
-            Holds if it holds wherever the data can tell.
+            It holds if it holds on every dataset that is not inconclusive.
 
         Examples
         --------
-        >>> Claim.of_data("It is small.", {"a": (True, "2%"), "b": (False, "70%")})
+        >>> Claim.from_findings("It is small.", {"a": (True, "2%"), "b": (False, "70%")})
         Claim(sentence='It is small. Yes on a (2%). No on b (70%).', holds=False, partly=True)
         """
-        said = [statement]
-        for verdict, words in ((True, "Yes on"), (False, "No on"), (None, "Cannot be told on")):
-            names = [f"{name} ({why})" for name, (holds, why) in found.items() if holds is verdict]
+        sentences = [statement]
+        for verdict, words in ((True, "Yes on"), (False, "No on"), (None, "Inconclusive on")):
+            names = [f"{name} ({why})" for name, (holds, why) in findings.items() if holds is verdict]
             if names:
-                said.append(f"{words} {', '.join(names)}.")
-        told = [holds for holds, _ in found.values() if holds is not None]
-        return cls(" ".join(said), all(told) if told else None, any(told) and not all(told))
+                sentences.append(f"{words} {', '.join(names)}.")
+        conclusive = [holds for holds, _ in findings.values() if holds is not None]
+        return cls(
+            " ".join(sentences),
+            all(conclusive) if conclusive else None,
+            any(conclusive) and not all(conclusive),
+        )
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table as it is shown: the rows of the CSV, or a digest of them.
+    """A table of the report, and the CSV file that holds its rows.
 
     Attributes
     ----------
     name : str
-        Of its CSV file, without the ending.
+        Name of the CSV file, without its ending.
     caption : str
+        What the table lists.
     columns : dict of str to str
-        The keys of the rows that are shown, and their headings, in order.
-    rows : list of dict
-        One a measurement (or a mean, where the caption says so); written to the CSV whole.
+        Keys of the columns that the report shows, and their headings, in order.
+    rows : sequence of mappings
+        One per measurement, or per mean of several. The CSV file holds all their keys.
+    takeaway : str
+        What the numbers show, in one sentence.
     shown : bool
-        Whether the report shows it; a long one is only linked.
+        Show the table in the report. A long table is only linked.
     """
 
     name: str
     caption: str
     columns: dict[str, str]
-    rows: list[dict[str, Any]]
+    rows: Sequence[Mapping[str, Any]]
+    takeaway: str = ""
     shown: bool = True
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure, written as PNG and SVG under its name."""
+    """A figure of the report, written as PNG and SVG under its name.
+
+    Attributes
+    ----------
+    name : str
+        Name of the files, without their endings.
+    caption : str
+        What the figure draws.
+    figure : matplotlib.figure.Figure
+    takeaway : str
+        What the numbers show, in one sentence.
+    """
 
     name: str
     caption: str
     figure: Figure
+    takeaway: str = ""
 
 
 @dataclass(frozen=True)
 class Result:
-    """All that one experiment found.
+    """Everything that one experiment found.
 
     Attributes
     ----------
@@ -104,11 +124,11 @@ class Result:
         As in ``labeltree reproduce NAME``.
     title : str
     source : str
-        What of the paper it reproduces, such as "the ratio of sizes at K = 100 (fig:ratio-fixed-K)".
+        The part of the paper that it reproduces, such as "Figure 4 of the paper".
     introduction : str
-        A paragraph for a reader of the report: what is measured and why.
+        What is measured and why, in a paragraph.
     settings : dict
-        What it was run with, for the report.
+        What the experiment was run with.
     tables, plots, claims : list
     """
 

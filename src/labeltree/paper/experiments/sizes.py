@@ -1,59 +1,101 @@
-"""The sizes of trees as the paper counts them, beside labeltree's own; for `fixed-k` and `varied-k`."""
+"""Sizes of trees as the paper counts them and as labeltree stores them, for `fixed-k` and `varied-k`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import numpy as np
 
 from labeltree.paper.experiments import figures
-from labeltree.paper.experiments.session import Session, part_of
-from labeltree.progress import Progress
+from labeltree.paper.experiments.result import Table
+from labeltree.paper.experiments.rows import distinct, group, mean, where
+from labeltree.paper.experiments.session import Session
+from labeltree.progress import Progress, part_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Row = dict[str, Any]
+    from matplotlib.figure import Figure
 
 COLUMNS = {
-    "data": "data",
+    "data": "dataset",
     "max_depth": "d_max",
     "clusters": "K",
-    "depth": "depth reached",
+    "depth": "tree depth",
     "weights": "weights",
-    "tree_bytes": "tree, paper",
-    "ovr_bytes": "one-vs-rest, paper",
+    "tree_bytes": "tree (paper)",
+    "ovr_bytes": "one-vs-rest (paper)",
     "ratio": "ratio",
-    "ratio_deviation": "± (standard deviation)",
+    "ratio_deviation": "standard deviation",
     "labeltree_bytes": "labeltree's files",
-    "labeltree_ratio": "their ratio",
+    "labeltree_ratio": "ratio of these files",
 }
-PAPER_LINE = "paper's count: 12 bytes a weight"
+PAPER_LINE = "as the paper counts: 12 bytes per weight"
 OWN_LINE = "labeltree's own files"
+
+
+class SizeRow(TypedDict):
+    """Size of the tree of one dataset, K, d_max and seed."""
+
+    data: str
+    clusters: int
+    max_depth: int
+    seed: int
+    depth: int
+    nodes: int
+    weights: int
+    tree_bytes: int
+    ovr_bytes: int
+    ratio: float
+    labeltree_bytes: int
+    labeltree_ratio: float
+
+
+class SizeSummary(TypedDict):
+    """Means over the seeds, for one dataset, K and d_max."""
+
+    data: str
+    max_depth: int
+    clusters: int
+    seeds: int
+    depth: int
+    nodes: int
+    weights: int
+    tree_bytes: int
+    ovr_bytes: int
+    labeltree_bytes: int
+    ratio: float
+    ratio_deviation: float | None
+    ratio_least: float
+    ratio_most: float
+    labeltree_ratio: float
+
+
+Summary = TypeVar("Summary", bound=SizeSummary)
 
 
 def measure(
     session: Session, name: str, clusters: int, depths: Sequence[int], progress: Progress | None = None
-) -> list[Row]:
-    """Size of the trees of a data set: a row for each seed and depth, all depths of a seed from one tree.
+) -> list[SizeRow]:
+    """Compute the sizes of the trees of a dataset.
 
     Parameters
     ----------
     session : Session
     name : str
-        Of the data set.
+        Name of the dataset.
     clusters : int
         K.
     depths : sequence of int
-        The values of d_max.
+        The values of d_max. All depths of a seed come from one tree.
     progress : callable, optional
 
     Returns
     -------
-    list of dict
+    list of SizeRow
+        One per seed and depth.
     """
-    rows = []
+    rows: list[SizeRow] = []
     for number, seed in enumerate(session.seeds):
         deep = session.plan(name, clusters, max(depths), seed, part_of(progress, number, len(session.seeds)))
         for max_depth in depths:
@@ -77,70 +119,96 @@ def measure(
     return rows
 
 
-def summarize(rows: Iterable[Row]) -> list[Row]:
-    """Mean over the seeds for each data set, K and d_max; of the ratio also deviation, least and most."""
-    groups: dict[tuple[str, int, int], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["data"], row["max_depth"], row["clusters"]), []).append(row)
-    summary = []
-    for (data, max_depth, clusters), group in groups.items():
-        ratio = np.array([row["ratio"] for row in group])
-        mean: Row = {
-            key: round(np.mean([row[key] for row in group]))
-            for key in ("nodes", "weights", "tree_bytes", "ovr_bytes", "labeltree_bytes")
-        }
+def summarize(rows: Sequence[SizeRow]) -> list[SizeSummary]:
+    """Return the means over the seeds, and the spread of the ratio, per dataset, d_max and K."""
+    summary: list[SizeSummary] = []
+    for (data, max_depth, clusters), seeds in group(rows, "data", "max_depth", "clusters").items():
+        ratio = np.array([row["ratio"] for row in seeds])
         summary.append(
             {
                 "data": data,
                 "max_depth": max_depth,
                 "clusters": clusters,
-                "seeds": len(group),
-                "depth": max(row["depth"] for row in group),
-                **mean,
+                "seeds": len(seeds),
+                "depth": max(row["depth"] for row in seeds),
+                "nodes": round(mean(seeds, "nodes")),
+                "weights": round(mean(seeds, "weights")),
+                "tree_bytes": round(mean(seeds, "tree_bytes")),
+                "ovr_bytes": round(mean(seeds, "ovr_bytes")),
+                "labeltree_bytes": round(mean(seeds, "labeltree_bytes")),
                 "ratio": float(ratio.mean()),
-                "ratio_deviation": float(ratio.std(ddof=1)) if len(group) > 1 else None,
+                "ratio_deviation": float(ratio.std(ddof=1)) if len(seeds) > 1 else None,
                 "ratio_least": float(ratio.min()),
                 "ratio_most": float(ratio.max()),
-                "labeltree_ratio": float(np.mean([row["labeltree_ratio"] for row in group])),
+                "labeltree_ratio": mean(seeds, "labeltree_ratio"),
             }
         )
     return summary
 
 
-def ratios(summary: Iterable[Row], data: str) -> dict[int, float]:
-    """Mean ratio of a data set by d_max."""
-    return {row["max_depth"]: row["ratio"] for row in summary if row["data"] == data}
+def ratios(summary: Sequence[SizeSummary], data: str) -> dict[int, float]:
+    """Return the mean ratio of a dataset by d_max."""
+    return {row["max_depth"]: row["ratio"] for row in where(summary, data=data)}
 
 
-def draw_lines(axes: Axes, summary: Sequence[Row]) -> float:
-    """Draw both ratios of one data set over d_max, the seeds' spread as a band; return the highest value."""
-    depths = [row["max_depth"] for row in summary]
-    least, most = ([row[key] for row in summary] for key in ("ratio_least", "ratio_most"))
-    for key, label, colour, marker in zip(
-        ("ratio", "labeltree_ratio"), (PAPER_LINE, OWN_LINE), figures.COLOURS, figures.MARKERS, strict=False
-    ):
-        axes.plot(depths, [row[key] for row in summary], color=colour, marker=marker, label=label)
+def tables(
+    name: str,
+    summary: Sequence[SizeSummary],
+    rows: Sequence[SizeRow],
+    takeaway: str,
+    more_columns: dict[str, str] | None = None,
+) -> list[Table]:
+    """Return the table of the means, which the report shows, and that of all seeds."""
+    return [
+        Table(
+            f"{name}-means",
+            "Sizes as the paper counts them and of labeltree's own files. Means over the seeds.",
+            {**COLUMNS, **(more_columns or {})},
+            summary,
+            takeaway,
+        ),
+        Table(name, "One row per seed and depth.", {**COLUMNS, "seed": "seed"}, rows, shown=False),
+    ]
+
+
+def figure(
+    summary: Sequence[Summary], finish: Callable[[Axes, list[Summary], float], None], height: float
+) -> Figure:
+    """Draw one panel per dataset with both ratios over d_max.
+
+    Parameters
+    ----------
+    summary : sequence of SizeSummary
+    finish : callable
+        Completes a panel; takes the axes, the rows of its dataset and the highest ratio.
+    height : float
+        Height of a panel, in inches.
+    """
+    names = distinct(summary, "data")
+    result, panels = figures.small_multiples(len(names), panel=(3.5, height))
+    with figures.style():
+        for axes, name in zip(panels, names, strict=True):
+            rows = where(summary, data=name)
+            finish(axes, rows, _draw_lines(axes, rows))
+            axes.set_xlabel("d_max")
+        panels[0].set_ylabel("size / one-vs-rest")
+        lines, labels = panels[0].get_legend_handles_labels()
+        in_a_row = len(labels) if len(names) >= len(labels) else 1
+        result.legend(lines, labels, loc="outside lower center", ncols=in_a_row)
+    return result
+
+
+def _draw_lines(axes: Axes, rows: Sequence[SizeSummary]) -> float:
+    """Draw both ratios of a dataset, the range over the seeds as a band; return the highest value."""
+    depths = [row["max_depth"] for row in rows]
+    own = [row["labeltree_ratio"] for row in rows]
+    most = [row["ratio_most"] for row in rows]
+    for number, (values, label) in enumerate((([row["ratio"] for row in rows], PAPER_LINE), (own, OWN_LINE))):
+        axes.plot(depths, values, color=figures.COLOURS[number], marker=figures.MARKERS[number], label=label)
+    least = [row["ratio_least"] for row in rows]
     axes.fill_between(depths, least, most, color=figures.COLOURS[0], alpha=0.2, linewidth=0)
     axes.set_xticks(depths)
     axes.set_xlim(min(depths) - 0.3, max(depths) + 0.3)
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
-    figures.title(axes, summary[0]["data"])
-    return float(max(*most, *(row["labeltree_ratio"] for row in summary)))
-
-
-def own_share(summary: Iterable[Row]) -> str:
-    """What share of the paper's bytes labeltree's files take, in words."""
-    shares = sorted(row["labeltree_bytes"] / max(row["tree_bytes"], 1) for row in summary)
-    low, high = f"{100 * shares[0]:.1f}", f"{100 * shares[-1]:.1f}"
-    return f"{low}%" if low == high else f"{low} to {high}%"
-
-
-def percent(ratio: float) -> str:
-    """Write a ratio as the sentences have it.
-
-    Examples
-    --------
-    >>> percent(0.25173), percent(0.01234)
-    ('25.2%', '1.23%')
-    """
-    return f"{100 * ratio:.3g}%"
+    figures.title(axes, rows[0]["data"])
+    return max(*most, *own)

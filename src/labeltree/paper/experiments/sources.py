@@ -1,4 +1,4 @@
-"""Find and read the data sets of a run: folders, single files, and sets that were downloaded."""
+"""Find and read the datasets of a run: directories, single files, and downloaded datasets."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ KINDS = (".svm", ".txt")
 def load_splits(
     data: Iterable[str | Path], *, threads: int | None = None, stage: Stage = silent
 ) -> list[Split]:
-    """Read data sets.
+    """Read datasets.
 
     Parameters
     ----------
     data : iterable of path-like
-        Each a folder that holds train.svm and, if there is one, test.svm (or .txt; plain or compressed), or a
-        training file, or the name of one of the paper's sets that was downloaded.
+        Each a directory with train.svm and optionally test.svm (or .txt; plain or compressed), a training
+        file, or the name of a downloaded dataset of the paper.
     threads : int, optional
-        All usable processors unless given.
+        Default: all CPUs.
     stage : callable, optional
-        Told of each step, as ``labeltree.cli.progress.Stages.stage``.
+        Shows the progress of each step, as ``labeltree.cli.progress.Stages.stage`` does.
 
     Returns
     -------
     list of Split
-        Called as their folders are, in the given order.
+        In the given order, named after their directories.
     """
-    places = [(str(given), *_find(str(given))) for given in data]  # all, before the first is read
+    places = [(str(given), *_find(str(given))) for given in data]  # find all before reading the first
     check_names([name for _, name, _ in places])
     splits: list[Split] = []
     for given, name, files in places:
@@ -51,14 +51,13 @@ def load_splits(
 
 
 def _find(given: str) -> tuple[str, list[Path]]:
-    """Name of a data set, and its files: training, and test if there is one; none for a set by its name."""
+    """Return the name of a dataset and its training and test files; no files for one of the paper's."""
     place = Path(given)
     if place.is_dir():
         train, test = (_part(place, part) for part in ("train", "test"))
         if train is None:
             raise InputError(
-                f"{given}: got a folder without train.svm, expected one that holds it, plain or compressed; "
-                "name the folder of one data set"
+                "no train.svm in this directory", file=given, hint="name the directory of one dataset"
             )
         return place.resolve().name, [train] if test is None else [train, test]
     if place.exists():
@@ -68,16 +67,16 @@ def _find(given: str) -> tuple[str, list[Path]]:
         file = SOURCES[given].train_file
         if file and not (cache_directory() / file).exists():
             raise InputError(
-                f"{given} is one of the paper's data sets, but is not here yet; get it with "
-                f"`labeltree download {given}`"
+                f"the dataset {given} is not downloaded yet", hint=f"run: labeltree download {given}"
             )
         return given, []
     raise InputError(
-        f"{given}: got a path where there is nothing, expected a folder with train.svm, a training file, or "
-        f"one of {', '.join(SOURCES)}; check the path"
+        "no such file or directory",
+        file=given,
+        hint=f"give a directory with train.svm, a training file, or one of {', '.join(SOURCES)}",
     )
 
 
-def _part(folder: Path, part: str) -> Path | None:
-    paths = (folder / f"{part}{kind}{ending}" for kind in KINDS for ending in ENDINGS)
+def _part(directory: Path, part: str) -> Path | None:
+    paths = (directory / f"{part}{kind}{ending}" for kind in KINDS for ending in ENDINGS)
     return next((path for path in paths if path.is_file()), None)

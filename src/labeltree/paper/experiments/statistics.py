@@ -1,21 +1,37 @@
-"""`statistics`: the table of the data sets."""
+"""`statistics`: the sizes and the sparsity of the datasets."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
 from labeltree.datasets import SOURCES
-from labeltree.paper.experiments.result import Claim, Result, Table
+from labeltree.paper.experiments.result import Claim, Findings, Result, Table
+from labeltree.paper.experiments.rows import by_dataset
 from labeltree.paper.experiments.session import Session, Split
 from labeltree.progress import Progress
 
 SPARSE = 0.01
 
 
+class StatisticsRow(TypedDict):
+    """Counts of one dataset."""
+
+    data: str
+    instances: int
+    test_instances: int | None
+    features: int
+    used_features: int
+    labels: int
+    used_labels: int
+    nonzeros_a_row: float
+    labels_a_row: float
+    one_instance_share: float
+
+
 def run(session: Session, progress: Progress | None = None) -> Result:
-    """Count what the data sets hold.
+    """Count instances, features, labels and non-zeros of each dataset.
 
     Parameters
     ----------
@@ -31,42 +47,48 @@ def run(session: Session, progress: Progress | None = None) -> Result:
         rows.append(_count(split))
         if progress is not None:
             progress((number + 1) / len(session.splits))
+    density = {row["data"]: _density(row) for row in rows}
     return Result(
         name="statistics",
-        title="The data sets",
-        source="tbl:dataset-stat",
+        title="The datasets",
+        source="Table 5 of the paper",
         introduction=(
-            "What there is to learn from. Trees are small where data are sparse: few feature values in a "
-            "row, and labels with few instances, whose nodes use few features. So these stand beside the "
-            "numbers that the paper gives."
+            "Trees are small where data are sparse: instances with few feature values, and labels with few "
+            "instances, whose nodes use few features. The table therefore adds measures of sparsity to the "
+            "counts that the paper gives."
         ),
         settings={},
         tables=[
             Table(
                 "statistics",
-                "The training data, by the number of labels.",
+                "Training data, ordered by the number of labels.",
                 {
-                    "data": "data",
+                    "data": "dataset",
                     "instances": "instances (l)",
                     "test_instances": "test instances",
                     "features": "features",
                     "used_features": "features that occur (n)",
                     "labels": "labels (L)",
                     "used_labels": "labels that occur",
-                    "nonzeros_a_row": "non-zeros a row",
-                    "labels_a_row": "labels a row",
+                    "nonzeros_a_row": "non-zeros per instance",
+                    "labels_a_row": "labels per instance",
                     "one_instance_share": "labels with one instance",
                 },
                 sorted(rows, key=lambda row: row["labels"]),
+                "An average instance has "
+                + by_dataset(density, lambda share: f"{share:.2%}", "of the features that occur")
+                + "."
+                if rows
+                else "",
             )
         ],
         claims=_claims(rows),
     )
 
 
-def _count(split: Split) -> dict[str, Any]:
+def _count(split: Split) -> StatisticsRow:
     train = split.train
-    of_label = np.diff(train.by_label[0])
+    instances_per_label = np.diff(train.by_label[0])
     return {
         "data": split.name,
         "instances": train.n_instances,
@@ -77,29 +99,35 @@ def _count(split: Split) -> dict[str, Any]:
         "used_labels": split.used_labels,
         "nonzeros_a_row": train.X.nnz / train.n_instances,
         "labels_a_row": train.Y.nnz / train.n_instances,
-        "one_instance_share": float((of_label == 1).mean()),
+        "one_instance_share": float((instances_per_label == 1).mean()),
     }
 
 
-def _claims(rows: list[dict[str, Any]]) -> list[Claim]:
-    sparse, published = {}, {}
+def _density(row: StatisticsRow) -> float:
+    """Return the share of the features that occur which an average instance has."""
+    return row["nonzeros_a_row"] / max(row["used_features"], 1)
+
+
+def _claims(rows: list[StatisticsRow]) -> list[Claim]:
+    sparse: Findings = {}
+    published: Findings = {}
     for row in rows:
-        share = row["nonzeros_a_row"] / max(row["used_features"], 1)
-        sparse[row["data"]] = share < SPARSE, f"{100 * share:.2g}%"
+        sparse[row["data"]] = _density(row) < SPARSE, f"{_density(row):.2%}"
         if source := SOURCES.get(row["data"]):
-            counts = {
-                "instances": source.n_instances,
-                "features": source.n_features,
-                "labels": source.n_labels,
-            }
-            # As wide as the file, or as many as occur: it is not said what was counted.
-            same = [number in (row[what], row.get(f"used_{what}")) for what, number in counts.items()]
-            said = ", ".join(f"{row[what]:,} of {number:,} {what}" for what, number in counts.items())
-            published[row["data"]] = all(same), said
+            # The paper does not say whether it counts all features and labels or those that occur.
+            counts = (
+                ("instances", source.n_instances, (row["instances"],)),
+                ("features", source.n_features, (row["features"], row["used_features"])),
+                ("labels", source.n_labels, (row["labels"], row["used_labels"])),
+            )
+            published[row["data"]] = (
+                all(printed in ours for _, printed, ours in counts),
+                ", ".join(f"{ours[0]:,} of {printed:,} {what}" for what, printed, ours in counts),
+            )
     claims = []
-    if rows:
-        statement = "The data are sparse (here: a row has less than 1% of the features that occur)."
-        claims.append(Claim.of_data(statement, sparse))
+    if sparse:
+        statement = "The data are sparse (tested: an instance has less than 1% of the features that occur)."
+        claims.append(Claim.from_findings(statement, sparse))
     if published:
-        claims.append(Claim.of_data("The counts are those of the paper's table.", published))
+        claims.append(Claim.from_findings("The counts are those of the paper's table.", published))
     return claims

@@ -1,4 +1,4 @@
-"""`time`: the training costs of appendix A beside measured seconds and multiply-adds, on made-up data."""
+"""`time`: the training costs of appendix A, compared with measured work and seconds on synthetic data."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import math
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from labeltree.clustering import build_tree
+from labeltree.build import build_plan
 from labeltree.data import Dataset
 from labeltree.datasets.presets import PRESETS
 from labeltree.datasets.synthetic import synthesize
 from labeltree.errors import InputError, ResourceError
 from labeltree.paper import theory
+from labeltree.paper.experiments import time_findings as findings
 from labeltree.paper.experiments.result import Plot, Result, Table
+from labeltree.paper.experiments.rows import count, distinct, where
 from labeltree.paper.experiments.session import Session
-from labeltree.paper.experiments.time_shown import Row, claims, fitted_figure, growth_figure
-from labeltree.plan import TreePlan, make_plan
+from labeltree.paper.experiments.time_findings import MeasuredRow, TimeRow
+from labeltree.plan import TreePlan
 from labeltree.progress import Progress
-from labeltree.settings import SolverSettings
+from labeltree.settings import SolverSettings, TreeSettings
 from labeltree.system import threads_to_use
 from labeltree.train import train_model
 
@@ -40,23 +43,23 @@ def run(
     largest_cost: float = 1e10,
     quick: bool = False,
 ) -> Result:
-    """Train trees of several K and d, and one-vs-rest, on data of growing L; compare with the formulas.
+    """Train one-vs-rest and trees of several K and d on data of increasing L; compare with the formulas.
 
     Parameters
     ----------
     session : Session
-        For its threads and its first seed; the data are made up.
+        Only its number of threads and its first seed are used; the data are synthetic.
     progress : callable, optional
     like : str
         A preset of :func:`labeltree.synthesize`.
     scales : sequence of float, optional
-        Sizes of the data, as shares of the preset's.
+        Sizes of the data, as fractions of the preset's.
     clusters, depths : sequence of int
-        K and d. Those that leave a node less than two labels (d > D) are left out.
+        K and d. Pairs that leave a node fewer than two labels (d > D) are skipped.
     largest_cost : float
-        What costs more, by the formula, is left out.
+        Models that cost more by the formula are skipped.
     quick : bool, default False
-        Small sizes only, unless scales are given: for a look, not for conclusions.
+        Use small sizes, unless ``scales`` is given: for a first look, not for conclusions.
 
     Returns
     -------
@@ -71,43 +74,41 @@ def run(
     ]
     if not steps:
         raise InputError(
-            f"every size costs more than {largest_cost:g} or has too few labels for a tree, expected one at "
-            "least; give other scales, fewer clusters, or a greater largest_cost."
+            f"every size costs more than {largest_cost:g} or has too few labels for a tree",
+            hint="use other scales, fewer clusters, or a larger largest_cost",
         )
-    rows: list[Row] = []
-    left_out: list[ResourceError] = []
-    made: tuple[float, Dataset] | None = None
+    measured: list[MeasuredRow] = []
+    skipped: list[ResourceError] = []
+    data: tuple[float, Dataset] | None = None
     costs = [_cost(*_shape(like, scale), *pair) for scale, pair in steps]
     for number, (scale, (K, depth)) in enumerate(steps):
-        if made is None or made[0] != scale:
-            made = scale, synthesize(like, scale, seed)[0]
+        if data is None or data[0] != scale:
+            data = scale, synthesize(like, scale, seed)[0]
         try:
-            row = _measure(made[1], K, depth, seed, threads, settings)
+            measured.append(_measure(data[1], like, scale, K, depth, seed, threads, settings))
         except ResourceError as error:
-            left_out.append(error)
-        else:
-            rows.append({"like": like, "scale": scale, **row})
+            skipped.append(error)
         if progress is not None:
             progress(sum(costs[: number + 1]) / sum(costs))
-    if not rows:
-        raise left_out[0]
-    for kind in dict.fromkeys(row["kind"] for row in rows):
-        _fit([row for row in rows if row["kind"] == kind])
+    if not measured:
+        raise skipped[0]
+    rows = _fit(measured)
     return Result(
         name="time",
-        title="Training time: appendix A against reality",
-        source="the training costs of one-vs-rest and of a tree (eq:time-for-OVR, eq:time-complexity)",
+        title="Training time: the formulas compared with measurements",
+        source="Equations 4 and 5 and appendix A of the paper",
         introduction=(
-            "A tree trains faster than one-vs-rest, since most of its nodes see few instances. Appendix A "
-            "says how much faster: a balanced tree of depth d costs l n log L (K (d - 1) + L / K^(d-1)), "
-            "one-vs-rest L l n, for l instances with n feature values each. Constants are left out, so each "
-            "formula is multiplied with one factor, the same for all its points: the one for which the "
-            "errors cancel on a logarithmic scale. Beside it stand what training really took: "
-            "multiply-adds of one pass of the solver over every node, counted exactly, and seconds, with the "
-            "passes that each node needs, reading and writing included. Building the tree is timed, but not "
-            "counted in. Real trees are not balanced, and here the labels of an instance do not grow with L. "
-            f"What costs more than {largest_cost:g} by its formula is left out"
-            + (f", and {len(left_out)} for want of room: {left_out[0]}" if left_out else ".")
+            "A tree trains faster than one-vs-rest because most of its nodes see few instances. Appendix A "
+            "gives the cost of a balanced tree of depth d as l n log L (K (d - 1) + L / K^(d-1)), and that "
+            "of one-vs-rest as L l n, for l instances with n non-zero features each. These formulas omit "
+            "constant factors, so each is multiplied by one factor for all its models, chosen so that the "
+            "errors cancel on a logarithmic scale. They are compared with two measurements: the "
+            "multiply-adds of one pass of the solver over all nodes, counted exactly, and the seconds of "
+            "training, which include as many passes as each node needs, and reading and writing. Building "
+            "the tree is timed separately. Unlike in the formulas, the trees are not balanced, and the "
+            "number of labels per instance does not grow with L. Models that cost more than "
+            f"{largest_cost:g} by their formula are skipped."
+            + (f" {count(len(skipped), 'model')} did not fit: {skipped[0]}." if skipped else "")
         ),
         settings={
             "like": like,
@@ -126,61 +127,61 @@ def run(
         tables=[
             Table(
                 "time",
-                f"Training on made-up data with the shape of {like}, {threads} thread"
-                f"{'s' * (threads != 1)}. The formula, times one factor for all trees and one for "
-                "one-vs-rest, stands beside what was measured.",
+                f"Training on synthetic data with the shape of {like}, {count(threads, 'thread')}. The "
+                "columns of the formula are multiplied by one factor for all trees and one for one-vs-rest.",
                 {
                     "kind": "model",
                     "labels": "L",
                     "instances": "instances",
                     "clusters": "K",
                     "max_depth": "d",
-                    "multiply_adds": "multiply-adds of a pass",
-                    "fitted_multiply_adds": "formula",
+                    "multiply_adds": "multiply-adds per pass",
+                    "fitted_multiply_adds": "by the formula",
                     "train_seconds": "seconds",
-                    "fitted_seconds": "formula, seconds",
-                    "tree_seconds": "seconds for the tree",
+                    "fitted_seconds": "by the formula",
+                    "tree_seconds": "seconds to build the tree",
                 },
                 rows,
+                findings.table_takeaway(rows),
             )
         ],
         plots=[
             Plot(
                 "time",
-                "What was measured against the formula, times one factor for trees and one for one-vs-rest. "
-                "On the line, both agree.",
-                fitted_figure(rows),
+                "Measured work and time over the formula, multiplied by one factor for trees and one for "
+                "one-vs-rest. On the line, both agree.",
+                findings.fitted_figure(rows),
+                findings.fitted_takeaway(rows),
             ),
             Plot(
                 "time-growth",
-                "Multiply-adds of a pass for each feature value of the data, against the number of labels; "
-                "for each K at the depth where the formula is least. Dotted: the formula.",
-                growth_figure(rows),
+                "Multiply-adds per pass and feature value of the data, by the number of labels; each K at "
+                "the depth that is cheapest by the formula. The dotted lines are the formula.",
+                findings.growth_figure(rows),
+                findings.growth_takeaway(rows),
             ),
         ],
-        claims=claims(rows),
+        claims=findings.claims(rows),
     )
 
 
 def multiply_adds(part: TreePlan) -> int:
-    """Multiply-adds of one pass of the solver over every node of a tree, the bias not counted.
+    """Return the multiply-adds of one pass of the solver over every node of a tree, without the bias.
 
     Each feature value of a node's instances meets the weights of each child twice: in the margin, and in
-    the step.
+    the update.
     """
     return 2 * int(part.nonzeros @ part.tree.child_count)
 
 
 def _check(like: str, scales: Sequence[float], clusters: Sequence[int], depths: Sequence[int]) -> None:
     if like not in PRESETS:
-        raise InputError(f"got the unknown data set {like!r}, expected one of {', '.join(PRESETS)}.")
+        raise InputError(f"unknown dataset {like!r}, expected one of {', '.join(PRESETS)}")
     if not scales or not all(0 < scale < math.inf for scale in scales):
-        raise InputError(f"got the scales {list(scales)}, expected one or more numbers above 0.")
-    if not clusters or min(clusters) < 2 or not depths or min(depths) < 2:
-        raise InputError(
-            f"got the clusters {list(clusters)} and the depths {list(depths)}, expected whole numbers of at "
-            "least 2; one-vs-rest is always among what is trained."
-        )
+        raise InputError(f"scales is {list(scales)}, expected one or more numbers above 0")
+    for name, values in (("clusters", clusters), ("depths", depths)):
+        if not values or min(values) < 2:
+            raise InputError(f"{name} is {list(values)}, expected one or more whole numbers of at least 2")
 
 
 def _shape(like: str, scale: float) -> tuple[int, int, float]:
@@ -189,7 +190,7 @@ def _shape(like: str, scale: float) -> tuple[int, int, float]:
 
 
 def _cost(labels: int, instances: int, nonzeros: float, clusters: int, depth: int) -> float:
-    """The paper's cost of a tree, or for depth 1 of one-vs-rest."""
+    """Return the paper's cost of a tree, or for depth 1 of one-vs-rest."""
     if depth == 1:
         return float(theory.ovr_cost(labels, instances, nonzeros))
     return float(theory.tree_cost(labels, clusters, depth, instances, nonzeros))
@@ -198,7 +199,7 @@ def _cost(labels: int, instances: int, nonzeros: float, clusters: int, depth: in
 def _pairs(
     like: str, scale: float, clusters: Sequence[int], depths: Sequence[int], largest_cost: float
 ) -> Iterator[tuple[int, int]]:
-    """K and d of what is trained on data of a size, one-vs-rest first."""
+    """Yield K and d of the models to train on data of one size, one-vs-rest first."""
     shape = _shape(like, scale)
     possible = [(0, 1)] + [
         (K, depth)
@@ -210,20 +211,34 @@ def _pairs(
 
 
 def _measure(
-    data: Dataset, clusters: int, depth: int, seed: int, threads: int, settings: SolverSettings
-) -> Row:
-    """Build and train one tree, in a folder that is gone afterwards."""
-    start = time.perf_counter()
-    tree = build_tree(data, clusters=clusters or 2, max_depth=depth, seed=seed, threads=threads)
-    tree_seconds = time.perf_counter() - start
-    plan = make_plan(data, tree, settings, threads=threads)
-    with tempfile.TemporaryDirectory(prefix="labeltree-time-") as folder:
-        plan.check_resources(Path(folder))
+    data: Dataset,
+    like: str,
+    scale: float,
+    clusters: int,
+    depth: int,
+    seed: int,
+    threads: int,
+    settings: SolverSettings,
+) -> MeasuredRow:
+    """Build and train one tree in a temporary directory."""
+    seconds: dict[str, float] = {}
+
+    @contextmanager
+    def timed(stage: str, _: str) -> Iterator[Progress]:
         start = time.perf_counter()
-        train_model(data, plan, Path(folder) / "model")
-        train_seconds = time.perf_counter() - start
+        yield lambda done: None
+        seconds[stage] = time.perf_counter() - start
+
+    tree_settings = TreeSettings(clusters or 2, depth, seed=seed)
+    plan = build_plan(data, tree_settings, settings, threads=threads, stage=timed)
+    with tempfile.TemporaryDirectory(prefix="labeltree-time-") as directory:
+        plan.check_resources(Path(directory))
+        with timed("training", ""):
+            train_model(data, plan, Path(directory) / "model")
     nonzeros = data.X.nnz / data.n_instances
     return {
+        "like": like,
+        "scale": scale,
         "kind": "one-vs-rest" if depth == 1 else "tree",
         "labels": data.n_labels,
         "instances": data.n_instances,
@@ -232,22 +247,34 @@ def _measure(
         "labels_each": data.Y.nnz / data.n_instances,
         "clusters": clusters or None,
         "max_depth": depth,
-        "depth": tree.depth,
-        "nodes": tree.n_nodes,
+        "depth": plan.depth,
+        "nodes": plan.n_nodes,
         "weights": plan.n_weights,
         "model_bytes": plan.model_bytes,
         "cost": _cost(data.n_labels, data.n_instances, nonzeros, clusters, depth),
         "multiply_adds": multiply_adds(plan.trees[0]),
-        "train_seconds": train_seconds,
-        "tree_seconds": tree_seconds if depth > 1 else None,
+        "train_seconds": seconds["training"],
+        "tree_seconds": seconds["tree"] if depth > 1 else None,
     }
 
 
-def _fit(rows: list[Row]) -> None:
-    """Scale the costs of one kind to what was measured: the factor whose errors cancel in the logarithm."""
-    cost = np.array([row["cost"] for row in rows])
-    for key, fitted in (("multiply_adds", "fitted_multiply_adds"), ("train_seconds", "fitted_seconds")):
-        measured = np.array([row[key] for row in rows])
-        factor = float(np.exp(np.log(measured / cost).mean()))
-        for row in rows:
-            row[fitted] = factor * row["cost"]
+def _fit(rows: Sequence[MeasuredRow]) -> list[TimeRow]:
+    """Scale the costs to the measurements, with one factor each for trees and for one-vs-rest.
+
+    The factor is the geometric mean, with which the errors cancel on a logarithmic scale.
+    """
+    factors = {
+        (kind, measure): float(
+            np.exp(np.mean([np.log(row[measure] / row["cost"]) for row in where(rows, kind=kind)]))
+        )
+        for kind in distinct(rows, "kind")
+        for measure, _, _ in findings.MEASURES
+    }
+    return [
+        {
+            **row,
+            "fitted_multiply_adds": factors[row["kind"], "multiply_adds"] * row["cost"],
+            "fitted_seconds": factors[row["kind"], "train_seconds"] * row["cost"],
+        }
+        for row in rows
+    ]

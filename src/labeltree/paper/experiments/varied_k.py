@@ -1,4 +1,4 @@
-"""`varied-k`: the ratio of a tree's size to one-vs-rest where K is the root of L that the depth asks for."""
+"""`varied-k`: size of a tree relative to one-vs-rest where K is chosen for the depth: ceil(L^(1/d_max))."""
 
 from __future__ import annotations
 
@@ -9,33 +9,47 @@ from typing import TYPE_CHECKING
 from labeltree.paper.experiments import figures, sizes
 from labeltree.paper.experiments.fixed_k import CLUSTERS
 from labeltree.paper.experiments.fixed_k import DEPTHS as FIXED_DEPTHS
-from labeltree.paper.experiments.result import Claim, Found, Plot, Result, Table
-from labeltree.paper.experiments.session import Session, part_of
-from labeltree.paper.experiments.sizes import Row, percent
-from labeltree.progress import Progress
+from labeltree.paper.experiments.result import Claim, Findings, Plot, Result
+from labeltree.paper.experiments.rows import (
+    MOST_LISTED,
+    count,
+    distinct,
+    enumerate_words,
+    percent,
+    where,
+)
+from labeltree.paper.experiments.session import Session
+from labeltree.paper.experiments.sizes import SizeRow, SizeSummary
+from labeltree.progress import Progress, part_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 DEPTHS = (2, 3, 4)
 
 
-def root_above(labels: int, depth: int) -> int:
-    """Smallest K with K^d >= L: ceil(L^(1/d)), exact where a rounded root would err; 2 at least.
+class VariedSummary(SizeSummary):
+    """Means over the seeds, and the ratio of the tree of the same d_max with K = 100."""
+
+    fixed_k_ratio: float
+
+
+def root_above(n_labels: int, depth: int) -> int:
+    """Return the smallest K, at least 2, with K^d >= L, without rounding errors.
 
     Examples
     --------
     >>> root_above(1000, 3), root_above(1001, 3)
     (10, 11)
     """
-    root = max(2, int(labels ** (1 / depth)) - 1)
-    while root**depth < labels:
+    root = max(2, int(n_labels ** (1 / depth)) - 1)
+    while root**depth < n_labels:
         root += 1
     return root
 
 
 def run(session: Session, progress: Progress | None = None, *, depths: Sequence[int] = DEPTHS) -> Result:
-    """Measure the ratio for each data set, depth and seed, and beside it that of K = 100.
+    """Compute the ratio per dataset, depth and seed, and that of K = 100 for comparison.
 
     Parameters
     ----------
@@ -48,8 +62,8 @@ def run(session: Session, progress: Progress | None = None, *, depths: Sequence[
     -------
     Result
     """
-    rows: list[Row] = []
-    fixed: list[Row] = []
+    rows: list[SizeRow] = []
+    fixed: list[SizeRow] = []
     steps = len(session.splits) * (len(depths) + 1)
     for number, split in enumerate(session.splits):
         for d, max_depth in enumerate(depths):
@@ -57,110 +71,115 @@ def run(session: Session, progress: Progress | None = None, *, depths: Sequence[
             clusters = root_above(split.train.n_labels, max_depth)
             rows += sizes.measure(session, split.name, clusters, [max_depth], part)
         part = part_of(progress, number * (len(depths) + 1) + len(depths), steps)
-        # As deep as fixed-k has them, so that both take the same trees.
-        beside = sizes.measure(session, split.name, CLUSTERS, sorted({*depths, *FIXED_DEPTHS}), part)
-        fixed += [row for row in beside if row["max_depth"] in depths]
-    summary, fixed_summary = sizes.summarize(rows), sizes.summarize(fixed)
-    for row, other in zip(summary, fixed_summary, strict=True):
-        row["fixed_k_ratio"] = other["ratio"]
+        # As deep as in fixed-k, so that both experiments share the trees.
+        compared = sizes.measure(session, split.name, CLUSTERS, sorted({*depths, *FIXED_DEPTHS}), part)
+        fixed += [row for row in compared if row["max_depth"] in depths]
+    summary: list[VariedSummary] = [
+        {**row, "fixed_k_ratio": other["ratio"]}
+        for row, other in zip(sizes.summarize(rows), sizes.summarize(fixed), strict=True)
+    ]
     return Result(
         name="varied-k",
-        title="Size of a tree against one-vs-rest, K by the depth",
-        source="fig:ratio-varied-K",
+        title="Size of a tree relative to one-vs-rest, K chosen for the depth",
+        source="Figure 5 of the paper",
         introduction=(
-            "With a fixed K, a tree of few labels ends early, and one of many labels has wide nodes above "
-            "its leaves. Here K is chosen for the depth, K = ceil(L^(1/d_max)), so that every node of a "
-            f"balanced tree would have as many children. Trees of the same depth with K = {CLUSTERS} stand "
-            "beside: which K gives the smaller model?"
+            "With a fixed K, a tree of few labels ends early, and a tree of many labels has wide nodes just "
+            "above its leaves. Here K is chosen for the depth, K = ceil(L^(1/d_max)), so that all nodes of a "
+            f"balanced tree have the same number of children. Trees of the same d_max with K = {CLUSTERS} "
+            "are shown for comparison: which K gives the smaller model?"
         ),
         settings={
             "clusters (K)": "ceil(L^(1/d_max))",
             "depths (d_max)": list(depths),
             "seeds": list(session.seeds),
         },
-        tables=[
-            Table(
-                "varied-k-means",
-                f"Means over the seeds, beside the ratio with K = {CLUSTERS}.",
-                {**sizes.COLUMNS, "fixed_k_ratio": f"ratio at K = {CLUSTERS}"},
-                summary,
-            ),
-            Table("varied-k", "Each seed and depth.", {**sizes.COLUMNS, "seed": "seed"}, rows, shown=False),
-        ],
+        tables=sizes.tables(
+            "varied-k", summary, rows, _comparison(summary), {"fixed_k_ratio": f"ratio at K = {CLUSTERS}"}
+        ),
         plots=[
             Plot(
                 "varied-k",
-                "Size of a tree over that of one-vs-rest with K = ceil(L^(1/d_max)), the mean over "
-                f"{len(session.seeds)} seeds and, as a band, from the least to the most; dashed, the paper's "
-                f"count with K = {CLUSTERS}.",
-                _figure(summary),
+                "Size of a tree relative to one-vs-rest with K = ceil(L^(1/d_max)). Mean over "
+                f"{count(len(session.seeds), 'seed')}; the band is the range over the seeds. The dashed line "
+                f"is the paper's count with K = {CLUSTERS}.",
+                sizes.figure(summary, _finish, 2.9),
+                _development(summary, depths),
             )
         ],
         claims=_claims(session, summary, depths),
     )
 
 
-def _figure(summary: list[Row]) -> Figure:
-    names = list(dict.fromkeys(row["data"] for row in summary))
-    figure, panels = figures.small_multiples(len(names), panel=(3.5, 2.9))
-    with figures.style():
-        for axes, name in zip(panels, names, strict=True):
-            mine = [row for row in summary if row["data"] == name]
-            depths = [row["max_depth"] for row in mine]
-            highest = sizes.draw_lines(axes, mine)
-            dashed = [row["fixed_k_ratio"] for row in mine]
-            axes.plot(
-                depths,
-                dashed,
-                color=figures.MUTED,
-                linestyle="--",
-                linewidth=1.3,
-                marker=figures.MARKERS[2],
-                markersize=4,
-                label=f"paper's count, K = {CLUSTERS}",
-            )
-            axes.set_xticks(depths, [f"{row['max_depth']}\nK = {row['clusters']:,}" for row in mine])
-            axes.set_xlabel("d_max")
-            figures.headroom(axes, max(highest, *dashed), 0.08)
-        panels[0].set_ylabel("size / one-vs-rest")
-        figure.legend(
-            *panels[0].get_legend_handles_labels(),
-            loc="outside lower center",
-            ncols=3 if len(names) > 2 else 1,
-        )
-    return figure
+def _finish(axes: Axes, rows: list[VariedSummary], highest: float) -> None:
+    """Add K, and the ratios at K = 100, to a panel."""
+    fixed = [row["fixed_k_ratio"] for row in rows]
+    depths = [row["max_depth"] for row in rows]
+    axes.plot(
+        depths,
+        fixed,
+        color=figures.MUTED,
+        linestyle="--",
+        linewidth=1.3,
+        marker=figures.MARKERS[2],
+        markersize=4,
+        label=f"the same with K = {CLUSTERS}",
+    )
+    axes.set_xticks(depths, [f"{row['max_depth']}\nK = {row['clusters']:,}" for row in rows])
+    figures.headroom(axes, max(highest, *fixed), 0.08)
 
 
-def _claims(session: Session, summary: list[Row], depths: Sequence[int]) -> list[Claim]:
-    falls: Found = {}
-    wider: Found = {}
+def _comparison(summary: Sequence[VariedSummary]) -> str:
+    """Count how often K = 100 gives the smaller tree."""
+    compared = [row for row in summary if row["clusters"] != CLUSTERS]
+    smaller = sum(row["fixed_k_ratio"] < row["ratio"] for row in compared)
+    return f"K = {CLUSTERS} gives the smaller tree in {smaller} of {count(len(compared), 'comparison')}."
+
+
+def _development(summary: Sequence[VariedSummary], depths: Sequence[int]) -> str:
+    """Write how the ratio changes from the smallest depth to the largest."""
+    first, last = depths[0], depths[-1]
+    ratio = {name: sizes.ratios(summary, name) for name in distinct(summary, "data")}
+    change = f"From d_max = {first} to {last},"
+    if len(ratio) <= MOST_LISTED:
+        found = [f"from {percent(r[first])} to {percent(r[last])} on {name}" for name, r in ratio.items()]
+        return f"{change} the size relative to one-vs-rest goes {enumerate_words(found)}."
+    smaller = sum(r[last] < r[first] for r in ratio.values())
+    return f"{change} the tree becomes smaller on {smaller} of {len(ratio)} datasets."
+
+
+def _claims(session: Session, summary: Sequence[VariedSummary], depths: Sequence[int]) -> list[Claim]:
+    falls: Findings = {}
+    wider: Findings = {}
     for name, split in session.by_name.items():
         # With K or fewer labels there is no tree.
-        mine = [row for row in summary if row["data"] == name and row["clusters"] < split.used_labels]
+        trees = [row for row in where(summary, data=name) if row["clusters"] < split.used_labels]
         ratio = sizes.ratios(summary, name)
         steps = [ratio[b] < ratio[a] for a, b in pairwise(depths)]
         falls[name] = (
-            all(steps) if steps and len(mine) == len(depths) else None,
+            all(steps) if steps and len(trees) == len(depths) else None,
             ", ".join(percent(ratio[d]) for d in depths),
         )
-        compared = [row for row in mine if row["clusters"] != CLUSTERS < split.used_labels]
         right = [
             row["ratio"] < row["fixed_k_ratio"]
             if row["clusters"] > CLUSTERS
             else row["fixed_k_ratio"] < row["ratio"]
-            for row in compared
+            for row in trees
+            if row["clusters"] != CLUSTERS < split.used_labels
         ]
         wider[name] = (
             (2 * sum(right) > len(right), f"{sum(right)} of {len(right)} depths")
             if right
             else (None, "no two trees to compare")
         )
-    depth_words = f"{', '.join(map(str, depths[:-1]))} and {depths[-1]}" if len(depths) > 1 else depths[0]
     return [
-        Claim.of_data(f"The model gets smaller with the depth (d_max = {depth_words}).", falls),
-        Claim.of_data(
-            f"At the same d_max, in general the larger K gives the smaller model (against K = {CLUSTERS}; "
-            "here: at most of the depths).",
+        Claim.from_findings(
+            "The model becomes smaller as the depth grows (d_max = "
+            f"{enumerate_words([str(depth) for depth in depths])}).",
+            falls,
+        ),
+        Claim.from_findings(
+            "At the same d_max, a larger K generally gives a smaller model (tested: against "
+            f"K = {CLUSTERS}, at the majority of depths).",
             wider,
         ),
     ]

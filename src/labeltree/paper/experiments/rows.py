@@ -1,0 +1,102 @@
+"""Select, group and average the rows of a result, and list what was found on each dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+Row = TypeVar("Row", bound=Mapping[str, Any])
+
+# A sentence lists at most this many datasets; of more it names the two extremes.
+MOST_LISTED = 3
+
+
+def where(rows: Iterable[Row], **values: Any) -> list[Row]:
+    """Return the rows that have these values.
+
+    Examples
+    --------
+    >>> where([{"data": "a", "seed": 0}, {"data": "a", "seed": 1}], data="a", seed=1)
+    [{'data': 'a', 'seed': 1}]
+    """
+    return [row for row in rows if all(row[key] == value for key, value in values.items())]
+
+
+def group(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Return the rows by their values of some keys, in the order of first appearance."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    return groups
+
+
+def distinct(rows: Iterable[Mapping[str, Any]], key: str) -> list[Any]:
+    """Return the different values of a key, in the order of first appearance."""
+    return list(dict.fromkeys(row[key] for row in rows))
+
+
+def mean(rows: Sequence[Mapping[str, Any]], key: str) -> float:
+    """Return the mean of a key."""
+    return float(sum(row[key] for row in rows) / len(rows))
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number with its noun.
+
+    Examples
+    --------
+    >>> count(1, "seed"), count(1200, "seed")
+    ('1 seed', '1,200 seeds')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def enumerate_words(words: Sequence[str]) -> str:
+    """Join words as a sentence does.
+
+    Examples
+    --------
+    >>> enumerate_words(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def percent(ratio: float) -> str:
+    """Write a ratio in percent, with three digits.
+
+    Examples
+    --------
+    >>> percent(0.25173), percent(0.01234)
+    ('25.2%', '1.23%')
+    """
+    return f"{100 * ratio:.3g}%"
+
+
+def by_dataset(values: Mapping[str, float], write: Callable[[float], str] = percent, unit: str = "") -> str:
+    """List a number per dataset, or for many datasets the smallest and the largest.
+
+    Parameters
+    ----------
+    values : mapping of str to float
+        Name of a dataset -> its number.
+    write : callable
+        Writes a number; by default in percent.
+    unit : str
+        Words that follow the first number, such as "of the features".
+
+    Examples
+    --------
+    >>> by_dataset({"a": 0.25, "b": 0.5}, unit="of the features")
+    '25% of the features on a and 50% on b'
+    >>> by_dataset({"a": 4, "b": 1, "c": 3, "d": 2}, str, "points")
+    'between 1 (b) and 4 (a) points'
+    """
+    unit = f" {unit}" if unit else ""
+    if len(values) > MOST_LISTED:
+        low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
+        return f"between {write(values[low])} ({low}) and {write(values[high])} ({high}){unit}"
+    units = [unit, *[""] * (len(values) - 1)]
+    return enumerate_words(
+        [f"{write(value)}{of} on {name}" for (name, value), of in zip(values.items(), units, strict=True)]
+    )
