@@ -55,7 +55,7 @@ def test_every_raise_follows_the_grammar():
     wrong, seen = [], 0
     for place, call in _calls():
         seen += 1
-        if len(call.args) != 1 or not {word.arg for word in call.keywords} <= {"file", "line", "hint"}:
+        if len(call.args) != 1 or not {word.arg for word in call.keywords} <= {"file", "line", "hint", None}:
             wrong.append(f"{place}: expected InputError(what, file=, line=, hint=)")
             continue
         what = _text(call.args[0])
