@@ -92,7 +92,7 @@ def check_tags(blocks):
 
 
 def run_page(blocks):
-    """Run the blocks of a page in the present folder, which is to be empty: it gets examples, and texts."""
+    """Run the blocks of a page in the current, empty directory; it gets a link to the examples."""
     os.symlink(ROOT / "examples", "examples")
     for part in ("train", "test"):
         os.symlink(ROOT / "examples" / f"catalogue-{part}.tsv", f"{part}.tsv")
@@ -150,7 +150,7 @@ def run_command(command, may_fail, place):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main(shlex.split(command, comments=True)[1:])
         out.flush()
-        printed, said = out.buffer.getvalue().decode(), err.getvalue()
+        printed, stderr = out.buffer.getvalue().decode(), err.getvalue()
     else:
         path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
         done = subprocess.run(
@@ -160,10 +160,10 @@ def run_command(command, may_fail, place):
             text=True,
             check=False,
         )
-        code, printed, said = done.returncode, done.stdout, done.stderr
-    assert code == (2 if may_fail else 0), f"{place}: $ {command}: exit code {code}\n{said}"
+        code, printed, stderr = done.returncode, done.stdout, done.stderr
+    assert code == (2 if may_fail else 0), f"{place}: $ {command}: exit code {code}\n{stderr}"
     # Progress is on standard error, and gone from a terminal when the work is done.
-    kept = [line for line in said.split("\n") if line.startswith(("error: ", "note: "))]
+    kept = [line for line in stderr.split("\n") if line.startswith(("error: ", "note: "))]
     return printed + "\n".join(kept)
 
 

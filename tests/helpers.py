@@ -113,8 +113,8 @@ def run_portable(script, *arguments):
 def train_small(path, data=None, trees=2, threads=1, settings=None, **options):
     """Train a small model on small data."""
     data = random_data(names=True) if data is None else data
-    grown = [build_tree(data, clusters=3, seed=s) for s in range(trees)]
-    return train_model(data, make_plan(data, grown, settings, threads=threads), path, **options)
+    built = [build_tree(data, clusters=3, seed=s) for s in range(trees)]
+    return train_model(data, make_plan(data, built, settings, threads=threads), path, **options)
 
 
 def make_data(rows, features=60, labels=40, seed=0):

@@ -210,7 +210,7 @@ def test_no_rows():
     assert labels.shape == scores.shape == (0, 5)
 
 
-def test_hears_an_interrupt():
+def test_an_interrupt_stops_the_search():
     """The search would take minutes, so a signal sent while it runs always comes in time."""
     model = make_model(2, n_labels=20_000, depth=1, bias=1.0)
     indptr, indices, data = csr(make_rows(2, model, 100))

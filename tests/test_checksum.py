@@ -55,7 +55,7 @@ def test_equals_its_twin(content, before):
 
 
 @given(st.binary(max_size=64), st.binary(max_size=64))
-def test_goes_on_from_what_came_before(first, second):
+def test_continues_from_a_previous_checksum(first, second):
     assert checksum(second, checksum(first)) == checksum(first + second)
 
 

@@ -29,15 +29,15 @@ def test_a_copy_and_a_link_work(model_dir, tmp_path):
             assert np.array_equal(one, other)
 
 
-def refused(path, said=r"\w"):
-    with pytest.raises(InputError, match=said) as caught:
+def refused(path, fragment=r"\w"):
+    with pytest.raises(InputError, match=fragment) as caught:
         load(path)
     message = str(caught.value)
     assert "\n" not in message
     assert str(path) in message
 
 
-def test_what_is_no_model_is_refused(tmp_path):
+def test_what_is_not_a_model_is_refused(tmp_path):
     refused(tmp_path / "none", "no such model directory")
     refused(tmp_path, "has no manifest.json")
     (tmp_path / "file").write_text("x")
@@ -59,7 +59,7 @@ def test_a_file_cut_short_is_named(model_dir, name, left):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_grown_is_named(model_dir, name):
+def test_a_file_with_extra_bytes_is_named(model_dir, name):
     with open(model_dir / name, "ab") as file:
         file.write(b"\0")
     refused(model_dir, f"{name}: the file has")
@@ -219,7 +219,7 @@ def test_a_manifest_that_lies_is_refused(model_dir, change):
     refused(model_dir)
 
 
-def test_verification_can_be_left_out_and_made_up_for(model_dir):
+def test_verification_can_be_skipped_and_done_later(model_dir):
     content = bytearray((model_dir / "tree-0/weights.npy").read_bytes())
     content[-2] ^= 1
     (model_dir / "tree-0/weights.npy").write_bytes(content)
@@ -239,7 +239,7 @@ def test_a_model_larger_than_memory_is_not_read_through(model_dir, monkeypatch):
         load(model_dir, verify=True)
 
 
-def test_a_model_of_format_1_predicts_the_same_for_ever():
+def test_a_model_of_format_1_always_predicts_the_same():
     expected = json.loads((V1.parent / "v1.json").read_text("utf-8"))
     model = load(V1)
     assert model.manifest["format_version"] == 1

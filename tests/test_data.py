@@ -25,7 +25,7 @@ Y = np.array([[1, 0], [1, 1]])
     ],
 )
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
-def test_any_matrix_will_do(make):
+def test_any_matrix_is_accepted(make):
     data = Dataset.from_matrices(make(X), make(Y), ["a", "b"])
     assert type(data.X) is type(data.Y) is sparse.csr_matrix
     assert data.X.dtype == data.Y.dtype == np.float32
@@ -46,7 +46,7 @@ def test_no_copy_of_what_is_right_already():
     assert np.shares_memory(data.Y.indices, y.indices)
 
 
-def test_untidy_matrices_are_put_in_order_and_left_alone():
+def test_untidy_matrices_are_sorted_in_a_copy():
     values = np.array([1, 2, 3, 0, 5, -5], dtype=np.float32)
     indices, indptr = np.array([2, 0, 2, 1, 1, 1]), np.array([0, 4, 6])
     untidy = sparse.csr_matrix((values, indices, indptr), shape=(2, 3))
@@ -75,7 +75,7 @@ def broken():
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "names", "said"),
+    ("x", "y", "names", "message"),
     [
         (X, Y[:1], None, "X has 2 rows and Y has 1"),
         ([[np.nan, 1, 2]] * 2, Y, None, "X holds NaN"),
@@ -103,10 +103,10 @@ def broken():
         (X, Y, ["b", "b"], "the label name 'b' occurs twice"),
     ],
 )
-def test_what_is_refused(x, y, names, said):
+def test_what_is_refused(x, y, names, message):
     with pytest.raises(InputError) as error:
         Dataset.from_matrices(x, y, names)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_align_widens_integers():

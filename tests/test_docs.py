@@ -160,7 +160,7 @@ def _workflows():
     return sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
-def test_the_workflows_are_those_that_we_need():
+def test_the_workflows():
     assert [path.stem for path in _workflows()] == ["docs", "test", "wheels"]
 
 
@@ -178,7 +178,7 @@ def test_workflow(path: Path):
                 assert f"\n{target}:" in makefile
 
 
-def test_the_tests_run_everywhere_that_we_say():
+def test_the_workflow_tests_every_supported_platform():
     flow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
     matrix = flow["jobs"]["test"]["strategy"]["matrix"]
     assert matrix["python"] == ["3.10", "3.11", "3.12", "3.13", "3.14"]

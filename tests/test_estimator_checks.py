@@ -21,5 +21,5 @@ EXPECTED_FAILURES = {
 
 
 @parametrize_with_checks([LabelTreeClassifier()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
-def test_scikit_learns_checks(estimator, check):
+def test_checks_of_scikit_learn(estimator, check):
     check(estimator)

@@ -90,7 +90,7 @@ def test_numpy_alone_opens_every_array(trained):
         assert np.load(file, mmap_mode="r", allow_pickle=False).ndim == 1
 
 
-def test_the_manifest_says_what_is_there(trained):
+def test_the_manifest_lists_every_file(trained):
     manifest = json.loads((trained / MANIFEST).read_text())
     assert (manifest["format"], manifest["format_version"]) == ("labeltree model", 1)
     sizes = {str(f.relative_to(trained)): f.stat().st_size for f in snapshot(trained) if f.name != MANIFEST}
@@ -105,7 +105,7 @@ def test_notes_are_kept(tmp_path):
 # Writing
 
 
-def test_others_may_read_a_model_as_the_umask_says(tmp_path):
+def test_model_permissions_follow_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
         train_small(tmp_path / "model")
@@ -159,7 +159,7 @@ def test_what_is_not_a_model_is_never_replaced(tmp_path, trained, kind):
     assert target.is_symlink() == (kind == "link")
 
 
-def test_a_folder_that_is_missing_is_named(tmp_path):
+def test_a_missing_directory_is_named(tmp_path):
     with pytest.raises(InputError, match=r"nowhere: no such directory"):
         train_small(tmp_path / "nowhere/model")
 

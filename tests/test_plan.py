@@ -110,8 +110,8 @@ def disk_bytes(path):
 @examples(25)
 def test_plan_bytes_are_file_bytes(seed, trees, bias, names, labels, density, max_depth):
     data = random_data(seed, instances=20, features=12, labels=labels, names=names, density=density)
-    grown = [build_tree(data, clusters=3, max_depth=max_depth, seed=seed + t) for t in range(trees)]
-    plan = make_plan(data, grown, SolverSettings(bias=bias))
+    built = [build_tree(data, clusters=3, max_depth=max_depth, seed=seed + t) for t in range(trees)]
+    plan = make_plan(data, built, SolverSettings(bias=bias))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         model = train_model(data, plan, path)
@@ -119,7 +119,7 @@ def test_plan_bytes_are_file_bytes(seed, trees, bias, names, labels, density, ma
         assert plan.model_bytes == sum(disk_bytes(path).values()) == model.bytes
 
 
-def test_the_report_has_the_keys_that_scripts_lean_on():
+def test_the_report_has_the_keys_that_scripts_rely_on():
     data = random_data()
     tree = build_tree(data, clusters=3)
     report = make_plan(data, [tree, tree.clip(1)]).report()
@@ -144,7 +144,7 @@ def test_trees_that_do_not_fit_the_data_are_refused():
         make_plan(random_data(), [])
 
 
-def test_memory_that_does_not_suffice(tmp_path):
+def test_too_little_memory(tmp_path):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
     plan.check_resources(tmp_path / "model", plan.training_memory_bytes)
@@ -154,7 +154,7 @@ def test_memory_that_does_not_suffice(tmp_path):
         plan.check_resources(tmp_path / "model", INTERPRETER_BYTES + plan.data_bytes)
 
 
-def test_the_number_of_threads_that_is_said_to_fit_does(tmp_path):
+def test_the_suggested_number_of_threads_fits(tmp_path):
     data = random_data()
     tree = build_tree(data, clusters=3)
     needed = [make_plan(data, tree, threads=n).training_memory_bytes for n in (1, 2, 3)]
@@ -164,7 +164,7 @@ def test_the_number_of_threads_that_is_said_to_fit_does(tmp_path):
             plan.check_resources(tmp_path / "model", memory)
 
 
-def test_memory_that_the_machine_lacks(tmp_path, monkeypatch):
+def test_too_little_memory_on_this_machine(tmp_path, monkeypatch):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
     monkeypatch.setattr("labeltree.plan.usable_memory", lambda: 1234)
@@ -173,7 +173,7 @@ def test_memory_that_the_machine_lacks(tmp_path, monkeypatch):
     plan.check_resources(tmp_path / "model", 2**40)  # a limit given by the user is believed
 
 
-def test_disk_that_does_not_suffice(tmp_path, monkeypatch):
+def test_too_little_disk(tmp_path, monkeypatch):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
     monkeypatch.setattr("labeltree.plan.free_disk", lambda path: plan.model_bytes)
@@ -185,7 +185,7 @@ def test_disk_that_does_not_suffice(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("names", [True, False])
 @pytest.mark.parametrize("fitting", [1, 2])
-def test_the_number_of_trees_that_is_said_to_fit_does(tmp_path, monkeypatch, names, fitting):
+def test_the_suggested_number_of_trees_fits(tmp_path, monkeypatch, names, fitting):
     data = random_data(names=names)
     trees = [build_tree(data, clusters=3, seed=s) for s in range(3)]
     sizes = [make_plan(data, trees[:n]).model_bytes for n in (1, 2, 3)]

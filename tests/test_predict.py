@@ -79,7 +79,7 @@ def test_fewer_features_than_the_model_are_zeros(model):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
-def test_numbers_that_are_none_are_refused(model, value):
+def test_nan_and_infinity_are_refused(model, value):
     x = np.zeros((2, 30))
     x[1, 7] = value
     for rows in (x, sparse.csr_matrix(x)):
@@ -90,13 +90,13 @@ def test_numbers_that_are_none_are_refused(model, value):
 @pytest.mark.parametrize(
     "rows", [np.zeros((2, 3, 4)), [["a", "b"]], [[1, 2], [3]], np.zeros((1, 3), complex)]
 )
-def test_what_is_no_table_of_numbers_is_refused(model, rows):
+def test_what_is_not_a_table_of_numbers_is_refused(model, rows):
     with pytest.raises(InputError):
         model.predict(rows)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"top": 0}, "top is 0, expected "),
         ({"beam": -1}, "beam is -1, expected "),
@@ -104,8 +104,8 @@ def test_what_is_no_table_of_numbers_is_refused(model, rows):
         ({"score": "margin"}, "score is 'margin', expected one of sigmoid, hinge2, hinge3"),
     ],
 )
-def test_bad_options_are_refused(model, options, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_options_are_refused(model, options, message):
+    with pytest.raises(InputError, match=message):
         model.predict(np.zeros((1, 30)), **options)
 
 

@@ -148,7 +148,7 @@ def test_the_report_counts_what_is_there(trained, tmp_path):
     assert sum(row["weights"] for t in (0, 1) for row in pruned.depths(t)) == pruned.manifest["weights"]
 
 
-def test_the_manifest_says_it(trained, tmp_path):
+def test_the_manifest_records_the_pruning(trained, tmp_path):
     model = load(trained)
     pruned = model.prune(0.2, tmp_path / "pruned")
     assert pruned.manifest["pruned"]["threshold"] == 0.2
@@ -208,7 +208,7 @@ def test_a_model_of_the_first_version_can_be_pruned(tmp_path):
 
 
 @pytest.mark.parametrize("threshold", [0, -0.1, float("nan"), float("inf"), -float("inf"), "x", None])
-def test_what_is_no_threshold(trained, tmp_path, threshold):
+def test_bad_thresholds(trained, tmp_path, threshold):
     with pytest.raises(InputError, match=r"threshold is .*, expected a finite number above 0"):
         load(trained).prune(threshold, tmp_path / "pruned")
     assert not list(tmp_path.iterdir())
@@ -239,7 +239,7 @@ def test_another_model_is_replaced_only_on_demand(trained, model_dir):
     assert [entry.name for entry in model_dir.parent.iterdir()] == [model_dir.name]
 
 
-def test_a_damaged_block_is_not_made_good(model_dir):
+def test_a_damaged_block_is_not_pruned(model_dir):
     weights = model_dir / "tree-1/weights.npy"
     content = bytearray(weights.read_bytes())
     content[-5] ^= 1

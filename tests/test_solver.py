@@ -120,7 +120,7 @@ def check_liblinear(data, model, loss, cost, repeats=None):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("bias", [0, 1.0, 0.5])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_every_block_of_a_tree_is_liblinears(tmp_path, loss, bias, weighted):
+def test_every_block_of_a_tree_equals_liblinear(tmp_path, loss, bias, weighted):
     data = random_data(2, labels=14)
     tree = build_tree(data, clusters=3, max_depth=4)
     assert tree.n_nodes > 4
@@ -131,7 +131,7 @@ def test_every_block_of_a_tree_is_liblinears(tmp_path, loss, bias, weighted):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("cost", [0.1, 10])
-def test_every_cost_is_liblinears(tmp_path, loss, cost):
+def test_every_cost_equals_liblinear(tmp_path, loss, cost):
     data = random_data(4, instances=40, labels=9)
     model = train(tmp_path, data, build_tree(data, clusters=3, max_depth=3), loss=loss, cost=cost)
     check_liblinear(data, model, loss, cost)
@@ -139,7 +139,7 @@ def test_every_cost_is_liblinears(tmp_path, loss, cost):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("labels", [1, 16, 17, 33])
-def test_one_vs_rest_is_liblinears(tmp_path, loss, labels):
+def test_one_vs_rest_equals_liblinear(tmp_path, loss, labels):
     data = random_data(labels, instances=36, labels=labels, empty_label=labels > 1)
     model = train(tmp_path, data, build_tree(data, max_depth=1), loss=loss)
     assert model.trees[0].tree.n_nodes == 1
@@ -148,7 +148,7 @@ def test_one_vs_rest_is_liblinears(tmp_path, loss, labels):
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 @pytest.mark.parametrize("bias", [0, 1.0])
-def test_real_costs_are_newtons(tmp_path, loss, bias):
+def test_real_costs_equal_newton(tmp_path, loss, bias):
     data = random_data(5, labels=8)
     costs = np.random.default_rng(1).uniform(0.01, 5, data.n_instances)
     tree = build_tree(data, clusters=3, max_depth=3)
@@ -199,7 +199,7 @@ def test_a_node_with_one_instance_and_nodes_with_none(tmp_path, loss, bias):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_rows_of_any_length_are_liblinears(tmp_path, loss):
+def test_rows_of_any_length_equal_liblinear(tmp_path, loss):
     data = random_data(8, instances=40, labels=6)
     scale = np.geomspace(0.01, 30, data.n_instances)[:, None]
     data = Dataset.from_matrices(data.X.multiply(scale), data.Y)
@@ -227,7 +227,7 @@ def twin_descent(x, y, loss, costs, tolerance, rng):
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
-def test_the_usual_tolerance_is_within_a_hundredth_of_the_twins(tmp_path, loss):
+def test_the_default_tolerance_is_within_1_percent_of_the_twin(tmp_path, loss):
     data = random_data(9, instances=80, labels=8)
     model = train(tmp_path, data, build_tree(data, clusters=4), loss=loss, tolerance=0.1, max_iterations=300)
     rng = np.random.default_rng(0)
@@ -245,7 +245,7 @@ def test_the_usual_tolerance_is_within_a_hundredth_of_the_twins(tmp_path, loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("length", [0.1, 1, 5])
-def test_the_usual_tolerance_is_within_two_hundredths_of_liblinears(tmp_path, loss, length):
+def test_the_default_tolerance_is_within_2_percent_of_liblinear(tmp_path, loss, length):
     """Rows of one length, short or long: the objective against LIBLINEAR's at the same tolerance."""
     data = random_data(10, instances=400, features=40, labels=4, empty_label=False)
     x = data.X.toarray()
@@ -349,7 +349,7 @@ def test_the_seed_orders_the_visits(tmp_path):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("tolerance", [0.1, 1e-6])
-def test_large_values_give_no_nan_and_too_large_ones_a_sentence(tmp_path, loss, tolerance):
+def test_large_values_give_no_nan_and_too_large_ones_are_refused(tmp_path, loss, tolerance):
     data = random_data(12)
     tree = build_tree(data, clusters=3)
     large = Dataset.from_matrices(data.X * np.float32(1e12), data.Y)

@@ -106,7 +106,7 @@ def test_header_gives_the_shape(read):
     assert read("2 5 9\n1 1:1\n\n\n").n_instances == 2  # a blank line at the end that the header needs
 
 
-def test_shape_can_be_said(read):
+def test_shape_can_be_given(read):
     data = read("1 2:1\n", n_features=5, n_labels=4)
     assert data.X.shape == (1, 5)
     assert data.Y.shape == (1, 4)
@@ -114,7 +114,7 @@ def test_shape_can_be_said(read):
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "said"),
+    ("text", "line", "fragment"),
     [
         ("1 1:1\n3,4 1:x\n", 2, "expected a number"),
         ("3 1:0.5:2\n", 1, "expected a number"),
@@ -159,7 +159,7 @@ def test_shape_can_be_said(read):
     ],
 )
 @pytest.mark.parametrize("threads", [1, 4])
-def test_faults(tmp_path, text, line, said, threads):
+def test_faults(tmp_path, text, line, fragment, threads):
     path = tmp_path / "train.svm"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     for sizes in SMALL:
@@ -167,12 +167,12 @@ def test_faults(tmp_path, text, line, said, threads):
             _read(path, None, threads, None, None, *sizes)
         message = str(error.value)
         assert message.startswith(f"{path}:{line}: " if line else f"{path}: ")
-        assert said in message
+        assert fragment in message
         assert "\n" not in message
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "said"),
+    ("text", "options", "fragment"),
     [
         ("1 1:1 0:1\n", {"one_based": True}, "train.svm:1: expected indices from 1"),
         ("1 1:1\n1 6:1\n", {"n_features": 5}, "train.svm:2: expected indices within n_features=5"),
@@ -192,10 +192,10 @@ def test_faults(tmp_path, text, line, said, threads):
         ("1 5:1\n", {"n_labels": 2**31}, "n_labels is 2147483648"),
     ],
 )
-def test_what_was_said_and_the_file_differ(read, text, options, said):
+def test_options_that_contradict_the_file(read, text, options, fragment):
     with pytest.raises(InputError) as error:
         read(text, **options)
-    assert said in str(error.value)
+    assert fragment in str(error.value)
 
 
 def test_no_such_file(tmp_path):
@@ -320,7 +320,7 @@ def test_the_base_of_a_file_is_remembered(read):
     assert read("a 0:1\n").align(("b", "a"), 2).one_based is False
 
 
-def test_labels_can_be_done_without(read):
+def test_labels_are_optional(read):
     data = read("1:1\n 2:1\n\n3:1\n", require_labels=False)
     assert data.X.shape == (4, 3)
     assert data.Y.shape == (4, 0)

@@ -65,7 +65,7 @@ def test_what_is_written_is_read_back(scratch, data, header, one_based, suffix):
     assert [p.name for p in scratch.parent.iterdir() if "partial" in p.name] == []
 
 
-def test_header_keeps_labels_that_nobody_has(tmp_path):
+def test_header_keeps_labels_without_instances(tmp_path):
     data = Dataset.from_matrices([[1, 0], [0, 0]], [[1, 0, 0], [0, 0, 0]])
     write_svm(tmp_path / "a.svm", data, header=True)
     back = read_svm(tmp_path / "a.svm")

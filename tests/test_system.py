@@ -28,7 +28,7 @@ def machine(tmp_path, monkeypatch):
     return write
 
 
-def test_what_the_process_has_already_is_usable(machine):
+def test_memory_of_this_process_is_usable(machine):
     page = os.sysconf("SC_PAGE_SIZE")
     machine({"proc/self/statm": f"{9 * GIB // page} {3 * GIB // page} 100 1 0 500 0"})
     assert system.usable_memory() == 15 * GIB
@@ -132,7 +132,7 @@ def test_cpus_without_affinity(machine, monkeypatch):
     assert system.usable_cpus() == 1
 
 
-def test_peak_memory_is_this_programs_own():
+def test_peak_memory_of_this_process_only():
     held = bytearray(b"1") * 200_000_000
     code = "from labeltree.system import peak_memory; print(peak_memory())"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -158,7 +158,7 @@ def test_peak_memory_counts_bytes(monkeypatch, tmp_path):
     assert there == pytest.approx(here / 1024, rel=0.1)
 
 
-def test_free_disk_of_a_path_yet_to_be(tmp_path, monkeypatch):
+def test_free_disk_of_a_path_that_does_not_exist(tmp_path, monkeypatch):
     free = {tmp_path: 1234, tmp_path.parent: 99}
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free[path]))
     assert system.free_disk(tmp_path / "not" / "there" / "yet") == system.free_disk(tmp_path) == 1234

@@ -12,7 +12,7 @@ from labeltree.train import train_model
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"loss": "l1"}, "loss is 'l1', expected one of squared_hinge, hinge, logistic"),
         ({"cost": 0}, "cost is 0, expected "),
@@ -28,8 +28,8 @@ from labeltree.train import train_model
         ({"seed": -1}, "seed is -1, expected "),
     ],
 )
-def test_bad_settings_are_refused(options, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_settings_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
         SolverSettings(**options)
 
 

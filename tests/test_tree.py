@@ -20,7 +20,7 @@ def label_vectors(data, threads=1):
     return sparse.csr_matrix((values, indices, indptr), shape=(data.n_labels, data.n_features))
 
 
-def test_memory_that_is_not_there_is_not_taken():
+def test_too_little_memory_for_the_tree():
     data = random_data()
     with pytest.raises(InputError, match=r"building the tree needs .* only 1.0 MB can be used; use fewer"):
         build_tree(data, clusters=3, memory_limit=10**6)
@@ -192,7 +192,7 @@ def test_planted_clusters_are_found():
 
 @pytest.mark.parametrize("features", [60, 70_000])  # with as many as the latter, centroids are rounded
 @pytest.mark.parametrize("clusters", [9, 100, 120])
-def test_an_iteration_of_kmeans_is_its_twins(features, clusters):
+def test_an_iteration_of_kmeans_equals_its_twin(features, clusters):
     rng = np.random.default_rng(8)
     known = np.append(
         (rng.random(15_000) ** 3 * 200 % features).astype(int), np.arange(features)
@@ -258,7 +258,7 @@ def test_a_given_tree_keeps_its_shape(skeleton, random):
 
 
 @pytest.mark.parametrize(
-    ("given_tree", "said"),
+    ("given_tree", "message"),
     [
         (7, "the tree is of type int"),
         ("ab", "the tree is of type str"),
@@ -275,13 +275,13 @@ def test_a_given_tree_keeps_its_shape(skeleton, random):
         ([[0, 1], [1, 2]], "1 occurs twice"),
     ],
 )
-def test_bad_trees_are_refused(given_tree, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_trees_are_refused(given_tree, message):
+    with pytest.raises(InputError, match=message):
         LabelTree.from_nested(given_tree)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"clusters": 1}, "clusters is 1, expected "),
         ({"clusters": -3}, "clusters is -3, expected"),
@@ -291,8 +291,8 @@ def test_bad_trees_are_refused(given_tree, said):
         ({"seed": -1}, "seed is -1, expected "),
     ],
 )
-def test_bad_options_are_refused(options, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
         build_tree(random_data(), **options)
 
 
