@@ -156,12 +156,12 @@ def run_demo(
 
 
 def _estimate(plan: Plan) -> list[str]:
-    size, ovr = human_bytes(plan.model_bytes), human_bytes(plan.paper_ovr_bytes)
+    size, one_vs_rest = human_bytes(plan.model_bytes), human_bytes(plan.clip(1).model_bytes)
     alpha = ", ".join(f"{row['alpha']:.2f}" for row in plan.depths()[1:])
     return [
         f"The model will take {size}, exactly {plan.model_bytes:,} bytes: known before training.",
-        f"One-vs-rest would take {ovr}. A tree takes less because a node needs weights only for the",
-        f"words of its own documents, a share of its parent's (alpha, from depth 1 down: {alpha}).",
+        f"One-vs-rest would take {one_vs_rest} in the same format. A tree takes less because a node needs",
+        f"weights only for the words of its own documents, a share of its parent's (alpha: {alpha}).",
     ]
 
 
