@@ -263,7 +263,7 @@ def test_bad_seeds(seeds):
 def test_names_must_differ_and_be_known(session):
     with pytest.raises(InputError, match="two datasets are named 'a'"):
         Session([Split("a", make_data(5)), Split("a", make_data(5))])
-    with pytest.raises(InputError, match="unknown experiment 'fixed'"):
+    with pytest.raises(InputError, match="no such experiment: 'fixed'"):
         experiments.run("fixed", session)
     with pytest.raises(InputError, match="increasing"):
         experiments.run("fixed-k", session, depths=(3, 2))

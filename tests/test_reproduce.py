@@ -4,6 +4,8 @@ import bz2
 import csv
 import json
 import re
+import sys
+import tempfile
 from html.parser import HTMLParser
 
 import pytest
@@ -190,6 +192,15 @@ def test_all(run, data, tmp_path, monkeypatch):
     assert code == 0
     assert "note: Skipping pruning: no dataset has test data." in err
     assert Page((tmp_path / "b" / "report.html").read_text("utf-8")).ids == ["statistics"]
+
+
+@pytest.mark.parametrize("command", [("demo", "--json"), ("reproduce", "fixed-k", "nowhere", "-o", "out")])
+def test_a_missing_matplotlib_is_reported_first(command, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert "this needs matplotlib, which is not installed; install it with" in refused(*command)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_theory_needs_no_data(run, tmp_path):

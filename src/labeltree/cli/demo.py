@@ -46,10 +46,13 @@ def demo(
     Generates data, estimates, trains, evaluates, predicts, and reproduces figures of the paper; takes about
     half a minute.
     """
+    from labeltree.paper import experiments
+
     if out is not None and out.exists():
         raise InputError("already exists, expected a new directory", file=out, hint="choose another name")
     if report is not None and report.exists() and not report.is_dir():
         raise InputError("a file, expected a directory", file=report, hint="choose another name")
+    experiments.check_plots(EXPERIMENTS)
     with contextlib.ExitStack() as stack:
         if report is None:
             # A temporary report is kept, for the user to open it.
@@ -179,7 +182,7 @@ def _experiments(
 ) -> tuple[Path, list[Claim]]:
     from labeltree.paper import experiments
 
-    session = experiments.Session([experiments.Split(f"like {LIKE}", train, test)], SEEDS, threads)
+    session = experiments.Session([experiments.Split(f"synthetic-{LIKE}", train, test)], SEEDS, threads)
     results = [experiments.run(name, session) for name in EXPERIMENTS]
     claims = [claim for result in results for claim in result.claims]
     return experiments.save(results, report, overwrite=True), claims

@@ -87,7 +87,7 @@ def run(
         ``save`` writes it.
     """
     if name not in EXPERIMENTS:
-        raise InputError(f"unknown experiment {name!r}, expected one of {', '.join(EXPERIMENTS)}")
+        raise InputError(f"no such experiment: {name!r}", hint=f"use one of {', '.join(EXPERIMENTS)}")
     session = data if isinstance(data, Session) else Session(data, seeds, threads)
     check_data(name, session.splits)
     check_plots([name])

@@ -93,7 +93,7 @@ def run(
         averages += _averages(nodes_of_tree)
     summary = _summarize(averages)
     first = session.seeds[0]
-    drawn = where(nodes, seed=first)
+    drawn, drawn_averages = where(nodes, seed=first), where(averages, seed=first)
     return Result(
         name="alpha",
         title="How the number of used features falls with depth",
@@ -140,13 +140,8 @@ def run(
                 "alpha",
                 "Number of nodes by alpha, for the trees of seed "
                 f"{first}. The box shows the weighted average of the depth.",
-                _figure(drawn, where(averages, seed=first)),
-                "At depth 1, the weighted average of alpha is "
-                + by_dataset(
-                    {row["data"]: row["alpha"] for row in where(summary, depth=1)},
-                    lambda alpha: f"{alpha:.3f}",
-                )
-                + ".",
+                _figure(drawn, drawn_averages),
+                _depth_1(drawn_averages),
             )
         ]
         if drawn
@@ -211,6 +206,12 @@ def _summarize(averages: Sequence[DepthRow]) -> list[AlphaSummary]:
             }
         )
     return rows
+
+
+def _depth_1(averages: Sequence[DepthRow]) -> str:
+    """Write the averages at depth 1."""
+    found = {row["data"]: row["alpha"] for row in where(averages, depth=1)}
+    return f"At depth 1, the weighted average of alpha is {by_dataset(found, lambda a: f'{a:.3f}')}."
 
 
 def _lowest_nodes(summary: Sequence[AlphaSummary]) -> str:

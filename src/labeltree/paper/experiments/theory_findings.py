@@ -43,7 +43,7 @@ class BoundRow(TypedDict):
 
 def ratio_figure(ratios: Sequence[RatioRow]) -> Figure:
     """Draw the ratio over the depth, one line per alpha."""
-    figure, (axes,) = figures.new_figure(1, 1, panel=(5.6, 3.6))
+    figure, (axes,) = figures.new_figure(1, 1, panel=(5.0, 3.4))
     depths = distinct(ratios, "depth")
     with figures.style():
         ends = []

@@ -87,7 +87,7 @@ def fitted_figure(rows: Sequence[TimeRow]) -> Figure:
 def growth_figure(rows: Sequence[TimeRow]) -> Figure:
     """Draw the work per feature value over L: one-vs-rest, and each K at its cheapest depth."""
     colours = _colours(rows)
-    figure, (axes,) = figures.new_figure(1, 1, panel=(5.8, 3.8))
+    figure, (axes,) = figures.new_figure(1, 1, panel=(5.0, 3.4))
     with figures.style():
         ends = []
         for number, (name, line) in enumerate(_lines(rows).items()):

@@ -96,7 +96,7 @@ def run(
     return Result(
         name="time",
         title="Training time: the formulas compared with measurements",
-        source="Equations 4 and 5 and appendix A of the paper",
+        source="equations 4 and 5 and appendix A of the paper",
         introduction=(
             "A tree trains faster than one-vs-rest because most of its nodes see few instances. Appendix A "
             "gives the cost of a balanced tree of depth d as l n log L (K (d - 1) + L / K^(d-1)), and that "
