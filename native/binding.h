@@ -49,12 +49,12 @@ using Choices = std::array<std::pair<const char*, Choice>, N>;
 
 template <class Choice, size_t N>
 Choice choose(const Choices<Choice, N>& choices, std::string_view wanted, const char* argument) {
-    std::string names;
-    for (const auto& [name, choice] : choices) {
+    for (const auto& [name, choice] : choices)
         if (wanted == name) return choice;
-        names += (names.empty() ? "" : ", ") + std::string(name);
-    }
-    throw std::invalid_argument(std::string(argument) + " must be one of " + names);
+    std::string message = std::string(argument) + " must be one of";
+    for (const auto& [name, choice] : choices)
+        message += std::string(name == choices.front().first ? " " : ", ") + name;
+    throw std::invalid_argument(message);
 }
 
 template <class Choice, size_t N>

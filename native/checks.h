@@ -33,7 +33,7 @@ inline void check_ptr(std::span<const int64_t> ptr, size_t n_entries, const char
 inline void check_range(std::span<const int32_t> values, int64_t limit, const char* name) {
     const auto end = static_cast<uint32_t>(std::clamp<int64_t>(limit, 0, int64_t{1} << 31));
     bool outside = false;
-    for (const int32_t value : values) outside |= static_cast<uint32_t>(value) >= end;  // so are negative ones
+    for (const int32_t value : values) outside |= static_cast<uint32_t>(value) >= end;  // negative ones wrap around
     require(!outside, name, "holds an index out of range");
 }
 

@@ -42,7 +42,7 @@ class SortedSet {
     std::vector<int32_t> touched_;
 };
 
-// The rows of a node's instances and the features that they use, both sorted. Keeps its memory from node to node.
+// Finds the instances and the features of a node, both sorted. Reuses its memory from node to node.
 class NodeData {
   public:
     explicit NodeData(const TrainingData& data)

@@ -35,30 +35,30 @@ class Panel {
     std::atomic<int64_t> n_groups_left{0};
 
     Panel(const Training& training, int64_t node, int64_t first_child, int64_t n_children)
-        : t_(training), node_(node), first_child_(first_child), n_children_(n_children) {}
+        : training_(training), node_(node), first_child_(first_child), n_children_(n_children) {}
 
     int64_t node() const { return node_; }
     int64_t n_groups() const { return (n_children_ + siblings - 1) / siblings; }
     bool is_first() const { return first_child_ == 0; }
     // All children of the node, unless the node is very large.
-    bool is_whole_node() const { return n_children_ == t_.tree.shape.n_children(node_); }
+    bool is_whole_node() const { return n_children_ == training_.tree.shape.n_children(node_); }
 
     // Gathers what the groups share. The first thread to get here does it, and others wait.
     void prepare(Workspace& space, const Cancel& cancel) {
         std::call_once(prepared_, [&] {
-            space.node.find_instances(t_.tree, node_, instances_);
+            space.node.find_instances(training_.tree, node_, instances_);
             space.node.find_features(instances_, features_);
             copy_rows(space);
             compute_norms();
-            if (!t_.costs.empty())
-                for (const int32_t i : instances_) costs_.push_back(t_.costs[i]);
+            if (!training_.costs.empty())
+                for (const int32_t i : instances_) costs_.push_back(training_.costs[i]);
             weights_.resize((features_.size() + has_bias()) * n_children_);
             order_children(cancel);
         });
     }
 
     void solve_group(int64_t group, Workspace& space, const Cancel& cancel) {
-        if (t_.precise)
+        if (training_.precise)
             solve_group(group, space, space.precise, cancel);
         else
             solve_group(group, space, space.single, cancel);
@@ -66,8 +66,9 @@ class Panel {
 
     // Writes the weights, and with those of the first children the features. Returns the checksum of a whole node.
     uint32_t write(const BlockFiles& files) {
-        if (has_bias()) features_.push_back(static_cast<int32_t>(t_.data.n_features()));  // after the last feature
-        const int64_t n_rows = std::ssize(features_), width = t_.tree.shape.n_children(node_);
+        if (has_bias())
+            features_.push_back(static_cast<int32_t>(training_.data.n_features()));  // after the last feature
+        const int64_t n_rows = std::ssize(features_), width = training_.tree.shape.n_children(node_);
         if (n_rows != files.n_features(node_))
             throw std::invalid_argument("the plan was made for other data: a node's used features differ");
         const std::span<const float> weights(weights_);
@@ -89,11 +90,11 @@ class Panel {
     }
 
   private:
-    bool has_bias() const { return t_.settings.bias != 0; }
+    bool has_bias() const { return training_.settings.bias != 0; }
 
     // Copies the node's instances with features numbered 0..F-1. The root uses the data as it is.
     void copy_rows(Workspace& space) {
-        const SparseRows& x = t_.data.x;
+        const SparseRows& x = training_.data.x;
         x_ = x;
         if (node_ == 0) return;
         for (size_t f = 0; f < features_.size(); ++f) space.local[features_[f]] = static_cast<int32_t>(f);
@@ -114,20 +115,20 @@ class Panel {
     void compute_norms() {
         norms_.resize(instances_.size());
         for (size_t r = 0; r < norms_.size(); ++r) {
-            double squares = t_.settings.bias * t_.settings.bias;
+            double squares = training_.settings.bias * training_.settings.bias;
             for (const float value : x_.values(r)) squares += static_cast<double>(value) * value;
             norms_[r] = static_cast<float>(squares);
         }
     }
 
     void order_children(const Cancel& cancel) {
-        const auto children = t_.tree.shape.children_of(node_);
-        int64_t leaf = t_.tree.first[node_];
-        for (int64_t c = 0; c < first_child_; ++c) leaf += t_.tree.n_leaves(children[c]);
+        const auto children = training_.tree.shape.children_of(node_);
+        int64_t leaf = training_.tree.first[node_];
+        for (int64_t c = 0; c < first_child_; ++c) leaf += training_.tree.n_leaves(children[c]);
         leaf_.assign(1, leaf);
         for (const int32_t child : slice(children, first_child_, first_child_ + n_children_))
-            leaf_.push_back(leaf += t_.tree.n_leaves(child));
-        order_ = group_siblings(t_.data, t_.tree.labels, leaf_, siblings, cancel);
+            leaf_.push_back(leaf += training_.tree.n_leaves(child));
+        order_ = group_siblings(training_.data, training_.tree.labels, leaf_, siblings, cancel);
     }
 
     // Bit s of positive[i]: local instance i has a label of the group's sibling s.
@@ -135,8 +136,8 @@ class Panel {
         for (size_t r = 0; r < instances_.size(); ++r) space.local[instances_[r]] = static_cast<int32_t>(r);
         space.positive.assign(instances_.size(), 0);
         for (size_t s = 0; s < group.size(); ++s)
-            for (const int32_t label : slice(t_.tree.labels, leaf_[group[s]], leaf_[group[s] + 1]))
-                for (const int32_t i : t_.data.label_instances.columns(label))
+            for (const int32_t label : slice(training_.tree.labels, leaf_[group[s]], leaf_[group[s] + 1]))
+                for (const int32_t i : training_.data.label_instances.columns(label))
                     space.positive[space.local[i]] |= static_cast<uint16_t>(1 << s);
     }
 
@@ -147,7 +148,7 @@ class Panel {
             slice(std::span<const int32_t>(order_), first, std::min<int64_t>(first + siblings, n_children_));
         mark_positives(children, space);
         const Problem problem{x_, norms_, costs_, space.positive, static_cast<uint16_t>((1 << children.size()) - 1)};
-        const Random random(t_.settings.seed, node_);
+        const Random random(training_.settings.seed, node_);
         const int64_t n_lanes = children.size() <= few_siblings ? few_siblings : siblings;
         if (n_lanes == few_siblings)
             solve_lanes<Real, few_siblings>(problem, random, solver, cancel);
@@ -165,7 +166,7 @@ class Panel {
 
     template <class Real, int W>
     void solve_lanes(const Problem& problem, Random random, SolverSpace<Real>& solver, const Cancel& cancel) {
-        const SolverSettings& settings = t_.settings;
+        const SolverSettings& settings = training_.settings;
         switch (settings.loss) {
             case Loss::squared_hinge:
                 return solve<Real, W, Loss::squared_hinge>(problem, settings, random, solver, cancel);
@@ -179,7 +180,7 @@ class Panel {
         (std::vector<T>().swap(vectors), ...);
     }
 
-    const Training& t_;
+    const Training& training_;
     const int64_t node_, first_child_, n_children_;
     std::once_flag prepared_;
     std::vector<int32_t> instances_, features_;  // global numbers, sorted

@@ -14,12 +14,13 @@ class RowFinder {
   public:
     explicit RowFinder(int64_t n_features) : n_features_(n_features) {}
 
-    // Looks up the queries with these numbers, in this order.
+    // Looks up the features of the queries that visit the node.
+    template <class Visit>
     void find(std::span<const int32_t> features, FeatureIndex& index, const SparseRows& queries,
-              std::span<const int64_t> numbers) {
+              const std::vector<Visit>& visits) {
         const int64_t n_used = std::ssize(features);
         int64_t n_wanted = 0;
-        for (const int64_t q : numbers) n_wanted += queries.n_entries(q);
+        for (const Visit& visit : visits) n_wanted += queries.n_entries(visit.query());
         matches_.resize(n_wanted + prefetch_ahead);
         match_ptr_.assign(1, 0);
         // A sorted list of n ids that ends with n - 1 is 0, 1, 2, ..., as often at the root.
@@ -31,9 +32,9 @@ class RowFinder {
         const bool by_map = !identity && !by_cells && n_wanted * 8 > 2 * n_used + map_cost;
         if (by_map) map_features(features, true);
         Match* out = matches_.data();
-        for (const int64_t q : numbers) {
-            const auto columns = queries.columns(q);
-            const auto values = queries.values(q);
+        for (const Visit& visit : visits) {
+            const auto columns = queries.columns(visit.query());
+            const auto values = queries.values(visit.query());
             if (n_used == 0) {
                 // an empty list has none of them
             } else if (identity) {
@@ -62,7 +63,7 @@ class RowFinder {
         if (by_map) map_features(features, false);
     }
 
-    // What was found for the k-th of the numbers. Matches for prefetch_ahead follow.
+    // What was found for visit k. More matches follow, as prefetch_ahead requires.
     std::span<const Match> matches(size_t k) const {
         return slice(std::span<const Match>(matches_), match_ptr_[k], match_ptr_[k + 1]);
     }

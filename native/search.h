@@ -155,16 +155,12 @@ class Search {
     // Offers the children of a node to the queries that visit it.
     void expand(const SearchTree& tree, int64_t node, std::span<const Visit> visits) {
         promising_.clear();
-        numbers_.clear();
         for (const Visit& visit : visits)
             // No descendant can have a better log-score than the node.
-            if (several() || visit.log_score >= labels_.bar(visit.query())) {
-                promising_.push_back(visit);
-                numbers_.push_back(visit.query());
-            }
+            if (several() || visit.log_score >= labels_.bar(visit.query())) promising_.push_back(visit);
         const int64_t n_children = tree.shape.n_children(node);
         if (promising_.empty() || n_children == 0) return;
-        rows_.find(tree.blocks.features_of(node), tree.indexes[node], queries_, numbers_);
+        rows_.find(tree.blocks.features_of(node), tree.indexes[node], queries_, promising_);
 
         const float* const weights = tree.blocks.weights_of(node).data();
         const int32_t* const children = tree.shape.children_of(node).data();
@@ -255,9 +251,8 @@ class Search {
     std::vector<std::vector<Scored>> pools_;  // with several trees: every leaf that a query reached
     std::vector<float> sums_;                 // by label; all zero between queries
     std::vector<Visit> visits_, promising_;
-    std::vector<int64_t> numbers_;  // the queries of promising_
-    std::vector<Open> open_;        // a heap, the next node in front
-    int64_t below_ = 0;             // depth of the children, in best-first search
+    std::vector<Open> open_;  // a heap, the next node in front
+    int64_t below_ = 0;       // depth of the children, in best-first search
     float margins_[max_tile_vectors * 8] = {};
 };
 

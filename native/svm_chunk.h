@@ -1,5 +1,4 @@
-// Parses one chunk of LIBSVM text, a number of whole lines, into arrays of its own. Each thread of the reader does
-// this.
+// Parses a chunk of whole lines of LIBSVM text into arrays of its own, on one thread of the reader.
 #pragma once
 
 #include <algorithm>
@@ -80,12 +79,12 @@ class SvmChunk {
     std::unique_ptr<float[]> values;
     int64_t n_entries = 0;                         // entries in both
     std::vector<int32_t> labels;                   // label numbers, or ~i for names[i]; in the order of the file
-    std::vector<int32_t> row_entries, row_labels;  // of each row, how many
+    std::vector<int32_t> row_entries, row_labels;  // how many each row has
     std::vector<std::string_view> names;           // in order of first appearance; views of the text
     int64_t n_lines = 0, n_blank_rows = 0;         // n_blank_rows: rows at the end that are blank lines
     int64_t max_index = -1, max_label = -1;
     bool index_zero = false;
-    SvmFault fault, label_fault;  // label_fault counts only if all labels are numbers
+    SvmFault fault, label_fault;  // label_fault matters only if all labels are numbers
 
     // [p, end) holds whole lines: the last character is a newline.
     void parse(const char* p, const char* end, const SvmLimits& limits) {

@@ -14,7 +14,7 @@ class SvmReader {
     // one_based: 1, 0, or -1 to detect it from the file; n_features, n_labels: the required shape, or -1.
     SvmReader(int threads, int64_t chunk_bytes, int one_based, int64_t n_features, int64_t n_labels)
         : threads_(threads), chunk_bytes_(chunk_bytes), one_based_(one_based) {
-        require(threads >= 1 && chunk_bytes >= 1, "threads and chunk_bytes must be positive");
+        require(threads >= 1 && chunk_bytes >= 1, "threads and chunk_bytes must be at least 1");
         if (one_based == 1) limits_.lowest = 1;
         // Until the base is known, an index equal to the number of features may still be valid.
         if (n_features >= 0) limits_.highest = std::min(limits_.highest, n_features - (one_based == 0));

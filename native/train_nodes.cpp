@@ -1,5 +1,4 @@
-// Trains the blocks of a plan and writes each to its place on disk: threads over nodes and sibling groups, largest
-// first.
+// Trains the blocks of a plan, the largest first, and writes each to its place on disk.
 #include <memory>
 
 #include "handles.h"
@@ -11,7 +10,7 @@ namespace {
 constexpr Choices<Loss, 3> losses{
     {{"squared_hinge", Loss::squared_hinge}, {"hinge", Loss::hinge}, {"logistic", Loss::logistic}}};
 
-// Some groups of a panel.
+// A range of the groups of a panel, which one thread solves.
 struct Task {
     Panel* panel;
     int64_t first_group, last_group;

@@ -1,4 +1,5 @@
-// Counts what each node of a tree uses: instances, their non-zeros, and features (F_u). The plan consists of these.
+// Counts what each node of a tree uses: instances, their non-zeros, and features (F_u). The plan is made of these
+// counts.
 #include "handles.h"
 #include "node_data.h"
 

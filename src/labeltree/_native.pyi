@@ -76,7 +76,7 @@ def format_svm(
 ) -> bytes: ...
 
 # child_ptr, children, feature_ptr, features, weight_ptr, weights
-_TreeArrays = tuple[
+TreeArrays = tuple[
     NDArray[np.int64],
     NDArray[np.int32],
     NDArray[np.int64],
@@ -86,7 +86,7 @@ _TreeArrays = tuple[
 ]
 
 class BeamSearch:
-    def __init__(self, trees: list[_TreeArrays], n_features: int, n_labels: int, bias: float) -> None: ...
+    def __init__(self, trees: list[TreeArrays], n_features: int, n_labels: int, bias: float) -> None: ...
     def search(
         self,
         indptr: NDArray[np.int64],

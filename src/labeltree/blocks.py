@@ -40,16 +40,7 @@ class TreeBlocks:
     checksums: NDArray[np.uint32]
 
     @property
-    def arrays(
-        self,
-    ) -> tuple[
-        NDArray[np.int64],
-        NDArray[np.int32],
-        NDArray[np.int64],
-        NDArray[np.int32],
-        NDArray[np.int64],
-        NDArray[np.float32],
-    ]:
+    def arrays(self) -> _native.TreeArrays:
         """The tree and its blocks as the search takes them."""
         shape = self.tree.child_ptr, self.tree.children
         return *shape, self.feature_ptr, self.features, self.weight_ptr, self.weights
