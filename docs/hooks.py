@@ -22,15 +22,15 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 def _command(name: str, command: Any) -> str:
     context = command.make_context(name, [], resilient_parsing=True)
     usage = " ".join(["labeltree", name, *command.collect_usage_pieces(context)])
-    sections: dict[str, list[str]] = {}
+    sections: dict[str, list[str]] = {"Arguments": [], "Options": []}
     for parameter in command.params:
         if parameter.param_type_name == "argument":
             row = f"| `{_escape(parameter.metavar)}` | {_escape(parameter.help)} |"
-            sections.setdefault("Arguments", []).append(row)
+            sections["Arguments"].append(row)
         else:
             row = f"| {_names(parameter)} | {_escape(parameter.help)}{_default(parameter)} |"
             sections.setdefault(parameter.rich_help_panel or "Options", []).append(row)
-    tables = ("\n".join([f"| {title} | |", "|---|---|", *rows]) for title, rows in sections.items())
+    tables = ("\n".join([f"| {title} | |", "|---|---|", *rows]) for title, rows in sections.items() if rows)
     return "\n\n".join([f"## {name}", command.help, f"```text\n{usage}\n```", *tables])
 
 

@@ -172,7 +172,7 @@ def test_predict_to_a_file_with_json(run, folder, tmp_path):
     assert [f.name for f in tmp_path.iterdir()] == [target.name]
 
 
-def test_predict_replaces_a_file_only_if_told_to(run, refused, folder, tmp_path):
+def test_predict_replaces_a_file_only_with_overwrite(run, refused, folder, tmp_path):
     target = tmp_path / "p.tsv"
     target.write_text("years of work")
     command = ["predict", folder / "model", folder / "test.svm", "-q", "-o"]
