@@ -53,7 +53,7 @@ class TreePlan:
 
     @property
     def n_weights(self) -> int:
-        """Weights as the paper counts them, without bias (eq:tree-nnz)."""
+        """Weights as the paper counts them, without bias (its equation 18)."""
         return int(self.used_features @ self.tree.child_count)
 
     @cached_property
@@ -182,7 +182,7 @@ class Plan:
 
     @property
     def n_weights(self) -> int:
-        """Weights of all trees as the paper counts them, without bias (eq:tree-nnz)."""
+        """Weights of all trees as the paper counts them, without bias (its equation 18)."""
         return sum(part.n_weights for part in self.trees)
 
     def clip(self, max_depth: int) -> Plan:
@@ -217,7 +217,7 @@ class Plan:
 
     @property
     def ratio(self) -> float:
-        """The paper's ratio of the tree model to one-vs-rest (eq:model-size-ratio)."""
+        """The paper's ratio of the tree model to one-vs-rest (its equation 20)."""
         return self.paper_tree_bytes / self.paper_ovr_bytes if self.paper_ovr_bytes else 0.0
 
     @property

@@ -242,7 +242,7 @@ def describe_depths(tree: LabelTree, used_features: NDArray[np.int64]) -> list[D
         For the nodes of each depth: ``depth``, ``nodes``, ``children``, ``mean_used_features``, ``alpha``,
         ``weights``. alpha_u is the number of features that node u uses, divided by that of its parent; the
         average is weighted by the number of children, since each child has a weight vector of that length
-        (eq:weighted-average-alpha). The root has no alpha.
+        (equation 45 of the paper). The root has no alpha.
     """
     ratio = used_features / np.maximum(used_features[tree.parent], 1)
     rows: list[DepthSummary] = []

@@ -16,7 +16,7 @@ class Source:
     Attributes
     ----------
     n_instances, n_features, n_labels : int
-        Size of the training set, from the paper's table tbl:dataset-stat.
+        Size of the training set, from Table 5 of the paper.
     x_nnz, y_nnz : int
         Non-zeros of the training set's X and Y, from PECOS's table of the same datasets.
     n_test_instances : int

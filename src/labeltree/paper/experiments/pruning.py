@@ -16,15 +16,15 @@ from labeltree.paper.experiments.pruning_findings import (
     Precision,
     PruningRow,
     PruningSummary,
-    bearable_takeaway,
     precision_claim,
     sizes_takeaway,
+    suitable_takeaway,
     threshold_claim,
     thresholds_figure,
     thresholds_takeaway,
 )
 from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import count, enumerate_words, group, mean
+from labeltree.paper.experiments.rows import count, group, join_words, mean
 from labeltree.paper.experiments.session import Session, Split, check_seeds
 from labeltree.plan import Plan
 from labeltree.progress import Progress, part_of
@@ -111,7 +111,7 @@ def run(
             "that no child of a node needs any more, and that of the paper's sparse format, 12 bytes per "
             "non-zero weight. In the paper's own table, on four datasets, ten of the twelve scores fall, one "
             "stays the same and one rises."
-            + (f" Skipped for lack of test data: {enumerate_words(skipped)}." if skipped else "")
+            + (f" Skipped for lack of test data: {join_words(skipped)}." if skipped else "")
         ),
         settings={
             "seeds": list(seeds),
@@ -146,7 +146,7 @@ def run(
                 "The same for more thresholds; a threshold of 0 is the model as trained.",
                 {"data": "dataset", "threshold": "threshold", **_COLUMNS},
                 means,
-                bearable_takeaway(means),
+                suitable_takeaway(means),
             ),
             Table(
                 "pruning-runs",

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 PrecisionName = Literal["P@1", "P@3", "P@5"]
 PRECISIONS: tuple[PrecisionName, ...] = ("P@1", "P@3", "P@5")
-BEARABLE = 0.1  # points of P@k that a suitable threshold may cost
-LEAST_TEST = 1000  # test instances from which a change of a few points means something
+SMALL_LOSS = 0.1  # points of P@k that a suitable threshold may cost
+MIN_TEST_INSTANCES = 1000  # test instances from which a change of a few points means something
 
 Precision = TypedDict("Precision", {"P@1": float, "P@3": float, "P@5": float})
 
@@ -83,7 +83,7 @@ def _draw_precision(axes: Axes, change: dict[PrecisionName, list[float]]) -> Non
     axes.axhline(0, color=figures.MUTED, linewidth=0.8, zorder=1)
     axes.set_ylabel("change of precision (points)", fontsize=9)
     lowest = min(min(values) for values in change.values())
-    axes.set_ylim(bottom=min(lowest, -BEARABLE) * 1.08)
+    axes.set_ylim(bottom=min(lowest, -SMALL_LOSS) * 1.08)
     ends = [
         (len(values) - 1, values[-1], name, figures.COLOURS[number])
         for number, (name, values) in enumerate(change.items())
@@ -124,11 +124,11 @@ def sizes_takeaway(means: Sequence[PruningSummary], threshold: float) -> str:
     return f"A threshold of {threshold:g} removes {by_dataset(found, unit='of the non-zero weights')}."
 
 
-def bearable_takeaway(means: Sequence[PruningSummary]) -> str:
+def suitable_takeaway(means: Sequence[PruningSummary]) -> str:
     """Write the largest threshold that costs little precision."""
-    found = {name: bearable(means, name) for name in distinct(means, "data")}
+    found = {name: suitable_threshold(means, name) for name in distinct(means, "data")}
     return (
-        f"The largest threshold that costs at most {BEARABLE:g} points of any precision is "
+        f"The largest threshold that costs at most {SMALL_LOSS:g} points of any precision is "
         f"{by_dataset(found, lambda t: f'{t:g}')}."
     )
 
@@ -144,26 +144,26 @@ def precision_claim(rows: Sequence[PruningRow], threshold: float) -> Claim:
         change = {key: mean(after, key) - mean(before, key) for key in PRECISIONS}
         found = ", ".join(f"{key} {value:+.2f}" for key, value in change.items())
         found += f" points; {percent(mean(after, 'pruned_share'))} of the non-zero weights pruned"
-        if before[0]["test_instances"] < LEAST_TEST:
+        if before[0]["test_instances"] < MIN_TEST_INSTANCES:
             findings[name] = None, f"{found}; only {before[0]['test_instances']:,} test instances"
         else:
             findings[name] = all(value < 0 for value in change.values()), found
     return Claim.from_findings(
         f"Setting weights below {threshold:g} to zero lowers P@1, P@3 and P@5 (tested: with at least "
-        f"{LEAST_TEST:,} test instances).",
+        f"{MIN_TEST_INSTANCES:,} test instances).",
         findings,
     )
 
 
 def threshold_claim(means: Sequence[PruningSummary]) -> Claim:
     """Check that no threshold suits all datasets; those with a small test set do not count."""
-    large = [row for row in means if row["test_instances"] >= LEAST_TEST]
-    suitable = {name: bearable(large, name) for name in distinct(large, "data")}
+    large = [row for row in means if row["test_instances"] >= MIN_TEST_INSTANCES]
+    suitable = {name: suitable_threshold(large, name) for name in distinct(large, "data")}
     found = (
-        f"The largest threshold that costs at most {BEARABLE:g} points of any precision is "
+        f"The largest threshold that costs at most {SMALL_LOSS:g} points of any precision is "
         f"{', '.join(f'{threshold:g} on {name}' for name, threshold in suitable.items())}."
         if suitable
-        else f"The test sets have fewer than {LEAST_TEST:,} instances."
+        else f"The test sets have fewer than {MIN_TEST_INSTANCES:,} instances."
     )
     return Claim(
         f"A suitable threshold is hard to choose, because it differs between datasets. {found}",
@@ -171,12 +171,12 @@ def threshold_claim(means: Sequence[PruningSummary]) -> Claim:
     )
 
 
-def bearable(means: Sequence[PruningSummary], data: str) -> float:
+def suitable_threshold(means: Sequence[PruningSummary], data: str) -> float:
     """Return the largest threshold up to which all thresholds cost little; 0 if every one costs more."""
     best = 0.0
     worst = zip(*changes(means, data).values(), strict=True)
     for row, change in zip(where(means, data=data), worst, strict=True):
-        if min(change) < -BEARABLE:
+        if min(change) < -SMALL_LOSS:
             break
         best = row["threshold"]
     return best

@@ -51,12 +51,12 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def enumerate_words(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Join words as a sentence does.
 
     Examples
     --------
-    >>> enumerate_words(["a", "b", "c"])
+    >>> join_words(["a", "b", "c"])
     'a, b and c'
     """
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
@@ -97,6 +97,6 @@ def by_dataset(values: Mapping[str, float], write: Callable[[float], str] = perc
         low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
         return f"between {write(values[low])} ({low}) and {write(values[high])} ({high}){unit}"
     units = [unit, *[""] * (len(values) - 1)]
-    return enumerate_words(
+    return join_words(
         [f"{write(value)}{of} on {name}" for (name, value), of in zip(values.items(), units, strict=True)]
     )

@@ -11,7 +11,7 @@ import numpy as np
 from labeltree.paper import theory
 from labeltree.paper.experiments import figures
 from labeltree.paper.experiments.result import Claim
-from labeltree.paper.experiments.rows import distinct, enumerate_words, group, percent, where
+from labeltree.paper.experiments.rows import distinct, group, join_words, percent, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,10 +69,10 @@ def best_depth_takeaway(ratios: Sequence[RatioRow]) -> str:
         for (alpha,), rows in group(ratios, "alpha").items()
     }
     found = [
-        f"depth {depth} for alpha = {enumerate_words([f'{a:g}' for a, d in best.items() if d == depth])}"
+        f"depth {depth} for alpha = {join_words([f'{a:g}' for a, d in best.items() if d == depth])}"
         for depth in sorted(set(best.values()))
     ]
-    return f"The smallest tree has {enumerate_words(found)}."
+    return f"The smallest tree has {join_words(found)}."
 
 
 def smallest_takeaway(ratios: Sequence[RatioRow]) -> str:
@@ -93,7 +93,7 @@ def bounds_takeaway(bounds: Sequence[BoundRow]) -> str:
 
 def depths_takeaway(depth: int, alphas: Sequence[float]) -> str:
     """Write the share of the features that the deepest nodes use."""
-    found = [f"{percent(alpha**depth)} (alpha = {alpha:g})" for alpha in {min(alphas): 0, max(alphas): 0}]
+    found = [f"{percent(alpha**depth)} (alpha = {alpha:g})" for alpha in sorted({min(alphas), max(alphas)})]
     return f"A node at depth {depth} uses {' to '.join(found)} of the features."
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEAR_1 = (0.8, 1.25)  # slopes that count as proportional
-TYPICALLY = 2.0  # factor that the formula may be off by, in the median
+TYPICAL_ERROR = 2.0  # factor that the formula may be off by, in the median
 Measured = Literal["multiply_adds", "train_seconds"]
 Fitted = Literal["fitted_multiply_adds", "fitted_seconds"]
 MEASURES: tuple[tuple[Measured, Fitted, str], ...] = (
@@ -165,7 +165,7 @@ def _proportional(rows: Sequence[TimeRow], what: str) -> Claim:
         off = _errors(rows, key, fitted)
         slope = _slope([row["cost"] for row in rows], [row[key] for row in rows])
         if slope is not None:
-            right.append(bool(NEAR_1[0] <= slope <= NEAR_1[1] and np.median(off) < TYPICALLY))
+            right.append(bool(NEAR_1[0] <= slope <= NEAR_1[1] and np.median(off) < TYPICAL_ERROR))
             found.append(
                 f"the {name} grow as the cost to the power {slope:.2f} and are off by a factor of "
                 f"{np.median(off):.2f} typically, {off.max():.2f} at most"

@@ -14,7 +14,7 @@ from labeltree.paper.experiments.rows import (
     MOST_LISTED,
     count,
     distinct,
-    enumerate_words,
+    join_words,
     percent,
     where,
 )
@@ -142,7 +142,7 @@ def _development(summary: Sequence[VariedSummary], depths: Sequence[int]) -> str
     change = f"From d_max = {first} to {last},"
     if len(ratio) <= MOST_LISTED:
         found = [f"from {percent(r[first])} to {percent(r[last])} on {name}" for name, r in ratio.items()]
-        return f"{change} the size relative to one-vs-rest goes {enumerate_words(found)}."
+        return f"{change} the size relative to one-vs-rest goes {join_words(found)}."
     smaller = sum(r[last] < r[first] for r in ratio.values())
     return f"{change} the tree becomes smaller on {smaller} of {len(ratio)} datasets."
 
@@ -174,7 +174,7 @@ def _claims(session: Session, summary: Sequence[VariedSummary], depths: Sequence
     return [
         Claim.from_findings(
             "The model becomes smaller as the depth grows (d_max = "
-            f"{enumerate_words([str(depth) for depth in depths])}).",
+            f"{join_words([str(depth) for depth in depths])}).",
             falls,
         ),
         Claim.from_findings(
