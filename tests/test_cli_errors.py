@@ -138,7 +138,7 @@ def test_a_disk_that_fails_during_training(refused, folder, tmp_path, monkeypatc
             yield file.fileno(), 0
 
     monkeypatch.setattr("labeltree.store.ModelWriter.reserve", read_only)
-    assert "Bad file descriptor" in refused("train", folder / "train.svm", tmp_path / "m")
+    assert "bad file descriptor" in refused("train", folder / "train.svm", tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
 
 

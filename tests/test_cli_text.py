@@ -247,9 +247,9 @@ def test_text_options_are_refused_for_libsvm_data(refused, tmp_path):
 
 def test_models_refuse_other_kinds_of_data(refused, folder, place):
     message = refused("predict", folder / "model", place / "test.tsv")
-    assert "got tsv data, expected LIBSVM data" in message
+    assert f"got tsv data, but {folder / 'model'} was trained on LIBSVM data" in message
     message = refused("predict", place / "model", folder / "test.svm")
-    assert "got svm data, expected text (tsv, csv, jsonl or txt)" in message
+    assert "was trained on text (tsv, csv, jsonl or txt)" in message
     assert "--label-column is given for LIBSVM" in refused(
         "evaluate", folder / "model", folder / "test.svm", "--label-column", "x"
     )

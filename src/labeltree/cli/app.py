@@ -189,6 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         _drop_output()
         what = error.strerror or str(error)
+        what = what[:1].lower() + what[1:]
         return _fail(InputError(what, file=error.filename, hint="check permissions and free space"))
     except MemoryError:
         return _fail(

@@ -49,9 +49,9 @@ def demo(
     from labeltree.paper import experiments
 
     if out is not None and out.exists():
-        raise InputError("already exists, expected a new directory", file=out, hint="choose another name")
+        raise InputError("already exists", file=out, hint="choose a new directory")
     if report is not None and report.exists() and not report.is_dir():
-        raise InputError("a file, expected a directory", file=report, hint="choose another name")
+        raise InputError("expected a directory, got a file", file=report, hint="choose another name")
     experiments.check_plots(EXPERIMENTS)
     with contextlib.ExitStack() as stack:
         if report is None:

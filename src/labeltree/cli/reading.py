@@ -43,7 +43,7 @@ class Source:
         if model is not None and (self._format == "svm") != (model.text is None):
             known = "LIBSVM data" if model.text is None else "text (tsv, csv, jsonl or txt)"
             raise InputError(
-                f"got {self._format} data, expected {known} as in the training of {model.path}",
+                f"got {self._format} data, but {model.path} was trained on {known}",
                 file=self._name,
                 hint="use other data, or correct --data-format",
             )
