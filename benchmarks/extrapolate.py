@@ -189,7 +189,7 @@ def _assumptions(found):
         "- An instance belongs to as many nodes per depth as it has labels. This is too many where labels "
         "share nodes, so times are overestimated for data with many labels per instance.",
         "- Memory and disk suffice, and caches serve large data as well as the measured sizes.",
-        f"- For {LARGEST:,} labels, the data are like amazon-3m: instances and non-zeros grow in proportion "
+        f"- For {LARGEST:,} labels, the data is like amazon-3m: instances and non-zeros grow in proportion "
         "to the labels, features with their square root.",
     ]
 

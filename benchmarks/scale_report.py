@@ -19,11 +19,11 @@ QUANTITIES = {
 
 EXPLANATION = """\
 A slope is the exponent with which a quantity grows with the number of labels, fitted on logarithms; 1 means
-in proportion. In these data, instances and non-zeros grow in proportion to the labels, and features with
+in proportion. In this data, instances and non-zeros grow in proportion to the labels, and features with
 their square root. The paper's growth is evaluated at the non-zeros of each size:
 
 - Training: K nnz(X) log^2 L. In a tree of depth log_K L, each depth costs K nnz(X) times the number of labels
-  per instance, which the paper assumes to be c log L. In these data it is constant, so the paper's formula
+  per instance, which the paper assumes to be c log L. In this data it is constant, so the paper's formula
   has an extra factor log L.
 - Tree: K nnz(V) log_K L (appendix A), where V are the label vectors, for a constant number of K-means
   iterations.
