@@ -369,8 +369,10 @@ def test_a_signal_leaves_everything_as_it_was(folder, tmp_path, sent, code, last
     before = contents(tmp_path / "m")
     endless = ["--tolerance", "1e-30", "--max-iterations", "2000000000", "--cost", "1000"]
     with shell("train", data, tmp_path / "m", "--overwrite", *endless) as process:
+        deadline = time.monotonic() + PATIENCE
         while not list(tmp_path.glob(".m.*.partial/tree-0/weights.npy")):
             assert process.poll() is None
+            assert time.monotonic() < deadline
             time.sleep(0.01)
         process.send_signal(sent)
         try:

@@ -10,7 +10,7 @@ import pytest
 from helpers import contents
 
 from labeltree import load
-from labeltree.system import parse_bytes
+from labeltree.limits import parse_bytes
 
 
 @pytest.mark.parametrize(

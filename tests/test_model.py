@@ -64,7 +64,7 @@ def test_blocks_have_the_shape_of_the_plan(tmp_path):
         assert features[-1] == data.n_features  # the bias
         assert not weights.flags.writeable
     for wrong in (-1, tree.n_nodes):
-        with pytest.raises(InputError, match=rf"node is {wrong}, expected a whole number from 0"):
+        with pytest.raises(InputError, match=rf"node is {wrong}, expected"):
             model.block(wrong)
 
 

@@ -13,7 +13,7 @@ from labeltree.store import RESTORE, ModelReader, ModelWriter
 from labeltree.tree import LabelTree
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TreeBlocks:
     """One tree of a model and its blocks, mapped from disk.
 
@@ -38,6 +38,9 @@ class TreeBlocks:
     weight_ptr: NDArray[np.int64]
     weights: NDArray[np.float32]
     checksums: NDArray[np.uint32]
+
+    def __repr__(self) -> str:
+        return f"TreeBlocks({self.tree!r}, n_weights={self.weights.size})"
 
     @property
     def arrays(self) -> _native.TreeArrays:

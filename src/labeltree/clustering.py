@@ -12,6 +12,7 @@ from labeltree import _native, limits
 from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.progress import Progress
+from labeltree.settings import TreeSettings
 from labeltree.system import INTERPRETER_BYTES, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import LabelTree, pointers
 
@@ -25,9 +26,9 @@ MOST_MATRICES = 4
 def build_tree(
     dataset: Dataset,
     *,
-    clusters: int = 100,
-    max_depth: int = 6,
-    seed: int = 0,
+    clusters: int = TreeSettings.clusters,
+    max_depth: int = TreeSettings.max_depth,
+    seed: int = TreeSettings.seed,
     threads: int | None = None,
     memory_limit: int | None = None,
     progress: Progress | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import reprlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,6 @@ from typing import Any, Protocol
 
 from labeltree import _native
 from labeltree.errors import InputError
-from labeltree.system import parse_bytes
 
 LARGEST_INT32 = 2**31 - 1
 # The square of a larger value, summed over a row, may overflow a float32.
@@ -202,6 +202,39 @@ MEMORY = Size()
 
 # Pruning.
 THRESHOLD = Number(0.0, math.inf, above=True)
+
+
+def parse_bytes(text: str) -> int:
+    """Parse a number of bytes such as "8GB".
+
+    Parameters
+    ----------
+    text : str
+        A number, alone or with a unit: kB, MB, GB, TB (powers of 1000), or KiB, MiB, GiB, TiB (powers of
+        1024). The B is optional, and case is ignored.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    InputError
+        If it is not such a number, or not above 0.
+
+    Examples
+    --------
+    >>> parse_bytes("8GB"), parse_bytes("1.5 GiB"), parse_bytes("500")
+    (8000000000, 1610612736, 500)
+    """
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*(?:([kmgt])(i?))?b?\s*", text, re.IGNORECASE)
+    if match:
+        number, unit, binary = match.groups()
+        power = "kmgt".index(unit.lower()) + 1 if unit else 0
+        size = round(float(number) * (1024.0 if binary else 1000.0) ** power)
+        if size > 0:
+            return size
+    raise InputError(f"{text!r} is not a number of bytes", hint="write for example 8GB, 500MB or 1000000")
 
 
 def checked(name: str, value: Any, limit: Limit) -> Any:

@@ -180,8 +180,10 @@ class Model:
             Fractions by name, such as "P@1"; see `labeltree.metrics.evaluate`. Propensities are estimated
             from the training labels.
         """
-        if predicted is None:
-            predicted, _ = self.predict(dataset.X, top=max(ks))
+        ks = [limits.checked("k", k, limits.TOP) for k in ks]
+        if not ks:
+            raise InputError("no rank is given to evaluate at, expected at least one")
+        predicted = self.predict(dataset.X, top=max(ks))[0] if predicted is None else np.asarray(predicted)
         truth = dataset.align(self.label_names, self.n_labels).Y
         missing = max(0, max(ks) - predicted.shape[1])  # the model may have fewer labels than ranks
         ranked = np.pad(predicted, ((0, 0), (0, missing)), constant_values=-1)

@@ -20,6 +20,8 @@ from labeltree.store import ArrayFile, names_bytes
 from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import DepthSummary, LabelTree, describe_depths, pointers
 
+# Bytes per weight of a sparse tree in the paper: a float64 and an index.
+PAPER_WEIGHT_BYTES = 12
 # A thread holds at most this many bytes of a node's weights in memory; wider nodes are trained in strips.
 PANEL_BYTES = 128 << 20
 # The solver's two arrays hold one cache line per feature and one per instance (native/solver.h).
@@ -28,7 +30,7 @@ LINE_BYTES = 64
 LABEL_BYTES = 40
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TreePlan:
     """What the nodes of one tree use, and therefore where their blocks are in the files.
 
@@ -50,6 +52,9 @@ class TreePlan:
     nonzeros: NDArray[np.int64]
     used_features: NDArray[np.int64]
     bias: bool
+
+    def __repr__(self) -> str:
+        return f"TreePlan({self.tree!r}, n_weights={self.n_weights})"
 
     @property
     def n_weights(self) -> int:
@@ -208,7 +213,7 @@ class Plan:
     @property
     def paper_tree_bytes(self) -> int:
         """Size of the tree model as the paper counts it: 12 bytes per weight."""
-        return 12 * self.n_weights
+        return PAPER_WEIGHT_BYTES * self.n_weights
 
     @property
     def paper_ovr_bytes(self) -> int:

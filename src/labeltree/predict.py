@@ -62,8 +62,7 @@ def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | Non
     limits.checked("top", top, limits.TOP)
     limits.checked("beam", beam, limits.BEAM)
     limits.checked("score", score, limits.SCORE)
-    if threads is not None:
-        limits.checked("threads", threads, limits.THREADS)
+    limits.checked("threads", threads, limits.Optional(limits.THREADS))
     if isinstance(X, _CSR) and X.ndim == 2 and X.dtype == np.float32 and X.data.size == X.indptr[-1]:
         if not np.isfinite(X.data).all():
             raise InputError("X holds NaN or infinity", hint="replace or remove them")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree.blocks import TreeBlocks, write_shape
 from labeltree.errors import InputError
+from labeltree.plan import PAPER_WEIGHT_BYTES
 from labeltree.progress import Progress
 from labeltree.store import RESTORE, ModelWriter
 from labeltree.tree import pointers
@@ -116,8 +117,8 @@ def pruning_report(pruned: dict[str, Any], bytes_after: int) -> PruningReport:
         "pruned_of_all": (before - after) / max(pruned["weights"], 1),
         "bytes_before": pruned["bytes_before"],
         "bytes_after": bytes_after,
-        "paper_bytes_before": 12 * before,
-        "paper_bytes_after": 12 * after,
+        "paper_bytes_before": PAPER_WEIGHT_BYTES * before,
+        "paper_bytes_after": PAPER_WEIGHT_BYTES * after,
     }
 
 

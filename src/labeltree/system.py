@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import resource
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from labeltree.errors import InputError
+from labeltree import limits
 
 # Memory of Python, NumPy and SciPy without any data.
 INTERPRETER_BYTES = 140 << 20
@@ -117,9 +116,8 @@ def threads_to_use(threads: int | None) -> int:
     -------
     int
     """
-    if threads is not None and threads < 1:
-        raise InputError(f"threads is {threads}, expected at least 1")
-    return usable_cpus() if threads is None else threads
+    chosen: int | None = limits.checked("threads", threads, limits.Optional(limits.THREADS))
+    return usable_cpus() if chosen is None else chosen
 
 
 def umask() -> int:
@@ -160,39 +158,6 @@ def human_bytes(size: int) -> str:
         if number < 999.95:
             return f"{number:.1f} {unit}"
     return f"{number / 1000:.1f} PB"
-
-
-def parse_bytes(text: str) -> int:
-    """Parse a number of bytes such as "8GB".
-
-    Parameters
-    ----------
-    text : str
-        A number, alone or with a unit: kB, MB, GB, TB (powers of 1000), or KiB, MiB, GiB, TiB (powers of
-        1024). The B is optional, and case is ignored.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    InputError
-        If it is not such a number, or not above 0.
-
-    Examples
-    --------
-    >>> parse_bytes("8GB"), parse_bytes("1.5 GiB"), parse_bytes("500")
-    (8000000000, 1610612736, 500)
-    """
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*(?:([kmgt])(i?))?b?\s*", text, re.IGNORECASE)
-    if match:
-        number, unit, binary = match.groups()
-        power = "kmgt".index(unit.lower()) + 1 if unit else 0
-        size = round(float(number) * (1024.0 if binary else 1000.0) ** power)
-        if size > 0:
-            return size
-    raise InputError(f"{text!r} is not a number of bytes", hint="write for example 8GB, 500MB or 1000000")
 
 
 def _physical_memory() -> int:

@@ -125,23 +125,26 @@ def _train_tree(
 ) -> NDArray[np.uint32]:
     """Fill the two large files of a tree, and return the checksums of its nodes."""
     settings = plan.settings
-    return _native.train_nodes(
-        dataset.native,
-        part.tree.native,
-        costs,
-        part.nonzeros,
-        part.feature_ptr,
-        part.weight_ptr,
-        *files.features,
-        *files.weights,
-        settings.loss,
-        settings.cost,
-        settings.tolerance,
-        settings.max_iterations,
-        settings.bias,
-        settings.seed + number,
-        settings.precise,
-        PANEL_BYTES,
-        plan.threads,
-        progress,
-    )
+    try:
+        return _native.train_nodes(
+            dataset.native,
+            part.tree.native,
+            costs,
+            part.nonzeros,
+            part.feature_ptr,
+            part.weight_ptr,
+            *files.features,
+            *files.weights,
+            settings.loss,
+            settings.cost,
+            settings.tolerance,
+            settings.max_iterations,
+            settings.bias,
+            settings.seed + number,
+            settings.precise,
+            PANEL_BYTES,
+            plan.threads,
+            progress,
+        )
+    except ValueError as error:  # the plan belongs to other data of the same shape
+        raise InputError(str(error), hint="make the plan again") from None

@@ -19,7 +19,14 @@ from labeltree.limits import Limit, Number, Optional, checked
 from labeltree.model import Model, load
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix, reach
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, SOLVER_LIMITS, TREE_LIMITS
+from labeltree.settings import (
+    DEFAULT_BEAM,
+    DEFAULT_SCORE,
+    SOLVER_LIMITS,
+    TREE_LIMITS,
+    SolverSettings,
+    TreeSettings,
+)
 
 # The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23
@@ -113,16 +120,16 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        clusters: int = 100,
-        max_depth: int = 6,
-        trees: int = 1,
+        clusters: int = TreeSettings.clusters,
+        max_depth: int = TreeSettings.max_depth,
+        trees: int = TreeSettings.trees,
         tree: Any = None,
-        seed: int = 0,
-        loss: str = "squared_hinge",
-        cost: float = 1.0,
-        tolerance: float = 0.1,
-        max_iterations: int = 300,
-        bias: float = 1.0,
+        seed: int = TreeSettings.seed,
+        loss: str = SolverSettings.loss,
+        cost: float = SolverSettings.cost,
+        tolerance: float = SolverSettings.tolerance,
+        max_iterations: int = SolverSettings.max_iterations,
+        bias: float = SolverSettings.bias,
         beam: int = DEFAULT_BEAM,
         score_function: str = DEFAULT_SCORE,
         threads: int | None = None,
