@@ -227,3 +227,14 @@ def test_a_model_that_appears_meanwhile_is_kept(tmp_path, trained, monkeypatch):
     with pytest.raises(InputError, match="already exists"):
         train_small(tmp_path / "model", random_data(5))
     assert list(snapshot(tmp_path).values()) == list(snapshot(trained).values())
+
+
+def test_evaluation_checks_its_ranks_and_takes_lists(tmp_path):
+    data = random_data()
+    model = train_small(tmp_path / "model", data)
+    predicted = model.predict(data.X, top=3)[0]
+    assert model.evaluate(data, predicted.tolist(), ks=(1, 3)) == model.evaluate(data, ks=(1, 3))
+    with pytest.raises(InputError, match="k is 0"):
+        model.evaluate(data, ks=(0,))
+    with pytest.raises(InputError, match="no rank is given"):
+        model.evaluate(data, ks=())

@@ -207,3 +207,12 @@ def test_the_planned_memory_covers_strips_of_one_node_side_by_side(monkeypatch):
     assert part.training_bytes(2, precise=False) - part.training_bytes(1, precise=False) >= strip + lines
     few = make_plan(data, build_tree(data, clusters=200)).trees[0]
     assert few.training_bytes(2, precise=False) > few.training_bytes(1, precise=False)
+
+
+@pytest.mark.parametrize("threads", [0, 2000, True, 2.5, "2"])
+def test_threads_have_one_limit_everywhere(threads):
+    data = random_data()
+    with pytest.raises(InputError, match="threads is"):
+        make_plan(data, build_tree(data, clusters=3), threads=threads)
+    with pytest.raises(InputError, match="threads is"):
+        build_tree(data, clusters=3, threads=threads)
