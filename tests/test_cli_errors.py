@@ -25,7 +25,7 @@ from labeltree.limits import parse_bytes
         (b"1 1:1\n1 3:2 3:1\n", ":2:"),
         (b"1 1:1\n1 3:nan\n", ":2:"),
         (b"1 1:1\n1 3:inf\n", ":2:"),
-        (b"1:1\n2:1\n", "no label"),
+        (b"1:1\n2:1\n", "no line has labels"),
         (gzip.compress(b"1 1:1\n" * 100, mtime=0)[:-10], "truncated"),
     ],
 )
@@ -111,7 +111,7 @@ def test_not_enough_memory_or_disk_space(run, refused, folder, tmp_path, monkeyp
     command = ["train", folder / "train.svm", tmp_path / "m"]
     error = refused(*command, "--memory-limit", "100kB")
     assert error.endswith(", or use --force to train anyway")
-    assert "the data alone takes" in error
+    assert "the data alone need" in error
     with monkeypatch.context() as patched:
         patched.setattr("labeltree.plan.free_disk", lambda path: 1000)
         assert "are free on this disk" in refused(*command, "--trees", 3)
@@ -223,5 +223,5 @@ def test_sizes(text, size):
 def test_a_list_of_names_is_refused(refused, tmp_path, command):
     (tmp_path / "labels.txt").write_text("bread\nbutter\n")
     target = [tmp_path / "m"] if command == "train" else []
-    assert "none of the 2 rows has a feature" in refused(command, tmp_path / "labels.txt", *target)
+    assert "no row has any features" in refused(command, tmp_path / "labels.txt", *target)
     assert not (tmp_path / "m").exists()

@@ -115,7 +115,7 @@ def test_explain_a_document_of_a_file(run, refused, words):
     message = refused("explain", words / "model", "--file", words / "train.csv", "--row", 1)
     assert "--text-column" in message
     assert "without --file" in refused("explain", words / "model", "cars", *columns)
-    assert "--one-based is given for text" in refused("explain", words / "model", "cars", "--one-based")
+    assert "--one-based applies only to LIBSVM" in refused("explain", words / "model", "cars", "--one-based")
 
 
 @pytest.mark.parametrize(("name", "content"), [("text", "red wheels\nplums\n"), ("rows", "1:1 8:1\n3:1\n")])
@@ -131,9 +131,9 @@ def test_explain_the_first_row_of_a_pipe(folder, words, tmp_path, name, content)
 def test_explain_without_a_known_word(run, folder, words):
     code, out, err = run("explain", words / "model", "nothing")
     assert (code, err) == (0, "note: The model knows none of the words, so no label is predicted.\n")
-    assert out == "row        'nothing': 0 features\npredicted  nothing\n"
+    assert out == "row        'nothing': 0 features\npredicted  (no labels)\n"
     code, out, err = run("explain", folder / "model", "1:0")
-    assert (code, err) == (0, "note: The model knows none of the words, so only the bias counts.\n")
+    assert (code, err) == (0, "note: The row has no features known to the model, so only the bias counts.\n")
     assert "\nroot\n" in out
 
 
@@ -142,14 +142,14 @@ def test_explain_without_a_known_word(run, folder, words):
     [
         ([], "expected either a document or row"),
         (["1:1", "--file", "x.svm", "--row", "1"], "expected either a document or row"),
-        (["--file", "x.svm"], "both --file and --row"),
-        (["1:1", "--row", "1"], "both --file and --row"),
+        (["--file", "x.svm"], "--file with --row"),
+        (["1:1", "--row", "1"], "--file with --row"),
         (["hello world"], "got 'hello world', expected index:value pairs"),
         (["1:1\n2:1"], "on one line"),
         (["1:one"], "the given row:1: expected a number"),
         (["0:1"], "indices from 1"),
         (["--file", "x.svm", "--row", "1"], "no such file"),
-        (["1:1", "--words", "-1"], "--words is -1, expected a whole number of at least 0"),
+        (["1:1", "--words", "-1"], "--words is -1, expected an integer of at least 0"),
     ],
 )
 def test_explain_refuses(refused, folder, arguments, message):

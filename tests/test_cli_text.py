@@ -191,9 +191,9 @@ def test_empty_documents_are_trained_on_and_evaluated(run, tmp_path):
             "d.csv:1: the header has no column 'body'",
         ),
         ("d.jsonl", b'{"text": "one"}\n', "", "d.jsonl:1: the object has no 'labels'"),
-        ("d.tsv", b"0\ta\tone\n", "--text-column x", "--text-column is given for tsv data"),
-        ("d.tsv", b"0\ta\tone\n", "--one-based", "--one-based is given for text"),
-        ("d.svm", b"0 1:1\n", "--text-column x", "--text-column is given for LIBSVM data"),
+        ("d.tsv", b"0\ta\tone\n", "--text-column x", "--text-column applies only to CSV and JSONL"),
+        ("d.tsv", b"0\ta\tone\n", "--one-based", "--one-based applies only to LIBSVM"),
+        ("d.svm", b"0 1:1\n", "--text-column x", "--text-column applies only to text"),
         ("d.txt", b"0\ta\tone\n", "--data-format txt", "plain text (txt) has no labels"),
         ("d.tsv", b"0\ta\tone\n", "--label-separator=", "a label separator is empty"),
         ("d.txt", b"0\ta\tone\n", "", "--data-format"),
@@ -211,11 +211,11 @@ def test_bad_data_and_options(refused, place, tmp_path, name, content, options, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--ngrams 2,1", "ngrams is (2, 1)"),
-        ("--ngrams x", "--ngrams is 'x', expected one or two whole numbers"),
-        ("--min-df 0", "--min-df is 0, expected a whole number of at least 1"),
+        ("--ngrams 2,1", "--ngrams is 2,1, but the minimum must not exceed the maximum"),
+        ("--ngrams x", "--ngrams is 'x', expected one or two integers"),
+        ("--min-df 0", "--min-df is 0, expected an integer of at least 1"),
         ("--min-df 999", "train.tsv: no term occurs in 999 or more documents"),
-        ("--analyzer char --stop-words english", "stop_words are given with the analyzer 'char'"),
+        ("--analyzer char --stop-words english", "stop words require the word analyzer"),
         ("--analyzer letters", "--analyzer is 'letters', expected one of word,"),
     ],
 )
@@ -227,15 +227,15 @@ def test_bad_settings(refused, place, tmp_path, options, message):
 def test_text_options_are_refused_for_libsvm_data(refused, tmp_path):
     (tmp_path / "d.svm").write_text("0 1:1\n")
     for options in ("--ngrams 1,2", "--sublinear", "--min-df 2", "--stop-words none", "--keep-case"):
-        assert "is given for LIBSVM data" in refused("estimate", tmp_path / "d.svm", *options.split())
+        assert "applies only to text" in refused("estimate", tmp_path / "d.svm", *options.split())
 
 
 def test_models_refuse_other_kinds_of_data(refused, folder, place):
     message = refused("predict", folder / "model", place / "test.tsv")
-    assert f"got tsv data, but {folder / 'model'} was trained on LIBSVM data" in message
+    assert f"the file is text, but the model {folder / 'model'} was trained on LIBSVM" in message
     message = refused("predict", place / "model", folder / "test.svm")
-    assert "was trained on text (tsv, csv, jsonl or txt)" in message
-    assert "--label-column is given for LIBSVM" in refused(
+    assert "was trained on text" in message
+    assert "--label-column applies only to text" in refused(
         "evaluate", folder / "model", folder / "test.svm", "--label-column", "x"
     )
 
@@ -243,7 +243,7 @@ def test_models_refuse_other_kinds_of_data(refused, folder, place):
 def test_info_shows_how_text_is_read(run, place):
     shown = run("info", place / "model")[1]
     assert "TF-IDF, analyzer word, ngrams 1-1, min_df 1" in shown
-    assert shown.endswith("headers, label counts and label names, and the terms of the text\n")
+    assert shown.endswith("headers, label counts and label names, and the terms of the text.\n")
     code, out, _ = run("info", place / "model", "--json")
     assert code == 0
     assert json.loads(out)["text"] == json.loads(json.dumps(asdict(TextSettings(**json.loads(out)["text"]))))
@@ -287,7 +287,7 @@ def test_damaged_files_are_named(copy, name):
     (copy / name).write_bytes(content[:-1])
     damaged(copy, f"{name}: the file has")
     (copy / name).write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
-    damaged(copy, f"{name}: wrong checksum")
+    damaged(copy, f"{name}: checksum mismatch")
     (copy / name).unlink()
     damaged(copy, f"{name}: the file is missing")
 

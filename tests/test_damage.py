@@ -41,7 +41,7 @@ def test_what_is_not_a_model_is_refused(tmp_path):
     refused(tmp_path / "none", "no such model directory")
     refused(tmp_path, "has no manifest.json")
     (tmp_path / "file").write_text("x")
-    refused(tmp_path / "file", "is a file, but a model is a directory")
+    refused(tmp_path / "file", "is a file, not a directory")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -235,7 +235,7 @@ def test_a_model_larger_than_memory_is_not_read_through(model_dir, monkeypatch):
     content[-2] ^= 1
     (model_dir / "tree-0/weights.npy").write_bytes(content)
     load(model_dir)
-    with pytest.raises(InputError, match="wrong checksum"):
+    with pytest.raises(InputError, match="checksum mismatch"):
         load(model_dir, verify=True)
 
 

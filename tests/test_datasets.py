@@ -234,7 +234,7 @@ def test_unknown_names_and_bad_directories(tiny, tmp_path):
     with pytest.raises(InputError, match=r"unknown dataset 'eurlex', expected one of eur-lex, amazoncat-13k"):
         fetch("eurlex")
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="is a file, expected a directory"):
+    with pytest.raises(InputError, match="is a file, not a directory"):
         fetch("eur-lex", tmp_path / "file")
 
 

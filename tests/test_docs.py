@@ -77,7 +77,8 @@ def test_a_page_that_is_right_passes(tmp_path, monkeypatch):
         tmp_path,
         monkeypatch,
         "```python\nx = 2\nprint(x)\n```\n```output\n2\n```\n```pycon\n>>> x + 1\n3\n```\n"
-        "```console\n$ labeltree info missing\nerror: missing: no such model directory\n```\n"
+        "```console\n$ labeltree info missing\nerror: missing: no such model directory; "
+        "check the path, or create a model with `labeltree train`\n```\n"
         "```console\n$ echo a && echo b\na\nb\n$ true\n```\n",
     )
     monkeypatch.chdir(tmp_path)
@@ -101,8 +102,8 @@ def test_a_page_that_is_right_passes(tmp_path, monkeypatch):
         ("K  P@1\n40  90.8", "K  P@1\n41  90.8", False),
         ("62%", "60%", True),
         ("62%", "58%", False),
-        ("40 others +1.46", "43 others +1.48", True),
-        ("40 others +1.46", "46 others +1.48", False),
+        ("40 other features +1.46", "43 other features +1.48", True),
+        ("40 other features +1.46", "46 other features +1.48", False),
         ("5,000 -> 1,000 bytes", "5,000 -> 1,050 bytes", True),
         ("one 5", "two 5", False),
         ("5 rows in 0.1 s", "5 rows in 17.3 s", True),

@@ -136,7 +136,7 @@ def wrong_files():
         (lambda right: right[: len(right) // 2], "truncated or damaged"),
         (lambda right: right[:200] + b"\0" * 9 + right[209:], "truncated or damaged"),
         (bz2.compress(b"one two three\n"), ":1: expected"),
-        (bz2.compress(b"# nothing\n"), "the file has no instances"),
+        (bz2.compress(b"# nothing\n"), "the input is empty"),
         (other, "expected 300 instances as published by the paper and PECOS, got 299"),
         (narrow, "expected 60 features as published by the paper and PECOS, got 40"),
         (few, "expected 40 labels as published by the paper and PECOS, got 20"),

@@ -320,21 +320,21 @@ def test_bad_weights(weights, message):
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ({"clusters": 1}, "clusters is 1, expected a whole number of at least 2"),
-        ({"clusters": 2.5}, "clusters is 2.5, expected a whole number"),
-        ({"max_depth": True}, "max_depth is True, expected a whole number"),
-        ({"trees": 0}, "trees is 0, expected a whole number from 1"),
+        ({"clusters": 1}, "clusters is 1, expected an integer of at least 2"),
+        ({"clusters": 2.5}, "clusters is 2.5, expected an integer"),
+        ({"max_depth": True}, "max_depth is True, expected an integer"),
+        ({"trees": 0}, "trees is 0, expected an integer from 1"),
         ({"tree": "abc"}, "tree is 'abc', expected None or a LabelTree or nested lists"),
         ({"tree": [0, 1], "trees": 2}, "a tree is given, but the number of trees is 2"),
-        ({"seed": None}, "seed is None, expected a whole number of at least 0"),
+        ({"seed": None}, "seed is None, expected an integer of at least 0"),
         ({"loss": "log"}, "loss is 'log', expected one of squared_hinge, hinge, logistic"),
         ({"cost": 0}, "cost is 0, expected a number from 1e-15 to 1e+15"),
         ({"cost": np.nan}, "cost is nan, expected a number"),
         ({"cost": 10**400}, "expected a number from 1e-15"),
-        ({"tolerance": 0}, "tolerance is 0, expected a number above 0 and at most 1e+15"),
+        ({"tolerance": 0}, "tolerance is 0, expected a positive number of at most 1e+15"),
         ({"bias": -1}, "bias is -1, expected a number from 0"),
         ({"score_function": "tanh"}, "score_function is 'tanh', expected one of sigmoid, hinge2, hinge3"),
-        ({"threads": 0}, "threads is 0, expected None or a whole number from 1"),
+        ({"threads": 0}, "threads is 0, expected None or an integer from 1"),
         ({"memory_limit": "much"}, "memory_limit is 'much', expected None or a number of bytes"),
         ({"memory_limit": "1MB"}, "but only 1.0 MB can be used"),
         ({"force": 1}, "force is 1, expected True or False"),
@@ -362,7 +362,7 @@ def test_bad_arguments_of_predictions():
     estimator = fitted()
     with pytest.raises(NotFittedError):
         LabelTreeClassifier().predict_top(TEST.X, 1)
-    with pytest.raises(InputError, match="k is 0, expected a whole number of at least 1"):
+    with pytest.raises(InputError, match="k is 0, expected an integer of at least 1"):
         estimator.predict_top(TEST.X, 0)
     with pytest.raises(InputError, match="threshold is 2, expected None or a number from 0 to 1"):
         estimator.predict(TEST.X, threshold=2)

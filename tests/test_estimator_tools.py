@@ -256,7 +256,7 @@ def test_scorers_accept_other_classifiers():
     scores = rest.decision_function(TEST.X)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :3]
     assert scorers.precision_at(3)(rest, TEST.X, TEST.Y) == metrics.precision_at_k(TEST.Y, best, 3)
-    with pytest.raises(InputError, match="k is 0, expected a whole number of at least 1"):
+    with pytest.raises(InputError, match="k is 0, expected an integer of at least 1"):
         scorers.precision_at(0)
 
 

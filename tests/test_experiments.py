@@ -256,7 +256,7 @@ def test_vectors_of_other_data_are_refused():
 
 @pytest.mark.parametrize("seeds", [(), (1, 1), (-1,), (2**31,)])
 def test_bad_seeds(seeds):
-    with pytest.raises(InputError, match="different whole numbers"):
+    with pytest.raises(InputError, match="different integers"):
         Session([], seeds)
 
 

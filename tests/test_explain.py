@@ -222,7 +222,7 @@ def test_errors(models):
     model = models[1]
     with pytest.raises(InputError, match="got 2 rows, expected 1"):
         explain_prediction(model, np.zeros((2, model.n_features)))
-    with pytest.raises(InputError, match="words is -1, expected a whole number of at least 0"):
+    with pytest.raises(InputError, match="words is -1, expected an integer of at least 0"):
         explain_prediction(model, np.zeros(model.n_features), words=-1)
     with pytest.raises(InputError, match="not trained on text"):
         explain_prediction(model, "a text")
@@ -232,7 +232,7 @@ def test_errors(models):
         describe_label(model, 30)
     with pytest.raises(InputError, match="siblings is -1"):
         describe_label(model, 3, siblings=-1)
-    with pytest.raises(InputError, match=r"did you mean 'näme 1' or 'näme 10' or 'näme 11'\?"):
+    with pytest.raises(InputError, match=r"did you mean 'näme 1', 'näme 10' or 'näme 11'\?"):
         find_label(model, "Näme 1")
     with pytest.raises(InputError, match="check the spelling"):
         find_label(model, "unheard of")

@@ -188,7 +188,8 @@ def test_from_clusters():
     assert nested(trees.from_clusters([[0, 3], [1], [2, 4]], 5)) == [[0, 3], 1, [2, 4]]
     assert nested(trees.from_clusters([["b", "a"]], ["a", "b"])) == [1, 0]
     with pytest.warns(
-        UserWarning, match=r"The tree lacks 2 of the 5 labels \('2', '4'\); they are put under a separate"
+        UserWarning,
+        match=r"2 of the 5 labels are missing from the tree \('2', '4'\); they are put under a separate",
     ):
         assert nested(trees.from_clusters([[0, 3], [1]], 5, add_missing=True)) == [[0, 3], 1, [2, 4]]
     with pytest.raises(InputError, match="contains '1' more than once"):
@@ -219,10 +220,11 @@ def test_labels_without_instances_need_not_be_listed(given_tree, pets):
 def test_missing_labels(given_tree, pets):
     found = given_tree("cat persian\n")
     with pytest.raises(
-        InputError, match=r"tree.txt: the tree lacks 2 of the 5 labels \('dog', 'rose'\).*--tree-rest"
+        InputError,
+        match=r"tree.txt: 2 of the 5 labels are missing from the tree \('dog', 'rose'\).*--tree-rest",
     ):
         found.to_tree(pets)
-    with pytest.warns(UserWarning, match="lacks 2 of the 5 labels"):
+    with pytest.warns(UserWarning, match="2 of the 5 labels are missing"):
         assert named(replace(found, add_missing=True).to_tree(pets)) == [
             ["cat", "persian"],
             ["dog", "rose", "tulip"],
@@ -273,7 +275,7 @@ def test_errors_found_with_the_labels(given_tree, pets, content, message):
         ("t.csv", "name,parent\ncat,a\n", r"t.csv:1: the header is 'name,parent', expected the columns"),
         ("t.txt", "  \n", r"t.txt: the file is empty"),
         ("t.txt", b"cat\nd\xffg\n", r"t.txt:2: not valid UTF-8"),
-        ("t.json", '{"a": 1}', r"expected nested lists of labels in JSON, got dict"),
+        ("t.json", '{"a": 1}', r"expected nested lists of labels in JSON, got an object"),
         ("t.txt", "[[0, 1]", r"t.txt:1: not a tree in JSON"),
         ("t.txt", "label,parent\n" + "x" * 140_000 + ",a\n", r"t.txt:2: not a table"),
     ],
@@ -288,7 +290,7 @@ def test_errors_without_a_file():
         trees.from_parents(["a", "a"], ["x", "y"], ["a"])
     with pytest.raises(InputError, match="got 1 names and 2 parents"):
         trees.from_parents(["a"], ["x", "y"], ["a"])
-    with pytest.raises(InputError, match=r"lacks 1 of the 2 labels \('b'\)"):
+    with pytest.raises(InputError, match=r"1 of the 2 labels is missing from the tree \('b'\)"):
         trees.from_parents(["a"], ["x"], ["a", "b"])
 
 
@@ -320,7 +322,7 @@ def test_missing_labels_on_the_command_line(run, refused, folder, tmp_path):
     tree = tmp_path / "tree.txt"
     tree.write_text("".join(f"{i} {i + 1}\n" for i in range(0, 36, 2)))
     message = refused("train", folder / "train.svm", tmp_path / "m", "--tree", tree)
-    assert "the tree lacks 4 of the 40 labels ('36', '37', '38', ...)" in message
+    assert "4 of the 40 labels are missing from the tree ('36', '37', '38', ...)" in message
     assert not (tmp_path / "m").exists()
     code, out, err = run("estimate", folder / "train.svm", "--tree", tree, "--tree-rest", "--json")
     assert (code, json.loads(out)["nodes"]) == (0, 20)

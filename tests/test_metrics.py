@@ -174,7 +174,7 @@ def test_evaluate_names_its_results():
     [
         (TRUTH.toarray(), PREDICTED, 1, "expected a sparse matrix"),
         (TRUTH, PREDICTED[:2], 1, "predicted has 2 rows and truth has 3"),
-        (TRUTH, PREDICTED, 0, "k is 0, expected a whole number of at least 1"),
+        (TRUTH, PREDICTED, 0, "k is 0, expected an integer of at least 1"),
         (TRUTH, PREDICTED, 1.5, "k is 1.5"),
         (TRUTH, PREDICTED, True, "k is True"),
         (TRUTH, PREDICTED, 4, "predicted has 3 labels per instance, expected at least k=4"),

@@ -148,7 +148,9 @@ def test_too_little_memory(tmp_path):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
     plan.check_resources(tmp_path / "model", plan.training_memory_bytes)
-    with pytest.raises(InputError, match=r"training needs .* only 1.0 MB can be used; use a larger machine"):
+    with pytest.raises(
+        InputError, match=r"training needs .* only 1.0 MB can be used; use a machine with more memory"
+    ):
         plan.check_resources(tmp_path / "model", 10**6)
     with pytest.raises(InputError, match=r"use --threads 1 with a deeper tree \(--max-depth\) .*, or raise"):
         plan.check_resources(tmp_path / "model", INTERPRETER_BYTES + plan.data_bytes)

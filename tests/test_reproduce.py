@@ -223,7 +223,7 @@ def test_existing_results_are_not_replaced(run, refused, data, tmp_path):
     (tmp_path / "o" / "report.html").unlink()
     assert "statistics.csv: the file already exists" in refused(*command)
     (tmp_path / "f").write_text("")
-    assert "f: this is a file, expected a directory" in refused("reproduce", "theory", "-o", tmp_path / "f")
+    assert "f: is a file, not a directory" in refused("reproduce", "theory", "-o", tmp_path / "f")
 
 
 def test_errors(refused, data, tmp_path, monkeypatch):
@@ -241,13 +241,13 @@ def test_errors(refused, data, tmp_path, monkeypatch):
         ("two datasets are named 'packed'", "fixed-k", packed, packed, *out),
         ("pruning needs test data, found none in packed", "pruning", packed, *out),
         ("--seeds is 'a,b', expected numbers", "fixed-k", small, *out, "--seeds", "a,b"),
-        ("seeds is 1, 1, expected", "fixed-k", small, *out, "--seeds", "1,1"),
-        ("seeds is -1, expected", "fixed-k", small, *out, "--seeds=-1"),
-        ("--clusters is 1, expected a whole number of at least 2", "fixed-k", small, *out, "--clusters", 1),
+        ("the seeds are 1, 1, expected", "fixed-k", small, *out, "--seeds", "1,1"),
+        ("the seeds are -1, expected", "fixed-k", small, *out, "--seeds=-1"),
+        ("--clusters is 1, expected an integer of at least 2", "fixed-k", small, *out, "--clusters", 1),
         ("--labels is an option of theory, not of fixed-k", "fixed-k", small, *out, "--labels", 100),
         ("--alphas is 'x', expected numbers", "theory", *out, "--alphas", "x"),
-        ("above 0 and below 1", "theory", *out, "--alphas", "1.5"),
-        ("above 0 and below 1", "fixed-k,theory", small, *out, "--alphas", "1.5"),
+        ("expected values between 0 and 1", "theory", *out, "--alphas", "1.5"),
+        ("expected values between 0 and 1", "fixed-k,theory", small, *out, "--alphas", "1.5"),
         ("train.svm: this is a file", "fixed-k", small, "-o", small / "train.svm" / "o"),
     ):
         assert message in refused("reproduce", *arguments), message

@@ -96,7 +96,7 @@ def test_nowhere_to_write(tmp_path):
     data = Dataset.from_matrices([[0.5]], [[1]])
     with pytest.raises(InputError, match=r"none: no such directory"):
         write_svm(tmp_path / "none" / "a.svm", data)
-    with pytest.raises(InputError, match="got a directory"):
+    with pytest.raises(InputError, match="is a directory"):
         write_svm(tmp_path, data)
 
 

@@ -143,7 +143,7 @@ def test_stop_words_are_stored():
 
 
 def test_stop_words_that_the_analyzer_changes_are_reported():
-    with pytest.warns(UserWarning, match="words that are not left out: don, the"):
+    with pytest.warns(UserWarning, match="terms that are not in the stop-word list: don, the"):
         learn_features(["the end"], TextSettings(stop_words=["The", "don't", "end"]))
 
 
@@ -155,14 +155,14 @@ def test_stop_words_that_the_analyzer_changes_are_reported():
         ({"ngrams": (0, 1)}, r"ngrams is \(0, 1\)"),
         ({"ngrams": (1, 2.5)}, r"ngrams is \(1, 2.5\)"),
         ({"ngrams": 1}, "ngrams is 1,"),
-        ({"min_df": 0}, "min_df is 0, expected a whole number of at least 1"),
+        ({"min_df": 0}, "min_df is 0, expected an integer of at least 1"),
         ({"min_df": None}, "min_df is None"),
-        ({"max_features": 0}, "max_features is 0, expected None or a whole number of at least 1"),
+        ({"max_features": 0}, "max_features is 0, expected None or an integer of at least 1"),
         ({"sublinear": 1}, "sublinear is 1, expected True or False"),
         ({"lowercase": None}, "lowercase is None"),
         ({"stop_words": "klingon"}, "stop_words is 'klingon', expected None or 'english' or a list of words"),
         ({"stop_words": [1]}, r"stop_words is \[1\]"),
-        ({"stop_words": "english", "analyzer": "char"}, "stop_words are given with the analyzer 'char'"),
+        ({"stop_words": "english", "analyzer": "char"}, "stop words require the word analyzer"),
     ],
 )
 def test_invalid_settings(option, message):
@@ -173,5 +173,5 @@ def test_invalid_settings(option, message):
 def test_nothing_left_to_learn():
     with pytest.raises(InputError, match="no term occurs in 3 or more documents; lower min_df"):
         learn_features(["one two", "one"], TextSettings(min_df=3))
-    with pytest.raises(InputError, match="half of a surrogate pair"):
+    with pytest.raises(InputError, match="an unpaired surrogate"):
         learn_features(["one\ud800"], TextSettings(analyzer="char"))

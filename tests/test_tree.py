@@ -123,7 +123,7 @@ def test_clip_keeps_what_is_shallow_enough_and_refuses_depth_0():
     assert tree.clip(2) is tree
     assert tree.clip(9) is tree
     assert sorted(nested(tree.clip(1))) == [0, 1, 2]
-    with pytest.raises(InputError, match="max_depth is 0, expected a whole number of at least 1"):
+    with pytest.raises(InputError, match="max_depth is 0, expected an integer of at least 1"):
         tree.clip(0)
 
 
@@ -285,7 +285,7 @@ def test_bad_trees_are_refused(given_tree, message):
     [
         ({"clusters": 1}, "clusters is 1, expected "),
         ({"clusters": -3}, "clusters is -3, expected"),
-        ({"max_depth": 0}, "max_depth is 0, expected a whole number of at least 1"),
+        ({"max_depth": 0}, "max_depth is 0, expected an integer of at least 1"),
         ({"threads": -1}, "threads is -1, expected "),
         ({"threads": 0}, "threads is 0, expected "),
         ({"seed": -1}, "seed is -1, expected "),

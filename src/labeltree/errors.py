@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -66,6 +67,18 @@ class NoTermError(InputError):
 
 class ResourceError(InputError):
     """There is not enough memory or disk space."""
+
+
+def alternatives(names: Sequence[str]) -> str:
+    """Join names for a hint.
+
+    Examples
+    --------
+    >>> alternatives(["a", "b", "c"])
+    'a, b or c'
+    """
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _rebuild(

@@ -116,7 +116,7 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
 def check_place(path: Path) -> None:
     """Refuse a path that no file can be written to, before the work whose result would be lost."""
     if path.is_dir():
-        raise InputError("expected a file, got a directory", file=path)
+        raise InputError("is a directory, not a file", file=path)
     if not path.parent.is_dir():
         raise InputError("no such directory", file=path.parent, hint="create it first")
 
@@ -186,7 +186,7 @@ def _unusable(name: str, error: OSError) -> InputError:
     if isinstance(error, FileNotFoundError):
         return InputError("no such file", file=name)
     if isinstance(error, IsADirectoryError):
-        return InputError("expected a file, got a directory", file=name)
+        return InputError("is a directory, not a file", file=name)
     return InputError(
         f"cannot be read or written ({error.strerror or error})",
         file=name,

@@ -33,7 +33,7 @@ class Limit(Protocol):
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number in a range."""
+    """An integer in a range."""
 
     least: int
     most: int = LARGEST_INT32
@@ -42,8 +42,8 @@ class Whole:
     def expected(self) -> str:
         """The values allowed, as they end a message."""
         if self.most == LARGEST_INT32:
-            return f"a whole number of at least {self.least}"
-        return f"a whole number from {self.least} to {self.most:,}"
+            return f"an integer of at least {self.least}"
+        return f"an integer from {self.least} to {self.most:,}"
 
     def plain(self, value: Any) -> int | None:
         """Return the value as an int, or None if it is not allowed."""
@@ -53,7 +53,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number in a range; `above` excludes the lower end."""
+    """A finite number in a range; `above` excludes the lower end, which is then 0."""
 
     least: float
     most: float
@@ -63,9 +63,9 @@ class Number:
     def expected(self) -> str:
         """The values allowed, as they end a message."""
         if math.isinf(self.most):
-            return f"a finite number above {self.least:g}"
+            return "a positive number"
         if self.above:
-            return f"a number above {self.least:g} and at most {self.most:g}"
+            return f"a positive number of at most {self.most:g}"
         return f"a number from {self.least:g} to {self.most:g}"
 
     def plain(self, value: Any) -> float | None:
@@ -115,7 +115,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Span:
-    """A minimum and a maximum, both whole numbers."""
+    """A minimum and a maximum, both integers."""
 
     ends: Whole
 

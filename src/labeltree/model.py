@@ -239,7 +239,7 @@ class Model:
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> Model:
-        """Write a copy of the model in which every weight below a threshold is zero.
+        """Write a copy of the model in which every weight with an absolute value below a threshold is zero.
 
         Weights of the bias are pruned like all others, as in PECOS and omikuji. A feature whose weights in a
         node are all zero is dropped from that node, so the copy is smaller; the rest of a block stays dense.
@@ -311,7 +311,7 @@ class Model:
             damaged = part.damaged_nodes(threads_to_use(threads))
             if damaged.size:
                 raise InputError(
-                    f"wrong checksum in {damaged.size} of {part.tree.n_nodes} blocks, the first is node "
+                    f"checksum mismatch in {damaged.size} of {part.tree.n_nodes} blocks, the first is node "
                     f"{damaged[0]}: the model is damaged",
                     file=self.file(f"tree-{t}"),
                     hint=RESTORE,

@@ -296,7 +296,7 @@ class Plan:
                 return f"use --threads {fewer}, which fits"
         least = INTERPRETER_BYTES + self.data_bytes
         if least > memory:
-            return f"use a larger machine, since the data alone takes {human_bytes(least)}"
+            return f"use a machine with more memory (Python and the data alone need {human_bytes(least)})"
         return "use --threads 1 with a deeper tree (--max-depth) or more --clusters, which may need less"
 
     def _smaller_on_disk(self, disk: int) -> str:

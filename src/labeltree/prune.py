@@ -62,7 +62,7 @@ def write_pruned(
     source: str,
     progress: Progress | None = None,
 ) -> tuple[PruningCounts, int]:
-    """Write trees without the weights below a threshold.
+    """Write trees without the weights whose absolute value is below a threshold.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def write_pruned(
             for u in range(part.tree.n_nodes):
                 block = _Block(part, u, limit, bias)
                 if block.find_kept(counts) != part.checksums[u]:
-                    what = f"wrong checksum in the block of node {u}: the model is damaged"
+                    what = f"checksum mismatch in the block of node {u}: the model is damaged"
                     raise InputError(what, file=os.path.join(source, folder), hint=RESTORE)
                 kept[u], checksums[u] = block.kept.sum(), block.write(features, weights)
                 if progress is not None:
@@ -126,10 +126,14 @@ def check_apart(model: Path, target: Path) -> None:
     """Refuse to write a model over itself, into itself, or over a directory that contains it."""
     source, goal = Path(os.path.realpath(model)), Path(os.path.realpath(target))
     if source == goal:
-        raise InputError("this is the model to be pruned itself", file=target, hint="choose another name")
-    if source in goal.parents or goal in source.parents:
-        what = f"this and the model {model} are inside one another"
-        raise InputError(what, file=target, hint="choose another place")
+        what = "the output is the same directory as the input model"
+        raise InputError(what, file=target, hint="choose another name")
+    if source in goal.parents:
+        what = f"the output directory is inside the model {model}"
+        raise InputError(what, file=target, hint="choose another directory")
+    if goal in source.parents:
+        what = f"the output directory contains the model {model}"
+        raise InputError(what, file=target, hint="choose another directory")
 
 
 class _Block:

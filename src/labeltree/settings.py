@@ -88,7 +88,8 @@ class TreeSettings:
         limits.check_fields(self, TREE_LIMITS)
         if self.tree is not None and self.trees > 1:
             raise InputError(
-                f"a tree is given, but the number of trees is {self.trees}", hint="leave out one of them"
+                f"a tree cannot be combined with trees={self.trees}",
+                hint="remove one of them (--tree, --trees)",
             )
 
     def given_tree(self, dataset: Dataset) -> LabelTree | None:

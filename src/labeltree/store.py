@@ -25,7 +25,7 @@ FORMAT = "labeltree model"
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 # What to do about a model whose files are damaged.
-RESTORE = "copy or train the model again"
+RESTORE = "restore the model from a copy, or train it again"
 
 
 class FileEntry(TypedDict, total=False):
@@ -232,9 +232,10 @@ def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
 def read_manifest(path: Path) -> Manifest:
     """Read and check ``manifest.json``: whether this is a model, and one that this version can read."""
     if not path.exists():
-        raise InputError("no such model directory", file=path)
+        hint = "check the path, or create a model with `labeltree train`"
+        raise InputError("no such model directory", file=path, hint=hint)
     if not path.is_dir():
-        raise InputError("this is a file, but a model is a directory", file=path)
+        raise InputError("is a file, not a directory", file=path)
     if not (path / MANIFEST).is_file():
         raise InputError(f"not a model directory: it has no {MANIFEST}", file=path)
     try:
@@ -253,7 +254,7 @@ def read_manifest(path: Path) -> Manifest:
             hint="install a newer labeltree",
         )
     if manifest.get("crc32c") != manifest_checksum(manifest):
-        raise InputError("wrong checksum: the file is damaged", file=path / MANIFEST, hint=RESTORE)
+        raise InputError("checksum mismatch: the file is damaged", file=path / MANIFEST, hint=RESTORE)
     return cast(Manifest, manifest)
 
 
@@ -281,7 +282,7 @@ class ModelReader:
                 hint=RESTORE,
             )
         if "crc32c" in expected and _native.crc32c(np.fromfile(target, np.uint8)) != expected["crc32c"]:
-            raise InputError("wrong checksum: the file is damaged", file=target, hint=RESTORE)
+            raise InputError("checksum mismatch: the file is damaged", file=target, hint=RESTORE)
         return target
 
     def array(self, name: str, dtype: str, length: int, *, mapped: bool = False) -> NDArray[Any]:

@@ -40,7 +40,7 @@ _FAULTS: dict[str, tuple[str, str | None]] = {
     "binary": ("text in UTF-8", "pass a text file, plain or compressed with gzip, bzip2 or xz"),
     "empty label": ("a label on both sides of each comma", "remove the extra comma"),
     "no colon": ("index:value", "separate labels by commas without spaces, and features by spaces"),
-    "index": ("a whole number before the colon", None),
+    "index": ("an integer before the colon", None),
     "index negative": ("an index of at least 0", None),
     "index huge": ("an index of at most 2147483646", "renumber the features"),
     "index zero": (
@@ -158,9 +158,7 @@ def _parsed(
     _check_rows(name, reader.header, n_rows)
     if require_labels and not len(columns):
         raise InputError(
-            "the file has no labels, expected some before the features",
-            file=name,
-            hint="write lines such as `3,17 1:0.5`",
+            "no line has labels", file=name, hint="start each line with its labels, as in `3,17 1:0.5`"
         )
     if reader.names is None and reader.header is None and n_labels is None:
         _check_label_gaps(name, reader.n_labels, len(columns))
@@ -198,8 +196,9 @@ def _shape(
 def _check_label_gaps(name: str, n_labels: int, entries: int) -> None:
     """Refuse numbers that are not column numbers: a model keeps a place for each label up to the largest."""
     if n_labels > 1_000_000 + 100 * entries:
+        times = f"{entries:,} time{'s' * (entries != 1)}"
         raise InputError(
-            f"the largest label is {n_labels - 1}, but the file has only {entries:,} labels in total",
+            f"the largest label number is {n_labels - 1}, but labels occur only {times} in the file",
             file=name,
             hint="number the labels from 0 without large gaps, or write them as names (`L1234`)",
         )
@@ -208,13 +207,13 @@ def _check_label_gaps(name: str, n_labels: int, entries: int) -> None:
 def _check_rows(name: str, header: tuple[int, int, int] | None, n_rows: int) -> None:
     if header and header[0] != n_rows:
         raise InputError(
-            f"the header announces {header[0]} instances, but the file has {n_rows}",
+            f"the header declares {header[0]} instances, but the file has {n_rows}",
             file=name,
             line=1,
             hint="correct the header, or get the complete file",
         )
     if n_rows == 0:
-        raise InputError("the file has no instances", file=name)
+        raise InputError("the input is empty", file=name)
 
 
 def _raise_fault(
@@ -222,23 +221,31 @@ def _raise_fault(
 ) -> NoReturn:
     assert reader.fault is not None
     what, line, raw = reader.fault
-    hint: str | None
-    if what == "index beyond":
-        expected = f"indices within {_tighter(n_features, 'features', reader.header and reader.header[1])}"
-        hint = "correct that number, or set one_based=True (--one-based) if the first feature is 1"
-    elif what == "label beyond":
-        expected = f"labels from 0 within {_tighter(n_labels, 'labels', reader.header and reader.header[2])}"
-        hint = "correct that number"
-    else:
-        expected, hint = _FAULTS[what]
     text = raw.decode("utf-8", "backslashreplace")
+    if what == "index beyond":
+        allowed = _tighter(n_features, "features", reader.header and reader.header[1])
+        raise InputError(
+            f"the feature index {text.split(':')[0]} is out of range for {allowed}",
+            file=name,
+            line=line,
+            hint="correct that number, or set one_based=True (--one-based) if the first feature is 1",
+        )
+    if what == "label beyond":
+        allowed = _tighter(n_labels, "labels", reader.header and reader.header[2])
+        raise InputError(
+            f"the label {text} is out of range for {allowed}",
+            file=name,
+            line=line,
+            hint="correct that number, and number labels from 0",
+        )
+    expected, hint = _FAULTS[what]
     got = f"feature {text} twice" if what == "index twice" else repr(text)
     raise InputError(f"expected {expected}, got {got}", file=name, line=line, hint=hint)
 
 
 def _tighter(given: int | None, what: str, header: int | None) -> str:
     if given is None or (header is not None and header < given):
-        return f"the header's {header} {what}"
+        return f"the {header} {what} declared in the header"
     return f"n_{what}={given}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import difflib
 import gc
 import os
 import re
@@ -18,7 +19,7 @@ import typer
 import typer.core
 
 from labeltree._version import __version__
-from labeltree.errors import InputError
+from labeltree.errors import InputError, alternatives
 
 # The base class of all errors in the arguments; Typer does not export it.
 _UsageError: Any = typer.BadParameter.__bases__[0]
@@ -138,7 +139,7 @@ def _labeltree(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Extreme multi-label classification with label trees of known size.
+    """Extreme multi-label classification with label trees whose size is known in advance.
 
     `labeltree estimate` reports the exact size of a model before it is trained; `labeltree demo` shows the
     whole workflow. Every command has a --help option.
@@ -201,7 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _usage_error(error: Any) -> str:
     """Return the message of an error in the arguments, in the style of all other errors."""
     if hasattr(error, "possibilities"):
-        similar = f" (did you mean {' or '.join(error.possibilities)}?)" if error.possibilities else ""
+        close = difflib.get_close_matches(error.option_name, error.possibilities or (), cutoff=0.8)
+        similar = f" (did you mean {alternatives(close)}?)" if close else ""
         return f"no such option: {error.option_name}{similar}"
     if type(error) is typer.BadParameter:
         return str(error.message)  # our own: see options.limited

@@ -51,7 +51,7 @@ def demo(
     if out is not None and out.exists():
         raise InputError("already exists", file=out, hint="choose a new directory")
     if report is not None and report.exists() and not report.is_dir():
-        raise InputError("expected a directory, got a file", file=report, hint="choose another name")
+        raise InputError("is a file, not a directory", file=report, hint="choose another name")
     experiments.check_plots(EXPERIMENTS)
     with contextlib.ExitStack() as stack:
         if report is None:
@@ -137,7 +137,7 @@ def run_demo(
     write(f"\n$ labeltree reproduce {','.join(EXPERIMENTS)} . -o report --seeds {','.join(map(str, SEEDS))}")
     page, claims = _experiments(train, test, report, threads)
     write(
-        f"  {sum(claim.holds is True for claim in claims)} of {len(claims)} statements of the paper hold on "
+        f"  {sum(claim.holds is True for claim in claims)} of {len(claims)} claims of the paper hold on "
         "this data; the report shows which, and why."
     )
 

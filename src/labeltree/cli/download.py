@@ -27,9 +27,9 @@ def download(
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Download a dataset of the paper, and check it.
+    """Download and verify one of the paper's datasets.
 
-    Files that exist are not downloaded again. The counts are compared with the published ones.
+    Existing files are not downloaded again; counts are compared with the published values.
     """
     from labeltree.datasets import fetch
 

@@ -29,8 +29,7 @@ def estimate(
 ) -> None:
     """Report a model's exact size, and whether it can be trained here.
 
-    Give the same options as to `labeltree train`: the estimate is the size of the model that it writes, to
-    the byte.
+    With the same options, `labeltree train` writes a model of exactly this size.
     """
     from labeltree.build import build_plan
 

@@ -49,7 +49,10 @@ def explain(
     one_based: options.OneBasedLikeModel = None,
     json: options.Json = False,
 ) -> None:
-    """Explain a prediction: paths in the tree, words for and against."""
+    """Explain a prediction.
+
+    Shows its paths through the tree, and the words for and against it.
+    """
     from dataclasses import asdict
 
     from labeltree.explain.prediction import explain_prediction
@@ -65,8 +68,10 @@ def explain(
         )
     true_labels = _labels(dataset)
     if not dataset.X.nnz:
-        result = "only the bias counts" if opened.text is None else "no label is predicted"
-        printing.note(f"The model knows none of the words, so {result}.")
+        if opened.text is None:
+            printing.note("The row has no features known to the model, so only the bias counts.")
+        else:
+            printing.note("The model knows none of the words, so no label is predicted.")
     if json:
         figures = {"features": int(dataset.X.nnz), "labels": sorted(true_labels)}
         printing.print_json({**figures, "predictions": [asdict(explanation) for explanation in found]})
@@ -76,7 +81,7 @@ def explain(
     if true_labels:
         counts += f", {printing.plural(len(true_labels), 'label')} (*)"
     best = ", ".join(f"{drawing.mark(e.name, true_labels)} {e.score:.3g}" for e in found)
-    print(*printing.facts([("row", f"{name}: {counts}"), ("predicted", best or "nothing")]), sep="\n")
+    print(*printing.facts([("row", f"{name}: {counts}"), ("predicted", best or "(no labels)")]), sep="\n")
     if not found:
         return
     for t in range(len(opened.trees)):
@@ -87,7 +92,7 @@ def explain(
     print(
         "",
         f"A score is {mean}the product of {SCORES[search.score].formula} along the path;",
-        "a margin is the sum of the words for and against, the bias, and the other words.",
+        "a margin is the sum of the words for and against, the bias, and the other features.",
         sep="\n",
     )
 
@@ -108,7 +113,7 @@ def _read_row(
 
     if (file is None) == (not given) or (file is None) != (number is None):
         raise InputError(
-            "expected either a document or row, or both --file and --row",
+            "expected either a document or row, or --file with --row",
             hint="see `labeltree explain --help`",
         )
     if file is None and reading != text_options.Reading():
@@ -171,11 +176,11 @@ def _score(step: Step, reached: bool) -> str:
 def _reasons(step: Step) -> list[tuple[str, str]]:
     rest = [f"bias {step.bias:+.3f}"] if step.bias else []
     if step.others:
-        rest.append(f"{printing.plural(step.others, 'other')} {step.rest:+.3f}")
+        rest.append(f"{printing.plural(step.others, 'other feature')} {step.rest:+.3f}")
     return [
         ("for", drawing.words(step.supporting)),
         ("against", drawing.words(step.opposing)),
-        ("and", ", ".join(rest)),
+        ("rest", ", ".join(rest)),
     ]
 
 

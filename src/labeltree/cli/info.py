@@ -32,7 +32,7 @@ def info(
 ) -> None:
     """Show what a model contains, or what it knows about one label.
 
-    The files of the model are checked for damage.
+    Also verifies the model's files.
     """
     from labeltree.model import load
 
@@ -83,12 +83,16 @@ def _summary(figures: dict[str, Any]) -> list[str]:
     return printing.facts(
         [
             ("model", f"{figures['model']} (labeltree {figures['labeltree_version']})"),
-            ("data", printing.shape(figures) + " with names" * figures["named_labels"]),
+            ("data", printing.shape(figures)),
             ("trees", f"{printing.forest(figures)}, {printing.plural(figures['weights'], 'weight')}"),
             ("size", f"{human_bytes(size)} ({size:,} bytes)"),
             ("trained", settings),
             *([("text", _text_settings(figures["text"]))] if figures["text"] else []),
-            *([("pruned", f"weights below {pruned['threshold']:g}")] if pruned else []),
+            *(
+                [("pruned", f"weights with an absolute value below {pruned['threshold']:g}")]
+                if pruned
+                else []
+            ),
         ]
     )
 
@@ -113,9 +117,10 @@ def _shapes(figures: dict[str, Any]) -> list[str]:
     other = figures["model_bytes"] - sum(row["bytes"] for shape in shapes for row in shape)
     return [
         *lines,
-        "labels: leaves below the nodes of a depth; instances: those of these labels, counted",
-        f"once per label; used features: mean per node. The other {human_bytes(other)} of the model are",
-        "headers, label counts and label names" + ", and the terms of the text" * bool(figures["text"]),
+        "labels: number of labels that are children of nodes at this depth; instances: training",
+        "instances of those labels (an instance counts once per label); used features: mean per node.",
+        f"The other {human_bytes(other)} of the model are headers, label counts and label names"
+        + (", and the terms of the text." if figures["text"] else "."),
     ]
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from labeltree import limits
-from labeltree.errors import InputError
+from labeltree.errors import InputError, alternatives
 from labeltree.settings import SolverSettings, TreeSettings
 
 _TREE = "Label tree"
@@ -70,8 +70,7 @@ def _parsing(name: str, limit: limits.Limit, help: str, more: str = "") -> dict[
 
     if not isinstance(limit, limits.OneOf):
         return {"parser": parse, "help": f"{help}.{more}"}
-    *first, last = map(str, limit.values)
-    text = f"{help}: {', '.join(first)} or {last}.{more}"
+    text = f"{help}: {alternatives(list(map(str, limit.values)))}.{more}"
     return {"parser": parse, "help": text, "autocompletion": lambda: list(limit.values)}
 
 
@@ -108,24 +107,36 @@ MemoryLimit = Annotated[
     int | None,
     limited("--memory-limit", limits.MEMORY, "SIZE", "Memory that training may use, such as 8GB"),
 ]
-Force = Annotated[bool, _option("--force", help="Train even if memory or disk space looks too small.")]
+Force = Annotated[bool, _option("--force", help="Train even if memory or disk space appears insufficient.")]
 Overwrite = Annotated[
     bool, _option("--overwrite", help="Replace existing output once the new output is complete.")
 ]
 OneBased = Annotated[
     bool | None,
-    _option("--one-based/--zero-based", help="Index of the first LIBSVM feature. Default: detected."),
+    _option(
+        "--one-based/--zero-based",
+        help="Whether feature indices in LIBSVM files start at 1 or 0. Default: detected.",
+    ),
 ]
 OneBasedLikeModel = Annotated[
     bool | None,
-    _option("--one-based/--zero-based", help="Index of the first LIBSVM feature. Default: as in training."),
+    _option(
+        "--one-based/--zero-based",
+        help="Whether feature indices in LIBSVM files start at 1 or 0. Default: as in training.",
+    ),
 ]
-Beam = Annotated[int, limited("--beam", limits.BEAM, "N", "Number of nodes kept at each depth")]
+Beam = Annotated[
+    int, limited("--beam", limits.BEAM, "N", "Beam width: nodes kept at each depth of the search")
+]
 Top = Annotated[int, limited("--top", limits.TOP, "N", "Number of labels per row")]
-Words = Annotated[int, limited("--words", limits.WORDS, "N", "Number of words for and against each step")]
-Score = Annotated[str, limited("--score", limits.SCORE, "NAME", "Function that turns margins into scores")]
-Quiet = Annotated[bool, _option("--quiet", "-q", help="Print results only, without progress and summaries.")]
-Json = Annotated[bool, _option("--json", help="Print the results as one JSON object, without progress.")]
+Words = Annotated[
+    int, limited("--words", limits.WORDS, "N", "Number of words to show for and against each step")
+]
+Score = Annotated[
+    str, limited("--score", limits.SCORE, "NAME", "Function that maps classifier outputs to scores")
+]
+Quiet = Annotated[bool, _option("--quiet", "-q", help="Suppress progress and summaries.")]
+Json = Annotated[bool, _option("--json", help="Print the results as a single JSON object.")]
 
 
 @dataclass(frozen=True)
@@ -135,7 +146,13 @@ class Training:
     clusters: Clusters = TreeSettings.clusters
     max_depth: Annotated[
         int,
-        limited("--max-depth", limits.MAX_DEPTH, "N", "Maximum depth of a label; 1 is one-vs-rest", _TREE),
+        limited(
+            "--max-depth",
+            limits.MAX_DEPTH,
+            "N",
+            "Maximum depth of the tree (the root has depth 0); 1 means one-vs-rest",
+            _TREE,
+        ),
     ] = TreeSettings.max_depth
     trees: Annotated[
         int, limited("--trees", limits.TREES, "N", "Number of trees; scores are averaged", _TREE)
@@ -154,7 +171,7 @@ class Training:
         bool,
         _option(
             "--tree-rest",
-            help="Put labels that FILE lacks under a separate child of the root.",
+            help="Put labels missing from FILE under a separate child of the root.",
             rich_help_panel=_TREE,
         ),
     ] = False
@@ -165,12 +182,22 @@ class Training:
     cost: Annotated[
         float,
         limited(
-            "--cost", limits.COST, "C", "Weight of the losses; larger fits the data more closely", _SOLVER
+            "--cost",
+            limits.COST,
+            "C",
+            "Regularization parameter C; larger values fit the training data more closely",
+            _SOLVER,
         ),
     ] = SolverSettings.cost
     tolerance: Annotated[
         float,
-        limited("--tolerance", limits.TOLERANCE, "X", "When to stop; smaller is more exact", _SOLVER),
+        limited(
+            "--tolerance",
+            limits.TOLERANCE,
+            "X",
+            "Stopping tolerance of the solver; smaller is more accurate but slower",
+            _SOLVER,
+        ),
     ] = SolverSettings.tolerance
     max_iterations: Annotated[
         int,

@@ -49,9 +49,9 @@ def predict(
     """Predict the best labels for each row.
 
     The data needs no labels. A model trained on text also reads plain lines of text, one row per line, for
-    instance from a pipe. The format tsv is a table with the columns row (from 0), label and score; svm is
-    one line per row with label:score pairs, best first. By default, text is read with the same columns and
-    separators as in training.
+    instance from a pipe. The `tsv` format is a table with the columns row (from 0), label and score; the
+    `svm` format has one line per row with label:score pairs, best first. By default, text is read with
+    the same columns and separators as in training.
     """
     from labeltree.files import check_output
 

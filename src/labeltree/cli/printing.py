@@ -73,8 +73,10 @@ def plural(number: int, noun: str) -> str:
 
 
 def shape(figures: Mapping[str, Any]) -> str:
-    """Describe data: instances, features and labels."""
-    return ", ".join(plural(figures[name], name[:-1]) for name in ("instances", "features", "labels"))
+    """Describe data: instances, features and labels, and whether the labels have names."""
+    label = "named label" if figures.get("named_labels") else "label"
+    names = {"instances": "instance", "features": "feature", "labels": label}
+    return ", ".join(plural(figures[key], name) for key, name in names.items())
 
 
 def forest(figures: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`labeltree prune`: sets small weights to zero, and reports what that saves."""
+"""`labeltree prune`: sets small weights to zero, and reports the space saved."""
 
 from __future__ import annotations
 
@@ -18,15 +18,20 @@ def prune(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Model directory to write.")],
     threshold: Annotated[
         float,
-        options.limited("--threshold", limits.THRESHOLD, "T", "Set weights (and biases) below T to zero"),
+        options.limited(
+            "--threshold",
+            limits.THRESHOLD,
+            "T",
+            "Set weights and biases with an absolute value below T to zero",
+        ),
     ],
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Set small weights to zero, and report what that saves.
+    """Write a copy of a model with small weights set to zero.
 
-    Pruning can cost precision: evaluate the result.
+    Reports the space saved. Pruning can cost precision: evaluate the result.
     """
     from labeltree.model import load
     from labeltree.store import directory_bytes
@@ -60,7 +65,7 @@ def _summary(figures: dict[str, Any]) -> list[str]:
             ("model", figures["out"]),
             (
                 "pruned",
-                f"{zeroed:,} weights below {figures['threshold']:g}: "
+                f"{zeroed:,} weights with an absolute value below {figures['threshold']:g}: "
                 f"{figures['pruned_of_nonzeros']:.1%} of the non-zero weights, "
                 f"{figures['pruned_of_all']:.1%} of all weights",
             ),

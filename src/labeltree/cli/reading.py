@@ -41,12 +41,13 @@ class Source:
         self._assumed = given is None
         self._format = given or ("svm" if self._features is None else "txt")
         if model is not None and (self._format == "svm") != (model.text is None):
-            known = "LIBSVM data" if model.text is None else "text (tsv, csv, jsonl or txt)"
-            raise InputError(
-                f"got {self._format} data, but {model.path} was trained on {known}",
-                file=self._name,
-                hint="use other data, or correct --data-format",
-            )
+            if model.text is None:
+                what = f"the file is text, but the model {model.path} was trained on LIBSVM data"
+                hint = "pass a LIBSVM file, or set --data-format"
+            else:
+                what = f"the file is in LIBSVM format, but the model {model.path} was trained on text"
+                hint = "pass text (TSV, CSV, JSONL or plain lines), or set --data-format"
+            raise InputError(what, file=self._name, hint=hint)
         if self._format == "svm":
             options.refuse_for_svm()
             # A file that lacks the first feature does not show its base, but the model knows it.
@@ -92,8 +93,8 @@ class Source:
             raise
         if self._model is None and dataset.X.nnz == 0:  # such as a list of names
             raise InputError(
-                f"none of the {dataset.n_instances:,} rows has a feature (index:value)",
+                "no row has any features (expected index:value pairs)",
                 file=self._name,
-                hint="check that it is the right file",
+                hint="check that this is the right file",
             )
         return dataset

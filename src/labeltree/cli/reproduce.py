@@ -35,8 +35,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="statistics, fixed-k, varied-k, alpha, pruning, theory or time; several, separated by "
-            "commas; or all.",
+            help="One or more of statistics, fixed-k, varied-k, alpha, pruning, theory and time, separated "
+            "by commas, or all.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the results.")],
@@ -69,7 +69,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="X,X,...",
-            help="Fractions of its parent's features that a node uses (alpha).",
+            help="Values of alpha, the fraction of its parent's features that a node uses.",
             rich_help_panel=_THEORY,
         ),
     ] = None,
@@ -163,7 +163,7 @@ def _options(names: Sequence[str], given: dict[str, Any]) -> dict[str, dict[str,
         if not set(names) & set(TAKEN_BY[key]):
             raise InputError(
                 f"--{key} is an option of {', '.join(TAKEN_BY[key])}, not of {', '.join(names)}",
-                hint="leave it out",
+                hint="remove it",
             )
     return {name: {key: given[key] for key in given if name in TAKEN_BY[key]} for name in names}
 

@@ -45,7 +45,7 @@ def synth(
         for path in files.values():
             check_output(path, overwrite)
     elif out_dir.exists():
-        raise InputError("expected a directory, got a file", file=out_dir, hint="choose another name")
+        raise InputError("is a file, not a directory", file=out_dir, hint="choose another name")
     stages = Stages(quiet or json)
     with stages.stage("synth", f"generating data like {like}"):
         parts = dict(zip(files, synthesize(like, scale, seed), strict=True))

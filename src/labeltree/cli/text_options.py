@@ -55,7 +55,8 @@ class Reading:
         _reading(
             "--label-separator",
             metavar="TEXT",
-            help="Separates labels; can be repeated. Default: white space in TSV, a comma in CSV and JSONL.",
+            help="String that separates labels; repeat the option for several. Default: whitespace in TSV, a "
+            "comma in CSV and JSONL.",
         ),
     ] = None
 
@@ -70,8 +71,8 @@ class Reading:
         for option, value in (("--text-column", self.text_column), ("--label-column", self.label_column)):
             if value is not None and format in ("tsv", "txt"):
                 raise InputError(
-                    f"{option} is given for {format} data, which has no named columns",
-                    hint="leave it out, or use --data-format csv or jsonl",
+                    f"{option} applies only to CSV and JSONL, but DATA is in {format} format",
+                    hint="remove it, or set --data-format",
                 )
         given: dict[str, Any] = {
             "text": self.text_column,
@@ -85,8 +86,8 @@ class Reading:
         for item in fields(self):
             if item.name != "data_format" and getattr(self, item.name) is not None:
                 raise InputError(
-                    f"--{item.name.replace('_', '-')} is given for LIBSVM data",
-                    hint="leave it out, or use --data-format if DATA is text",
+                    f"--{item.name.replace('_', '-')} applies only to text, but DATA is in LIBSVM format",
+                    hint="remove it, or set --data-format",
                 )
 
 
@@ -110,7 +111,7 @@ class Text(Reading):
         _features(
             "--ngrams",
             metavar="MIN,MAX",
-            help="Length of a term; 1,2 is words and pairs of words. "
+            help="Range of n-gram lengths; 1,2 means single words and pairs. "
             f"Default: {','.join(map(str, TextSettings.ngrams))}.",
         ),
     ] = None
@@ -120,7 +121,7 @@ class Text(Reading):
             "--min-df",
             limits.MIN_DF,
             "N",
-            "Leave out terms in fewer than N documents",
+            "Ignore terms that occur in fewer than N documents",
             _FEATURES,
             default=TextSettings.min_df,
         ),
@@ -149,7 +150,9 @@ class Text(Reading):
     ] = None
     lowercase: Annotated[
         bool | None,
-        _features("--lowercase/--keep-case", help="Lowercase the text (the default), or not."),
+        _features(
+            "--lowercase/--keep-case", help="Convert text to lowercase (the default) or keep its case."
+        ),
     ] = None
 
     def settings(self) -> TextSettings:
@@ -164,14 +167,17 @@ class Text(Reading):
 def _lengths(text: str) -> tuple[int, int]:
     parts = text.replace(",", " ").split()
     if not (len(parts) in (1, 2) and all(part.isascii() and part.isdigit() for part in parts)):
-        raise InputError(f"--ngrams is {text!r}, expected one or two whole numbers such as 1,2")
-    return int(parts[0]), int(parts[-1])
+        raise InputError(f"--ngrams is {text!r}, expected one or two integers such as 1,2")
+    low, high = int(parts[0]), int(parts[-1])
+    if low > high:
+        raise InputError(f"--ngrams is {low},{high}, but the minimum must not exceed the maximum")
+    return low, high
 
 
 def refuse_base_for_text(one_based: bool | None) -> None:
     """Refuse options for LIBSVM data if the data is text."""
     if one_based is not None:
         raise InputError(
-            f"--{'one' if one_based else 'zero'}-based is given for text",
-            hint="leave it out, or use --data-format svm if DATA is LIBSVM",
+            f"--{'one' if one_based else 'zero'}-based applies only to LIBSVM data, but the input is text",
+            hint="remove it, or set --data-format",
         )

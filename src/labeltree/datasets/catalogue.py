@@ -78,7 +78,7 @@ def fetch(
         raise InputError(f"unknown dataset {name!r}, expected one of {', '.join(SOURCES)}")
     source, directory = SOURCES[name], cache_directory(directory)
     if directory.exists() and not directory.is_dir():
-        raise InputError("this is a file, expected a directory", file=directory)
+        raise InputError("is a file, not a directory", file=directory)
     parts = {"train": source.train_file, "test": source.test_file}
     if any(file and not (directory / file).exists() for file in parts.values()):
         for package in ("pooch", "requests"):  # before any work
@@ -125,8 +125,9 @@ def _find_file(name: str, source: Source, part: str, directory: Path) -> Path:
     raise InputError(
         f"no {part}.txt, and {name} cannot be downloaded automatically",
         file=directory,
-        hint=f"download {source.title} from {ATTENTION_XML} (the links under Datasets) and save its files of "
-        "sparse features there as train.txt and test.txt, or as train_v1.txt and test_v1.txt",
+        hint=f"download {source.title} from {ATTENTION_XML} (the links under Datasets) and save its "
+        "sparse feature files in this directory as train.txt and test.txt, or as train_v1.txt and "
+        "test_v1.txt",
     )
 
 

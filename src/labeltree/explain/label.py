@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labeltree.errors import InputError
+from labeltree.errors import InputError, alternatives
 from labeltree.explain.parts import N_NAMED, Child, Word, frequent_labels, label_name, largest, path_to
 from labeltree.limits import WORDS, Whole, checked
 
@@ -87,7 +87,7 @@ def find_label(model: Model, name: str) -> int:
     if name in model.label_names:
         return model.label_names.index(name)
     similar = [other for other in model.label_names if name.casefold() in other.casefold()][:N_NAMED]
-    hint = f"did you mean {' or '.join(map(repr, similar))}?" if similar else "check the spelling"
+    hint = f"did you mean {alternatives(list(map(repr, similar)))}?" if similar else "check the spelling"
     raise InputError(f"no label {name!r} among the {model.n_labels:,} labels", file=model.path, hint=hint)
 
 

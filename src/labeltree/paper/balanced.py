@@ -13,9 +13,9 @@ Array: TypeAlias = NDArray[np.float64]
 
 
 def whole(name: str, value: ArrayLike, least: int) -> Array:
-    """Return whole numbers of at least ``least`` as floats."""
+    """Return integers of at least ``least`` as floats."""
     numbers = _numbers(name, value)
-    _require(numbers, (numbers >= least) & (numbers % 1 == 0), name, f"a whole number of at least {least}")
+    _require(numbers, (numbers >= least) & (numbers % 1 == 0), name, f"an integer of at least {least}")
     return numbers
 
 
@@ -29,7 +29,7 @@ def amount(name: str, value: ArrayLike) -> Array:
 def share(value: ArrayLike) -> Array:
     """Return alpha, the share of a node's features that a child uses, as floats."""
     numbers = _numbers("alpha", value)
-    _require(numbers, (numbers > 0) & (numbers <= 1), "alpha", "a number above 0 and at most 1")
+    _require(numbers, (numbers > 0) & (numbers <= 1), "alpha", "a positive number of at most 1")
     return numbers
 
 

@@ -72,7 +72,8 @@ def read_documents(
         raise InputError("the file contains no documents", file=name)
     names, Y = labels.matrix()
     if require_labels and not names:
-        raise InputError("no document has a label", file=name)
+        hint = "check the label column (--label-column)"
+        raise InputError("no document has a label", file=name, hint=hint)
     return Dataset(X, Y, names, text=features)
 
 

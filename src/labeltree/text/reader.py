@@ -115,7 +115,9 @@ def _tsv(name: str, lines: Iterable[str], split: Split, require_labels: bool) ->
         if not columns and len(fields) >= least:
             columns = len(fields)
         if len(fields) < max(columns, least):
-            wanted = {1: "text", 2: "labels and text", 3: "id, labels and text"}[columns or 3]
+            wanted = {1: "text", 2: "labels and text", 3: "id, labels and text"}.get(
+                columns, "labels and text, or id, labels and text,"
+            )
             raise InputError(
                 f"expected {wanted} separated by tabs, got {len(fields)} column{'s' * (len(fields) != 1)}",
                 file=name,
@@ -231,7 +233,7 @@ def _json_labels(labels: Any, key: str, split: Split) -> Labels:
     names = labels if isinstance(labels, list) else [labels]
     for label in names:
         if isinstance(label, bool) or not isinstance(label, str | int):
-            raise InputError(f"{key!r} contains {_kind(label)}, expected only strings and whole numbers")
+            raise InputError(f"{key!r} contains {_kind(label)}, expected only strings and integers")
     return [text for label in names if (text := tidy_label(str(label)))]
 
 
@@ -239,8 +241,8 @@ def _check_surrogates(document: Document) -> None:
     try:
         "".join([document.text, *document.labels]).encode()
     except UnicodeEncodeError:
-        what = "the document contains half of a surrogate pair, such as \\ud800"
-        raise InputError(what, hint="write whole characters") from None
+        what = "the document contains an unpaired surrogate, such as \\ud800"
+        raise InputError(what, hint="use valid Unicode text") from None
 
 
 def _some(names: list[str]) -> str:

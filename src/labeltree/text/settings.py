@@ -59,8 +59,8 @@ class TextSettings:
         limits.check_fields(self, TEXT_LIMITS)
         if self.stop_words is not None and self.analyzer != "word":
             raise InputError(
-                f"stop_words are given with the analyzer {self.analyzer!r}",
-                hint="leave out one of them (--stop-words, --analyzer)",
+                "stop words require the word analyzer",
+                hint="remove --stop-words, or use --analyzer word",
             )
 
     def resolved(self) -> TextSettings:

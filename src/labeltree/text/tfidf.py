@@ -193,8 +193,8 @@ def learn_features(
     try:
         "".join(names).encode()
     except UnicodeEncodeError:
-        what = "a document contains half of a surrogate pair"
-        raise InputError(what, hint="pass whole characters") from None
+        what = "a document contains an unpaired surrogate"
+        raise InputError(what, hint="use valid Unicode text") from None
     order = order[kept]
     target = np.full(len(terms), -1, np.int32)
     target[order] = np.arange(len(names))
@@ -222,7 +222,7 @@ def _warn_about_stop_words(settings: TextSettings) -> None:
     kept = sorted({word for stop_word in ignored for word in split(stop_word)} - ignored)
     if kept:
         warnings.warn(
-            f"Some stop words are split or lowercased into words that are not left out: "
-            f"{', '.join(kept[:20])}. Add these to stop_words.",
+            "After tokenization, some stop words become terms that are not in the stop-word list: "
+            f"{', '.join(kept[:20])}; add them to stop_words.",
             stacklevel=3,
         )

@@ -130,7 +130,9 @@ def _parse_json(name: str, text: str) -> list[Any]:
     except (ValueError, RecursionError) as error:  # a huge integer, or lists that are nested too deeply
         raise InputError(f"not a tree in JSON ({error})", file=name) from None
     if not isinstance(nested, list):
-        raise InputError(f"expected nested lists of labels in JSON, got {type(nested).__name__}", file=name)
+        kinds = {dict: "an object", str: "a string", bool: "a boolean", type(None): "null"}
+        got = kinds.get(type(nested), "a number")
+        raise InputError(f"expected nested lists of labels in JSON, got {got}", file=name)
     return nested
 
 

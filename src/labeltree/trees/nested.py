@@ -77,15 +77,20 @@ def make_tree(
     missing = np.flatnonzero(count == 0)
     required = missing if unused is None else missing[~unused[missing]]
     if required.size:
-        what = f"{required.size:,} of the {len(numbers):,} labels ({_examples(numbers, required)})"
+        are = "is" if required.size == 1 else "are"
+        missing_labels = f"{required.size:,} of the {len(numbers):,} labels {are} missing from the tree"
+        examples = _examples(numbers, required)
         if not add_missing:
             raise InputError(
-                f"the tree lacks {what}",
+                f"{missing_labels} ({examples})",
                 file=file,
-                hint="add them, or add a node for them under the root with add_missing=True (--tree-rest)",
+                hint="add them, or use --tree-rest (add_missing=True) to put them under a separate node",
             )
-        where = "The tree" if file is None else f"The tree in {file}"
-        warnings.warn(f"{where} lacks {what}; they are put under a separate child of the root.", stacklevel=3)
+        where = "" if file is None else f" in {file}"
+        warnings.warn(
+            f"{missing_labels}{where} ({examples}); they are put under a separate child of the root.",
+            stacklevel=3,
+        )
     if missing.size:
         nested.append(missing.tolist())
     for node in reversed(nodes):  # children before their parents

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from labeltree.errors import InputError
 from labeltree.paper.experiments import figures, sizes
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result
-from labeltree.paper.experiments.rows import by_dataset, count, distinct, percent, where
+from labeltree.paper.experiments.rows import by_dataset, count, distinct, listed, percent, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.sizes import SizeRow, SizeSummary
 from labeltree.progress import Progress, part_of
@@ -47,7 +47,7 @@ def run(
     """
     depths = tuple(depths)
     if len(depths) < 2 or list(depths) != sorted(set(depths)) or depths[0] < 2:
-        raise InputError(f"depths is {list(depths)}, expected two or more increasing numbers from 2")
+        raise InputError(f"{listed('depths', depths)}, expected two or more increasing integers from 2")
     rows: list[SizeRow] = []
     for number, split in enumerate(session.splits):
         part = part_of(progress, number, len(session.splits))

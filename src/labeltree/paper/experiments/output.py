@@ -44,7 +44,7 @@ def check_out(out: Path, names: Iterable[str], overwrite: bool) -> None:
     """Check that results can be written to a directory, and replace none unless ``overwrite``."""
     existing = next(path for path in (out, *out.parents) if path.exists())
     if not existing.is_dir():
-        raise InputError("this is a file, expected a directory", file=existing, hint="choose another name")
+        raise InputError("is a file, not a directory", file=existing, hint="choose another name")
     if not os.access(existing, os.W_OK):
         raise InputError("the directory is not writable", file=existing, hint="check its permissions")
     if overwrite or not out.is_dir():

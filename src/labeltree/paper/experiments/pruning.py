@@ -24,7 +24,7 @@ from labeltree.paper.experiments.pruning_findings import (
     thresholds_takeaway,
 )
 from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import count, group, join_words, mean
+from labeltree.paper.experiments.rows import count, group, join_words, listed, mean
 from labeltree.paper.experiments.session import Session, Split, check_seeds
 from labeltree.plan import Plan
 from labeltree.progress import Progress, part_of
@@ -266,6 +266,6 @@ def _check_thresholds(thresholds: Iterable[float]) -> list[float]:
     given = [float(threshold) for threshold in thresholds]
     if not all(math.isfinite(threshold) and threshold >= 0 for threshold in given) or given[0] == 0:
         raise InputError(
-            f"thresholds is {given}, expected finite numbers of at least 0, the first of them above 0"
+            f"{listed('thresholds', given)}, expected finite numbers of at least 0, the first of them above 0"
         )
     return sorted({threshold for threshold in given if threshold > 0})

@@ -35,6 +35,17 @@ def distinct(rows: Iterable[Mapping[str, Any]], key: str) -> list[Any]:
     return list(dict.fromkeys(row[key] for row in rows))
 
 
+def listed(name: str, values: Sequence[Any]) -> str:
+    """Begin a message about values that cannot be used.
+
+    Examples
+    --------
+    >>> listed("seeds", [1, 1])
+    'the seeds are 1, 1'
+    """
+    return f"the {name} are {', '.join(map(str, values))}" if values else f"there are no {name}"
+
+
 def mean(rows: Sequence[Mapping[str, Any]], key: str) -> float:
     """Return the mean of a key."""
     return float(sum(row[key] for row in rows) / len(rows))

@@ -12,6 +12,7 @@ from labeltree.build import build_plan
 from labeltree.clustering import LabelVectors
 from labeltree.data import Dataset
 from labeltree.errors import InputError
+from labeltree.paper.experiments.rows import listed
 from labeltree.plan import Plan, TreePlan
 from labeltree.progress import Progress
 from labeltree.settings import SolverSettings, TreeSettings
@@ -103,8 +104,7 @@ def check_seeds(seeds: Sequence[int]) -> None:
     """Raise an error if seeds are missing, repeated or out of range."""
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= 2**31:
         raise InputError(
-            f"seeds is {', '.join(map(str, seeds)) or 'empty'}, expected one or more different whole numbers "
-            "from 0 to 2147483647"
+            f"{listed('seeds', seeds)}, expected one or more different integers from 0 to 2147483647"
         )
 
 

@@ -9,7 +9,7 @@ from labeltree.errors import InputError
 from labeltree.paper import theory
 from labeltree.paper.experiments import theory_findings as findings
 from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import percent
+from labeltree.paper.experiments.rows import listed, percent
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.theory_findings import BoundRow, RatioRow
 from labeltree.progress import Progress
@@ -131,9 +131,9 @@ def run(
 def check(labels: int = LABELS, clusters: int = CLUSTERS, alphas: Sequence[float] = ALPHAS) -> int:
     """Check that there is such a tree, and return the depth of the deepest one (D)."""
     if not alphas:
-        raise InputError("alphas is empty", hint="give one or more numbers above 0 and below 1, such as 0.3")
+        raise InputError("there are no alphas", hint="pass one or more values between 0 and 1, such as 0.3")
     if not all(0 < alpha < 1 for alpha in alphas):
-        raise InputError(f"alphas is {', '.join(map(str, alphas))}, expected numbers above 0 and below 1")
+        raise InputError(f"{listed('alphas', alphas)}, expected values between 0 and 1")
     deepest = int(theory.largest_depth(labels, clusters))
     if deepest < 2:
         raise InputError(

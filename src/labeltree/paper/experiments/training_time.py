@@ -19,7 +19,7 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.paper import theory
 from labeltree.paper.experiments import time_findings as findings
 from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import count, distinct, where
+from labeltree.paper.experiments.rows import count, distinct, listed, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.time_findings import MeasuredRow, TimeRow
 from labeltree.plan import TreePlan
@@ -178,10 +178,10 @@ def _check(like: str, scales: Sequence[float], clusters: Sequence[int], depths: 
     if like not in PRESETS:
         raise InputError(f"unknown dataset {like!r}, expected one of {', '.join(PRESETS)}")
     if not scales or not all(0 < scale < math.inf for scale in scales):
-        raise InputError(f"scales is {list(scales)}, expected one or more numbers above 0")
-    for name, values in (("clusters", clusters), ("depths", depths)):
+        raise InputError(f"{listed('scales', scales)}, expected one or more positive numbers")
+    for name, values in (("cluster counts", clusters), ("depths", depths)):
         if not values or min(values) < 2:
-            raise InputError(f"{name} is {list(values)}, expected one or more whole numbers of at least 2")
+            raise InputError(f"{listed(name, values)}, expected one or more integers of at least 2")
 
 
 def _shape(like: str, scale: float) -> tuple[int, int, float]:
