@@ -394,7 +394,7 @@ def test_save_writes_everything_once(session, tmp_path):
         experiments.save(results, report.parent)
     assert (report.parent / "other.csv").read_text() == "mine"
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="this is a file"):
+    with pytest.raises(InputError, match="is a file, not a directory"):
         experiments.save(results, tmp_path / "file")
 
 

@@ -248,7 +248,7 @@ def test_errors(refused, data, tmp_path, monkeypatch):
         ("--alphas is 'x', expected numbers", "theory", *out, "--alphas", "x"),
         ("expected values between 0 and 1", "theory", *out, "--alphas", "1.5"),
         ("expected values between 0 and 1", "fixed-k,theory", small, *out, "--alphas", "1.5"),
-        ("train.svm: this is a file", "fixed-k", small, "-o", small / "train.svm" / "o"),
+        ("train.svm: is a file", "fixed-k", small, "-o", small / "train.svm" / "o"),
     ):
         assert message in refused("reproduce", *arguments), message
     assert not (tmp_path / "o").exists()
