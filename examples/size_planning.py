@@ -11,7 +11,8 @@ import argparse
 import sys
 
 import labeltree
-from labeltree.system import human_bytes, parse_bytes
+from labeltree.limits import parse_bytes
+from labeltree.system import human_bytes
 
 
 def plans(data, clusters, threads):

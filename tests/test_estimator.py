@@ -325,7 +325,7 @@ def test_bad_weights(weights, message):
         ({"max_depth": True}, "max_depth is True, expected an integer"),
         ({"trees": 0}, "trees is 0, expected an integer from 1"),
         ({"tree": "abc"}, "tree is 'abc', expected None or a LabelTree or nested lists"),
-        ({"tree": [0, 1], "trees": 2}, "a tree is given, but the number of trees is 2"),
+        ({"tree": [0, 1], "trees": 2}, "a tree cannot be combined with trees=2"),
         ({"seed": None}, "seed is None, expected an integer of at least 0"),
         ({"loss": "log"}, "loss is 'log', expected one of squared_hinge, hinge, logistic"),
         ({"cost": 0}, "cost is 0, expected a number from 1e-15 to 1e+15"),
