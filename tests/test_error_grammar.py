@@ -17,7 +17,7 @@ KINDS = {"InputError", "NoTermError", "ResourceError"}
 PROPER = re.compile(r"(X|Y|LIBSVM|CSV|JSONL?|TSV|UTF-8|TF-IDF|NaN|P@|K-means|Python)\b")
 # Words that the language of labeltree avoids.
 FOREIGN = re.compile(
-    r"\b(mend|message|told|tells|says so|unless given|made-up|makes? up|folder|data sets?|whole file|anew|"
+    r"\b(mend|said|told|tells|says so|unless given|made-up|makes? up|folder|data sets?|whole file|anew|"
     r"(one|bytes|row|label|line) an? (row|line|label|weight|node))\b"
 )
 
