@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-tables clean
+.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-tables clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -54,6 +54,10 @@ bench: $(VENV)/.installed
 # Compares each kernel with a lower bound; DATA is a directory with train.svm and test.svm.
 bench-kernels: $(VENV)/.installed
 	$(BIN)/python benchmarks/kernels.py $(DATA)
+
+# Means and standard errors of P@k over seeds; DATA is one or more directories with train.svm and test.svm.
+bench-seeds: $(VENV)/.installed
+	$(BIN)/python benchmarks/seeds.py $(DATA) $(OPTIONS)
 
 # Measures how cost grows with the labels, for example OUT=DIR LIKE=amazon-670k SIZES="1/27 1/9 1/3 1".
 bench-scale: $(VENV)/.installed
