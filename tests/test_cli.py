@@ -12,9 +12,9 @@ import time
 
 import numpy as np
 import pytest
-from helpers import PATIENCE, contents, disk_bytes, make_data, shell
+from helpers import PATIENCE, contents, disk_bytes, make_data, shell, topic_data
 
-from labeltree import load, read_svm, write_svm
+from labeltree import Dataset, load, read_svm, write_svm
 
 PLAN_KEYS = {
     *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
@@ -57,6 +57,27 @@ def test_estimate(run, folder):
     assert code == 0
     assert "1.0 MB allowed" in out
     assert out.splitlines()[-1].startswith("It does not fit: training needs")
+
+
+def test_estimate_compares_with_one_vs_rest_in_the_same_format(run, tmp_path):
+    rng = np.random.default_rng(0)
+    dense = Dataset.from_matrices(rng.random((200, 30)), rng.random((200, 40)) < 0.2)
+    sparse = topic_data(topics=8)
+    for name, data in (("dense", dense), ("sparse", sparse)):
+        write_svm(tmp_path / f"{name}.svm", data)
+        options = (tmp_path / f"{name}.svm", "--clusters", 8)
+        report = json.loads(run("estimate", *options, "--json")[1])
+        one_vs_rest = json.loads(run("estimate", *options, "--max-depth", 1, "--json")[1])
+        assert report["ovr_bytes"] == one_vs_rest["ovr_bytes"] == one_vs_rest["model_bytes"]
+        assert one_vs_rest["ovr_ratio"] == 1
+        more = report["model_bytes"] / report["ovr_bytes"] - 1
+        out = run("estimate", *options, "--quiet")[1]
+        assert f"as one-vs-rest in the same format, ratio {1 + more:.3g}" in out
+        sentence = f"The tree saves no space on this data: it is {more:.1%} larger than one-vs-rest"
+        assert (sentence in out) == (name == "dense") == (more > 0)
+        assert "in the same format: this model" in run("estimate", *options, "--max-depth", 1, "-q")[1]
+    out = run("estimate", tmp_path / "sparse.svm", "--clusters", 8, "--trees", 9, "--quiet")[1]
+    assert "The 9 trees together are" in out
 
 
 def test_estimate_knows_that_double_precision_takes_more_memory(run, folder):
@@ -193,7 +214,7 @@ def test_quiet_commands_print_only_results(run, folder, tmp_path):
         ["predict", model, data, "-o", tmp_path / "p.tsv"],
     ):
         assert run(*command, "--quiet") == (0, "", "")
-    for command, lines in ((["estimate", data], 11), (["evaluate", model, data], 6)):
+    for command, lines in ((["estimate", data], 12), (["evaluate", model, data], 6)):
         code, out, err = run(*command, "-q")
         assert (code, len(out.splitlines()), err) == (0, lines, "")
     code, out, err = run("evaluate", model, data, "-q", "--json")
@@ -232,6 +253,8 @@ def test_info(run, folder):
     assert sum(row["weights"] for row in figures["depths"]) == figures["weights"]
     report = json.loads(run("estimate", folder / "train.svm", "--clusters", 5, "--json")[1])
     assert figures["depths"] == report["depths"]
+    assert (figures["ovr_bytes"], figures["ovr_ratio"]) == (report["ovr_bytes"], report["ovr_ratio"])
+    assert "as one-vs-rest in the same format, ratio " in run("info", folder / "model")[1]
     code, out, _ = run("info", folder / "named-model")
     assert code == 0
     assert "named labels" in out

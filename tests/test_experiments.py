@@ -12,7 +12,7 @@ from helpers import disk_bytes, make_data, node_rows, random_data
 
 from labeltree import Dataset, InputError, build_tree, make_plan, synthesize, train_model
 from labeltree.paper import experiments, theory
-from labeltree.paper.experiments import Claim, Plot, Result, Session, Split, Table
+from labeltree.paper.experiments import Claim, Plot, Result, Session, Split, Table, fixed_k
 from labeltree.paper.experiments.alpha import within_bound
 from labeltree.paper.experiments.figures import (
     COLOURS,
@@ -65,7 +65,9 @@ def test_ratios_at_fixed_k_agree_with_a_recount(session):
         assert row["weights"] == weights
         assert row["ratio"] == pytest.approx(ratio, rel=1e-12)
         assert row["tree_bytes"] == 12 * weights
-        assert row["labeltree_ratio"] == pytest.approx(row["labeltree_bytes"] / row["ovr_bytes"])
+        ovr = make_plan(data, build_tree(data, max_depth=1), SolverSettings(bias=0))
+        assert row["labeltree_ovr_bytes"] == ovr.model_bytes  # the same format
+        assert row["labeltree_ratio"] == pytest.approx(row["labeltree_bytes"] / ovr.model_bytes)
     means = next(table.rows for table in result.tables if table.name == "fixed-k-means")
     assert len(means) == 6
     for mean in means:
@@ -123,16 +125,18 @@ def test_alpha_agrees_with_a_recount(session):
             share = {
                 u: used(split.train, tree, u) / used(split.train, tree, tree.parent[u])
                 for u in range(1, tree.n_nodes)
-                if len(node_rows(split.train, tree, u))  # a node without instances has no weights
+                if used(split.train, tree, u)  # a node without features has no weights
             }
             mine = {row["node"]: row for row in nodes if (row["data"], row["seed"]) == (split.name, seed)}
             assert {u: row["alpha"] for u, row in mine.items()} == pytest.approx(share)
+            estimated = make_plan(split.train, tree).report()["alpha"]
             for depth in range(1, tree.depth):
                 at = [u for u in share if tree.node_depth[u] == depth]
                 assert all(mine[u]["depth"] == depth for u in at)
                 children = [int(tree.child_count[u]) for u in at]
                 average = sum(share[u] * r for u, r in zip(at, children, strict=True)) / sum(children)
                 averages.setdefault((split.name, depth), []).append(average)
+                assert estimated[depth - 1] == pytest.approx(average)  # one definition
     assert {(row["data"], row["depth"]): row["alpha"] for row in means} == pytest.approx(
         {key: np.mean(values) for key, values in averages.items()}
     )
@@ -169,13 +173,56 @@ def test_claims_follow_the_numbers(session):
     result = experiments.run("fixed-k", session, clusters=3, depths=(2, 3, 4))
     means = result.tables[0].rows
     last = {row["data"]: row["ratio"] for row in means if row["max_depth"] == 4}
-    smaller, ranges, drops, _ = result.claims
+    smaller, ranges, drops, settles, finished = result.claims
     assert smaller.holds == all(ratio < 1 for ratio in last.values())
     assert ranges.holds == all(ratio <= 0.4 for ratio in last.values())  # few labels
     at = {(row["data"], row["max_depth"]): row["ratio"] for row in means}
     assert drops.holds == all(at[name, 3] <= 0.9 * at[name, 2] for name in last)
     for name, ratio in last.items():
         assert f"{name} ({100 * ratio:.3g}%" in smaller.sentence
+    assert settles.holds == all(abs(ratio / at[name, 3] - 1) < 0.05 for name, ratio in last.items())
+    assert "unfinished" in finished.sentence
+
+
+def test_the_share_of_unfinished_labels_agrees_with_a_deeper_tree(session):
+    """At d_max = d, a node is unfinished where one more depth splits it, or would if its labels differed."""
+    rows = experiments.run("fixed-k", session, clusters=3, depths=(2, 3, 4)).tables[1].rows
+    seen = set()
+    for row in rows:
+        data = session.by_name[row["data"]].train
+        tree = build_tree(data, clusters=3, max_depth=row["max_depth"], seed=row["seed"])
+        counts = np.diff(data.by_label[0])
+        cut = 0
+        for u in range(tree.n_nodes):
+            labels = tree.labels[tree.first[u] : tree.last[u]]
+            if tree.node_depth[u] == row["max_depth"] - 1 and len(labels) > 3 and counts[labels].any():
+                cut += len(labels)
+        assert row["unfinished_share"] == pytest.approx(cut / data.n_labels)
+        seen.add(cut > 0)
+    assert seen == {True, False} or seen == {True}
+
+
+def settled(shares, ratios, clusters=3):
+    """Return the claims about settling, for one dataset with these shares and ratios at d_max 2, 3, 4."""
+    data = make_data(60)
+    summary = [
+        {"data": "a", "max_depth": d, "ratio": r, "labeltree_ratio": r, "depth": 4, "unfinished_share": share}
+        for d, r, share in zip((2, 3, 4), ratios, shares, strict=True)
+    ]
+    return fixed_k._claims(Session([Split("a", data)], (0,)), summary, clusters, (2, 3, 4))[3:]
+
+
+def test_the_cause_of_settling_is_tested():
+    change, cause = settled((0.9, 0.01, 0), (0.8, 0.5, 0.49))
+    assert change.holds
+    assert cause.holds
+    change, cause = settled((0.9, 0.7, 0.3), (0.8, 0.5, 0.49))  # settles although labels are not separated
+    assert change.holds
+    assert cause.holds is False
+    assert "70% of the labels in unfinished nodes" in cause.sentence
+    change, cause = settled((0.9, 0.7, 0.3), (0.8, 0.5, 0.3))  # nothing to explain
+    assert change.holds is False
+    assert cause.holds is None
 
 
 def test_a_claim_over_datasets():
@@ -317,8 +364,11 @@ def test_figures_say_what_they_show(session):
     plot = experiments.run("fixed-k", one, clusters=3).plots[0]
     ratio = experiments.run("fixed-k", one, clusters=3).tables[0].rows[-1]["ratio"]
     assert (
-        plot.takeaway == f"A tree with d_max = 6 takes {percent(ratio)} of the one-vs-rest size on awkward."
+        plot.takeaway
+        == f"As the paper counts, a tree with d_max = 6 takes {percent(ratio)} of the one-vs-rest "
+        "size on awkward: it is larger."
     )
+    assert ratio > 1
 
 
 def test_names_of_lines_do_not_overlap():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from labeltree import InputError
 from labeltree.clustering import build_tree
 from labeltree.data import Dataset
+from labeltree.explain.shape import one_vs_rest_bytes
 from labeltree.plan import INTERPRETER_BYTES, make_plan
 from labeltree.settings import SolverSettings
 from labeltree.train import train_model
@@ -90,6 +91,18 @@ def test_alpha_is_relative_to_the_parent():
     assert plan.report()["alpha"] == [4 / 8, 2 / 4]
 
 
+def test_a_node_without_features_does_not_lower_alpha():
+    """The labels without instances have a node of their own."""
+    x = np.eye(4)
+    tree = LabelTree.from_nested([[0, 1], [2, 3], [4, 5, 6, 7, 8, 9]])
+    plan = make_plan(Dataset.from_matrices(x, np.eye(4, 10)), tree)
+    assert plan.trees[0].used_features.tolist() == [4, 2, 2, 0]
+    assert plan.report()["alpha"] == [0.5]
+    assert plan.depths()[1]["children"] == 10
+    none = make_plan(Dataset.from_matrices(np.zeros((4, 4)), np.eye(4, 10)), tree)
+    assert none.report()["alpha"] == [None]
+
+
 def disk_bytes(path):
     return {
         str(file.relative_to(path)): file.stat().st_size
@@ -117,6 +130,9 @@ def test_plan_bytes_are_file_bytes(seed, trees, bias, names, labels, density, ma
         model = train_model(data, plan, path)
         assert plan.files() == disk_bytes(path)
         assert plan.model_bytes == sum(disk_bytes(path).values()) == model.bytes
+    one_vs_rest = make_plan(data, build_tree(data, max_depth=1), SolverSettings(bias=bias))
+    assert plan.ovr_bytes == one_vs_rest.model_bytes == one_vs_rest_bytes(model)
+    assert plan.ovr_ratio == plan.model_bytes / one_vs_rest.model_bytes
 
 
 def test_the_report_has_the_keys_that_scripts_rely_on():
@@ -125,6 +141,7 @@ def test_the_report_has_the_keys_that_scripts_rely_on():
     report = make_plan(data, [tree, tree.clip(1)]).report()
     assert set(report) >= {
         *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
+        *("ovr_bytes", "ovr_ratio"),
         *("paper_tree_bytes", "paper_ovr_bytes", "ratio", "training_memory_bytes"),
     }
     assert (report["instances"], report["features"], report["labels"]) == (60, 30, 12)

@@ -227,6 +227,28 @@ class DepthSummary(TypedDict):
     weights: int
 
 
+def node_alpha(tree: LabelTree, used_features: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return alpha of each node: the features that it uses (F_u), divided by those of its parent.
+
+    It is NaN for the root, and for a node that uses no features: such a node, usually that of the labels
+    without instances, has no weights, and its 0 would lower every average.
+    """
+    alpha = used_features / np.maximum(used_features[tree.parent], 1)
+    alpha[used_features == 0] = np.nan
+    alpha[0] = np.nan
+    return alpha
+
+
+def mean_alpha(alpha: NDArray[np.float64], n_children: NDArray[np.int64]) -> float | None:
+    """Return the average of alpha over nodes, weighted by their children (equation 45 of the paper).
+
+    Each child has a weight vector as long as its parent's list of features. Nodes without alpha are left
+    out; None if no node is left.
+    """
+    known = ~np.isnan(alpha)
+    return float(np.average(alpha[known], weights=n_children[known])) if known.any() else None
+
+
 def describe_depths(tree: LabelTree, used_features: NDArray[np.int64]) -> list[DepthSummary]:
     """Describe a tree depth by depth.
 
@@ -240,11 +262,9 @@ def describe_depths(tree: LabelTree, used_features: NDArray[np.int64]) -> list[D
     -------
     list of dict
         For the nodes of each depth: ``depth``, ``nodes``, ``children``, ``mean_used_features``, ``alpha``,
-        ``weights``. alpha_u is the number of features that node u uses, divided by that of its parent; the
-        average is weighted by the number of children, since each child has a weight vector of that length
-        (equation 45 of the paper). The root has no alpha.
+        ``weights``. See `node_alpha` and `mean_alpha` for alpha; the root has none.
     """
-    ratio = used_features / np.maximum(used_features[tree.parent], 1)
+    alpha = node_alpha(tree, used_features)
     rows: list[DepthSummary] = []
     for d in range(tree.depth):
         at = tree.node_depth == d
@@ -255,7 +275,7 @@ def describe_depths(tree: LabelTree, used_features: NDArray[np.int64]) -> list[D
                 "nodes": int(at.sum()),
                 "children": int(children.sum()),
                 "mean_used_features": float(used.mean()),
-                "alpha": float(np.average(ratio[at], weights=children)) if d else None,
+                "alpha": mean_alpha(alpha[at], children),
                 "weights": int(used @ children),
             }
         )

@@ -159,7 +159,7 @@ def run_demo(
 
 
 def _estimate(plan: Plan) -> list[str]:
-    size, one_vs_rest = human_bytes(plan.model_bytes), human_bytes(plan.clip(1).model_bytes)
+    size, one_vs_rest = human_bytes(plan.model_bytes), human_bytes(plan.ovr_bytes)
     alpha = ", ".join(f"{row['alpha']:.2f}" for row in plan.depths()[1:])
     return [
         f"The model will take {size}, exactly {plan.model_bytes:,} bytes: known before training.",

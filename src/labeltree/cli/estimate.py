@@ -49,7 +49,8 @@ def estimate(
         fits = verdict == "It fits."
         printing.print_json({**report, "memory_limit_bytes": memory_limit, "fits": fits})
         return
-    print(*_summary(report, memory_limit), "", *_depth_table(report["depths"]), "", verdict, sep="\n")
+    lines = [*_summary(report, memory_limit), "", *_depth_table(report["depths"]), ""]
+    print(*lines, *_larger(report), verdict, sep="\n")
 
 
 def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
@@ -61,6 +62,7 @@ def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
     return printing.facts(
         [
             ("model", f"{human_bytes(report['model_bytes'])} on disk ({exact})"),
+            ("ovr", _one_vs_rest(report)),
             ("paper", f"{tree} as a sparse tree, {ovr} as one-vs-rest, ratio {report['ratio']:.3g}"),
             (
                 "memory",
@@ -75,6 +77,27 @@ def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
             ("trees", f"{printing.forest(report)}, {printing.plural(report['weights'], 'weight')}"),
         ]
     )
+
+
+def _one_vs_rest(report: PlanReport) -> str:
+    """Compare the model with one-vs-rest in the same format."""
+    size = f"{human_bytes(report['ovr_bytes'])} as one-vs-rest in the same format"
+    if report["depth"] == 1 and report["trees"] == 1:
+        return f"{size}: this model"
+    return f"{size}, ratio {report['ovr_ratio']:.3g}"
+
+
+def _larger(report: PlanReport) -> list[str]:
+    """Return a sentence if the model is not smaller than one-vs-rest."""
+    more = report["ovr_ratio"] - 1
+    if report["trees"] > 1:
+        together = f"The {report['trees']} trees together are"
+        return [f"{together} {more:.1%} larger than one-vs-rest (--max-depth 1)."] if more >= 0 else []
+    if report["depth"] == 1 or more < 0:
+        return []
+    return [
+        f"The tree saves no space on this data: it is {more:.1%} larger than one-vs-rest (--max-depth 1)."
+    ]
 
 
 def _depth_table(depths: list[DepthSummary]) -> list[str]:

@@ -48,9 +48,10 @@ def info(
 
 
 def _figures(model: Model) -> dict[str, Any]:
-    from labeltree.explain.shape import tree_shape
+    from labeltree.explain.shape import one_vs_rest_bytes, tree_shape
 
     manifest = model.manifest
+    ovr_bytes = one_vs_rest_bytes(model)
     return {
         "model": str(model.path),
         "format_version": manifest["format_version"],
@@ -66,6 +67,8 @@ def _figures(model: Model) -> dict[str, Any]:
         "depth": max(part.tree.depth for part in model.trees),
         "weights": manifest.get("weights"),
         "model_bytes": model.bytes,
+        "ovr_bytes": ovr_bytes,
+        "ovr_ratio": None if ovr_bytes is None else model.bytes / ovr_bytes,
         "settings": manifest["settings"],
         "notes": manifest.get("notes", {}),
         "pruned": manifest.get("pruned"),
@@ -86,6 +89,7 @@ def _summary(figures: dict[str, Any]) -> list[str]:
             ("data", printing.shape(figures)),
             ("trees", f"{printing.forest(figures)}, {printing.plural(figures['weights'], 'weight')}"),
             ("size", f"{human_bytes(size)} ({size:,} bytes)"),
+            *([("ovr", _one_vs_rest(figures))] if figures["ovr_bytes"] else []),
             ("trained", settings),
             *([("text", _text_settings(figures["text"]))] if figures["text"] else []),
             *(
@@ -95,6 +99,12 @@ def _summary(figures: dict[str, Any]) -> list[str]:
             ),
         ]
     )
+
+
+def _one_vs_rest(figures: dict[str, Any]) -> str:
+    """Compare the model with one-vs-rest in the same format."""
+    size = f"{human_bytes(figures['ovr_bytes'])} as one-vs-rest in the same format"
+    return f"{size}, ratio {figures['ovr_ratio']:.3g}"
 
 
 def _text_settings(settings: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from labeltree.plan import tree_files
 from labeltree.tree import DepthSummary
 
 if TYPE_CHECKING:
@@ -53,3 +54,18 @@ def tree_shape(model: Model, tree: int = 0) -> list[DepthShape]:
             model.depths(tree), n_labels, n_instances, n_bytes, strict=True
         )
     ]
+
+
+def one_vs_rest_bytes(model: Model) -> int | None:
+    """Return the exact size of a one-vs-rest model of the same data in the same format, not pruned.
+
+    It has the root's features for every label. None if the model is pruned: its root has lost features.
+    """
+    if "pruned" in model.manifest:
+        return None
+    part = model.trees[0]
+    of_trees = sum(
+        entry["bytes"] for name, entry in model.manifest["files"].items() if name.startswith("tree-")
+    )
+    one_vs_rest = tree_files(part.tree.clip(1), part.feature_ptr[:2])
+    return model.bytes - of_trees + sum(file.bytes for file in one_vs_rest.values())

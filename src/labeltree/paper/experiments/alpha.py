@@ -15,6 +15,7 @@ from labeltree.paper.experiments.rows import by_dataset, distinct, group, mean, 
 from labeltree.paper.experiments.session import Session
 from labeltree.plan import TreePlan
 from labeltree.progress import Progress, part_of
+from labeltree.tree import describe_depths, node_alpha
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,9 +89,8 @@ def run(
     pairs = [(split, seed) for split in session.splits for seed in session.seeds]
     for number, (split, seed) in enumerate(pairs):
         part = session.tree_plan(split.name, clusters, max_depth, seed, part_of(progress, number, len(pairs)))
-        nodes_of_tree = _node_rows(split.name, seed, part)
-        nodes += nodes_of_tree
-        averages += _averages(nodes_of_tree)
+        nodes += node_rows(split.name, seed, part)
+        averages += _averages(split.name, seed, part)
     summary = _summarize(averages)
     first = session.seeds[0]
     drawn, drawn_averages = where(nodes, seed=first), where(averages, seed=first)
@@ -150,42 +150,40 @@ def run(
     )
 
 
-def _node_rows(name: str, seed: int, part: TreePlan) -> list[NodeRow]:
-    """Return a row per node below the root that has instances; a node without any has no weights."""
+def node_rows(name: str, seed: int, part: TreePlan) -> list[NodeRow]:
+    """Return a row per node that has an alpha."""
     tree, used = part.tree, part.used_features
+    alpha = node_alpha(tree, used)
     return [
         {
             "data": name,
             "seed": seed,
             "depth": int(tree.node_depth[u]),
-            "node": u,
+            "node": int(u),
             "children": int(tree.child_count[u]),
             "used_features": int(used[u]),
             "parent_used_features": int(used[tree.parent[u]]),
-            "alpha": float(used[u] / max(used[tree.parent[u]], 1)),
+            "alpha": float(alpha[u]),
         }
-        for u in range(1, tree.n_nodes)
-        if part.instances[u]
+        for u in np.flatnonzero(~np.isnan(alpha))
     ]
 
 
-def _averages(nodes: Sequence[NodeRow]) -> list[DepthRow]:
-    """Return a row per depth of a tree, with the weighted average of equation 45."""
-    rows: list[DepthRow] = []
-    for (data, seed, depth), of_depth in sorted(group(nodes, "data", "seed", "depth").items()):
-        children = [row["children"] for row in of_depth]
-        rows.append(
-            {
-                "data": data,
-                "seed": seed,
-                "depth": depth,
-                "nodes": len(of_depth),
-                "children": sum(children),
-                "mean_used_features": mean(of_depth, "used_features"),
-                "alpha": float(np.average([row["alpha"] for row in of_depth], weights=children)),
-            }
-        )
-    return rows
+def _averages(name: str, seed: int, part: TreePlan) -> list[DepthRow]:
+    """Return a row per depth of a tree that has an alpha, as `labeltree estimate` computes it."""
+    return [
+        {
+            "data": name,
+            "seed": seed,
+            "depth": row["depth"],
+            "nodes": row["nodes"],
+            "children": row["children"],
+            "mean_used_features": row["mean_used_features"],
+            "alpha": row["alpha"],
+        }
+        for row in describe_depths(part.tree, part.used_features)
+        if row["alpha"] is not None
+    ]
 
 
 def _summarize(averages: Sequence[DepthRow]) -> list[AlphaSummary]:

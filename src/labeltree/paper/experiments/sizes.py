@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeltree.paper.experiments import figures
 from labeltree.paper.experiments.result import Table
 from labeltree.paper.experiments.rows import distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
+from labeltree.plan import TreePlan
 from labeltree.progress import Progress, part_of
 
 if TYPE_CHECKING:
@@ -27,11 +29,13 @@ COLUMNS = {
     "ovr_bytes": "one-vs-rest (paper)",
     "ratio": "ratio",
     "ratio_deviation": "standard deviation",
-    "labeltree_bytes": "labeltree's files",
-    "labeltree_ratio": "ratio of these files",
+    "labeltree_bytes": "tree (labeltree)",
+    "labeltree_ovr_bytes": "one-vs-rest (labeltree)",
+    "labeltree_ratio": "ratio",
+    "unfinished_share": "labels in unfinished nodes",
 }
-PAPER_LINE = "as the paper counts: 12 bytes per weight"
-OWN_LINE = "labeltree's own files"
+PAPER_LINE = "as the paper counts: 12 bytes per weight of a tree, 8 of one-vs-rest"
+OWN_LINE = "both in labeltree's files"
 
 
 class SizeRow(TypedDict):
@@ -48,7 +52,9 @@ class SizeRow(TypedDict):
     ovr_bytes: int
     ratio: float
     labeltree_bytes: int
+    labeltree_ovr_bytes: int
     labeltree_ratio: float
+    unfinished_share: float
 
 
 class SizeSummary(TypedDict):
@@ -64,11 +70,13 @@ class SizeSummary(TypedDict):
     tree_bytes: int
     ovr_bytes: int
     labeltree_bytes: int
+    labeltree_ovr_bytes: int
     ratio: float
     ratio_deviation: float | None
     ratio_least: float
     ratio_most: float
     labeltree_ratio: float
+    unfinished_share: float
 
 
 Summary = TypeVar("Summary", bound=SizeSummary)
@@ -113,10 +121,29 @@ def measure(
                     "ovr_bytes": plan.paper_ovr_bytes,
                     "ratio": plan.ratio,
                     "labeltree_bytes": plan.model_bytes,
-                    "labeltree_ratio": plan.model_bytes / max(plan.paper_ovr_bytes, 1),
+                    "labeltree_ovr_bytes": plan.ovr_bytes,
+                    "labeltree_ratio": plan.ovr_ratio,
+                    "unfinished_share": unfinished_share(plan.trees[0], clusters, max_depth),
                 }
             )
     return rows
+
+
+def unfinished(part: TreePlan, clusters: int, max_depth: int) -> NDArray[np.bool_]:
+    """Return which nodes were not split only because of d_max: at depth d_max - 1, with more than K labels.
+
+    All children of such a node are labels. Labels without instances are never split.
+    """
+    tree = part.tree
+    wide = (tree.child_count > clusters) & (part.instances > 0)
+    cut: NDArray[np.bool_] = wide & (tree.node_depth == max_depth - 1)
+    return cut
+
+
+def unfinished_share(part: TreePlan, clusters: int, max_depth: int) -> float:
+    """Return the share of the labels that are children of unfinished nodes."""
+    cut = unfinished(part, clusters, max_depth)
+    return float(part.tree.child_count[cut].sum() / part.tree.n_labels)
 
 
 def summarize(rows: Sequence[SizeRow]) -> list[SizeSummary]:
@@ -136,11 +163,13 @@ def summarize(rows: Sequence[SizeRow]) -> list[SizeSummary]:
                 "tree_bytes": round(mean(seeds, "tree_bytes")),
                 "ovr_bytes": round(mean(seeds, "ovr_bytes")),
                 "labeltree_bytes": round(mean(seeds, "labeltree_bytes")),
+                "labeltree_ovr_bytes": round(mean(seeds, "labeltree_ovr_bytes")),
                 "ratio": float(ratio.mean()),
                 "ratio_deviation": float(ratio.std(ddof=1)) if len(seeds) > 1 else None,
                 "ratio_least": float(ratio.min()),
                 "ratio_most": float(ratio.max()),
                 "labeltree_ratio": mean(seeds, "labeltree_ratio"),
+                "unfinished_share": mean(seeds, "unfinished_share"),
             }
         )
     return summary
@@ -162,7 +191,9 @@ def tables(
     return [
         Table(
             f"{name}-means",
-            "Sizes as the paper counts them and of labeltree's own files. Means over the seeds.",
+            "Sizes as the paper counts them, and in labeltree's own files, tree and one-vs-rest each in the "
+            "same format. A node is unfinished if it has more than K labels and is not split only because "
+            "of d_max. Means over the seeds.",
             {**COLUMNS, **(more_columns or {})},
             summary,
             takeaway,
