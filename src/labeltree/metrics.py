@@ -104,6 +104,19 @@ def propensities(train: Any, n_instances: int | None = None, a: float = 0.55, b:
     return Propensities(values[:-1], float(values[-1]))
 
 
+def hits(truth: Any, predicted: Any, k: int) -> npt.NDArray[np.bool_]:
+    """Return which of the first k predictions of each instance are correct, as an array (instances x k).
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> hits(csr_array([[1, 0, 1], [0, 1, 0]]), [[2, 1], [1, -1]], k=2)
+    array([[ True, False],
+           [ True, False]])
+    """
+    return _Ranking.of(truth, predicted, k).hits
+
+
 def precision_at_k(truth: Any, predicted: Any, k: int) -> float:
     """Return P@k: the share of true labels among the first k predictions; a missing prediction is a miss.
 

@@ -8,14 +8,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree import metrics
 from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.model import Model
+from labeltree.paper.experiments import paired
+from labeltree.paper.experiments.paired import NOISE, PRECISIONS, ChangeRow
 from labeltree.paper.experiments.pruning_findings import (
-    PRECISIONS,
     Precision,
     PruningRow,
     PruningSummary,
+    changes_takeaway,
     precision_claim,
     sizes_takeaway,
     suitable_takeaway,
@@ -24,7 +30,7 @@ from labeltree.paper.experiments.pruning_findings import (
     thresholds_takeaway,
 )
 from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import count, group, join_words, listed, mean
+from labeltree.paper.experiments.rows import count, group, join_words, listed, mean, where
 from labeltree.paper.experiments.session import Session, Split, check_seeds
 from labeltree.plan import Plan
 from labeltree.progress import Progress, part_of
@@ -90,13 +96,23 @@ def run(
         )
     settings = SolverSettings(tolerance=tolerance, max_iterations=1000, bias=0)
     rows: list[PruningRow] = []
+    by_row: dict[tuple[str, float], list[NDArray[np.float64]]] = {}  # P@k of each test instance, per seed
     runs = [(split, test, seed) for split, test in tested for seed in seeds]
     for number, (split, test, seed) in enumerate(runs):
         part = part_of(progress, number, len(runs))
         plan = session.plan(split.name, clusters, max_depth, seed, part_of(part, 0, 3))
         plan = replace(plan, settings=settings)
-        rows += _measure(split, test, plan, seed, tried, beam, score, session.threads, part)
+        measured = _measure(split, test, plan, seed, tried, beam, score, session.threads, part)
+        for row, precision in measured:
+            rows.append(row)
+            by_row.setdefault((split.name, row["threshold"]), []).append(precision)
     means = _means(rows)
+    changed = [
+        change
+        for (name, tried_threshold), precision in by_row.items()
+        if tried_threshold
+        for change in paired.compare(name, tried_threshold, by_row[name, 0.0], precision)
+    ]
     skipped = [split.name for split in session.splits if split.test is None]
     return Result(
         name="pruning",
@@ -106,11 +122,13 @@ def run(
             "Many tree-based methods set small weights to zero to save space. What does that cost? Here a "
             f"model is trained once per seed, every weight w with |w| < {threshold:g} is set to zero in a "
             "copy of it, and both are evaluated on the test data: P@k is the share of correct labels among "
-            f"the first k that are predicted. Each number is the mean over {count(len(seeds), 'seed')}. The "
-            "size is given twice: that of the model directory, whose blocks stay dense except for features "
-            "that no child of a node needs any more, and that of the paper's sparse format, 12 bytes per "
-            "non-zero weight. In the paper's own table, on four datasets, ten of the twelve scores fall, one "
-            "stays the same and one rises."
+            f"the first k that are predicted. Each number is the mean over {count(len(seeds), 'seed')}. Both "
+            "models are evaluated on the same instances, so a change is tested instance by instance: its "
+            "standard error is that of the mean of these differences, and a change of less than "
+            f"{NOISE:g} standard errors is within noise. The size is given twice: that of the model "
+            "directory, whose blocks stay dense except for features that no child of a node needs any more, "
+            "and that of the paper's sparse format, 12 bytes per non-zero weight. In the paper's own table, "
+            "on four datasets, ten of the twelve scores fall, one stays the same and one rises."
             + (f" Skipped for lack of test data: {join_words(skipped)}." if skipped else "")
         ),
         settings={
@@ -149,6 +167,30 @@ def run(
                 suitable_takeaway(means),
             ),
             Table(
+                "pruning-changes",
+                f"Change of precision, in points, with |w| < {threshold:g} set to zero, paired over the test "
+                "instances: how many instances get better and worse, and the standard error.",
+                {
+                    "data": "dataset",
+                    "precision": "precision",
+                    "rows": "test instances",
+                    "rows_better": "better",
+                    "rows_worse": "worse",
+                    "change": "change",
+                    "error": "standard error",
+                    "verdict": "verdict",
+                },
+                where(changed, threshold=threshold),
+                changes_takeaway(changed, threshold),
+            ),
+            Table(
+                "pruning-changes-thresholds",
+                "The same for every threshold.",
+                {key: key.replace("_", " ") for key in ChangeRow.__annotations__},
+                changed,
+                shown=False,
+            ),
+            Table(
                 "pruning-runs",
                 "One row per dataset, seed and threshold.",
                 {"data": "dataset", "seed": "seed", "threshold": "threshold", **_COLUMNS},
@@ -160,12 +202,13 @@ def run(
             Plot(
                 "pruning-thresholds",
                 "Change of precision (left) and size of the model (right) when weights below a threshold are "
-                f"set to zero. The dotted line is the threshold of the table, {threshold:g}.",
-                thresholds_figure(means, threshold),
-                thresholds_takeaway(means, threshold),
+                f"set to zero. The bars are {NOISE:g} standard errors: a change whose bar reaches 0 is "
+                f"within noise. The dotted line is the threshold of the table, {threshold:g}.",
+                thresholds_figure(means, changed, threshold),
+                thresholds_takeaway(changed, threshold),
             )
         ],
-        claims=[precision_claim(rows, threshold), threshold_claim(means)],
+        claims=[precision_claim(changed, rows, threshold), threshold_claim(means, changed)],
     )
 
 
@@ -179,43 +222,49 @@ def _measure(
     score: str,
     threads: int | None,
     progress: Progress | None,
-) -> list[PruningRow]:
-    """Train one model in a temporary directory, and evaluate it and its pruned copies."""
+) -> list[tuple[PruningRow, NDArray[np.float64]]]:
+    """Train one model in a temporary directory, and evaluate it and its pruned copies.
+
+    Returns the rows of the result, the model as trained first, each with P@k of every test instance.
+    """
     with tempfile.TemporaryDirectory(prefix="labeltree-pruning-") as directory:
         place = Path(directory)
         _check_space(plan, place)
         model = train_model(split.train, plan, place / "model", progress=part_of(progress, 1, 3))
         evaluating = part_of(progress, 2, 3)
 
-        def evaluate(model: Model) -> Precision:
+        def evaluate(model: Model) -> NDArray[np.float64]:
             predicted, _ = model.predict(test.X, top=5, beam=beam, score=score, threads=threads)
-            found = model.evaluate(test, predicted)
-            return {"P@1": 100 * found["P@1"], "P@3": 100 * found["P@3"], "P@5": 100 * found["P@5"]}
+            missing = 5 - predicted.shape[1]  # the model may have fewer labels
+            ranked = np.pad(predicted, ((0, 0), (0, missing)), constant_values=-1)
+            truth = test.align(model.label_names, model.n_labels).Y
+            return paired.row_precision(metrics.hits(truth, ranked, 5))
 
-        rows: list[PruningRow] = []
+        measured: list[tuple[PruningRow, NDArray[np.float64]]] = []
         for number, threshold in enumerate(thresholds):
             pruned = model.prune(threshold, place / "pruned", overwrite=True)
             report = pruned.pruning_report()
-            rows.append(
-                {
-                    "data": split.name,
-                    "test_instances": test.n_instances,
-                    "seed": seed,
-                    "threshold": threshold,
-                    **evaluate(pruned),
-                    "weights": report["weights"],
-                    "nonzeros": report["nonzeros_after"],
-                    "pruned_share": report["pruned_of_nonzeros"],
-                    "pruned_of_all_share": report["pruned_of_all"],
-                    "disk_bytes": directory_bytes(place / "pruned"),
-                    "paper_bytes": report["paper_bytes_after"],
-                }
-            )
+            precision = evaluate(pruned)
+            row: PruningRow = {
+                "data": split.name,
+                "test_instances": test.n_instances,
+                "seed": seed,
+                "threshold": threshold,
+                **_means_of_rows(precision),
+                "weights": report["weights"],
+                "nonzeros": report["nonzeros_after"],
+                "pruned_share": report["pruned_of_nonzeros"],
+                "pruned_of_all_share": report["pruned_of_all"],
+                "disk_bytes": directory_bytes(place / "pruned"),
+                "paper_bytes": report["paper_bytes_after"],
+            }
+            measured.append((row, precision))
             if evaluating is not None:
                 evaluating((number + 1) / len(thresholds))
+        precision = evaluate(model)
         not_pruned: PruningRow = {
-            **rows[0],
-            **evaluate(model),
+            **measured[0][0],
+            **_means_of_rows(precision),
             "threshold": 0.0,
             "nonzeros": report["nonzeros_before"],
             "pruned_share": 0.0,
@@ -223,7 +272,13 @@ def _measure(
             "disk_bytes": directory_bytes(place / "model"),
             "paper_bytes": report["paper_bytes_before"],
         }
-        return [not_pruned, *rows]
+        return [(not_pruned, precision), *measured]
+
+
+def _means_of_rows(precision: NDArray[np.float64]) -> Precision:
+    """Return P@1, P@3 and P@5 over all test instances."""
+    p1, p3, p5 = precision.mean(axis=0).tolist()
+    return {"P@1": p1, "P@3": p3, "P@5": p5}
 
 
 def _check_space(plan: Plan, place: Path) -> None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypedDict
+from itertools import permutations
+from typing import TYPE_CHECKING, TypedDict
 
-from labeltree.paper.experiments import figures
+import numpy as np
+
+from labeltree.paper.experiments import figures, paired
+from labeltree.paper.experiments.paired import NOISE, PRECISIONS, ChangeRow, PrecisionName
 from labeltree.paper.experiments.result import Claim, Findings
-from labeltree.paper.experiments.rows import by_dataset, distinct, mean, percent, where
+from labeltree.paper.experiments.rows import by_dataset, distinct, percent, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PrecisionName = Literal["P@1", "P@3", "P@5"]
-PRECISIONS: tuple[PrecisionName, ...] = ("P@1", "P@3", "P@5")
 SMALL_LOSS = 0.1  # points of P@k that a suitable threshold may cost
-MIN_TEST_INSTANCES = 1000  # test instances from which a change of a few points means something
 
 Precision = TypedDict("Precision", {"P@1": float, "P@3": float, "P@5": float})
 
@@ -56,7 +57,9 @@ def changes(means: Sequence[PruningSummary], data: str) -> dict[PrecisionName, l
     return {name: [row[name] - rows[0][name] for row in rows] for name in PRECISIONS}
 
 
-def thresholds_figure(means: Sequence[PruningSummary], threshold: float) -> Figure:
+def thresholds_figure(
+    means: Sequence[PruningSummary], changed: Sequence[ChangeRow], threshold: float
+) -> Figure:
     """Draw precision and size over the threshold: one row of two panels per dataset."""
     names = distinct(means, "data")
     figure, panels = figures.new_figure(len(names), 2, panel=(4.6, 2.4))
@@ -65,7 +68,7 @@ def thresholds_figure(means: Sequence[PruningSummary], threshold: float) -> Figu
             precision, size = panels[2 * number : 2 * number + 2]
             rows = where(means, data=name)
             of_table = [row["threshold"] for row in rows].index(threshold)
-            _draw_precision(precision, changes(means, name))
+            _draw_precision(precision, where(changed, data=name))
             _draw_sizes(size, rows)
             figures.title(precision, name)
             for axes in (precision, size):
@@ -77,17 +80,24 @@ def thresholds_figure(means: Sequence[PruningSummary], threshold: float) -> Figu
     return figure
 
 
-def _draw_precision(axes: Axes, change: dict[PrecisionName, list[float]]) -> None:
-    for number, values in enumerate(change.values()):
-        axes.plot(values, color=figures.COLOURS[number], marker=figures.MARKERS[number], alpha=0.85)
+def _draw_precision(axes: Axes, changed: Sequence[ChangeRow]) -> None:
+    """Draw the change of each precision, with its noise as error bars."""
+    lowest, ends = 0.0, []
+    for number, name in enumerate(PRECISIONS):
+        rows = where(changed, precision=name)
+        values = np.array([0.0, *(row["change"] for row in rows)])
+        noise = NOISE * np.array([0.0, *(row["error"] for row in rows)])
+        colour = figures.COLOURS[number]
+        axes.plot(values, color=colour, marker=figures.MARKERS[number], alpha=0.85)
+        places = np.arange(1, len(values)) + 0.08 * (number - 1)  # side by side
+        axes.errorbar(
+            places, values[1:], noise[1:], fmt="none", ecolor=colour, elinewidth=1, capsize=2, alpha=0.6
+        )
+        ends.append((len(values) - 1, float(values[-1]), name, colour))
+        lowest = min(lowest, float((values - noise).min()))
     axes.axhline(0, color=figures.MUTED, linewidth=0.8, zorder=1)
     axes.set_ylabel("change of precision (points)", fontsize=9)
-    lowest = min(min(values) for values in change.values())
     axes.set_ylim(bottom=min(lowest, -SMALL_LOSS) * 1.08)
-    ends = [
-        (len(values) - 1, values[-1], name, figures.COLOURS[number])
-        for number, (name, values) in enumerate(change.items())
-    ]
     figures.label_ends(axes, ends)
 
 
@@ -105,16 +115,23 @@ def _draw_sizes(axes: Axes, rows: Sequence[PruningSummary]) -> None:
     figures.label_ends(axes, ends, gap=0.22)
 
 
-def thresholds_takeaway(means: Sequence[PruningSummary], threshold: float) -> str:
-    """Write the change of P@1 at the threshold of the table."""
-    found = {
-        row["data"]: change
-        for name in distinct(means, "data")
-        for row, change in zip(where(means, data=name), changes(means, name)["P@1"], strict=True)
-        if row["threshold"] == threshold
-    }
+def thresholds_takeaway(changed: Sequence[ChangeRow], threshold: float) -> str:
+    """Write the change of P@1 at the threshold of the table, and where it is within noise."""
+    rows = where(changed, threshold=threshold, precision="P@1")
+    found = by_dataset({row["data"]: row["change"] for row in rows}, lambda c: f"{c:+.2f}", "points")
+    noisy = [row["data"] for row in rows if row["verdict"] == "within noise"]
+    where_noisy = "" if len(rows) == 1 else f" on {len(noisy)} of {len(rows)} datasets"
+    note = f", which is within noise{where_noisy}" if noisy else ", which is beyond noise"
+    return f"A threshold of {threshold:g} changes P@1 by {found}{note}."
+
+
+def changes_takeaway(changed: Sequence[ChangeRow], threshold: float) -> str:
+    """Count the changes at the threshold of the table by verdict."""
+    rows = where(changed, threshold=threshold)
+    counts = {verdict: len(where(rows, verdict=verdict)) for verdict in ("lower", "higher", "within noise")}
     return (
-        f"A threshold of {threshold:g} changes P@1 by {by_dataset(found, lambda c: f'{c:+.2f}', 'points')}."
+        f"Of {len(rows)} changes, {counts['lower']} are losses and {counts['higher']} are gains beyond "
+        f"noise; {counts['within noise']} are within noise."
     )
 
 
@@ -133,42 +150,64 @@ def suitable_takeaway(means: Sequence[PruningSummary]) -> str:
     )
 
 
-def precision_claim(rows: Sequence[PruningRow], threshold: float) -> Claim:
+def precision_claim(changed: Sequence[ChangeRow], rows: Sequence[PruningRow], threshold: float) -> Claim:
     """Check that pruning lowers precision, as the paper finds on all its datasets.
 
-    It does where the means of P@1, P@3 and P@5 over the seeds all fall. A small test set is inconclusive.
+    It does where a precision falls beyond noise and none rises beyond it.
     """
     findings: Findings = {}
-    for name in distinct(rows, "data"):
-        before, after = (where(rows, data=name, threshold=t) for t in (0, threshold))
-        change = {key: mean(after, key) - mean(before, key) for key in PRECISIONS}
-        found = ", ".join(f"{key} {value:+.2f}" for key, value in change.items())
-        found += f" points; {percent(mean(after, 'pruned_share'))} of the non-zero weights pruned"
-        if before[0]["test_instances"] < MIN_TEST_INSTANCES:
-            findings[name] = None, f"{found}; only {before[0]['test_instances']:,} test instances"
-        else:
-            findings[name] = all(value < 0 for value in change.values()), found
+    for name in distinct(changed, "data"):
+        mine = where(changed, data=name, threshold=threshold)
+        pruned = where(rows, data=name, threshold=threshold)
+        share = sum(row["pruned_share"] for row in pruned) / len(pruned)
+        found = f"{paired.written(mine)}; {percent(share)} of the non-zero weights pruned"
+        findings[name] = paired.overall(mine), found
     return Claim.from_findings(
-        f"Setting weights below {threshold:g} to zero lowers P@1, P@3 and P@5 (tested: with at least "
-        f"{MIN_TEST_INSTANCES:,} test instances).",
+        f"Setting weights below {threshold:g} to zero lowers precision (tested: P@1, P@3 or P@5 falls by "
+        f"more than {NOISE:g} standard errors, paired over the test instances, and none rises as much; "
+        "otherwise it is within noise).",
         findings,
     )
 
 
-def threshold_claim(means: Sequence[PruningSummary]) -> Claim:
-    """Check that no threshold suits all datasets; those with a small test set do not count."""
-    large = [row for row in means if row["test_instances"] >= MIN_TEST_INSTANCES]
-    suitable = {name: suitable_threshold(large, name) for name in distinct(large, "data")}
+def threshold_claim(means: Sequence[PruningSummary], changed: Sequence[ChangeRow]) -> Claim:
+    """Check that no threshold suits all datasets.
+
+    This takes two datasets and a threshold that costs at most `SMALL_LOSS` on one of them, and more than
+    that on the other, by a difference beyond noise.
+    """
+    suitable = {name: suitable_threshold(means, name) for name in distinct(means, "data")}
     found = (
         f"The largest threshold that costs at most {SMALL_LOSS:g} points of any precision is "
         f"{', '.join(f'{threshold:g} on {name}' for name, threshold in suitable.items())}."
-        if suitable
-        else f"The test sets have fewer than {MIN_TEST_INSTANCES:,} instances."
     )
+    apart = _told_apart(changed)
+    if len(suitable) > 1:
+        different = len(set(suitable.values())) > 1
+        holds = True if apart else None if different else False
+        found += f" {apart}" if apart else " The difference is within noise." if different else ""
+    else:
+        holds = None
     return Claim(
-        f"A suitable threshold is hard to choose, because it differs between datasets. {found}",
-        len(set(suitable.values())) > 1 if len(suitable) > 1 else None,
+        f"A suitable threshold is hard to choose, because it differs between datasets. {found}", holds
     )
+
+
+def _told_apart(changed: Sequence[ChangeRow]) -> str:
+    """Name a threshold that suits one dataset and clearly not another; nothing if there is none."""
+    for threshold in distinct(changed, "threshold"):
+        worst = {
+            name: min(where(changed, data=name, threshold=threshold), key=lambda row: row["change"])
+            for name in distinct(changed, "data")
+        }
+        for good, bad in permutations(worst.values(), 2):
+            if good["change"] >= -SMALL_LOSS > bad["change"] and paired.clearly_apart(bad, good):
+                return (
+                    f"At {threshold:g}, {bad['data']} loses {-bad['change']:.2f} ± {bad['error']:.2f} points "
+                    f"of {bad['precision']}; the worst change on {good['data']} is {good['change']:+.2f} ± "
+                    f"{good['error']:.2f}."
+                )
+    return ""
 
 
 def suitable_threshold(means: Sequence[PruningSummary], data: str) -> float:

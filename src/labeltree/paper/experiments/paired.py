@@ -1,0 +1,104 @@
+"""Compare two models on the same test rows: the change of precision, and whether it exceeds the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+PrecisionName = Literal["P@1", "P@3", "P@5"]
+PRECISIONS: tuple[PrecisionName, ...] = ("P@1", "P@3", "P@5")
+RANKS = (1, 3, 5)
+# Standard errors beyond which a change counts: by chance, one of three changes exceeds them in 5% of cases.
+NOISE = 2.4
+MIN_ROWS = 30  # with fewer test rows, the standard error itself is too uncertain
+
+Verdict = Literal["lower", "higher", "within noise"]
+
+
+class ChangeRow(TypedDict):
+    """Change of one precision on one dataset when weights below a threshold are set to zero."""
+
+    data: str
+    threshold: float
+    precision: PrecisionName
+    rows: int
+    rows_better: int
+    rows_worse: int
+    change: float
+    error: float
+    verdict: Verdict
+
+
+def row_precision(hits: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return P@1, P@3 and P@5 of each row in percent, rows x 3, from its hits among the first five."""
+    return np.stack([100 * hits[:, :k].sum(axis=1) / k for k in RANKS], axis=1)
+
+
+def compare(
+    data: str,
+    threshold: float,
+    before: Sequence[NDArray[np.float64]],
+    after: Sequence[NDArray[np.float64]],
+) -> list[ChangeRow]:
+    """Test whether precision changes, paired over the rows.
+
+    Parameters
+    ----------
+    data : str
+        Name of the dataset.
+    threshold : float
+    before, after : sequence of arrays, one per seed
+        ``row_precision`` of the two models. The seeds share the test rows, so they are averaged row by row
+        before the standard error is computed over the rows.
+
+    Returns
+    -------
+    list of ChangeRow
+        One per precision. The change is in points, ``error`` is its standard error.
+    """
+    difference = np.mean(after, axis=0) - np.mean(before, axis=0)
+    n_rows = len(difference)
+    change = difference.mean(axis=0)
+    error = difference.std(axis=0, ddof=1) / np.sqrt(n_rows) if n_rows > 1 else np.full(len(RANKS), np.inf)
+    return [
+        {
+            "data": data,
+            "threshold": threshold,
+            "precision": name,
+            "rows": n_rows,
+            "rows_better": int((difference[:, k] > 0).sum()),
+            "rows_worse": int((difference[:, k] < 0).sum()),
+            "change": float(change[k]),
+            "error": float(error[k]),
+            "verdict": _verdict(float(change[k]), float(error[k]), n_rows),
+        }
+        for k, name in enumerate(PRECISIONS)
+    ]
+
+
+def _verdict(change: float, error: float, n_rows: int) -> Verdict:
+    if n_rows < MIN_ROWS or abs(change) <= NOISE * error:
+        return "within noise"
+    return "lower" if change < 0 else "higher"
+
+
+def overall(rows: Sequence[ChangeRow]) -> bool | None:
+    """Return whether precision falls: None if every change is within noise, False if one rises."""
+    verdicts = {row["verdict"] for row in rows}
+    return None if verdicts <= {"within noise"} else "higher" not in verdicts
+
+
+def written(rows: Sequence[ChangeRow]) -> str:
+    """Write the changes with their standard errors."""
+    changes = ", ".join(f"{row['precision']} {row['change']:+.2f} ± {row['error']:.2f}" for row in rows)
+    beyond = [row["precision"] for row in rows if row["verdict"] != "within noise"]
+    note = "" if len(beyond) == len(rows) else f", beyond noise: {', '.join(beyond) or 'none'}"
+    return f"{changes} points{note}"
+
+
+def clearly_apart(low: ChangeRow, high: ChangeRow) -> bool:
+    """Return whether the change ``low`` is below the change ``high`` by more than the noise of both."""
+    return high["change"] - low["change"] > NOISE * float(np.hypot(low["error"], high["error"]))
