@@ -155,7 +155,7 @@ def markdown(records):
             f"{human_seconds(row['train_seconds'])} |"
         )
     lines += ["", "Assumptions:", "", *_assumptions(found), ""]
-    lines += ["The formulas against the measured sizes (1.00 is exact agreement):", ""]
+    lines += ["The formulas compared with the measured sizes (1.00 is exact agreement):", ""]
     lines += [
         "| Labels | Alpha | Weights / formula | Multiply-adds per pass / formula | "
         "Training, ns per multiply-add | Tree, ns per multiply-add |",
@@ -185,10 +185,10 @@ def _assumptions(found):
         f"{tree[-1]:.3f} ns per multiply-add of one K-means iteration, as measured at that size with "
         f"{threads}; further passes and iterations are included in these rates. Over all sizes they range "
         f"from {min(train):.3f} to {max(train):.3f} ns and from {min(tree):.3f} to {max(tree):.3f} ns, so "
-        "the times may be wrong by as much.",
+        "the times may be off by as much.",
         "- An instance belongs to as many nodes per depth as it has labels. This is too many where labels "
         "share nodes, so times are overestimated for data with many labels per instance.",
-        "- Memory and disk suffice, and caches serve large data as well as the measured sizes.",
+        "- Memory and disk are sufficient, and caches work as well for large data as at the measured sizes.",
         f"- For {LARGEST:,} labels, the data is like amazon-3m: instances and non-zeros grow in proportion "
         "to the labels, features with their square root.",
     ]

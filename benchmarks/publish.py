@@ -129,9 +129,9 @@ def speed_sentences(datasets):
     )
     times = [f"{span(training[peer])} times as fast as {title}" for peer, title in peer_titles().items()]
     return (
-        f"On {WORDS[len(datasets)]} public datasets, labeltree trains {listed(times)}. Batch prediction is "
-        f"at least {span([batch])} times, and a single query at least {span([single])} times, as fast as in "
-        "the fastest of the other libraries."
+        f"On {WORDS[len(datasets)]} public datasets, labeltree trains {listed(times)}. Compared with the "
+        f"fastest of the other libraries, batch prediction is at least {span([batch])} times as fast, and a "
+        f"single query at least {span([single])} times as fast."
     )
 
 
@@ -147,7 +147,7 @@ def benefit_sentence(datasets):
     if highest == len(behind):
         precision = "the highest precision on each"
     elif highest:
-        rest = "the other" if len(behind) - highest == 1 else "the others"
+        rest = "the other one" if len(behind) - highest == 1 else "the others"
         precision = f"the highest precision on {WORDS[highest]} and {within} on {rest}"
     else:
         precision = f"precision {within}"
@@ -169,7 +169,9 @@ def memory_sentence(datasets):
         return ""
     where = "on every dataset" if len(least) == len(ours) else f"on {listed(least)}"
     numbers = [listed([f"{of[dataset]:,.0f}" for dataset in least]) for of in (ours, others)]
-    return f"It uses the least memory {where}: {numbers[0]} MB, where the next peer uses {numbers[1]} MB."
+    return (
+        f"It uses the least memory {where}: {numbers[0]} MB, compared with {numbers[1]} MB for the next best."
+    )
 
 
 def size_sentences(shapes):
@@ -179,7 +181,7 @@ def size_sentences(shapes):
     return (
         f"A tree takes {span(shares)}% of the space of one-vs-rest in the same format, without pruning. "
         f"{listed(pruning)} prune small weights by default, which makes their files smaller. labeltree keeps "
-        "all weights as a deliberate trade-off; `labeltree prune` shrinks a model."
+        "all weights unless you shrink the model with `labeltree prune`."
     )
 
 

@@ -100,7 +100,7 @@ def markdown(groups, skipped=(), level=2):
             "",
             *_size_table(records),
             "",
-            "| Growth with the labels | Slope | Slope of the paper's formula |",
+            "| Growth with the number of labels | Slope | Slope of the paper's formula |",
             "|---|--:|--:|",
         ]
         for name, found in slopes(records).items():

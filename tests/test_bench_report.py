@@ -343,7 +343,7 @@ def test_published_sentences():
     assert "Batch prediction is at least 1 times, and a single query at least" in speed
     assert publish.benefit_sentence(datasets).endswith("with precision within 0.5 points of the highest.")
     assert publish.precision_sentences(datasets) == "On toy, PECOS is higher by 0.50 points at P@5."
-    assert "50 MB, where the next peer uses 100 MB" in publish.memory_sentence(datasets)
+    assert "50 MB, compared with 100 MB for the next best" in publish.memory_sentence(datasets)
     sizes = publish.size_sentences({"toy": {"model_bytes": 1, "one_vs_rest_bytes": 8}})
     assert "12% of the space of one-vs-rest" in sizes
     assert "PECOS, omikuji and napkinXC prune small weights" in sizes

@@ -1,8 +1,9 @@
-"""Write the matrices and files that all competitors start from, once per dataset.
+"""Write the matrices and files that all libraries start from, once per dataset.
 
 usage: python prepare.py DATASET OUT [--threads 2]
 
-DATASET is a directory with train.svm and test.svm, plain or compressed; labels count from 0, features from 1.
+DATASET is a directory with train.svm and test.svm, plain or compressed; labels are numbered
+from 0, features from 1.
 OUT gets X, Y, Xt, Yt as .npz without the labels and features that are missing from train, train.svm (plain),
 train.xmc (with the header of the XMC repository, without rows that have no features), and about.json.
 """

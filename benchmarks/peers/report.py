@@ -80,7 +80,7 @@ def measured_table(figures):
 
 
 def comparison_table(comparison):
-    heads = ["labeltree against", "Tree + train", "Batch", "Single p50", *PRECISIONS, "Peak memory"]
+    heads = ["labeltree vs.", "Tree + train", "Batch", "Single p50", *PRECISIONS, "Peak memory"]
     lines = []
     for name, of in comparison.items():
         faster = ["-" if ratio is None else f"{number(ratio)} x" for ratio in of["faster"].values()]
