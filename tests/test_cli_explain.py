@@ -140,8 +140,8 @@ def test_explain_without_a_known_word(run, folder, words):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "expected either a document or row"),
-        (["1:1", "--file", "x.svm", "--row", "1"], "expected either a document or row"),
+        ([], "expected either a document or a row"),
+        (["1:1", "--file", "x.svm", "--row", "1"], "expected either a document or a row"),
         (["--file", "x.svm"], "--file with --row"),
         (["1:1", "--row", "1"], "--file with --row"),
         (["hello world"], "got 'hello world', expected index:value pairs"),

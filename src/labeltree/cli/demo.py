@@ -35,7 +35,7 @@ def demo(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Directory for the report. Default: in the directory of --out, or a temporary one.",
+            help="Directory for the report. Default: `report` in the --out directory, or a temporary one.",
         ),
     ] = None,
     threads: options.Threads = None,
@@ -43,8 +43,8 @@ def demo(
 ) -> None:
     """Show the whole workflow on synthetic data.
 
-    Generates data, estimates, trains, evaluates, predicts, and reproduces figures of the paper; takes about
-    half a minute.
+    Generates data, estimates the size of a model, trains and evaluates it, predicts labels, and reproduces
+    figures of the paper. Takes about half a minute.
     """
     from labeltree.paper import experiments
 

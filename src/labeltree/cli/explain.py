@@ -39,10 +39,10 @@ def explain(
         ),
     ] = None,
     file: Annotated[
-        str | None, typer.Option("--file", metavar="DATA", help="Explain a row of this file; needs --row.")
+        str | None, typer.Option("--file", metavar="DATA", help="Explain a row of this file; requires --row.")
     ] = None,
     row_number: Annotated[
-        int | None, options.limited("--row", limits.Whole(0), "N", "The number of the row, from 0")
+        int | None, options.limited("--row", limits.Whole(0), "N", "Number of the row, from 0")
     ] = None,
     top: options.Top = DEFAULT_TOP,
     words: options.Words = 5,
@@ -51,7 +51,7 @@ def explain(
 ) -> None:
     """Explain a prediction.
 
-    Shows its paths through the tree, and the words for and against it.
+    Shows the path of each predicted label through the tree, and the words for and against it.
     """
     from dataclasses import asdict
 
@@ -113,7 +113,7 @@ def _read_row(
 
     if (file is None) == (not given) or (file is None) != (number is None):
         raise InputError(
-            "expected either a document or row, or --file with --row",
+            "expected either a document or a row, or --file with --row",
             hint="see `labeltree explain --help`",
         )
     if file is None and reading != text_options.Reading():

@@ -1,4 +1,4 @@
-"""`labeltree info`: what a model contains, or what it knows about one label."""
+"""`labeltree info`: what a model contains, or what it has learned about one label."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def info(
     words: options.Words = 5,
     json: options.Json = False,
 ) -> None:
-    """Show what a model contains, or what it knows about one label.
+    """Show what a model contains, or what it has learned about one label.
 
     Also verifies the model's files.
     """

@@ -36,7 +36,7 @@ def predict(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write to FILE instead of standard output; .gz, .bz2 and .xz compress.",
+            help="Write to FILE instead of standard output; compressed if it ends in .gz, .bz2 or .xz.",
         ),
     ] = None,
     format: Annotated[str, options.limited("--format", _FORMATS, "NAME", "Output format")] = "tsv",

@@ -45,7 +45,7 @@ def reproduce(
         typer.Argument(
             metavar="DATA",
             help="Directories with train.svm and test.svm (plain or compressed), training files, or names of "
-            "datasets that `labeltree download` has fetched. theory and time need none.",
+            "datasets downloaded with `labeltree download`. theory and time need none.",
         ),
     ] = None,
     seeds: Annotated[
@@ -81,7 +81,8 @@ def reproduce(
 ) -> None:
     """Reproduce the tables and figures of the paper.
 
-    Writes CSV, PNG and SVG files, and report.html with all results.
+    The paper is "Exploring Space Efficiency in a Tree-based Linear Model for Extreme Multi-label
+    Classification". Writes CSV, PNG and SVG files, and report.html with all results.
     """
     from labeltree.paper import experiments
     from labeltree.paper.experiments import output

@@ -1,4 +1,4 @@
-"""`labeltree synth`: synthetic data with the shape of a well-known dataset."""
+"""`labeltree synth`: synthetic data modeled on a well-known dataset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def synth(
     out_dir: Annotated[Path, typer.Argument(metavar="OUT_DIR", help="Directory for train.svm and test.svm.")],
     like: Annotated[
         str,
-        options.limited("--like", limits.OneOf(tuple(PRESETS)), "NAME", "Dataset whose shape to copy"),
+        options.limited("--like", limits.OneOf(tuple(PRESETS)), "NAME", "Dataset to imitate"),
     ] = "eur-lex",
     scale: Annotated[
         float,
@@ -35,7 +35,7 @@ def synth(
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Generate a synthetic dataset with the shape of a well-known one."""
+    """Generate a synthetic dataset modeled on a well-known one."""
     from labeltree.datasets.synthetic import synthesize
     from labeltree.files import check_output
     from labeltree.svm import write_svm
