@@ -166,7 +166,7 @@ def flip(path):
         (lambda m: flip(m / "tree-0/weights.npy"), "checksum"),
         (lambda m: flip(m / "tree-0/features.npy"), "damaged"),
         (lambda m: flip(m / "tree-0/children.npy"), "checksum"),
-        (lambda m: edit_manifest(m, format_version=99), "newer labeltree"),
+        (lambda m: edit_manifest(m, format_version=99), "newer version of labeltree"),
         (lambda m: edit_manifest(m, format="other"), "not the manifest"),
         (lambda m: edit_manifest(m, labels=7), "model"),
         (lambda m: edit_manifest(m, labels="x"), "damaged"),

@@ -167,7 +167,7 @@ def edit(model_dir, change):
 
 def test_a_newer_format_is_refused(model_dir):
     edit(model_dir, lambda manifest: manifest.update(format_version=2))
-    refused(model_dir, "format version 2, but this labeltree reads only up to 1; install a newer labeltree")
+    refused(model_dir, "format version 2, but only versions up to 1 are supported; install a newer version")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"format": "other"}', b"7"])

@@ -78,10 +78,10 @@ def broken():
     ("x", "y", "names", "message"),
     [
         (X, Y[:1], None, "X has 2 rows and Y has 1"),
-        ([[np.nan, 1, 2]] * 2, Y, None, "X holds NaN"),
+        ([[np.nan, 1, 2]] * 2, Y, None, "X contains NaN"),
         ([[1e39, 1, 2]] * 2, Y, None, "too large for float32"),
-        (sparse.csr_matrix([[np.inf, 1]] * 2), Y, None, "X holds NaN, infinity"),
-        (X, [[np.nan, 1]] * 2, None, "Y holds NaN"),
+        (sparse.csr_matrix([[np.inf, 1]] * 2), Y, None, "X contains NaN, infinity"),
+        (X, [[np.nan, 1]] * 2, None, "Y contains NaN"),
         (X * 1j, Y, None, "X has entries of type complex128, expected real numbers"),
         ([["a"], ["b"]], Y, None, "X has entries of type <U1"),
         (np.array([[None], [1]]), Y, None, "X has entries of type object"),

@@ -281,7 +281,7 @@ NAN[3, 4] = np.nan
 BAD = {
     "no positive": (DATA.X, DATA.Y * 0, "Y has no positive entry"),
     "no columns": (DATA.X, np.zeros((300, 0)), "300 instances and 0 labels"),
-    "NaN": (NAN, DATA.Y, "X holds NaN, infinity"),
+    "NaN": (NAN, DATA.Y, "X contains NaN, infinity"),
     "lengths": (DATA.X, DATA.Y[:-1], "X has 300 rows and Y has 299"),
     "lengths of classes": (DATA.X, np.arange(299) % 3, "X has 300 rows and Y has 299"),
     "no y": (DATA.X, None, "the target y is None"),

@@ -100,7 +100,7 @@ def test_other_numbers_and_claims_that_fail():
     ("options", "sentence"),
     [
         ({"labels": 199}, "too few labels"),
-        ({"alphas": []}, "there are no alphas"),
+        ({"alphas": []}, "no value of alpha is given"),
         ({"alphas": [0.5, 1.0]}, "alphas"),
         ({"clusters": 1}, "clusters"),
         ({"labels": 1.5}, "labels"),

@@ -236,5 +236,5 @@ def test_evaluation_checks_its_ranks_and_takes_lists(tmp_path):
     assert model.evaluate(data, predicted.tolist(), ks=(1, 3)) == model.evaluate(data, ks=(1, 3))
     with pytest.raises(InputError, match="k is 0"):
         model.evaluate(data, ks=(0,))
-    with pytest.raises(InputError, match="no rank is given"):
+    with pytest.raises(InputError, match="ks is empty, expected at least one rank"):
         model.evaluate(data, ks=())

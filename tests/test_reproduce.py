@@ -151,7 +151,7 @@ def test_report_shows_the_findings():
     for word in words:
         assert f">{word}</span>" in text
     assert "It is &amp; it &lt;stays&gt;." in text
-    assert "4 claims of the paper, checked against these data: 1 holds, 1 holds in part" in text
+    assert "4 claims of the paper, checked against this data: 1 holds, 1 holds in part" in text
     assert "Reproduces Figure 4 of the paper" in text
     assert "<h3>K&nbsp;=&nbsp;3 &amp; &lt;more&gt;.</h3>" in text
     assert "K: 100; seeds: 0, 1" in text

@@ -47,7 +47,7 @@ def test_bad_costs_are_refused(tmp_path, costs):
 @pytest.mark.parametrize("other", [{"labels": 13}, {"instances": 61}, {"features": 10}])
 def test_a_plan_of_data_of_another_shape_is_refused(tmp_path, other):
     plan = make_plan(random_data(), build_tree(random_data(), clusters=3))
-    with pytest.raises(InputError, match="the plan was made for data of another shape"):
+    with pytest.raises(InputError, match="the plan was made for data of a different shape"):
         train_model(random_data(**other), plan, tmp_path / "model")
     assert not list(tmp_path.iterdir())
 

@@ -45,18 +45,18 @@ def build_tree(
     dataset : Dataset
         The training data.
     clusters : int, default 100
-        Clusters that a node is split into (K).
+        Number of clusters that a node is split into (K).
     max_depth : int, default 6
         Maximum depth of a label (d_max, counted as in the paper). 1 is one-vs-rest.
     seed : int, default 0
-        The same seed gives the same tree on any number of threads.
+        The same seed gives the same tree with any number of threads.
     threads : int, optional
         Default: all CPUs.
     memory_limit : int, optional
         Bytes that this process may use, including the data. Default: what it uses plus what is available.
-        Building a tree that needs more is refused before it starts.
+        If building the tree would need more, it is refused before it starts.
     progress : callable, optional
-        Called from time to time with the fraction that is done.
+        Called periodically with the fraction of the work that is done.
     vectors : LabelVectors, optional
         The label vectors of this dataset, to share them between several trees. Default: computed, and freed
         afterwards.
@@ -71,7 +71,7 @@ def build_tree(
     threads = threads_to_use(threads)
     vectors = vectors or LabelVectors(dataset)
     if vectors.dataset is not dataset:
-        raise InputError("the label vectors belong to another dataset")
+        raise InputError("the label vectors belong to a different dataset")
     made: tuple[_native.SparseRows, int] | None = None
     instances = np.diff(dataset.by_label[0])
     order = np.argsort(instances == 0, kind="stable").astype(np.int32)
@@ -163,7 +163,7 @@ class LabelVectors:
             raise ResourceError(
                 f"building the tree needs {human_bytes(needed)} of memory, but only {human_bytes(memory)} "
                 "can be used",
-                hint="use fewer --clusters or --threads, give a --tree, or raise --memory-limit",
+                hint="use fewer --clusters or --threads, pass a --tree, or raise --memory-limit",
             )
         if self._rows is None:
             index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)

@@ -18,11 +18,11 @@ from labeltree.limits import LARGEST_INT32
 
 
 class TextSource(Protocol):
-    """How features were made from text, as a model stores it; see `labeltree.TextFeatures`."""
+    """How features were computed from text, as a model stores it; see `labeltree.TextFeatures`."""
 
     @property
     def memory(self) -> int:
-        """Memory that it takes, in bytes."""
+        """Memory use, in bytes."""
 
     @property
     def contents(self) -> dict[str, bytes]:
@@ -36,7 +36,7 @@ class TextSource(Protocol):
 class Dataset:
     """Instances with their features and labels.
 
-    Make one with `from_matrices`, `labeltree.read_svm` or `labeltree.read_documents`, which validate their
+    Create one with `from_matrices`, `labeltree.read_svm` or `labeltree.read_documents`, which validate their
     input.
 
     Parameters
@@ -49,9 +49,9 @@ class Dataset:
         A name for each column of Y; None if labels are the integers 0 to n_labels - 1.
     one_based : bool or None
         Whether the file it was read from numbers features from 1; None if it was not read from a file. Other
-        files of the same data are to be read the same way.
+        files of the same data should be read the same way.
     text : TextFeatures or None
-        How X was made from documents, if it was. A model stores it, to predict for other documents.
+        How X was computed from documents, if it was. A model stores it, to predict labels of other documents.
     """
 
     X: sparse.csr_matrix
@@ -62,7 +62,7 @@ class Dataset:
 
     @classmethod
     def from_matrices(cls, X: Any, Y: Any, label_names: Iterable[str] | None = None) -> Dataset:
-        """Make a dataset from matrices, copying only what has to change.
+        """Create a dataset from matrices, copying only what has to change.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ def canonical_csr(matrix: Any, name: str) -> sparse.csr_matrix:
     ----------
     matrix : sparse matrix or array-like with two dimensions
     name : str
-        What messages call it: "X" or "Y".
+        Its name in messages: "X" or "Y".
 
     Returns
     -------
@@ -259,7 +259,7 @@ def canonical_csr(matrix: Any, name: str) -> sparse.csr_matrix:
         csr.eliminate_zeros()
     if not np.isfinite(csr.data).all():
         raise InputError(
-            f"{name} holds NaN, infinity or a number too large for float32", hint="replace or remove them"
+            f"{name} contains NaN, infinity or a number too large for float32", hint="replace or remove them"
         )
     return csr
 

@@ -35,9 +35,9 @@ class Model:
     Attributes
     ----------
     path : Path or None
-        Its directory; None if it has none: fitted by an estimator and not saved, or unpickled.
+        Its directory; None for a model that was unpickled, or fitted by an estimator and not saved.
     manifest : dict
-        The content of ``manifest.json``: shapes, settings, versions, files.
+        The contents of ``manifest.json``: shapes, settings, versions, files.
     n_features, n_labels, n_instances : int
         The shape of the training data.
     label_names : tuple of str or None
@@ -182,7 +182,7 @@ class Model:
         """
         ks = [limits.checked("k", k, limits.TOP) for k in ks]
         if not ks:
-            raise InputError("no rank is given to evaluate at, expected at least one")
+            raise InputError("ks is empty, expected at least one rank")
         predicted = self.predict(dataset.X, top=max(ks))[0] if predicted is None else np.asarray(predicted)
         truth = dataset.align(self.label_names, self.n_labels).Y
         missing = max(0, max(ks) - predicted.shape[1])  # the model may have fewer labels than ranks
@@ -222,7 +222,7 @@ class Model:
             free = free_disk(path.parent)
             if self.bytes > free:
                 what = f"the model takes {human_bytes(self.bytes)}, but only {human_bytes(free)} are free"
-                raise ResourceError(what, file=path.parent, hint="choose another place")
+                raise ResourceError(what, file=path.parent, hint="choose another directory")
             writer.write_common(self.label_counts, self.label_names, self.text)
             for t, part in enumerate(self.trees):
                 for name, array in (("features", part.features), ("weights", part.weights)):
@@ -241,7 +241,7 @@ class Model:
     ) -> Model:
         """Write a copy of the model in which every weight with an absolute value below a threshold is zero.
 
-        Weights of the bias are pruned like all others, as in PECOS and omikuji. A feature whose weights in a
+        Bias weights are pruned like all others, as in PECOS and omikuji. A feature whose weights in a
         node are all zero is dropped from that node, so the copy is smaller; the rest of a block stays dense.
         Memory does not grow with the model, and the copy appears once it is complete.
 
@@ -254,12 +254,12 @@ class Model:
         overwrite : bool, default False
             Replace another existing model, once the new one is complete.
         progress : callable, optional
-            Called from time to time with the fraction that is done.
+            Called periodically with the fraction of the work that is done.
 
         Returns
         -------
         Model
-            The pruned model, opened from disk. Its ``pruning_report`` says what was pruned.
+            The pruned model, opened from disk. Its ``pruning_report`` describes what was pruned.
         """
         threshold, path = limits.checked("threshold", threshold, limits.THRESHOLD), Path(path)
         if self.path is not None:
@@ -321,15 +321,15 @@ class Model:
 def load(path: Path | str, *, verify: bool | None = None) -> Model:
     """Open a model directory.
 
-    The blocks are mapped, not read: a model takes only the memory of the pages in use, so that one larger
-    than memory can serve.
+    The blocks are mapped, not read: a model takes only the memory of the pages in use, so models larger
+    than memory can be served.
 
     Parameters
     ----------
     path : path-like
     verify : bool, optional
-        Read all blocks and compare their checksums. Default: if they fit in the available memory. Everything
-        else is always checked.
+        Read all blocks and compare their checksums. Default: only if they fit in the available memory.
+        Everything else is always checked.
 
     Returns
     -------

@@ -65,7 +65,7 @@ def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | Non
     limits.checked("threads", threads, limits.Optional(limits.THREADS))
     if isinstance(X, _CSR) and X.ndim == 2 and X.dtype == np.float32 and X.data.size == X.indptr[-1]:
         if not np.isfinite(X.data).all():
-            raise InputError("X holds NaN or infinity", hint="replace or remove them")
+            raise InputError("X contains NaN or infinity", hint="replace or remove them")
         if X.shape[1] > limits.LARGEST_INT32:
             raise InputError(f"X has {X.shape[1]} columns, expected fewer than 2**31")
         if not X.has_sorted_indices:

@@ -188,7 +188,7 @@ def check_target(path: Path, overwrite: bool) -> None:
         if not path.parent.is_dir():
             raise InputError("no such directory", file=path.parent, hint="create it first")
         if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise InputError("no permission to write here", file=path.parent, hint="choose another place")
+            raise InputError("no write permission", file=path.parent, hint="choose another directory")
         return
     if not overwrite:
         hint = "choose another name, or use --overwrite to replace it"
@@ -249,9 +249,9 @@ def read_manifest(path: Path) -> Manifest:
     version = manifest.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION or version < 1:
         raise InputError(
-            f"the model has format version {version}, but this labeltree reads only up to {FORMAT_VERSION}",
+            f"the model has format version {version}, but only versions up to {FORMAT_VERSION} are supported",
             file=path,
-            hint="install a newer labeltree",
+            hint="install a newer version of labeltree",
         )
     if manifest.get("crc32c") != manifest_checksum(manifest):
         raise InputError("checksum mismatch: the file is damaged", file=path / MANIFEST, hint=RESTORE)

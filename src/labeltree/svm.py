@@ -1,8 +1,8 @@
-"""LIBSVM multi-label files: `l1,l2 f:v f:v ...` per line, the format of the XMC repository's datasets.
+"""LIBSVM multi-label files: `l1,l2 f:v f:v ...` per line, as in the Extreme Classification Repository.
 
 In addition to the plain format, a file may contain:
 
-- a header line `instances features labels`; then features count from 0, and the header gives the shape;
+- a header line `instances features labels`; features are then numbered from 0, and it gives the shape;
 - lines without labels (starting with a space or a feature), without features, or without both: a blank line
   is an instance, except at the end of the file, where blank lines count only if the header requires them;
 - comments from `#` to the end of the line; a line that holds only a comment is not an instance;
@@ -45,7 +45,7 @@ _FAULTS: dict[str, tuple[str, str | None]] = {
     "index huge": ("an index of at most 2147483646", "renumber the features"),
     "index zero": (
         "indices from 1, as requested or as in the model's training file",
-        "if features count from 0, train and predict with one_based=False (--zero-based)",
+        "if features are numbered from 0, train and predict with one_based=False (--zero-based)",
     ),
     "index twice": ("each feature once per line", "remove or sum the repeated feature"),
     "no value": ("a value after the colon", "add the value or remove the feature"),
@@ -73,14 +73,14 @@ def read_svm(
         Whether the first feature is 1 rather than 0. Default: it is, unless the file has a header or a
         feature 0.
     threads : int, optional
-        Threads that parse; the result does not depend on it. Default: all CPUs.
+        Number of threads; the result does not depend on it. Default: all CPUs.
     n_features : int, optional
         Number of columns of X. Default: the header's, or one more than the last feature.
     n_labels : int, optional
-        Number of columns of Y. Default: the header's, or one more than the last label. Named labels may not
-        be more than this.
+        Number of columns of Y. Default: the header's, or one more than the last label. There may not be
+        more label names than this.
     require_labels : bool, default=True
-        Refuse a file without a single label, since nothing can be learned from it.
+        Reject a file without any labels, since nothing can be learned from it.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def read_svm(
     Raises
     ------
     InputError
-        If the file cannot be read. The message names the first line that is wrong.
+        If the file cannot be read. The message gives the first invalid line.
     """
     for name, value in (("threads", threads), ("n_features", n_features), ("n_labels", n_labels)):
         limits.checked(name, value, limits.Optional(limits.Whole(1)))
@@ -102,9 +102,9 @@ def parse_svm(text: str, name: str, *, one_based: bool | None = None) -> Dataset
     Parameters
     ----------
     text : str
-        The content of a file.
+        The contents of a file.
     name : str
-        What messages call it.
+        Its name in messages.
     one_based : bool, optional
         As in `read_svm`.
 

@@ -34,23 +34,24 @@ def train_model(
 ) -> Model:
     """Train every block of a plan and write the model directory.
 
-    Memory does not grow with the model: a block is written when it is done. The directory appears under its
-    name once it is complete; after an error or Ctrl-C nothing is left behind, and an old model is kept.
+    Memory does not grow with the model: each block is written as soon as it is trained. The directory
+    appears under its name once it is complete; after an error or Ctrl-C nothing is left behind, and an old
+    model is kept.
 
     Parameters
     ----------
     dataset : Dataset
         The data that the plan was made for.
     plan : Plan
-        From ``make_plan``; it holds the solver settings.
+        From ``make_plan``; it contains the solver settings.
     path : path-like
         The model directory to write.
     costs : array-like of float, optional
-        A positive weight for each instance, multiplied with the cost of the settings.
+        A positive weight for each instance, multiplied by the cost in the settings.
     overwrite : bool, default False
         Replace an existing model, once the new one is complete.
     progress : callable, optional
-        Called from time to time with the fraction that is done.
+        Called periodically with the fraction of the work that is done.
     notes : dict, optional
         More entries to keep in the manifest (JSON), such as how the trees were built.
 
@@ -60,11 +61,11 @@ def train_model(
         The trained model, opened from disk.
     """
     if (plan.n_instances, plan.n_features, plan.n_labels) != (*dataset.X.shape, dataset.n_labels):
-        raise InputError("the plan was made for data of another shape", hint="make the plan again")
+        raise InputError("the plan was made for data of a different shape", hint="make the plan again")
     largest = float(np.abs(dataset.X.data).max(initial=0))
     if largest > LARGEST_VALUE:
         raise InputError(
-            f"X has a value of size {largest:.2g}, too large to be squared and summed",
+            f"X contains a value of magnitude {largest:.2g}, too large to be squared and summed",
             hint="scale the features, for instance each row to length 1",
         )
     weights = None if costs is None else np.ascontiguousarray(costs, np.float32)

@@ -20,7 +20,7 @@ class LabelTree:
     """A tree whose leaves are the labels.
 
     Nodes are the internal nodes, numbered breadth-first from the root, 0. A child is a node or a leaf, which
-    is a label. Depth counts as in the paper: the root has depth 0, and a tree of depth 1 is one-vs-rest.
+    is a label. Depth is counted as in the paper: the root has depth 0, and a tree of depth 1 is one-vs-rest.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class LabelTree:
 
     @classmethod
     def from_nested(cls, nested: Sequence[Any], label_names: Sequence[str] | None = None) -> LabelTree:
-        """Make a tree from nested lists: an integer is a label, a list is a node.
+        """Create a tree from nested lists: an integer is a label, a list is a node.
 
         Every label from 0 to the largest must occur exactly once.
 
@@ -54,7 +54,7 @@ class LabelTree:
         nested : sequence
             The root: labels, and sequences for nodes, nested to any depth.
         label_names : sequence of str, optional
-            Names of the labels 0, 1, ...: then the lists hold names.
+            Names of the labels 0, 1, ...; if given, the lists contain names.
 
         Returns
         -------
@@ -190,7 +190,7 @@ class LabelTree:
     def clip(self, max_depth: int) -> LabelTree:
         """Cut the tree at a depth (d_max): deeper labels become children of the node above the cut.
 
-        The result is the tree that ``build_tree`` makes with this ``max_depth``.
+        The result is the tree that ``build_tree`` builds with this ``max_depth``.
         """
         limits.checked("max_depth", max_depth, limits.MAX_DEPTH)
         if max_depth >= self.depth:
@@ -288,10 +288,10 @@ def label_number(child: Any, numbers: Mapping[str, int] | None) -> int:
     if numbers is None:
         if whole and 0 <= child < limits.LARGEST_INT32:
             return int(child)
-        raise InputError(f"the tree holds {child!r}, expected lists and label numbers from 0")
+        raise InputError(f"the tree contains {child!r}, expected lists and label numbers from 0")
     if (whole or isinstance(child, str)) and str(child) in numbers:
         return numbers[str(child)]
-    raise InputError(f"the tree holds {child!r}, which is not a label of the data")
+    raise InputError(f"the tree contains {child!r}, which is not a label of the data")
 
 
 def pointers(counts: Any) -> NDArray[np.int64]:

@@ -100,7 +100,7 @@ class _Transfer:
                 status = answer.status_code
                 if tried == N_TRIES or status not in _TEMPORARY:
                     raise InputError(
-                        f"the server answered {status} {answer.reason}",
+                        f"the server responded with {status} {answer.reason}",
                         file=self._url,
                         hint=f"try again later, or {_MIRROR_HINT}",
                     ) from None

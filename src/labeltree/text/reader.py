@@ -26,7 +26,7 @@ def read_text(
     require_labels: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Iterator[Document]:
-    """Read documents one after the other, with only one in memory at a time.
+    """Read documents one at a time; only one is in memory.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ def read_text(
     columns : Columns, optional
         Names of the columns and separators of labels.
     require_labels : bool, default True
-        Refuse a file that has no column for labels.
+        Reject a file that has no column for labels.
     progress : callable, optional
-        Called from time to time with the fraction of the file read so far, if its length is known.
+        Called periodically with the fraction of the file read so far, if its length is known.
 
     Yields
     ------
@@ -170,7 +170,7 @@ def _long_fields() -> Iterator[None]:
 def _column(name: str, header: list[str], wanted: str, kind: str) -> int:
     """Return the position of a column."""
     if (count := header.count(wanted)) > 1:
-        what = f"the header has {count} columns {wanted!r}"
+        what = f"the header has {count} columns named {wanted!r}"
         raise InputError(what, file=name, line=1, hint="rename all but one of them")
     if wanted in header:
         return header.index(wanted)

@@ -77,7 +77,7 @@ def run(
     threads : int, optional
         Default: all CPUs. Ignored if ``data`` is a session.
     progress : callable, optional
-        Called from time to time with the fraction of the work that is done.
+        Called periodically with the fraction of the work that is done.
     **options
         Options of the experiment, such as ``clusters=50`` for fixed-k.
 
@@ -99,11 +99,11 @@ def run(
 def check_data(name: str, splits: Sequence[Split]) -> None:
     """Raise an error if an experiment cannot use these datasets."""
     if name not in WITHOUT_DATA and not splits:
-        raise InputError(f"{name} needs data", hint="name a directory with train.svm, or a training file")
+        raise InputError(f"{name} needs data", hint="pass a directory with train.svm, or a training file")
     if name in WITH_TEST and not any(split.test for split in splits):
         raise InputError(
             f"{name} needs test data, found none in {', '.join(split.name for split in splits)}",
-            hint="add a test.svm to the directory of train.svm, and name the directory",
+            hint="add a test.svm to the directory of train.svm, and pass the directory",
         )
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart, ordered by contrast with white. Lines
+# Okabe and Ito's colors, which color-blind readers can tell apart, ordered by contrast with white. Lines
 # also differ in their markers.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -125,7 +125,7 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], gap: f
     axes : Axes
         With its final limits.
     ends : sequence of tuple
-        Last x and y of a line, its name and its colour.
+        Last x and y of a line, its name and its color.
     gap : float
         Smallest distance of two names, as a fraction of the height of the axes.
     """

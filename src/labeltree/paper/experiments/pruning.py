@@ -92,7 +92,7 @@ def run(
     tested = [(split, split.test) for split in session.splits if split.test is not None]
     if not tested:
         raise InputError(
-            "no dataset has test data", hint="add a dataset with a test file, or skip the experiment pruning"
+            "no dataset has test data", hint="add a dataset with a test file, or skip the pruning experiment"
         )
     settings = SolverSettings(tolerance=tolerance, max_iterations=1000, bias=0)
     rows: list[PruningRow] = []
@@ -126,7 +126,7 @@ def run(
             "models are evaluated on the same instances, so a change is tested instance by instance: its "
             "standard error is that of the mean of these differences, and a change of less than "
             f"{NOISE:g} standard errors is within noise. The size is given twice: that of the model "
-            "directory, whose blocks stay dense except for features that no child of a node needs any more, "
+            "directory, whose blocks stay dense except for features that no child of a node needs anymore, "
             "and that of the paper's sparse format, 12 bytes per non-zero weight. In the paper's own table, "
             "on four datasets, ten of the twelve scores fall, one stays the same and one rises."
             + (f" Skipped for lack of test data: {join_words(skipped)}." if skipped else "")

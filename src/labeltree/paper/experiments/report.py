@@ -107,9 +107,9 @@ def render(results: Sequence[Result], created: datetime | None = None) -> str:
 def _lead(results: Sequence[Result]) -> str:
     claims = [claim for result in results for claim in result.claims]
     if not claims:
-        return "The experiments of the paper, repeated on these data."
+        return "The experiments of the paper, repeated on this data."
     return (
-        f"{len(claims)} claims of the paper, checked against these data: {tally(claims)}. All verdicts, and "
+        f"{len(claims)} claims of the paper, checked against this data: {tally(claims)}. All verdicts, and "
         "the sentence above each figure and table, are computed from the numbers shown."
     )
 

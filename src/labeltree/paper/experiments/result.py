@@ -22,7 +22,7 @@ class Claim:
     sentence : str
         The claim, with the numbers that support or contradict it.
     holds : bool or None
-        None if the data are inconclusive.
+        None if the data is inconclusive.
     partly : bool
         True if the claim holds on some datasets, but not on all.
     """
@@ -67,18 +67,18 @@ class Claim:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the report, and the CSV file that holds its rows.
+    """A table of the report, and the CSV file that contains its rows.
 
     Attributes
     ----------
     name : str
-        Name of the CSV file, without its ending.
+        Name of the CSV file, without its extension.
     caption : str
         What the table lists.
     columns : dict of str to str
         Keys of the columns that the report shows, and their headings, in order.
     rows : sequence of mappings
-        One per measurement, or per mean of several. The CSV file holds all their keys.
+        One per measurement, or per mean of several. The CSV file contains all their keys.
     takeaway : str
         What the numbers show, in one sentence.
     shown : bool
@@ -100,7 +100,7 @@ class Plot:
     Attributes
     ----------
     name : str
-        Name of the files, without their endings.
+        Name of the files, without their extensions.
     caption : str
         What the figure draws.
     figure : matplotlib.figure.Figure
@@ -116,7 +116,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Result:
-    """Everything that one experiment found.
+    """The results of one experiment.
 
     Attributes
     ----------

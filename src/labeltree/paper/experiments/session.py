@@ -20,7 +20,7 @@ from labeltree.settings import SolverSettings, TreeSettings
 
 @dataclass(frozen=True)
 class Split:
-    """A named dataset: training data, and test data if there are any."""
+    """A named dataset: training data, and test data if there is any."""
 
     name: str
     train: Dataset

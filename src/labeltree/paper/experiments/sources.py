@@ -57,7 +57,7 @@ def _find(given: str) -> tuple[str, list[Path]]:
         train, test = (_part(place, part) for part in ("train", "test"))
         if train is None:
             raise InputError(
-                "no train.svm in this directory", file=given, hint="name the directory of one dataset"
+                "no train.svm in this directory", file=given, hint="pass the directory of one dataset"
             )
         return place.resolve().name, [train] if test is None else [train, test]
     if place.exists():
@@ -67,13 +67,13 @@ def _find(given: str) -> tuple[str, list[Path]]:
         file = SOURCES[given].train_file
         if file and not (cache_directory() / file).exists():
             raise InputError(
-                f"the dataset {given} is not downloaded yet", hint=f"run: labeltree download {given}"
+                f"the dataset {given} has not been downloaded yet", hint=f"run: labeltree download {given}"
             )
         return given, []
     raise InputError(
         "no such file or directory",
         file=given,
-        hint=f"give a directory with train.svm, a training file, or one of {', '.join(SOURCES)}",
+        hint=f"pass a directory with train.svm, a training file, or one of {', '.join(SOURCES)}",
     )
 
 

@@ -53,7 +53,7 @@ def run(session: Session, progress: Progress | None = None) -> Result:
         title="The datasets",
         source="Table 5 of the paper",
         introduction=(
-            "Trees are small where data are sparse: instances with few feature values, and labels with few "
+            "Trees are small where data is sparse: instances with few feature values, and labels with few "
             "instances, whose nodes use few features. The table therefore adds measures of sparsity to the "
             "counts that the paper gives."
         ),
@@ -126,7 +126,7 @@ def _claims(rows: list[StatisticsRow]) -> list[Claim]:
             )
     claims = []
     if sparse:
-        statement = "The data are sparse (tested: an instance has less than 1% of the features that occur)."
+        statement = "The data is sparse (tested: an instance has less than 1% of the features that occur)."
         claims.append(Claim.from_findings(statement, sparse))
     if published:
         claims.append(Claim.from_findings("The counts are those of the paper's table.", published))

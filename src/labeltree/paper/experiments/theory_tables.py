@@ -48,7 +48,7 @@ def run(
     Parameters
     ----------
     session : Session
-        Not used: no data are needed.
+        Not used: no data is needed.
     progress : callable, optional
     labels, clusters : int
         L and K. Default: the paper's example.
@@ -75,7 +75,7 @@ def run(
         title="Balanced trees: what the formulas predict",
         source="Figures 3 and 6, Tables 2 and 4, Theorems 1 and 2 of the paper",
         introduction=(
-            "How large does a label tree become before there are any data? The paper answers this for a "
+            "How large will a label tree be, before there is any data? The paper answers this for a "
             f"balanced tree: every node above the last depth has K = {clusters:,} children and uses the "
             f"share alpha of its parent's features. These are its formulas for L = {labels:,} labels. The "
             f"deepest tree, in which every node has at least two labels, has depth D = {deepest}. The "
@@ -131,7 +131,7 @@ def run(
 def check(labels: int = LABELS, clusters: int = CLUSTERS, alphas: Sequence[float] = ALPHAS) -> int:
     """Check that there is such a tree, and return the depth of the deepest one (D)."""
     if not alphas:
-        raise InputError("there are no alphas", hint="pass one or more values between 0 and 1, such as 0.3")
+        raise InputError("no value of alpha is given", hint="pass one or more values between 0 and 1")
     if not all(0 < alpha < 1 for alpha in alphas):
         raise InputError(f"{listed('alphas', alphas)}, expected values between 0 and 1")
     deepest = int(theory.largest_depth(labels, clusters))

@@ -57,7 +57,7 @@ class TimeRow(MeasuredRow):
 
 
 def fitted_figure(rows: Sequence[TimeRow]) -> Figure:
-    """Draw measured over fitted on logarithmic axes, with a colour per K and a marker per d."""
+    """Draw measured over fitted on logarithmic axes, with a color per K and a marker per d."""
     line = optional("matplotlib.lines").Line2D
     colours = _colours(rows)
     depths = sorted(distinct(rows, "max_depth"))

@@ -48,7 +48,7 @@ def run(
     Parameters
     ----------
     session : Session
-        Only its number of threads and its first seed are used; the data are synthetic.
+        Only its number of threads and its first seed are used; the data is synthetic.
     progress : callable, optional
     like : str
         A preset of :func:`labeltree.synthesize`.
@@ -127,7 +127,7 @@ def run(
         tables=[
             Table(
                 "time",
-                f"Training on synthetic data with the shape of {like}, {count(threads, 'thread')}. The "
+                f"Training on synthetic data modeled on {like}, {count(threads, 'thread')}. The "
                 "columns of the formula are multiplied by one factor for all trees and one for one-vs-rest.",
                 {
                     "kind": "model",
