@@ -3,7 +3,7 @@
     python examples/text_tagging.py
     python examples/text_tagging.py --train train.tsv --test test.tsv --clusters 100 "A new document."
 
-Without arguments, it uses the catalogue next to this file: products of a fictional shop.
+Without arguments, it uses the catalog next to this file: products of a fictional shop.
 """
 
 import argparse
@@ -28,9 +28,9 @@ def train(path, directory, clusters):
     tree = labeltree.build_tree(data, clusters=clusters)
     plan = labeltree.make_plan(data, tree, labeltree.SolverSettings(cost=4))
     print(f"{data.n_instances:,} documents, {data.n_features:,} words, {data.n_labels:,} labels")
-    print(f"The model will have {human_bytes(plan.model_bytes)}.")
+    print(f"The model will take {human_bytes(plan.model_bytes)}.")
     model = labeltree.train_model(data, plan, directory)
-    print(f"It has {human_bytes(model.bytes)}.\n")
+    print(f"It takes {human_bytes(model.bytes)}.\n")
     return model
 
 

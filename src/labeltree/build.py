@@ -29,7 +29,7 @@ def build_plan(
     tree_settings : TreeSettings, optional
     solver_settings : SolverSettings, optional
     threads : int, optional
-        Threads to build with, and later to train with. Default: all CPUs.
+        Number of threads for building, and later for training. Default: all CPUs.
     memory_limit : int, optional
         Bytes that this process may use to build the trees. Default: what is available.
     vectors : LabelVectors, optional

@@ -1,4 +1,4 @@
-"""Display: tables that trees, plans and models show of themselves in notebooks."""
+"""Display: tables of trees, plans and models in notebooks."""
 
 from __future__ import annotations
 

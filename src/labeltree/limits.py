@@ -1,4 +1,4 @@
-"""Limits: what each setting may be, declared once for settings, command line and estimator."""
+"""Limits: the values allowed for each setting, declared once for settings, command line and estimator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SMALLEST_COST = 1e-15
 
 
 class Limit(Protocol):
-    """What one setting may be."""
+    """The values allowed for one setting."""
 
     @property
     def expected(self) -> str:

@@ -5,8 +5,8 @@ Every function takes ``truth``, a sparse matrix (instances x labels) whose non-z
 sparse matrix of scores. Only the stored entries of such a matrix count, by decreasing score; among equal
 scores, the smaller label id comes first.
 
-Results are fractions in [0, 1], averaged over all instances. An instance without true labels counts 0, and a
-true label that the model does not know is a miss.
+Results are fractions in [0, 1], averaged over all instances. An instance without true labels counts as 0,
+and a true label that the model does not know counts as a miss.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def propensities(train: Any, n_instances: int | None = None, a: float = 0.55, b:
     n_instances : int, optional
         Number of training instances; required with an array of counts, and only then.
     a, b : float
-        Constants of the dataset: the XMC repository uses 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for Amazon,
-        and the defaults otherwise.
+        Constants of the dataset: the Extreme Classification (XMC) Repository uses 0.5 and 0.4 for Wikipedia,
+        0.6 and 2.6 for Amazon, and the defaults otherwise.
 
     Returns
     -------

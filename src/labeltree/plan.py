@@ -101,7 +101,7 @@ class TreePlan:
         return TreePlan(tree, self.instances[left], self.nonzeros[left], self.used_features[left], self.bias)
 
     def training_bytes(self, threads: int, precise: bool) -> int:
-        """Return an upper bound of the memory that the solver needs in addition to the data."""
+        """Return an upper bound on the memory that the solver needs in addition to the data."""
         features, instances = self.used_features + 1, self.instances
         copied = self.nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
@@ -141,7 +141,7 @@ class PlanReport(TypedDict):
 class Plan:
     """The layout of a model, known as soon as its trees are; the sum of its parts is the size of the model.
 
-    Make one with ``make_plan``.
+    Create one with ``make_plan``.
 
     Attributes
     ----------
@@ -153,10 +153,10 @@ class Plan:
     data_bytes : int
         Memory that the training data takes.
     threads : int
-        Threads to train with.
+        Number of threads for training.
     label_names : tuple of str or None
     text : TextSource or None
-        How the features were made from text.
+        How the features were computed from text.
     """
 
     trees: tuple[TreePlan, ...]
@@ -350,7 +350,7 @@ def make_plan(
     settings : SolverSettings, optional
         How the classifiers will be trained.
     threads : int, optional
-        Threads to count with, and later to train with. Default: all CPUs.
+        Number of threads for counting, and later for training. Default: all CPUs.
 
     Returns
     -------

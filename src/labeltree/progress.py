@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-# Called from time to time with the fraction of the work that is done, from 0 to 1.
+# Called periodically with the fraction of the work that is done, from 0 to 1.
 Progress = Callable[[float], None]
 # Shows one stage of long work: takes its name and a description, and gives the stage's progress callback.
 Stage = Callable[[str, str], AbstractContextManager[Progress]]

@@ -68,14 +68,14 @@ class TreeSettings:
     Parameters
     ----------
     clusters : int, default 100
-        Clusters that a node is split into (K).
+        Number of clusters that a node is split into (K).
     max_depth : int, default 6
         Maximum depth of a label (d_max, counted as in the paper). 1 is one-vs-rest.
     trees : int, default 1
         Number of trees, built with the seeds ``seed``, ``seed + 1``, ...
     seed : int, default 0
     tree : LabelTree, nested lists of labels or TreeSource, optional
-        A given tree; then nothing is clustered, and ``clusters`` and ``max_depth`` are not used.
+        A tree to use instead of clustering; ``clusters`` and ``max_depth`` are then ignored.
     """
 
     clusters: int = 100

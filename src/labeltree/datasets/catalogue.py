@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Fetched:
-    """A dataset that was fetched.
+    """A downloaded dataset.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ def fetch(
 ) -> Fetched:
     """Download one of the paper's datasets, unless it is in the cache, and read it.
 
-    Needs the packages of ``pip install 'labeltree[download]'``.
+    Requires optional packages: ``pip install 'labeltree[download]'``.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class Check:
 
 
 def identifying_checks(source: Source, part: str, dataset: Dataset) -> list[Check]:
-    """Return the checks that tell a dataset from another one.
+    """Return the checks that distinguish one dataset from another.
 
     The non-zeros of X are not among them, since they depend on how documents are split into words.
     """

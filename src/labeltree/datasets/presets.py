@@ -29,7 +29,7 @@ class Preset:
     def scaled(self, scale: float) -> Preset:
         """Return the shape of a smaller or larger dataset.
 
-        Its rows are as dense; the number of features grows with the square root of the scale (Heaps' law).
+        Rows are equally dense; the number of features grows with the square root of the scale (Heaps' law).
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Generate synthetic data with the shapes of the paper's six datasets: documents from a tree of topics.
+"""Generate synthetic data modeled on the paper's six datasets: documents from a tree of topics.
 
 The labels are the leaves of a hidden tree of topics with about nine children per node. An instance draws its
 first label from Zipf's law, and further labels mostly from the same topic. Each topic has its own vocabulary,
@@ -38,7 +38,7 @@ _ELSEWHERE = 0.005  # share of further labels that come from anywhere in the tre
 def synthesize(
     like: str = "eur-lex", scale: float = 1.0, seed: int = 0, test_fraction: float = 0.2
 ) -> tuple[Dataset, Dataset]:
-    """Generate a synthetic training and test set with the shape of a well-known dataset.
+    """Generate a synthetic training and test set modeled on a well-known dataset.
 
     Parameters
     ----------

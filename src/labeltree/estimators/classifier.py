@@ -41,7 +41,7 @@ _THRESHOLD = Number(0.0, 1.0)
 class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Extreme multi-label classification with linear label trees, as a scikit-learn estimator.
 
-    The parameters have the names of the command line's options, except for ``score_function``.
+    The parameters have the same names as the command-line options, except for ``score_function``.
 
     Parameters
     ----------
@@ -54,18 +54,18 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     tree : LabelTree or nested lists of labels, optional
         Use this tree instead of clustering. Its labels are columns of Y, or names of classes.
     seed : int, default 0
-        The same seed gives the same model, on any number of threads.
+        The same seed gives the same model with any number of threads.
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, default 1
         Weight of the loss relative to w'w / 2 (C).
     tolerance : float, default 0.1
-        Stopping tolerance of the solver; smaller is more exact.
+        Stopping tolerance of the solver; smaller is more accurate but slower.
     max_iterations : int, default 300
         Maximum number of passes over the instances of a node.
     bias : float, default 1
         Value of a constant feature added to every instance; 0 for none.
     beam : int, default 10
-        Number of nodes kept at each depth in prediction.
+        Number of nodes kept at each depth during prediction.
     score_function : {"sigmoid", "hinge2", "hinge3"}
         Function that turns a margin into a score in (0, 1]; ``--score`` on the command line, because
         ``score`` is a method.
@@ -74,7 +74,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     memory_limit : int or str, optional
         Memory that training may use, such as "8GB". Default: the available memory.
     force : bool, default False
-        Train even if memory or disk space seem too small.
+        Train even if memory or disk space appears insufficient.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : sparse matrix, array-like or data frame, rows x features
             Finite numbers.
-        y : sparse matrix, array-like or data frame, rows x labels; or array-like of one dimension
+        y : sparse matrix, array-like or data frame, rows x labels; or one-dimensional array-like
             An indicator matrix, 1 where the row has the label; a column may be empty. Or the class of each
             row.
         sample_weight : array-like of float, optional
@@ -315,7 +315,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         path : path-like
-            The directory. It appears when it is complete.
+            The directory to write. It appears only once it is complete.
         overwrite : bool, default False
             Replace an existing model.
         """
@@ -334,7 +334,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def load(cls, path: Path | str, *, verify: bool | None = None) -> LabelTreeClassifier:
         """Open a model directory, written by ``save`` or by any other part of labeltree.
 
-        The weights are mapped into memory, not read. Parameters that a model of the command line does not
+        The weights are memory-mapped, not read. Parameters that a model trained on the command line does not
         contain, such as ``beam``, get their defaults. If the model was trained on text,
         ``estimator.model_.text.transform(documents)`` computes X.
 
@@ -347,7 +347,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         LabelTreeClassifier
-            It is fitted.
+            The fitted estimator.
         """
         model = load(path, verify=verify)
         settings, notes = model.manifest["settings"], model.manifest.get("notes", {})

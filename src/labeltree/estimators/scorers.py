@@ -20,8 +20,8 @@ from labeltree.metrics import Propensities
 class RankingScorer:
     """A scorer that evaluates the first k labels of each row; created by the functions of this module.
 
-    It accepts any classifier. Of a ``LabelTreeClassifier``, alone or at the end of a ``Pipeline``, it uses
-    ``predict_top``; of other classifiers, ``decision_function`` or ``predict_proba``.
+    It accepts any classifier. For a ``LabelTreeClassifier``, alone or at the end of a ``Pipeline``, it uses
+    ``predict_top``; for other classifiers, ``decision_function`` or ``predict_proba``.
 
     Parameters
     ----------

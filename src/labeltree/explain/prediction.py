@@ -91,7 +91,7 @@ class Explanation:
     name : str
         Its name, or its number.
     score : float
-        As in ``Model.predict``: the mean over the trees, where a tree that did not reach the label counts 0.
+        As in ``Model.predict``: the mean over the trees; a tree that did not reach the label counts as 0.
     paths : tuple of Path
         One path per tree.
     """
@@ -117,7 +117,7 @@ def explain_prediction(
     ----------
     model : Model
     row : sparse matrix or array of one row; or str
-        As ``Model.predict`` takes it; or a document, if the model was trained on text.
+        As accepted by ``Model.predict``; or a document, if the model was trained on text.
     top, beam, score
         As in ``Model.predict``.
     words : int, default 5

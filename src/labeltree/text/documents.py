@@ -42,7 +42,7 @@ def read_documents(
     features : TextFeatures, optional
         Compute these features (``model.text``) instead of learning new ones.
     require_labels : bool, default True
-        Refuse a file without any label.
+        Reject a file without any labels.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Count the terms of documents, one document after the other, and turn the counts into features in place."""
+"""Count the terms of documents, one document at a time, and turn the counts into features in place."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def tfidf_weights(
     idf: NDArray[np.float64],
     sublinear: bool,
 ) -> NDArray[np.float64]:
-    """Return the weights of a CSR matrix of counts, with L2-normalised rows, as TfidfTransformer does."""
+    """Return the weights of a CSR matrix of counts, with L2-normalized rows, as TfidfTransformer does."""
     weights = counts.astype(np.float64)
     if sublinear:
         np.log(weights, out=weights)

@@ -39,8 +39,8 @@ _TERM_BYTES = 90  # a Python string and its pointer in a tuple
 class TextFeatures:
     """Terms and their weights, learned from documents, to compute the features of other documents.
 
-    Made by :func:`learn_features` and :func:`labeltree.read_documents`; a model trained on documents has one
-    as ``model.text``.
+    Created by :func:`learn_features` and :func:`labeltree.read_documents`; a model trained on documents has
+    one as ``model.text``.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class TextFeatures:
         Parameters
         ----------
         documents : iterable of str
-            Read one after the other and not kept.
+            Read one at a time and not kept.
 
         Returns
         -------
@@ -154,7 +154,7 @@ def learn_features(
     Parameters
     ----------
     documents : iterable of str
-        Read one after the other and not kept.
+        Read one at a time and not kept.
     settings : TextSettings, optional
     columns : Columns, optional
         Where the text was found, to be stored with the terms.

@@ -13,7 +13,7 @@ from labeltree.trees.nested import label_numbers, make_tree, number_labels, shor
 def from_clusters(
     clusters: Sequence[Sequence[Any]], label_names: Sequence[str] | int, *, add_missing: bool = False
 ) -> LabelTree:
-    """Make a tree of depth 2 from clusters: each is a child of the root, and its labels are leaves.
+    """Build a tree of depth 2 from clusters: each is a child of the root, and its labels are leaves.
 
     Parameters
     ----------

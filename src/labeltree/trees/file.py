@@ -50,7 +50,7 @@ class TreeFile:
     add_missing: bool = False
 
     def to_tree(self, dataset: Dataset) -> LabelTree:
-        """Make the tree for the labels of a dataset.
+        """Build the tree for the labels of a dataset.
 
         Labels without instances need not be in the file: as in ``build_tree``, they become a separate child
         of the root. Such labels are, for example, numbers that the data skips.
@@ -86,7 +86,7 @@ def read_tree(path: str | os.PathLike[str], *, add_missing: bool = False) -> Tre
     Returns
     -------
     TreeFile
-        Its ``to_tree`` makes the tree for a dataset.
+        Its ``to_tree`` builds the tree for a dataset.
 
     Raises
     ------

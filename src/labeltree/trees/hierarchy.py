@@ -22,7 +22,7 @@ def from_parents(
     *,
     add_missing: bool = False,
 ) -> LabelTree:
-    """Make a tree from a hierarchy: the parent of each label and of each group of labels.
+    """Build a tree from a hierarchy: the parent of each label and of each group of labels.
 
     A label that is a parent becomes a leaf child of its own node. A node with one child is replaced by that
     child. Names that are not labels and have no labels below them are ignored, with a warning.
