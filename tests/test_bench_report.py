@@ -340,7 +340,7 @@ def test_published_sentences():
         "15 times as fast as LibMultiLabel, 5 times as fast as PECOS, 3 to 4 times as fast as omikuji"
         in speed
     )
-    assert "Batch prediction is at least 1 times, and a single query at least" in speed
+    assert "batch prediction is at least 1 times as fast, and a single query at least" in speed
     assert publish.benefit_sentence(datasets).endswith("with precision within 0.5 points of the highest.")
     assert publish.precision_sentences(datasets) == "On toy, PECOS is higher by 0.50 points at P@5."
     assert "50 MB, compared with 100 MB for the next best" in publish.memory_sentence(datasets)

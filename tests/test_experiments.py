@@ -297,7 +297,7 @@ def test_a_clipped_plan_is_the_plan_of_the_clipped_tree():
 def test_vectors_of_other_data_are_refused():
     from labeltree.clustering import LabelVectors
 
-    with pytest.raises(InputError, match="other data"):
+    with pytest.raises(InputError, match="different dataset"):
         build_tree(random_data(), vectors=LabelVectors(random_data()))
 
 

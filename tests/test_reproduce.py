@@ -236,7 +236,7 @@ def test_errors(refused, data, tmp_path, monkeypatch):
         ("statistics needs data", "all", *out),
         ("nowhere: no such file or directory", "fixed-k", tmp_path / "nowhere", *out),
         ("no train.svm in this directory", "fixed-k", data, *out),
-        ("eur-lex is not downloaded yet; run: labeltree download eur-lex", "fixed-k", "eur-lex", *out),
+        ("eur-lex has not been downloaded yet; run: labeltree download eur-lex", "fixed-k", "eur-lex", *out),
         ("wiki-500k: no train.txt", "fixed-k", "wiki-500k", *out),
         ("two datasets are named 'packed'", "fixed-k", packed, packed, *out),
         ("pruning needs test data, found none in packed", "pruning", packed, *out),

@@ -27,7 +27,7 @@ def estimate(
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Report a model's exact size, and whether it can be trained on this machine.
+    """Report a model's exact size and whether it fits on this machine.
 
     With the same options, `labeltree train` writes a model of exactly this size.
     """

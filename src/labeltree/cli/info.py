@@ -30,7 +30,7 @@ def info(
     words: options.Words = 5,
     json: options.Json = False,
 ) -> None:
-    """Show what a model contains, or what it has learned about one label.
+    """Describe a model, or one of its labels.
 
     Also verifies the model's files.
     """

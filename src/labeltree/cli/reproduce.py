@@ -81,8 +81,8 @@ def reproduce(
 ) -> None:
     """Reproduce the tables and figures of the paper.
 
-    The paper is "Exploring Space Efficiency in a Tree-based Linear Model for Extreme Multi-label
-    Classification". Writes CSV, PNG and SVG files, and report.html with all results.
+    Writes CSV, PNG and SVG files, and report.html with all results. The paper is "Exploring Space
+    Efficiency in a Tree-based Linear Model for Extreme Multi-label Classification".
     """
     from labeltree.paper import experiments
     from labeltree.paper.experiments import output
