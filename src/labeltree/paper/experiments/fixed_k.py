@@ -65,7 +65,7 @@ def run(
             "the features of these instances. One-vs-rest has a weight for every label and feature. How much "
             "smaller is a tree? Its size follows from the tree and the data, so nothing is trained. The "
             "paper counts 12 bytes per weight of a tree (8 for the weight, 4 for its index) and 8 bytes per "
-            "weight of one-vs-rest. labeltree's own files hold either model in dense blocks of 4 bytes per "
+            "weight of one-vs-rest. labeltree's own files store either model in dense blocks of 4 bytes per "
             "weight, with a list of features per node, so their ratio is that of two models in the same "
             "format. One tree is built per seed and cut off at each depth."
         ),
@@ -168,7 +168,7 @@ def _claims(
         Claim.from_findings(
             "The reason is that the partitioning finishes before d_max is reached (tested where the ratio "
             f"settles: at d_max = {last_but_one}, less than {SMALL_CHANGE:.0%} of the labels are in nodes "
-            f"of more than K = {clusters} labels that only d_max keeps from being split).",
+            f"of more than K = {clusters} labels that are left unsplit because of d_max).",
             finished,
         ),
     ]
