@@ -75,7 +75,7 @@ def test_estimate_compares_with_one_vs_rest_in_the_same_format(run, tmp_path):
         assert f"as one-vs-rest in the same format, ratio {1 + more:.3g}" in out
         sentence = f"The tree saves no space on this data: it is {more:.1%} larger than one-vs-rest"
         assert (sentence in out) == (name == "dense") == (more > 0)
-        assert "in the same format, which is this model" in run("estimate", *options, "--max-depth", 1, "-q")[1]
+        assert "in the same format (this model)" in run("estimate", *options, "--max-depth", 1, "-q")[1]
     out = run("estimate", tmp_path / "sparse.svm", "--clusters", 8, "--trees", 9, "--quiet")[1]
     assert "The 9 trees together are" in out
 

@@ -83,7 +83,7 @@ def _one_vs_rest(report: PlanReport) -> str:
     """Compare the model with one-vs-rest in the same format."""
     size = f"{human_bytes(report['ovr_bytes'])} as one-vs-rest in the same format"
     if report["depth"] == 1 and report["trees"] == 1:
-        return f"{size}, which is this model"
+        return f"{size} (this model)"
     return f"{size}, ratio {report['ovr_ratio']:.3g}"
 
 
