@@ -102,6 +102,7 @@ class BeamSearch {
 
 void bind_beam_search(nb::module_& m) {
     m.attr("SCORES") = names_of(scores);
+    m.attr("SIGMOID_SLOPE") = sigmoid_slope;
     nb::class_<BeamSearch>(m, "BeamSearch", "Beam search through label trees whose blocks may be mapped files.")
         .def(nb::init<nb::list, int64_t, int64_t, float>(), "trees"_a, "n_features"_a, "n_labels"_a, "bias"_a,
              "Check the trees and keep their arrays. Raises ValueError if they do not fit together.")

@@ -198,7 +198,7 @@ class NodeClustering {
 
 // All threads cluster the large nodes, one after the other; then each takes one of the other nodes at a time. A node is
 // large by its work or by its memory: no more centroids are held than those of `most_matrices` roots, which
-// src/labeltree/clustering.py relies on.
+// the estimate of memory relies on.
 constexpr int64_t most_matrices = 4;
 
 void cluster_level(const SparseRows& vectors, const Level& level, const ClusterSettings& settings, int threads,
@@ -244,6 +244,8 @@ void check_level(const Level& level, int64_t n_labels, int64_t n_clusters) {
 }  // namespace
 
 void bind_kmeans(nb::module_& m) {
+    m.attr("MOST_MATRICES") = most_matrices;
+    m.attr("CENTROID_BYTES") = sizeof(float) + sizeof(uint32_t) / 2;  // a sum and its bfloat16
     m.def(
         "cluster_level",
         [](const RowsHandle& vectors, In<int32_t> labels, In<int64_t> first, In<int64_t> last, In<int64_t> streams,

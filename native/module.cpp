@@ -1,4 +1,5 @@
 // The extension module: one bind_* function per kernel.
+#include <cstdlib>
 #include <system_error>
 
 #include "binding.h"
@@ -16,8 +17,9 @@ void bind_used_features(nb::module_&);
 }  // namespace labeltree
 
 NB_MODULE(_native, m) {
-    // A dataset or tree that lives until the interpreter exits keeps its handle: that is not a leak.
-    nanobind::set_leak_warnings(false);
+    // A dataset or tree that lives until the interpreter exits keeps its handle: that is not a leak. Tests that let go
+    // of all of them ask for the warnings.
+    nanobind::set_leak_warnings(std::getenv("LABELTREE_LEAK_WARNINGS") != nullptr);
     m.doc() = "The kernels of labeltree: arrays in, arrays out.";
     // A full disk, or a thread that cannot be started, is an OSError in Python.
     nanobind::register_exception_translator([](const std::exception_ptr& error, void*) {

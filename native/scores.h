@@ -8,8 +8,11 @@
 
 namespace labeltree {
 
+// Margins are around -1 and 1: the factor spreads their sigmoid over most of (0, 1).
+constexpr float sigmoid_slope = 3;
+
 enum class Score {
-    sigmoid,  // 1 / (1 + exp(-3 s))
+    sigmoid,  // 1 / (1 + exp(-sigmoid_slope * s))
     hinge2,   // exp(-max(0, 1 - s)^2)
     hinge3,   // exp(-max(0, 1 - s)^3)
 };
@@ -17,7 +20,7 @@ enum class Score {
 // log g of a margin: at most 0, and never lower for a larger margin.
 inline float log_g(Score score, float margin) {
     if (score == Score::sigmoid) {
-        const float t = 3 * margin;
+        const float t = sigmoid_slope * margin;
         return t < -80 ? t : -std::log1p(std::exp(-t));  // not a difference: rounding could reverse the order
     }
     const float missing = std::max(0.0f, 1 - margin);
@@ -38,7 +41,7 @@ LABELTREE_INLINE void score_siblings(const float* margins, int n_siblings, float
         const Eight margin = *reinterpret_cast<const UnalignedEight*>(margins + c);
         Eight out;
         if (score == Score::sigmoid) {
-            out = parent / (1.0f + exp_eight(smaller(larger(-3.0f * margin, lowest), -lowest)));
+            out = parent / (1.0f + exp_eight(smaller(larger(-sigmoid_slope * margin, lowest), -lowest)));
         } else {
             const Eight missing = larger(1.0f - margin, zero);
             const Eight power = missing * missing * (score == Score::hinge3 ? missing : one);

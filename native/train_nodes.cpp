@@ -98,6 +98,7 @@ void check_plan(const TreeShape& tree, const BlockFiles& files, std::span<const 
 
 void bind_train_nodes(nb::module_& m) {
     m.attr("LOSSES") = names_of(losses);
+    m.attr("LINE_BYTES") = siblings * sizeof(float);
     m.def(
         "train_nodes",
         [](const DataHandle& data, const TreeHandle& tree, std::optional<In<float>> costs, In<int64_t> n_nonzeros,

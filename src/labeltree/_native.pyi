@@ -7,6 +7,13 @@ from numpy.typing import NDArray
 
 LOSSES: tuple[str, ...]
 SCORES: tuple[str, ...]
+# g(s) = 1 / (1 + exp(-SIGMOID_SLOPE * s))
+SIGMOID_SLOPE: float
+# Bytes of the solver's two arrays per feature and per instance: the weights of sixteen siblings.
+LINE_BYTES: int
+# Nodes whose centroids are in memory at the same time, at most, and bytes of one value of a centroid.
+MOST_MATRICES: int
+CENTROID_BYTES: int
 
 class SparseRows:
     def __init__(

@@ -19,8 +19,6 @@ from labeltree.tree import LabelTree, pointers
 # As good as K-means run to convergence, in a fraction of the time.
 MAX_KMEANS_ITERATIONS = 20
 LEAST_MOVED = 0.005
-# Maximum number of nodes whose centroids are in memory at the same time (native/kmeans.cpp).
-MOST_MATRICES = 4
 
 
 def build_tree(
@@ -155,7 +153,9 @@ class LabelVectors:
         if self._ptr is None:
             self._ptr = _native.count_label_vectors(data.native, threads)
         ptr = self._ptr
-        centroids = min(threads, MOST_MATRICES) * data.n_features * (6 * (clusters + 16) + 4)
+        # A row per feature, padded to whole vectors; and the feature's number in its node.
+        row = _native.CENTROID_BYTES * (clusters + 16) + 4
+        centroids = min(threads, _native.MOST_MATRICES) * data.n_features * row
         scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids, 8 * threads * data.n_features)
         needed = INTERPRETER_BYTES + data.bytes + scratch
         memory = usable_memory() if memory_limit is None else memory_limit

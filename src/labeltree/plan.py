@@ -24,8 +24,6 @@ from labeltree.tree import DepthSummary, LabelTree, describe_depths, pointers
 PAPER_WEIGHT_BYTES = 12
 # A thread holds at most this many bytes of a node's weights in memory; wider nodes are trained in strips.
 PANEL_BYTES = 128 << 20
-# The solver's two arrays hold one cache line per feature and one per instance (native/solver.h).
-LINE_BYTES = 64
 # Bytes per label of the arrays that describe a tree while it is trained.
 LABEL_BYTES = 40
 
@@ -106,10 +104,11 @@ class TreePlan:
         copied = self.nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
         whole = features * self.tree.child_count * 4
-        strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * LINE_BYTES))
+        strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))
+        # Per instance: its number, a pointer, norm, cost and the marks of sixteen siblings.
         held = copied + strip + instances * 22 + features * 4
         held = np.repeat(held, np.minimum(-(-whole // strip), threads))  # strips of one node at the same time
-        solver = (features + instances) * LINE_BYTES * (1 + precise) + instances * 4
+        solver = (features + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
         return int(np.sort(held)[-threads:].sum() + threads * solver.max())
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree import limits
+from labeltree import _native, limits
 from labeltree.data import canonical_csr, csr_arrays
 from labeltree.errors import InputError
 from labeltree.tree import LabelTree, pointers
@@ -37,7 +37,10 @@ def _hinge(power: int) -> Callable[[Any], Any]:
 
 # The scores by name; the kernel has the same (`_native.SCORES`).
 SCORES = {
-    "sigmoid": Score("sigmoid(3 x margin)", lambda margin: np.exp(-np.logaddexp(0.0, -3 * margin))),
+    "sigmoid": Score(
+        f"sigmoid({_native.SIGMOID_SLOPE:g} x margin)",
+        lambda margin: np.exp(-np.logaddexp(0.0, -_native.SIGMOID_SLOPE * margin)),
+    ),
     "hinge2": Score("exp(-max(0, 1 - margin)^2)", _hinge(2)),
     "hinge3": Score("exp(-max(0, 1 - margin)^3)", _hinge(3)),
 }
