@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -292,6 +293,20 @@ def test_demo(run, refused, tmp_path, monkeypatch):
     assert figures["report"] == str(tmp_path / "r" / "report.html")
     assert (code, err) == (0, "")
     assert figures["estimated_bytes"] == figures["model_bytes"] == size
+
+
+def test_demo_without_matplotlib_has_no_report(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("labeltree.cli.demo.SCALE", 0.02)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = run("demo")
+    assert code == 0
+    assert err.startswith("note: Skipping the report: this needs matplotlib")
+    assert err.count("\n") == 1
+    assert out.splitlines()[-1].startswith("estimated ")
+    code, out, err = run("demo", "--json")
+    assert (code, json.loads(out)["report"]) == (0, None)
+    assert list(tmp_path.iterdir()) == []
 
 
 # Given trees

@@ -131,6 +131,42 @@ def test_errors_of_the_machine_are_no_traceback(refused, folder, tmp_path, monke
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("command", "function", "hint"),
+    [
+        ("synth {}/s", "labeltree.datasets.synthetic.synthesize", "use a smaller --scale"),
+        ("estimate train.svm", "labeltree.build.build_plan", "use a machine with more memory"),
+        ("train train.svm {}/m", "labeltree.build.build_plan", "run `labeltree estimate`"),
+    ],
+)
+def test_memory_that_runs_out(refused, folder, tmp_path, monkeypatch, command, function, hint):
+    def fail(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(function, fail)
+    assert f"not enough memory; {hint}" in refused(*command.format(tmp_path).split())
+
+
+def test_spaces_in_file_names_are_kept(refused, tmp_path):
+    name = tmp_path / "two  spaces and a\nline"
+    assert "/two  spaces and a line: no such file" in refused("estimate", name)
+
+
+def test_the_target_of_pruning_is_checked_first(refused, folder, tmp_path, monkeypatch):
+    def fail(*arguments, **options):
+        raise AssertionError("the model was opened")
+
+    monkeypatch.setattr("labeltree.model.load", fail)
+    (tmp_path / "p").mkdir()
+    command = ["prune", folder / "model", tmp_path / "p", "--threshold", "0.1"]
+    assert "already exists" in refused(*command)
+    assert "no such directory" in refused(*command[:2], tmp_path / "no" / "p", *command[3:])
+    assert "the same directory" in refused(*command[:2], folder / "model", *command[3:], "--overwrite")
+    monkeypatch.setattr("os.access", lambda path, mode: not mode & os.W_OK)
+    assert "no write permission" in refused(*command, "--overwrite")
+
+
 def test_a_disk_that_fails_during_training(refused, folder, tmp_path, monkeypatch):
     @contextlib.contextmanager
     def read_only(writer, name, spec):

@@ -194,7 +194,9 @@ def test_all(run, data, tmp_path, monkeypatch):
     assert Page((tmp_path / "b" / "report.html").read_text("utf-8")).ids == ["statistics"]
 
 
-@pytest.mark.parametrize("command", [("demo", "--json"), ("reproduce", "fixed-k", "nowhere", "-o", "out")])
+@pytest.mark.parametrize(
+    "command", [("demo", "--report", "r"), ("reproduce", "fixed-k", "nowhere", "-o", "out")]
+)
 def test_a_missing_matplotlib_is_reported_first(command, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

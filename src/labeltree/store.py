@@ -184,11 +184,12 @@ def directory_bytes(path: Path) -> int:
 
 def check_target(path: Path, overwrite: bool) -> None:
     """Refuse to write a model where something exists, unless it is a model that may be replaced."""
-    if not path.exists() and not path.is_symlink():
-        if not path.parent.is_dir():
-            raise InputError("no such directory", file=path.parent, hint="create it first")
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise InputError("no write permission", file=path.parent, hint="choose another directory")
+    if not path.parent.is_dir():
+        raise InputError("no such directory", file=path.parent, hint="create it first")
+    exists = path.exists() or path.is_symlink()
+    if (overwrite or not exists) and not os.access(path.parent, os.W_OK | os.X_OK):
+        raise InputError("no write permission", file=path.parent, hint="choose another directory")
+    if not exists:
         return
     if not overwrite:
         hint = "choose another name, or use --overwrite to replace it"

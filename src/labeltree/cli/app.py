@@ -30,6 +30,13 @@ COMMANDS = (
     *("reproduce", "download", "synth", "demo"),
 )
 
+# What to do when memory runs out.
+_MORE_MEMORY = "use a machine with more memory"
+_MEMORY_HINTS = {
+    "train": "run `labeltree estimate` to see how much is needed",
+    "synth": "use a smaller --scale",
+}
+
 # A space and a hyphen at which help is not wrapped.
 _SPACE, _HYPHEN = "\xa0", "\u2011"
 
@@ -193,9 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = what[:1].lower() + what[1:]
         return _fail(InputError(what, file=error.filename, hint="check permissions and free space"))
     except MemoryError:
-        return _fail(
-            InputError("not enough memory", hint="run `labeltree estimate` to see how much is needed")
-        )
+        return _fail(InputError("not enough memory", hint=_MEMORY_HINTS.get(arguments[0], _MORE_MEMORY)))
     return 0
 
 
@@ -206,7 +211,7 @@ def _usage_error(error: Any) -> str:
         similar = f" (did you mean {alternatives(close)}?)" if close else ""
         return f"no such option: {error.option_name}{similar}"
     if type(error) is typer.BadParameter:
-        return str(error.message)  # our own: see options.limited
+        return str(error.message).rstrip(".")  # our own: see options.limited
     message: str = error.format_message().rstrip(".").replace("Got unexpected extra", "unexpected")
     message = message.replace("argument(s)", "argument").replace(". Did you mean", " (did you mean")
     return message[:1].lower() + message[1:] + ")" * message.endswith("?")
@@ -218,7 +223,8 @@ def _terminate(number: int, frame: Any) -> NoReturn:
 
 
 def _fail(error: InputError) -> int:
-    print("error:", " ".join(str(error).split()), file=sys.stderr)
+    # One line, in which the spaces of a file name stay as they are.
+    print("error:", re.sub(r"\s*[\r\n]\s*", " ", str(error)), file=sys.stderr)
     return 2
 
 

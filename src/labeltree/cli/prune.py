@@ -34,8 +34,12 @@ def prune(
     Reports the space saved. Pruning can cost precision: evaluate the result.
     """
     from labeltree.model import load
-    from labeltree.store import directory_bytes
+    from labeltree.prune import check_apart
+    from labeltree.store import check_target, directory_bytes, read_manifest
 
+    read_manifest(model)
+    check_apart(model, out)
+    check_target(out, overwrite)
     stages = Stages(quiet or json)
     with stages.stage("load", f"opening {model}"):
         opened = load(model, verify=False)  # each block is verified when it is read
