@@ -42,7 +42,7 @@ def advice(rows, budget):
     fitting = [(plan.depth, plan.model_bytes, k) for k, plan in rows if plan.model_bytes <= budget]
     if not fitting:
         smallest = human_bytes(min(plan.model_bytes for _, plan in rows))
-        return f"No model fits {human_bytes(budget)}; the smallest has {smallest}. Try more clusters."
+        return f"No model fits {human_bytes(budget)}; the smallest has {smallest}. Try other clusters."
     depth, size, k = min(fitting)
     clusters = "" if k is None else f" --clusters {k}"
     return f"Train with{clusters} --max-depth {depth}: {human_bytes(size)} of {human_bytes(budget)}."

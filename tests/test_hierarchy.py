@@ -221,7 +221,7 @@ def test_missing_labels(given_tree, pets):
     found = given_tree("cat persian\n")
     with pytest.raises(
         InputError,
-        match=r"tree.txt: 2 of the 5 labels are missing from the tree \('dog', 'rose'\).*--tree-rest",
+        match=r"tree.txt: 2 of the 5 labels are missing from the tree \('dog', 'rose'\).*add_missing=True",
     ):
         found.to_tree(pets)
     with pytest.warns(UserWarning, match="2 of the 5 labels are missing"):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from labeltree import InputError
 from labeltree.clustering import build_tree
 from labeltree.data import Dataset
+from labeltree.datasets.synthetic import synthesize
 from labeltree.explain.shape import one_vs_rest_bytes
 from labeltree.plan import INTERPRETER_BYTES, make_plan
 from labeltree.settings import SolverSettings
@@ -169,8 +170,16 @@ def test_too_little_memory(tmp_path):
         InputError, match=r"training needs .* only 1.0 MB can be used; use a machine with more memory"
     ):
         plan.check_resources(tmp_path / "model", 10**6)
-    with pytest.raises(InputError, match=r"use --threads 1 with a deeper tree \(--max-depth\) .*, or raise"):
+    with pytest.raises(InputError, match=r"use fewer clusters .* threads=1, or raise memory_limit"):
         plan.check_resources(tmp_path / "model", INTERPRETER_BYTES + plan.data_bytes)
+
+
+@pytest.mark.parametrize("like", ["eur-lex", "amazon-670k"])
+def test_fewer_clusters_need_less_memory_and_disk(like):
+    data, _ = synthesize(like, 0.1 if like == "eur-lex" else 0.005)
+    plans = [make_plan(data, build_tree(data, clusters=k, threads=1), threads=1) for k in (300, 100, 30)]
+    assert plans[0].training_memory_bytes > plans[1].training_memory_bytes > plans[2].training_memory_bytes
+    assert plans[0].model_bytes > plans[1].model_bytes > plans[2].model_bytes
 
 
 def test_the_suggested_number_of_threads_fits(tmp_path):
@@ -179,7 +188,7 @@ def test_the_suggested_number_of_threads_fits(tmp_path):
     needed = [make_plan(data, tree, threads=n).training_memory_bytes for n in (1, 2, 3)]
     plan = make_plan(data, tree, threads=3)
     for memory, fitting in ((needed[0], 1), (needed[1] - 1, 1), (needed[1], 2), (needed[2] - 1, 2)):
-        with pytest.raises(InputError, match=f"use --threads {fitting}, which fits"):
+        with pytest.raises(InputError, match=f"use threads={fitting}, which fits"):
             plan.check_resources(tmp_path / "model", memory)
 
 
@@ -198,7 +207,7 @@ def test_too_little_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("labeltree.plan.free_disk", lambda path: plan.model_bytes)
     plan.check_resources(tmp_path / "model", 2**40)
     monkeypatch.setattr("labeltree.plan.free_disk", lambda path: plan.model_bytes - 1)
-    with pytest.raises(InputError, match=r"the model takes .* are free on this disk; use a deeper tree"):
+    with pytest.raises(InputError, match=r"the model takes .* are free on this disk; use fewer clusters"):
         plan.check_resources(tmp_path / "model", 2**40)
 
 
@@ -211,10 +220,10 @@ def test_the_suggested_number_of_trees_fits(tmp_path, monkeypatch, names, fittin
     plan = make_plan(data, trees)
     for disk in (sizes[fitting - 1], sizes[fitting] - 1):
         monkeypatch.setattr("labeltree.plan.free_disk", lambda path, disk=disk: disk)
-        with pytest.raises(InputError, match=f"use --trees {fitting}, which fits"):
+        with pytest.raises(InputError, match=f"use trees={fitting}, which fits"):
             plan.check_resources(tmp_path / "model", 2**40)
     monkeypatch.setattr("labeltree.plan.free_disk", lambda path: sizes[0] - 1)
-    with pytest.raises(InputError, match="use a deeper tree"):
+    with pytest.raises(InputError, match="use fewer clusters"):
         plan.check_resources(tmp_path / "model", 2**40)
 
 

@@ -218,7 +218,7 @@ def test_existing_results_are_not_replaced(run, refused, data, tmp_path):
     command = ["reproduce", "statistics", data / "packed", "-o", tmp_path / "o", "--quiet"]
     assert run(*command) == (0, "", "")
     (tmp_path / "o" / "statistics.csv").write_text("mine")
-    assert "the file already exists; choose another directory, or use --overwrite" in refused(*command)
+    assert "the file already exists; choose another name, or use --overwrite" in refused(*command)
     assert (tmp_path / "o" / "statistics.csv").read_text() == "mine"
     assert run(*command, "--overwrite") == (0, "", "")
     assert (tmp_path / "o" / "statistics.csv").read_text().startswith("data,")
@@ -258,7 +258,7 @@ def test_errors(refused, data, tmp_path, monkeypatch):
 
 def test_an_experiment_that_does_not_fit_is_skipped(run, data, tmp_path, monkeypatch):
     def no_memory(*_, **__):
-        raise ResourceError("not enough memory", hint="use --threads 1")
+        raise ResourceError("not enough memory", hint="use {threads}", parameters={"threads": 1})
 
     monkeypatch.setattr("labeltree.paper.experiments.fixed_k.run", no_memory)
     code, summary, err = run("reproduce", "statistics,fixed-k,theory", data / "packed", "-o", tmp_path / "o")

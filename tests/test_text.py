@@ -152,7 +152,7 @@ def test_long_fields_and_lines_across_pieces(tmp_path):
         ),
         ("d.csv", "id,body,tags\n", ":1: the header has no column 'text', only 'id', 'body', 'tags'"),
         ("d.csv", "text,tags\n", ":1: the header has no column 'labels'"),
-        ("d.csv", "text,tags\n", "(--label-column)"),
+        ("d.csv", "text,tags\n", "(columns)"),
         ("d.csv", "", ":1: the header has no column 'text', only nothing"),
         ("d.csv", "text,labels,text\n", ":1: the header has 2 columns named 'text'"),
         ("d.csv", 'text,labels\n"a\nb",x\n1,2,3\n', ":4: the record has 3 fields, expected 2"),

@@ -12,7 +12,7 @@ from labeltree import _native, limits
 from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.progress import Progress
-from labeltree.settings import TreeSettings
+from labeltree.settings import SMALLER_MODEL, TreeSettings
 from labeltree.system import INTERPRETER_BYTES, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import LabelTree, pointers
 
@@ -163,7 +163,8 @@ class LabelVectors:
             raise ResourceError(
                 f"building the tree needs {human_bytes(needed)} of memory, but only {human_bytes(memory)} "
                 "can be used",
-                hint="use fewer --clusters or --threads, pass a --tree, or raise --memory-limit",
+                hint=f"{SMALLER_MODEL} or fewer {{threads}}, pass a {{tree}}, or raise {{memory_limit}}",
+                parameters=dict.fromkeys(("clusters", "max_depth", "threads", "tree", "memory_limit")),
             )
         if self._rows is None:
             index, value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)

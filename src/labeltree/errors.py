@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -22,7 +22,11 @@ class InputError(ValueError):
     line : int, optional
         The line of that file, counted from 1.
     hint : str, optional
-        What to do, as an imperative that starts with a lowercase letter and has no period at the end.
+        What to do, as an imperative that starts with a lowercase letter and has no period at the end. It
+        names parameters in braces, as in "use {overwrite} to replace it".
+    parameters : mapping of str to object, optional
+        The parameters that the hint names, with the values it recommends; None for the name alone. The
+        message shows them as in Python (``overwrite=True``), the command line as options (``--overwrite``).
     """
 
     def __init__(
@@ -32,18 +36,25 @@ class InputError(ValueError):
         file: str | os.PathLike[str] | None = None,
         line: int | None = None,
         hint: str | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> None:
         self.what = what
         self.file = None if file is None else os.fspath(file)
         self.line = line
         self.hint = hint
-        where = [str(part) for part in (self.file, line) if part is not None]
-        super().__init__(
-            "".join([f"{':'.join(where)}: " if where else "", what, f"; {hint}" if hint else ""])
-        )
+        self.parameters = parameters
+        super().__init__(self.message(_as_argument))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.what, self.file, self.line, self.hint)
+        return _rebuild, (type(self), self.what, self.file, self.line, self.hint, self.parameters)
+
+    def message(self, spell: Callable[[str, Any], str]) -> str:
+        """Return the message, with the parameters of the hint as ``spell(name, value)`` writes them."""
+        where = ":".join(str(part) for part in (self.file, self.line) if part is not None)
+        hint = self.hint
+        if hint and self.parameters:
+            hint = hint.format(**{name: spell(name, value) for name, value in self.parameters.items()})
+        return "".join([f"{where}: " if where else "", self.what, f"; {hint}" if hint else ""])
 
     def replace(self, **fields: Any) -> InputError:
         """Return a copy of the error with other fields.
@@ -51,7 +62,7 @@ class InputError(ValueError):
         Parameters
         ----------
         **fields
-            ``what``, ``file``, ``line`` or ``hint``.
+            ``what``, ``file``, ``line``, ``hint`` or ``parameters``.
 
         Returns
         -------
@@ -81,7 +92,16 @@ def alternatives(names: Sequence[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
+def _as_argument(name: str, value: Any) -> str:
+    return name if value is None else f"{name}={value!r}"
+
+
 def _rebuild(
-    kind: type[InputError], what: str, file: str | None, line: int | None, hint: str | None
+    kind: type[InputError],
+    what: str,
+    file: str | None,
+    line: int | None,
+    hint: str | None,
+    parameters: Mapping[str, Any] | None,
 ) -> InputError:
-    return kind(what, file=file, line=line, hint=hint)
+    return kind(what, file=file, line=line, hint=hint, parameters=parameters)

@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 
 from labeltree.errors import InputError
 
+# What to do about output that exists.
+REPLACE = "choose another name, or use {overwrite} to replace it"
+
 _DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
@@ -125,8 +128,7 @@ def check_output(path: Path, overwrite: bool) -> None:
     """Refuse a path that no file can be written to, or a file that exists unless it may be replaced."""
     check_place(path)
     if path.is_file() and not overwrite:
-        hint = "choose another name, or use --overwrite to replace it"
-        raise InputError("already exists", file=path, hint=hint)
+        raise InputError("already exists", file=path, hint=REPLACE, parameters={"overwrite": True})
 
 
 def display_name(path: str | os.PathLike[str]) -> str:

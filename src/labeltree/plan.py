@@ -15,7 +15,7 @@ from labeltree import _native
 from labeltree.data import Dataset, TextSource
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
-from labeltree.settings import SolverSettings
+from labeltree.settings import SMALLER_MODEL, SolverSettings
 from labeltree.store import ArrayFile, names_bytes
 from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import DepthSummary, LabelTree, describe_depths, pointers
@@ -302,33 +302,37 @@ class Plan:
         memory = usable_memory() if memory_limit is None else memory_limit
         if self.training_memory_bytes > memory:
             needed = human_bytes(self.training_memory_bytes)
+            hint, parameters = self._smaller_in_memory(memory)
             raise ResourceError(
                 f"training needs {needed} of memory, but only {human_bytes(memory)} can be used",
-                hint=f"{self._smaller_in_memory(memory)}, or raise --memory-limit",
+                hint=f"{hint}, or raise {{memory_limit}}",
+                parameters={**parameters, "memory_limit": None},
             )
         disk = free_disk(path)
         if self.model_bytes > disk:
+            hint, parameters = self._smaller_on_disk(disk)
             raise ResourceError(
                 f"the model takes {human_bytes(self.model_bytes)}, but only {human_bytes(disk)} are free on "
                 "this disk",
                 file=path,
-                hint=self._smaller_on_disk(disk),
+                hint=hint,
+                parameters=parameters,
             )
 
-    def _smaller_in_memory(self, memory: int) -> str:
+    def _smaller_in_memory(self, memory: int) -> tuple[str, dict[str, int | None]]:
         for fewer in range(self.threads - 1, 0, -1):
             if replace(self, threads=fewer).training_memory_bytes <= memory:
-                return f"use --threads {fewer}, which fits"
+                return "use {threads}, which fits", {"threads": fewer}
         least = INTERPRETER_BYTES + self.data_bytes
         if least > memory:
-            return f"use a machine with more memory (Python and the data alone need {human_bytes(least)})"
-        return "use --threads 1 with a deeper tree (--max-depth) or more --clusters, which may need less"
+            return f"use a machine with more memory (Python and the data alone need {human_bytes(least)})", {}
+        return SMALLER_MODEL + " and {threads}", {"clusters": None, "max_depth": None, "threads": 1}
 
-    def _smaller_on_disk(self, disk: int) -> str:
+    def _smaller_on_disk(self, disk: int) -> tuple[str, dict[str, int | None]]:
         for fewer in range(len(self.trees) - 1, 0, -1):
             if replace(self, trees=self.trees[:fewer]).model_bytes <= disk:
-                return f"use --trees {fewer}, which fits"
-        return "use a deeper tree (--max-depth) or more --clusters; `labeltree estimate` reports the size"
+                return "use {trees}, which fits", {"trees": fewer}
+        return SMALLER_MODEL, {"clusters": None, "max_depth": None}
 
 
 def make_plan(

@@ -34,6 +34,10 @@ DEFAULT_TOP = 5
 DEFAULT_BEAM = 10
 DEFAULT_SCORE = "sigmoid"
 
+# What to do about a model that is too large, whether to build, to train or to store: fewer clusters need less
+# memory, and deeper trees have fewer weights. If max_depth cuts the tree, its wide leaves need more again.
+SMALLER_MODEL = "use fewer {clusters} with a larger {max_depth}"
+
 TREE_LIMITS: dict[str, limits.Limit] = {
     "clusters": limits.CLUSTERS,
     "max_depth": limits.MAX_DEPTH,
@@ -89,7 +93,8 @@ class TreeSettings:
         if self.tree is not None and self.trees > 1:
             raise InputError(
                 f"a tree cannot be combined with trees={self.trees}",
-                hint="remove one of them (--tree, --trees)",
+                hint="remove {tree} or {trees}",
+                parameters={"tree": None, "trees": None},
             )
 
     def given_tree(self, dataset: Dataset) -> LabelTree | None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree.data import TextSource
 from labeltree.errors import InputError
+from labeltree.files import REPLACE
 from labeltree.system import umask
 
 FORMAT = "labeltree model"
@@ -192,8 +193,7 @@ def check_target(path: Path, overwrite: bool) -> None:
     if not exists:
         return
     if not overwrite:
-        hint = "choose another name, or use --overwrite to replace it"
-        raise InputError("already exists", file=path, hint=hint)
+        raise InputError("already exists", file=path, hint=REPLACE, parameters={"overwrite": True})
     if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).is_file()):
         raise InputError(
             "not a model directory, so it is not replaced", file=path, hint="choose another name"
@@ -233,8 +233,7 @@ def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
 def read_manifest(path: Path) -> Manifest:
     """Read and check ``manifest.json``: whether this is a model, and one that this version can read."""
     if not path.exists():
-        hint = "check the path, or create a model with `labeltree train`"
-        raise InputError("no such model directory", file=path, hint=hint)
+        raise InputError("no such model directory", file=path, hint="check the path, or train a model first")
     if not path.is_dir():
         raise InputError("is a file, not a directory", file=path)
     if not (path / MANIFEST).is_file():

@@ -45,7 +45,7 @@ _FAULTS: dict[str, tuple[str, str | None]] = {
     "index huge": ("an index of at most 2147483646", "renumber the features"),
     "index zero": (
         "indices from 1, as requested or as in the model's training file",
-        "if features are numbered from 0, train and predict with one_based=False (--zero-based)",
+        "if features are numbered from 0, train and predict with {one_based}",
     ),
     "index twice": ("each feature once per line", "remove or sum the repeated feature"),
     "no value": ("a value after the colon", "add the value or remove the feature"),
@@ -178,7 +178,8 @@ def _shape(
         raise InputError(
             f"feature {n_features}, counted from 0, is beyond n_features={n_features}",
             file=name,
-            hint="set one_based=True (--one-based) if the first feature is 1, or leave out n_features",
+            hint="use {one_based} if the first feature is 1, or leave out n_features",
+            parameters={"one_based": True},
         )
     allowed = min(n for n in (n_labels, header and header[2], reader.n_labels) if n is not None)
     if reader.n_labels > allowed:
@@ -228,7 +229,8 @@ def _raise_fault(
             f"the feature index {text.split(':')[0]} is out of range for {allowed}",
             file=name,
             line=line,
-            hint="correct that number, or set one_based=True (--one-based) if the first feature is 1",
+            hint="correct that number, or use {one_based} if the first feature is 1",
+            parameters={"one_based": True},
         )
     if what == "label beyond":
         allowed = _tighter(n_labels, "labels", reader.header and reader.header[2])
@@ -240,7 +242,13 @@ def _raise_fault(
         )
     expected, hint = _FAULTS[what]
     got = f"feature {text} twice" if what == "index twice" else repr(text)
-    raise InputError(f"expected {expected}, got {got}", file=name, line=line, hint=hint)
+    raise InputError(
+        f"expected {expected}, got {got}",
+        file=name,
+        line=line,
+        hint=hint,
+        parameters={"one_based": False} if what == "index zero" else None,
+    )
 
 
 def _tighter(given: int | None, what: str, header: int | None) -> str:

@@ -223,8 +223,10 @@ def _terminate(number: int, frame: Any) -> NoReturn:
 
 
 def _fail(error: InputError) -> int:
+    from labeltree.cli.options import spelled
+
     # One line, in which the spaces of a file name stay as they are.
-    print("error:", re.sub(r"\s*[\r\n]\s*", " ", str(error)), file=sys.stderr)
+    print("error:", re.sub(r"\s*[\r\n]\s*", " ", error.message(spelled)), file=sys.stderr)
     return 2
 
 

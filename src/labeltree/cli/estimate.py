@@ -44,7 +44,7 @@ def estimate(
         plan.check_resources(Path("."), memory_limit)
         verdict = "It fits."
     except ResourceError as error:
-        verdict = f"It does not fit: {error}."
+        verdict = f"It does not fit: {error.message(options.spelled)}."
     if json:
         fits = verdict == "It fits."
         printing.print_json({**report, "memory_limit_bytes": memory_limit, "fits": fits})

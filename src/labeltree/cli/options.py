@@ -17,8 +17,22 @@ from labeltree.settings import SolverSettings, TreeSettings
 
 _TREE = "Label tree"
 _SOLVER = "Classifiers"
+# Options that have another name than the parameter of the library.
+_NAMES = {
+    "add_missing": "--tree-rest",
+    "columns": "--text-column, --label-column",
+    "format": "--data-format",
+}
 _option: Any = typer.Option
 _argument: Any = typer.Argument
+
+
+def spelled(name: str, value: Any) -> str:
+    """Return a parameter of the library as an option, for the hints of its errors."""
+    if name == "one_based":
+        return "--one-based" if value else "--zero-based"
+    option = _NAMES.get(name, f"--{name.replace('_', '-')}")
+    return option if value is None or value is True else f"{option} {value}"
 
 
 def limited(

@@ -129,7 +129,7 @@ def reproduce(
             if len(names) == 1:
                 raise
             skipped.append(name)
-            printing.note(f"Skipping {name}: {error}.")
+            printing.note(f"Skipping {name}: {error.message(options.spelled)}.")
 
     try:
         for name in names:

@@ -72,8 +72,8 @@ def read_documents(
         raise InputError("the file contains no documents", file=name)
     names, Y = labels.matrix()
     if require_labels and not names:
-        hint = "check the label column (--label-column)"
-        raise InputError("no document has a label", file=name, hint=hint)
+        hint = "check the label column ({columns})"
+        raise InputError("no document has a label", file=name, hint=hint, parameters={"columns": None})
     return Dataset(X, Y, names, text=features)
 
 

@@ -55,14 +55,16 @@ def read_text(
     choices = ", ".join(limits.TEXT_FORMAT.values)
     if format is None:
         what = "the format cannot be detected from the name of the file"
-        raise InputError(what, file=name, hint=f"set the format to one of {choices} (--data-format)")
+        hint = f"set {{format}} to one of {choices}"
+        raise InputError(what, file=name, hint=hint, parameters={"format": None})
     if format not in limits.TEXT_FORMAT.values:
         raise InputError(f"the format is {format!r}, expected one of {choices}", file=name)
     if format == "txt" and require_labels:
         raise InputError(
             "plain text (txt) has no labels",
             file=name,
-            hint="use TSV, CSV or JSONL, or set another format (--data-format)",
+            hint="use TSV, CSV or JSONL, or set another {format}",
+            parameters={"format": None},
         )
     lines = _lines(path, name, progress)
     columns = columns or Columns()
@@ -122,7 +124,8 @@ def _tsv(name: str, lines: Iterable[str], split: Split, require_labels: bool) ->
                 f"expected {wanted} separated by tabs, got {len(fields)} column{'s' * (len(fields) != 1)}",
                 file=name,
                 line=number,
-                hint="correct the line, or set another format (--data-format)",
+                hint="correct the line, or set another {format}",
+                parameters={"format": None},
             )
         yield Document(fields[-1], split(fields[-2]) if columns > 1 else [])
 
@@ -178,7 +181,8 @@ def _column(name: str, header: list[str], wanted: str, kind: str) -> int:
         f"the header has no column {wanted!r}, only {_some(header)}",
         file=name,
         line=1,
-        hint=f"set the name of the {kind} column (--{kind}-column)",
+        hint=f"set the name of the {kind} column ({{columns}})",
+        parameters={"columns": None},
     )
 
 
@@ -220,7 +224,8 @@ def _member(record: dict[str, Any], key: str, kind: str) -> Any:
     if key not in record:
         raise InputError(
             f"the object has no {key!r}, only {_some(list(record))}",
-            hint=f"add it, or set the name of the {kind} column (--{kind}-column)",
+            hint=f"add it, or set the name of the {kind} column ({{columns}})",
+            parameters={"columns": None},
         )
     return record[key]
 

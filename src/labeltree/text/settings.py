@@ -60,7 +60,8 @@ class TextSettings:
         if self.stop_words is not None and self.analyzer != "word":
             raise InputError(
                 "stop words require the word analyzer",
-                hint="remove --stop-words, or use --analyzer word",
+                hint="remove {stop_words}, or use {analyzer}",
+                parameters={"stop_words": None, "analyzer": "word"},
             )
 
     def resolved(self) -> TextSettings:

@@ -208,11 +208,15 @@ def _no_term(n_documents: int, n_terms: int, settings: TextSettings) -> NoTermEr
         return NoTermError("there are no documents to learn from")
     if n_terms:
         what = f"no term occurs in {settings.min_df:,} or more documents"
-        return NoTermError(what, hint="lower min_df (--min-df)")
+        return NoTermError(what, hint="lower {min_df}", parameters={"min_df": None})
     if settings.analyzer == "word" and settings.ngrams[0] == 1 and not settings.stop_words:
         what = "the documents contain no words of two or more characters"
-        return NoTermError(what, hint="choose another analyzer (--analyzer)")
-    return NoTermError("the documents contain no terms", hint="check analyzer, ngrams and stop_words")
+        return NoTermError(what, hint="choose another {analyzer}", parameters={"analyzer": None})
+    return NoTermError(
+        "the documents contain no terms",
+        hint="check {analyzer}, {ngrams} and {stop_words}",
+        parameters={"analyzer": None, "ngrams": None, "stop_words": None},
+    )
 
 
 def _warn_about_stop_words(settings: TextSettings) -> None:

@@ -84,7 +84,8 @@ def make_tree(
             raise InputError(
                 f"{missing_labels} ({examples})",
                 file=file,
-                hint="add them, or use --tree-rest (add_missing=True) to put them under a separate node",
+                hint="add them, or use {add_missing} to put them under a separate node",
+                parameters={"add_missing": True},
             )
         where = "" if file is None else f" in {file}"
         warnings.warn(

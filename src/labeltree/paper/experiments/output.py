@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from labeltree.errors import InputError
-from labeltree.files import write_whole
+from labeltree.files import REPLACE, write_whole
 from labeltree.paper.experiments import figures
 from labeltree.paper.experiments.report import render
 from labeltree.paper.experiments.result import Result, Table
@@ -56,7 +56,8 @@ def check_out(out: Path, names: Iterable[str], overwrite: bool) -> None:
             raise InputError(
                 "the file already exists",
                 file=path,
-                hint="choose another directory, or use --overwrite to replace it",
+                hint=REPLACE,
+                parameters={"overwrite": True},
             )
 
 
