@@ -144,7 +144,7 @@ def test_explain_without_a_known_word(run, folder, words):
         (["1:1", "--file", "x.svm", "--row", "1"], "expected either a document or a row"),
         (["--file", "x.svm"], "--file with --row"),
         (["1:1", "--row", "1"], "--file with --row"),
-        (["hello world"], "got 'hello world', expected index:value pairs"),
+        (["hello world"], "expected index:value pairs on one line, got 'hello world'"),
         (["1:1\n2:1"], "on one line"),
         (["1:one"], "the given row:1: expected a number"),
         (["0:1"], "indices from 1"),

@@ -211,7 +211,7 @@ def test_bad_data_and_options(refused, place, tmp_path, name, content, options, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--ngrams 2,1", "--ngrams is 2,1, but the minimum must not exceed the maximum"),
+        ("--ngrams 2,1", "--ngrams is 2,1, expected the minimum before the maximum"),
         ("--ngrams x", "--ngrams is 'x', expected one or two integers"),
         ("--min-df 0", "--min-df is 0, expected an integer of at least 1"),
         ("--min-df 999", "train.tsv: no term occurs in 999 or more documents"),

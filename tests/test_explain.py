@@ -220,7 +220,7 @@ def test_names_of_features(models):
 
 def test_errors(models):
     model = models[1]
-    with pytest.raises(InputError, match="got 2 rows, expected 1"):
+    with pytest.raises(InputError, match="expected 1 row, got 2"):
         explain_prediction(model, np.zeros((2, model.n_features)))
     with pytest.raises(InputError, match="words is -1, expected an integer of at least 0"):
         explain_prediction(model, np.zeros(model.n_features), words=-1)

@@ -39,7 +39,7 @@ def test_bad_settings_are_refused(options, message):
 )
 def test_bad_costs_are_refused(tmp_path, costs):
     data = random_data()
-    with pytest.raises(InputError, match=r"costs must be .*positive number"):
+    with pytest.raises(InputError, match=r"costs to be .*positive number"):
         train_small(tmp_path / "model", data, costs=costs)
     assert not list(tmp_path.iterdir())
 

@@ -73,7 +73,7 @@ def train_model(
         weights.shape == (dataset.n_instances,) and (weights > 0).all() and np.isfinite(weights).all()
     ):
         raise InputError(
-            f"costs must be one positive number for each of the {dataset.n_instances:,} instances"
+            f"expected costs to be a positive number for each of {dataset.n_instances:,} instances"
         )
     path = Path(path)
     with new_model(path, overwrite) as writer:

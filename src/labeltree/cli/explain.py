@@ -135,7 +135,7 @@ def _read_row(
         return model, Dataset.from_matrices(X, [[0]]), _shortened(text)
     if ":" not in text or "\n" in text.strip():
         raise InputError(
-            f"got {_shortened(text)}, expected index:value pairs on one line",
+            f"expected index:value pairs on one line, got {_shortened(text)}",
             hint="write the row as in a LIBSVM file, since the model was not trained on text",
         )
     base = model.one_based if one_based is None else one_based

@@ -170,7 +170,7 @@ def _lengths(text: str) -> tuple[int, int]:
         raise InputError(f"--ngrams is {text!r}, expected one or two integers such as 1,2")
     low, high = int(parts[0]), int(parts[-1])
     if low > high:
-        raise InputError(f"--ngrams is {low},{high}, but the minimum must not exceed the maximum")
+        raise InputError(f"--ngrams is {low},{high}, expected the minimum before the maximum")
     return low, high
 
 

@@ -136,7 +136,7 @@ def explain_prediction(
         row = model.text.transform([row])
     queries = check_queries(row, top=top, beam=beam, score=score, threads=None)
     if queries.n_rows != 1:
-        raise InputError(f"got {queries.n_rows} rows, expected 1", hint="explain one row at a time")
+        raise InputError(f"expected 1 row, got {queries.n_rows}", hint="explain one row at a time")
     labels, scores = model.predict(row, top=top, beam=beam, score=score, threads=1)
     query = _Query(model, queries, SCORES[score], words)
     predicted = [(j, float(s)) for j, s in zip(labels[0].tolist(), scores[0], strict=True) if j >= 0]

@@ -52,7 +52,7 @@ def from_parents(
     (3, [0, 2, 1, 3])
     """
     if len(names) != len(parents):
-        raise InputError(f"got {len(names)} names and {len(parents)} parents, expected one parent per name")
+        raise InputError(f"expected one parent per name, got {len(names)} names and {len(parents)} parents")
     rows = Rows([str(name) for name in names], ["" if parent is None else str(parent) for parent in parents])
     numbers = label_numbers(label_names)
     return make_tree(nest_parents(rows, numbers), numbers, add_missing=add_missing)
