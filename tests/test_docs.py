@@ -78,7 +78,7 @@ def test_a_page_that_is_right_passes(tmp_path, monkeypatch):
         monkeypatch,
         "```python\nx = 2\nprint(x)\n```\n```output\n2\n```\n```pycon\n>>> x + 1\n3\n```\n"
         "```console\n$ labeltree info missing\nerror: missing: no such model directory; "
-        "check the path, or create a model with `labeltree train`\n```\n"
+        "check the path, or train a model first\n```\n"
         "```console\n$ echo a && echo b\na\nb\n$ true\n```\n",
     )
     monkeypatch.chdir(tmp_path)
