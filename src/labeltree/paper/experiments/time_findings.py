@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from labeltree.extras import optional
 from labeltree.paper.experiments import figures
-from labeltree.paper.experiments.result import Claim
+from labeltree.paper.experiments.result import Claim, Findings
 from labeltree.paper.experiments.rows import count, distinct, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NEAR_1 = (0.8, 1.25)  # slopes that count as proportional
+# A power of L is fitted to at least this many sizes, the largest of which is this many times the smallest.
+LEAST_SIZES, LEAST_RANGE = 4, 10.0
+CONFIDENCE = 0.95
 TYPICAL_ERROR = 2.0  # factor that the formula may be off by, in the median
 Measured = Literal["multiply_adds", "train_seconds"]
 Fitted = Literal["fitted_multiply_adds", "fitted_seconds"]
@@ -181,26 +185,33 @@ def _proportional(rows: Sequence[TimeRow], what: str) -> Claim:
 
 
 def _growth(lines: dict[str, list[TimeRow]]) -> list[Claim]:
-    """Check that the work per feature value grows as log^2 L for trees of the cheapest depth, not as L."""
-    found, nearer = [], []
+    """Check that the work per feature value grows as log^2 L for trees of the cheapest depth.
+
+    Two fits decide: the power of L, whose interval must exclude 1 (linear growth), and the power of log^2 L,
+    whose interval must not be above 1.
+    """
+    findings: Findings = {}
     for name, line in lines.items():
-        labels = [float(row["labels"]) for row in line]
-        power = _slope(labels, [_work(row) for row in line])
-        squared = _slope(labels, [math.log(n) ** 2 for n in labels])
-        if power is not None and squared is not None:
-            nearer.append(abs(power - squared) < abs(power - 1))
-            found.append(
-                f"as L^{power:.2f} for {name} ({labels[0]:,.0f} to {labels[-1]:,.0f} labels, where log^2 L "
-                f"grows as L^{squared:.2f})"
-            )
-    if not found:
+        labels = np.array([float(row["labels"]) for row in line])
+        work = [_work(row) for row in line]
+        sizes = f"{count(len(line), 'size')} from {labels[0]:,.0f} to {labels[-1]:,.0f} labels"
+        if len(line) < LEAST_SIZES or labels[-1] < LEAST_RANGE * labels[0]:
+            findings[name] = None, f"{sizes}: too few to decide"
+            continue
+        power, of_squared = fit_power(labels, work), fit_power(np.square(np.log(labels)), work)
+        found = f"as L^{power}, and as log^2 L to the power {of_squared}; {sizes}"
+        if of_squared.low > 1:
+            findings[name] = False, found
+        else:
+            findings[name] = True if power.high < 1 else None, found
+    if not findings:
         return []
     return [
-        Claim(
-            "The cost of a tree of the best depth grows as log^2 L (tested: closer to it than to L). The "
-            f"multiply-adds per feature value grow {', '.join(found)}.",
-            all(nearer),
-            any(nearer) and not all(nearer),
+        Claim.from_findings(
+            "The cost of a tree of the best depth grows as log^2 L (tested on the multiply-adds per feature "
+            f"value, with intervals of {CONFIDENCE:.0%}: the power of log^2 L is not above 1, and the power "
+            "of L is below 1).",
+            findings,
         )
     ]
 
@@ -250,6 +261,27 @@ def _colours(rows: Sequence[TimeRow]) -> dict[str, str]:
     trees = [name for name in names if name != "one-vs-rest"]
     cycle = zip(trees, figures.COLOURS * len(trees), strict=False)
     return ({"one-vs-rest": figures.INK} if len(trees) < len(names) else {}) | dict(cycle)
+
+
+@dataclass(frozen=True)
+class Power:
+    """The exponent of a power law, and its confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def fit_power(x: ArrayLike, y: ArrayLike) -> Power:
+    """Fit y = c x^p by least squares of the logarithms; the interval is Student's."""
+    from scipy.stats import linregress, t
+
+    fit = linregress(np.log(x), np.log(y))
+    half = float(t.ppf((1 + CONFIDENCE) / 2, np.size(x) - 2) * fit.stderr)
+    return Power(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half)
 
 
 def _slope(x: Sequence[float], y: Sequence[float]) -> float | None:
