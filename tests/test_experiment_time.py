@@ -10,7 +10,8 @@ from labeltree import InputError, SolverSettings, build_tree, make_plan, synthes
 from labeltree.errors import ResourceError
 from labeltree.paper import experiments, theory
 from labeltree.paper.experiments import Session, training_time
-from labeltree.paper.experiments.time_findings import claims, fit_power
+from labeltree.paper.experiments.fits import Power, fit_powers
+from labeltree.paper.experiments.time_findings import claims
 
 SIZES = {"scales": [1 / 4000, 1 / 2000, 1 / 1000], "clusters": [8, 3], "depths": [2, 3]}
 
@@ -160,12 +161,18 @@ def test_the_interval_of_a_power_is_that_of_the_regression():
     x = np.geomspace(1, 1000, 6)
     inside = 0
     for _ in range(300):
-        power = fit_power(x, 3 * x**0.7 * np.exp(0.2 * rng.standard_normal(6)))
+        (power,) = fit_powers([x], 3 * x**0.7 * np.exp(0.2 * rng.standard_normal(6)))
         inside += power.low <= 0.7 <= power.high
     assert 0.9 < inside / 300 < 0.99  # 95% of the intervals contain the truth
-    exact = fit_power(x, 3 * x**0.7)
-    assert exact.value == pytest.approx(0.7)
+    other = rng.permutation(x)
+    exact, second = fit_powers([x, other], 3 * x**0.7 / other)
+    assert (exact.value, second.value) == pytest.approx((0.7, -1))
     assert exact.high - exact.low < 1e-6
+    assert (exact.within(0.6, 0.8), exact.within(0.8, 1), Power(1, 0, 2).within(0.5, 3)) == (
+        True,
+        False,
+        None,
+    )
 
 
 def test_an_error_leaves_nothing_behind(monkeypatch, tmp_path):

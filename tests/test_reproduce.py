@@ -13,7 +13,7 @@ from helpers import make_data
 
 from labeltree import write_svm
 from labeltree.errors import ResourceError
-from labeltree.paper.experiments import Claim, Result, Table
+from labeltree.paper.experiments import EXPERIMENTS, Claim, Result, Table
 from labeltree.paper.experiments.report import render, verdict
 
 VOID = {"meta", "img", "br", "link", "hr", "input"}
@@ -181,7 +181,8 @@ def test_all(run, data, tmp_path, monkeypatch):
     )
     assert code == 0
     page = Page((tmp_path / "report.html").read_text("utf-8"))
-    assert page.ids == ["statistics", "fixed-k", "varied-k", "alpha", "pruning", "theory", "time"]
+    assert page.ids == list(EXPERIMENTS)
+    assert len(page.ids) == 10
     for name in page.ids:
         assert (tmp_path / f"{name}.csv").is_file() or list(tmp_path.glob(f"{name}-*.csv"))
         assert f"\n{name} " in summary

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 Number = TypeVar("Number", int, float)
 # The experiments that take an option.
 TAKEN_BY = {
-    "clusters": ("fixed-k", "alpha", "pruning", "theory"),
+    "clusters": ("fixed-k", "alpha", "last-depth", "tight-bound", "pruning", "theory"),
     "labels": ("theory",),
     "features": ("theory",),
     "alphas": ("theory",),
-    "quick": ("time",),
+    "quick": ("tight-bound", "kmeans", "time"),
 }
 LARGEST = 2**53  # the largest whole number that the formulas compute with exactly
 _THEORY = "Balanced trees (theory)"
@@ -35,8 +35,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="One or more of statistics, fixed-k, varied-k, alpha, pruning, theory and time, separated "
-            "by commas, or all.",
+            help="One or more of statistics, fixed-k, varied-k, alpha, last-depth, tight-bound, pruning, "
+            "theory, kmeans and time, separated by commas, or all.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the results.")],
@@ -73,7 +73,9 @@ def reproduce(
             rich_help_panel=_THEORY,
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Run `time` on small data only.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run `time` on small data, and `tight-bound` and `kmeans` once.")
+    ] = False,
     threads: options.Threads = None,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,

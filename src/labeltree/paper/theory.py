@@ -296,6 +296,29 @@ def lowest_tree_cost(
     return K * count * mean * np.square(np.log(L))
 
 
+def kmeans_cost(
+    vector_nonzeros: ArrayLike, clusters: ArrayLike, iterations: ArrayLike, depth: ArrayLike
+) -> Floats:
+    """Return the cost of building a tree by K-means: nnz(V) K iterations d (appendix A).
+
+    ``vector_nonzeros`` is nnz(V), the number of non-zeros of all label vectors. At each depth, each
+    iteration compares all of them with K centroids. Labels are clustered at the depths 0 to d - 2, so d - 1
+    is the exact factor for a balanced tree; in real trees, labels that are separated early cost less.
+
+    Examples
+    --------
+    >>> print(kmeans_cost(1_000_000, clusters=100, iterations=20, depth=3))
+    6000000000.0
+    """
+    nonzeros, K, count, d = together(
+        amount("vector_nonzeros", vector_nonzeros),
+        whole("clusters", clusters, 2),
+        whole("iterations", iterations, 1),
+        whole("depth", depth, 1),
+    )
+    return nonzeros * K * count * d
+
+
 def cheapest_depth(labels: ArrayLike, clusters: ArrayLike) -> Depths:
     """Return the depth, at least 2, with the lowest ``tree_cost``; the smaller of two that cost the same.
 

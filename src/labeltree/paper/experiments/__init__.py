@@ -28,8 +28,11 @@ EXPERIMENTS = {
     "fixed-k": "fixed_k",
     "varied-k": "varied_k",
     "alpha": "alpha",
+    "last-depth": "last_depth",
+    "tight-bound": "tight_bound",
     "pruning": "pruning",
     "theory": "theory_tables",
+    "kmeans": "kmeans_cost",
     "time": "training_time",
 }
 WITHOUT_DATA = ("theory", "time")

@@ -7,7 +7,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from labeltree import _native
 from labeltree.build import build_plan
 from labeltree.clustering import LabelVectors
 from labeltree.data import Dataset
@@ -16,6 +18,7 @@ from labeltree.paper.experiments.rows import listed
 from labeltree.plan import Plan, TreePlan
 from labeltree.progress import Progress
 from labeltree.settings import SolverSettings, TreeSettings
+from labeltree.system import threads_to_use
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,13 @@ class Session:
         if progress is not None:
             progress(1.0)
         return self._deep[key][1].clip(max_depth)
+
+    def label_vectors(self, name: str, clusters: int) -> tuple[_native.SparseRows, NDArray[np.int64]]:
+        """Return the label vectors of a dataset (V), and the non-zeros of each."""
+        train, threads = self.by_name[name].train, threads_to_use(self.threads)
+        vectors = self._vectors.setdefault(name, LabelVectors(train))
+        rows, _ = vectors.make(clusters, threads, None)
+        return rows, np.diff(_native.count_label_vectors(train.native, threads))
 
     def tree_plan(
         self, name: str, clusters: int, max_depth: int, seed: int, progress: Progress | None = None

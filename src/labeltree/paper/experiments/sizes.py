@@ -34,7 +34,7 @@ COLUMNS = {
     "labeltree_ratio": "ratio",
     "unfinished_share": "labels in unfinished nodes",
 }
-PAPER_LINE = "as the paper counts: 12 bytes per weight of a tree, 8 of one-vs-rest"
+PAPER_LINE = "as the paper counts, 12 / 8 bytes per weight"
 OWN_LINE = "both in labeltree's files"
 
 
@@ -238,6 +238,8 @@ def _draw_lines(axes: Axes, rows: Sequence[SizeSummary]) -> float:
         axes.plot(depths, values, color=figures.COLOURS[number], marker=figures.MARKERS[number], label=label)
     least = [row["ratio_least"] for row in rows]
     axes.fill_between(depths, least, most, color=figures.COLOURS[0], alpha=0.2, linewidth=0)
+    if max(*most, *own) > 0.9:
+        axes.axhline(1, color=figures.MUTED, linestyle=":", linewidth=1.2, zorder=1)
     axes.set_xticks(depths)
     axes.set_xlim(min(depths) - 0.3, max(depths) + 0.3)
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")

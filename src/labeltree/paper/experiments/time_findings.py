@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from labeltree.extras import optional
 from labeltree.paper.experiments import figures
+from labeltree.paper.experiments.fits import CONFIDENCE, fit_powers
 from labeltree.paper.experiments.result import Claim, Findings
 from labeltree.paper.experiments.rows import count, distinct, where
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 NEAR_1 = (0.8, 1.25)  # slopes that count as proportional
 # A power of L is fitted to at least this many sizes, the largest of which is this many times the smallest.
 LEAST_SIZES, LEAST_RANGE = 4, 10.0
-CONFIDENCE = 0.95
 TYPICAL_ERROR = 2.0  # factor that the formula may be off by, in the median
 Measured = Literal["multiply_adds", "train_seconds"]
 Fitted = Literal["fitted_multiply_adds", "fitted_seconds"]
@@ -198,7 +196,7 @@ def _growth(lines: dict[str, list[TimeRow]]) -> list[Claim]:
         if len(line) < LEAST_SIZES or labels[-1] < LEAST_RANGE * labels[0]:
             findings[name] = None, f"{sizes}: too few to decide"
             continue
-        power, of_squared = fit_power(labels, work), fit_power(np.square(np.log(labels)), work)
+        (power,), (of_squared,) = fit_powers([labels], work), fit_powers([np.square(np.log(labels))], work)
         found = f"as L^{power}, and as log^2 L to the power {of_squared}; {sizes}"
         if of_squared.low > 1:
             findings[name] = False, found
@@ -261,27 +259,6 @@ def _colours(rows: Sequence[TimeRow]) -> dict[str, str]:
     trees = [name for name in names if name != "one-vs-rest"]
     cycle = zip(trees, figures.COLOURS * len(trees), strict=False)
     return ({"one-vs-rest": figures.INK} if len(trees) < len(names) else {}) | dict(cycle)
-
-
-@dataclass(frozen=True)
-class Power:
-    """The exponent of a power law, and its confidence interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
-
-
-def fit_power(x: ArrayLike, y: ArrayLike) -> Power:
-    """Fit y = c x^p by least squares of the logarithms; the interval is Student's."""
-    from scipy.stats import linregress, t
-
-    fit = linregress(np.log(x), np.log(y))
-    half = float(t.ppf((1 + CONFIDENCE) / 2, np.size(x) - 2) * fit.stderr)
-    return Power(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half)
 
 
 def _slope(x: Sequence[float], y: Sequence[float]) -> float | None:

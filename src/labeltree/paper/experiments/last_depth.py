@@ -1,0 +1,283 @@
+"""`last-depth`: whether nodes that only d_max keeps from being split explain a large alpha (appendix E)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+
+from labeltree.paper.experiments import figures
+from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
+from labeltree.paper.experiments.rows import count, distinct, group, where
+from labeltree.paper.experiments.session import Session
+from labeltree.paper.experiments.sizes import unfinished
+from labeltree.plan import TreePlan
+from labeltree.progress import Progress, part_of
+from labeltree.tree import mean_alpha, node_alpha
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CLUSTERS, DEPTHS = 100, (2, 3, 4, 5, 6)
+LARGE_ALPHA = 0.5  # the paper calls averages "generally much lower than 0.5" small
+LINES = (("alpha", "all nodes"), ("alpha_unfinished", "unfinished nodes"), ("alpha_others", "other nodes"))
+_COLUMNS = {
+    "data": "dataset",
+    "max_depth": "d_max",
+    "nodes": "nodes at the last depth",
+    "unfinished_nodes": "unfinished",
+    "children_share": "their share of the children",
+    "features_unfinished": "used features, unfinished",
+    "features_others": "used features, others",
+    "alpha_unfinished": "alpha, unfinished",
+    "alpha_others": "alpha, others",
+    "alpha": "alpha, all",
+}
+
+
+class LastDepth(TypedDict):
+    """The nodes at the last depth, d_max - 1, of one tree, or means over the seeds."""
+
+    data: str
+    max_depth: int
+    nodes: float
+    unfinished_nodes: float
+    children_share: float
+    features_unfinished: float | None
+    features_others: float | None
+    alpha_unfinished: float | None
+    alpha_others: float | None
+    alpha: float
+
+
+class LastDepthRow(LastDepth):
+    """One tree."""
+
+    seed: int
+
+
+def run(
+    session: Session,
+    progress: Progress | None = None,
+    *,
+    clusters: int = CLUSTERS,
+    depths: Sequence[int] = DEPTHS,
+) -> Result:
+    """Compare the nodes that d_max cuts short with the other nodes of the last depth.
+
+    Parameters
+    ----------
+    session : Session
+    progress : callable, optional
+    clusters : int, default 100
+        K.
+    depths : sequence of int, default 2 to 6
+        The values of d_max. All depths of a seed come from one tree.
+
+    Returns
+    -------
+    Result
+    """
+    rows: list[LastDepthRow] = []
+    pairs = [(split, seed) for split in session.splits for seed in session.seeds]
+    for number, (split, seed) in enumerate(pairs):
+        deep = session.plan(split.name, clusters, max(depths), seed, part_of(progress, number, len(pairs)))
+        for max_depth in depths:
+            rows += _measure(split.name, seed, deep.clip(max_depth).trees[0], clusters, max_depth)
+    summary = _summarize(rows)
+    return Result(
+        name="last-depth",
+        title="A large alpha at the last depth: is it due to unfinished nodes?",
+        source="the explanation in appendix E of the paper",
+        introduction=(
+            "Appendix E finds one average of alpha that is not small, at the last depth of the largest tree, "
+            "and explains it: in a tree that is not balanced, some nodes at depth d_max - 1 still have many "
+            "more than K labels, which would be split further if the tree had not reached d_max. Such "
+            "unfinished nodes use more features than the other nodes of their depth, so their alpha is "
+            "larger; and they have more children, so they dominate the average, which is weighted by the "
+            "number of children. Here each tree is cut off at several d_max, and the unfinished nodes of the "
+            "last depth (with more than K labels) are compared with the others."
+        ),
+        settings={"clusters (K)": clusters, "depths (d_max)": list(depths), "seeds": list(session.seeds)},
+        tables=[
+            Table(
+                "last-depth-means",
+                "Nodes at depth d_max - 1, in trees that reach it. Alpha is the average weighted by the "
+                "number of children, used features are the mean per node. Means over the seeds.",
+                _COLUMNS,
+                summary,
+                _share_takeaway(summary),
+            ),
+            Table("last-depth", "One row per tree.", {**_COLUMNS, "seed": "seed"}, rows, shown=False),
+        ],
+        plots=[
+            Plot(
+                "last-depth",
+                "Average of alpha at the last depth, d_max - 1, of all nodes, of the unfinished nodes and of "
+                f"the others. Means over {count(len(session.seeds), 'seed')}. The dotted line is "
+                f"{LARGE_ALPHA:g}.",
+                _figure(summary),
+                _alpha_takeaway(summary),
+            )
+        ]
+        if summary
+        else [],
+        claims=_claims(session, rows, summary),
+    )
+
+
+def _measure(name: str, seed: int, part: TreePlan, clusters: int, max_depth: int) -> list[LastDepthRow]:
+    """Return the row of one tree; none if it does not reach the depth."""
+    tree, used = part.tree, part.used_features
+    alpha = node_alpha(tree, used)
+    last = (tree.node_depth == max_depth - 1) & ~np.isnan(alpha)
+    if not last.any():
+        return []
+    cut = unfinished(part, clusters, max_depth) & last
+    others = last & ~cut
+    children = tree.child_count
+    average = mean_alpha(alpha[last], children[last])
+    assert average is not None  # the nodes of `last` have an alpha
+    return [
+        {
+            "data": name,
+            "seed": seed,
+            "max_depth": max_depth,
+            "nodes": int(last.sum()),
+            "unfinished_nodes": int(cut.sum()),
+            "children_share": float(children[cut].sum() / children[last].sum()),
+            "features_unfinished": float(used[cut].mean()) if cut.any() else None,
+            "features_others": float(used[others].mean()) if others.any() else None,
+            "alpha_unfinished": mean_alpha(alpha[cut], children[cut]),
+            "alpha_others": mean_alpha(alpha[others], children[others]),
+            "alpha": average,
+        }
+    ]
+
+
+def _summarize(rows: Sequence[LastDepthRow]) -> list[LastDepth]:
+    return [
+        {
+            "data": data,
+            "max_depth": max_depth,
+            "nodes": _mean([row["nodes"] for row in seeds]) or 0.0,
+            "unfinished_nodes": _mean([row["unfinished_nodes"] for row in seeds]) or 0.0,
+            "children_share": _mean([row["children_share"] for row in seeds]) or 0.0,
+            "features_unfinished": _mean([row["features_unfinished"] for row in seeds]),
+            "features_others": _mean([row["features_others"] for row in seeds]),
+            "alpha_unfinished": _mean([row["alpha_unfinished"] for row in seeds]),
+            "alpha_others": _mean([row["alpha_others"] for row in seeds]),
+            "alpha": _mean([row["alpha"] for row in seeds]) or 0.0,
+        }
+        for (data, max_depth), seeds in group(rows, "data", "max_depth").items()
+    ]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the values that are known."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _share_takeaway(summary: Sequence[LastDepth]) -> str:
+    if not summary:
+        return "No tree has a node below its root."
+    most = max(summary, key=lambda row: row["children_share"])
+    if not most["unfinished_nodes"]:
+        return "No node is unfinished: every tree separates its labels before d_max."
+    return (
+        f"Unfinished nodes have at most {most['children_share']:.0%} of the children of the last depth "
+        f"({most['data']}, d_max = {most['max_depth']})."
+    )
+
+
+def _alpha_takeaway(summary: Sequence[LastDepth]) -> str:
+    large = [row for row in summary if row["alpha"] >= LARGE_ALPHA]
+    most = max(summary, key=lambda row: row["alpha"])
+    return (
+        f"The average at the last depth is at least {LARGE_ALPHA:g} in {len(large)} of {len(summary)} cases; "
+        f"the largest is {most['alpha']:.3f} ({most['data']}, d_max = {most['max_depth']})."
+    )
+
+
+def _figure(summary: Sequence[LastDepth]) -> Figure:
+    """Draw a panel per dataset with the averages over d_max."""
+    names = distinct(summary, "data")
+    figure, panels = figures.small_multiples(len(names), panel=(3.5, 2.7))
+    with figures.style():
+        for axes, name in zip(panels, names, strict=True):
+            _draw(axes, where(summary, data=name))
+            figures.title(axes, name)
+        panels[0].set_ylabel("alpha at depth d_max - 1")
+        lines, labels = panels[0].get_legend_handles_labels()
+        figure.legend(lines, labels, loc="outside lower center", ncols=len(labels) if len(names) > 1 else 1)
+    return figure
+
+
+def _draw(axes: Axes, rows: Sequence[LastDepth]) -> None:
+    depths = [row["max_depth"] for row in rows]
+    for number, (key, label) in enumerate(LINES):
+        values = [np.nan if row[key] is None else row[key] for row in rows]  # type: ignore[literal-required]
+        axes.plot(depths, values, color=figures.COLOURS[number], marker=figures.MARKERS[number], label=label)
+    axes.axhline(LARGE_ALPHA, color=figures.MUTED, linestyle=":", linewidth=1.2, zorder=1)
+    axes.set_xticks(depths)
+    axes.set_xlim(min(depths) - 0.3, max(depths) + 0.3)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel("d_max")
+
+
+def _claims(session: Session, rows: Sequence[LastDepthRow], summary: Sequence[LastDepth]) -> list[Claim]:
+    larger: Findings = {}
+    cause: Findings = {}
+    for split in session.splits:
+        larger[split.name] = _larger(where(rows, data=split.name))
+        cause[split.name] = _explained(where(summary, data=split.name))
+    return [
+        Claim.from_findings(
+            "Unfinished nodes use more features, and have a larger alpha, than the other nodes of the last "
+            "depth (tested: both, in every tree that has nodes of both kinds).",
+            larger,
+        ),
+        Claim.from_findings(
+            f"A large average of alpha at the last depth (at least {LARGE_ALPHA:g}) is due to unfinished "
+            "nodes (tested: they have most of the children of the depth, and the average of the other nodes "
+            f"is below {LARGE_ALPHA:g}).",
+            cause,
+        ),
+    ]
+
+
+def _larger(rows: Sequence[LastDepthRow]) -> tuple[bool | None, str]:
+    features, alpha, trees = 0, 0, 0
+    for row in rows:
+        if row["features_unfinished"] is None or row["features_others"] is None:
+            continue
+        trees += 1
+        features += row["features_unfinished"] > row["features_others"]
+        alpha += (row["alpha_unfinished"] or 0) > (row["alpha_others"] or 0)
+    if not trees:
+        return None, "no tree has both"
+    return (
+        features == alpha == trees,
+        f"more features in {features}, larger alpha in {alpha} of {trees} trees",
+    )
+
+
+def _explained(summary: Sequence[LastDepth]) -> tuple[bool | None, str]:
+    large = [row for row in summary if row["alpha"] >= LARGE_ALPHA]
+    if not large:
+        most = max((row["alpha"] for row in summary), default=None)
+        return None, "no node below the root" if most is None else f"no average is large, at most {most:.3f}"
+    explained = [
+        row["children_share"] > 0.5 and (row["alpha_others"] is None or row["alpha_others"] < LARGE_ALPHA)
+        for row in large
+    ]
+    found = "; ".join(
+        f"{row['alpha']:.3f} at d_max = {row['max_depth']}, {row['children_share']:.0%} of the children "
+        "below unfinished nodes, other nodes "
+        + ("none" if row["alpha_others"] is None else f"{row['alpha_others']:.3f}")
+        for row in large
+    )
+    return all(explained), found

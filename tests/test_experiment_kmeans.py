@@ -1,0 +1,147 @@
+"""The experiment `kmeans`: multiply-adds recounted from dense label vectors, and claims that can fail."""
+
+import numpy as np
+import pytest
+from helpers import make_data, random_data
+
+from labeltree import InputError, build_tree
+from labeltree.paper import experiments, theory
+from labeltree.paper.experiments import Session, Split, kmeans_cost
+from labeltree.paper.experiments.kmeans_findings import claims
+
+CLUSTERS = (3, 6)
+
+
+@pytest.fixture(scope="module")
+def session():
+    awkward = random_data(seed=4, instances=150, features=80, labels=40, density=0.06)
+    return Session([Split("awkward", awkward), Split("plain", make_data(200))], (3,), threads=1)
+
+
+@pytest.fixture(scope="module")
+def done():
+    return []
+
+
+@pytest.fixture(scope="module")
+def result(session, done):
+    return kmeans_cost.run(session, done.append, clusters=CLUSTERS, max_depth=4, iterations=(1, 3))
+
+
+def vector_nonzeros(data):
+    """Count the non-zeros of each label's sum of instances; features are positive or sums do not cancel."""
+    return ((data.Y.toarray() != 0).astype(float).T @ data.X.toarray() != 0).sum(axis=1)
+
+
+def test_multiply_adds_agree_with_a_recount(session, result):
+    rows = result.tables[0].rows
+    assert {(row["data"], row["clusters"], row["iterations"]) for row in rows} == {
+        (name, K, n) for name in ("awkward", "plain") for K in CLUSTERS for n in (1, 3)
+    }
+    for split in session.splits:
+        nonzeros = vector_nonzeros(split.train)
+        counts = np.asarray((split.train.Y != 0).sum(axis=0)).ravel()
+        for K in CLUSTERS:
+            tree = build_tree(split.train, clusters=K, max_depth=4, seed=3)
+            for depth in range(3):
+                clustered = []
+                for u in np.flatnonzero(tree.node_depth == depth):
+                    labels = tree.labels[tree.first[u] : tree.last[u]]
+                    children = tree.children[tree.child_ptr[u] : tree.child_ptr[u + 1]]
+                    if (counts[labels] > 0).sum() > K and (children >= 0).any():
+                        clustered += labels[counts[labels] > 0].tolist()
+                mine = [
+                    row
+                    for row in rows
+                    if (row["data"], row["clusters"], row["depth"]) == (split.name, K, depth)
+                ]
+                assert len(mine) == (2 if clustered else 0)
+                for row in mine:
+                    assert row["labels"] == len(clustered)
+                    assert row["nonzeros"] == nonzeros[clustered].sum()
+                    assert row["multiply_adds"] == nonzeros[clustered].sum() * K * row["iterations"]
+                    assert row["seconds"] >= 0
+    assert {row["depth"] for row in rows} >= {0, 1, 2}
+
+
+def test_whole_trees_next_to_the_formula(session, result):
+    rows, trees = (table.rows for table in result.tables)
+    for tree in trees:
+        data = session.by_name[tree["data"]].train
+        assert tree["vector_nonzeros"] == vector_nonzeros(data).sum()
+        cost = theory.kmeans_cost(
+            tree["vector_nonzeros"], tree["clusters"], tree["iterations"], depth=tree["depth"]
+        )
+        keys = ("data", "clusters", "iterations")
+        mine = [row for row in rows if all(row[key] == tree[key] for key in keys)]
+        assert tree["cost_share"] == pytest.approx(sum(row["multiply_adds"] for row in mine) / cost)
+        assert 0 < tree["cost_share"] < 1
+    assert result.claims[0].holds
+
+
+def test_one_factor_for_all_rows(result):
+    rows = [row for row in result.tables[0].rows if row["seconds"] > 0]
+    factors = [row["fitted_seconds"] / row["multiply_adds"] for row in rows]
+    assert factors == pytest.approx([factors[0]] * len(rows))
+    assert np.mean(np.log([row["seconds"] / row["fitted_seconds"] for row in rows])) == pytest.approx(
+        0, abs=1e-9
+    )
+
+
+def test_figure_and_progress(result, done):
+    (axes,) = result.plots[0].figure.axes
+    assert len(axes.lines) == len(result.tables[0].rows) + 1
+    for part in (*result.plots, *result.tables):
+        assert part.takeaway.endswith(".")
+        assert not hasattr(part, "columns") or set(part.columns) <= set(part.rows[0])
+    assert done == sorted(done)
+    assert done[-1] == pytest.approx(1)
+
+
+def measured(time):
+    """Return rows for several non-zeros, K and iterations, with this time."""
+    rng = np.random.default_rng(0)
+    return [
+        {
+            "data": "a",
+            "clusters": K,
+            "iterations": n,
+            "nonzeros": nonzeros,
+            "multiply_adds": nonzeros * K * n,
+            "fitted_seconds": 1.0,
+            "seconds": time(nonzeros, K, n) * np.exp(0.02 * rng.standard_normal()),
+        }
+        for nonzeros in (1e3, 1e4, 1e5)
+        for K in (10, 30, 100)
+        for n in (5, 20)
+    ]
+
+
+def test_claims_follow_the_numbers():
+    tree = {"data": "a", "clusters": 10, "cost_share": 0.6}
+    upper, time = claims(measured(lambda nonzeros, K, n: 1e-9 * nonzeros * K * n), [tree])
+    assert upper.holds
+    assert time.holds
+    assert "Yes on nnz(V) (power 1.00" in time.sentence
+    upper, time = claims(
+        measured(lambda nonzeros, K, n: 1e-9 * nonzeros * n), [tree, {**tree, "cost_share": 1.1}]
+    )
+    assert upper.holds is False
+    assert (time.holds, time.partly) == (False, True)
+    assert "No on K (power" in time.sentence
+    unknown = claims(measured(lambda nonzeros, K, n: 1e-9)[:2], [tree])[1]
+    assert unknown.holds is None
+    assert "too few sizes to decide" in unknown.sentence
+    assert claims([], [])[0].holds is None
+
+
+def test_quick_by_name_and_refusals(session):
+    found = experiments.run("kmeans", session, quick=True)
+    assert (found.settings["iterations"], found.settings["repeats"]) == ([1, 2], 1)
+    few = experiments.run("kmeans", [Split("few", make_data(30, labels=4))], seeds=[0])
+    assert few.plots == []
+    assert {claim.holds for claim in few.claims} == {None}
+    with pytest.raises(InputError, match="cluster counts"):
+        kmeans_cost.run(session, clusters=[1])
+    with pytest.raises(InputError, match="iterations"):
+        kmeans_cost.run(session, iterations=[0])

@@ -1,0 +1,110 @@
+"""The experiment `tight-bound`: non-zero weights recounted from trained models, and claims that can fail."""
+
+import tempfile
+
+import numpy as np
+import pytest
+from helpers import make_data, topic_data
+
+from labeltree import InputError, SolverSettings, build_tree, make_plan, train_model
+from labeltree.paper import experiments
+from labeltree.paper.experiments import Session, Split, tight_bound
+
+SEEDS = (0, 3)
+
+
+@pytest.fixture(scope="module")
+def splits():
+    return [Split("plain", make_data(200)), Split("topics", topic_data())]
+
+
+@pytest.fixture(scope="module")
+def done():
+    return []
+
+
+@pytest.fixture(scope="module")
+def result(splits, done):
+    return tight_bound.run(Session(splits, SEEDS, threads=1), done.append, clusters=5)
+
+
+def test_nonzeros_agree_with_a_recount(splits, result, tmp_path):
+    summary, rows = (table.rows for table in result.tables)
+    for split in splits:
+        for loss in tight_bound.LOSSES:
+            shares = []
+            for seed in SEEDS:
+                tree = build_tree(split.train, clusters=5, seed=seed)
+                plan = make_plan(split.train, tree, SolverSettings(loss=loss, bias=0))
+                model = train_model(split.train, plan, tmp_path / f"{split.name}-{loss}-{seed}")
+                weights = np.asarray(model.trees[0].weights)
+                mine = [
+                    row for row in rows if (row["data"], row["loss"], row["seed"]) == (split.name, loss, seed)
+                ]
+                assert [row["depth"] for row in mine] == list(range(tree.depth))
+                assert sum(row["weights"] for row in mine) == weights.size == plan.n_weights
+                assert [row["weights"] for row in mine] == [row["weights"] for row in plan.depths()]
+                assert sum(row["nonzeros"] for row in mine) == np.count_nonzero(weights)
+                shares.append(np.count_nonzero(weights) / weights.size)
+            mean = next(row for row in summary if (row["data"], row["loss"]) == (split.name, loss))
+            assert mean["nonzero_share"] == pytest.approx(np.mean(shares))
+            assert (mean["share_least"], mean["share_most"]) == pytest.approx((min(shares), max(shares)))
+            assert mean["bound_bytes"] >= mean["nonzero_bytes"]
+
+
+def test_every_weight_is_nonzero_with_logistic_loss_only(result):
+    share = {(row["data"], row["loss"]): row["nonzero_share"] for row in result.tables[0].rows}
+    assert share["plain", "logistic"] == share["topics", "logistic"] == 1
+    assert share["plain", "hinge"] < 1
+    squared, hinge, logistic = result.claims
+    assert "squared hinge loss" in squared.sentence
+    assert hinge.holds == (min(share["plain", "hinge"], share["topics", "hinge"]) >= 0.9)
+    assert logistic.holds
+
+
+def summary_row(loss, least, most=None):
+    return {"data": "a", "loss": loss, "share_least": least, "share_most": most or least}
+
+
+def test_claims_can_fail():
+    for loss, share, holds in (
+        ("squared_hinge", 0.95, True),
+        ("squared_hinge", 0.68, False),
+        ("logistic", 1.0, True),
+        ("logistic", 0.99, False),
+    ):
+        (claim,) = tight_bound._claims([summary_row(loss, share, share + 0.001)])
+        assert claim.holds is holds, (loss, share)
+    assert "(68% to 95%)" in tight_bound._claims([summary_row("hinge", 0.68, 0.95)])[0].sentence
+
+
+def test_figure_and_progress(result, done):
+    (axes,) = result.plots[0].figure.axes
+    heights = [bar.get_height() for bars in axes.containers for bar in bars]
+    assert sorted(heights) == pytest.approx(
+        sorted(100 * row["nonzero_share"] for row in result.tables[0].rows)
+    )
+    assert result.plots[0].takeaway.endswith("100% on plain and 100% on topics with logistic loss.")
+    assert done == sorted(done)
+    assert done[-1] == pytest.approx(1)
+
+
+def test_quick_by_name_and_refusals(splits, monkeypatch, tmp_path):
+    found = experiments.run("tight-bound", splits[:1], seeds=(2, 4), threads=1, quick=True, losses=["hinge"])
+    assert found.settings["seeds"] == [2]
+    assert [row["loss"] for row in found.tables[0].rows] == ["hinge"]
+    with pytest.raises(InputError, match="losses"):
+        tight_bound.run(Session(splits, SEEDS), losses=[])
+    with pytest.raises(InputError, match="loss"):
+        tight_bound.run(Session(splits, SEEDS), losses=["none"])
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def fail(*_, **__):
+        assert [path.name[:22] for path in tmp_path.iterdir()] == ["labeltree-tight-bound-"]
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(tight_bound, "train_model", fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        tight_bound.run(Session(splits, [0], threads=1), clusters=5)
+    assert list(tmp_path.iterdir()) == []
