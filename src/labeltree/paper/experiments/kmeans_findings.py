@@ -90,7 +90,7 @@ def share_takeaway(trees: Sequence[TreeCost]) -> str:
 
 
 def figure(rows: Sequence[FittedRow]) -> Figure:
-    """Draw seconds over multiply-adds, with a colour per dataset and a marker per K."""
+    """Draw seconds over multiply-adds, with a color per dataset and a marker per K."""
     line = optional("matplotlib.lines").Line2D
     names, clusters = distinct(rows, "data"), sorted(distinct(rows, "clusters"))
     colour = {name: figures.COLOURS[i % len(figures.COLOURS)] for i, name in enumerate(names)}
