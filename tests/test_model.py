@@ -238,3 +238,14 @@ def test_evaluation_checks_its_ranks_and_takes_lists(tmp_path):
         model.evaluate(data, ks=(0,))
     with pytest.raises(InputError, match="ks is empty, expected at least one rank"):
         model.evaluate(data, ks=())
+
+
+def test_a_manifest_names_the_version_that_wrote_the_files(trained, tmp_path, monkeypatch):
+    model = load(trained)
+    monkeypatch.setattr("labeltree.store.__version__", "9.9")
+    model.save(tmp_path / "saved")
+    model.prune(0.1, tmp_path / "pruned")
+    train_small(tmp_path / "trained")
+    assert model.manifest["labeltree_version"] != "9.9"
+    for name in ("saved", "pruned", "trained"):
+        assert load(tmp_path / name).manifest["labeltree_version"] == "9.9"

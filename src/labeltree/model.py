@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree import _native, limits, metrics
-from labeltree._version import __version__
 from labeltree.blocks import TreeBlocks, read_blocks, write_shape
 from labeltree.data import Dataset
 from labeltree.display import html_table
@@ -23,7 +22,16 @@ from labeltree.predict import as_matrix, check_queries
 from labeltree.progress import Progress
 from labeltree.prune import PruningReport, check_apart, pruning_report, write_pruned
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_TOP
-from labeltree.store import RESTORE, Manifest, ModelReader, carried_over, new_model, read_manifest
+from labeltree.store import (
+    RESTORE,
+    Description,
+    Manifest,
+    ModelReader,
+    PrunedEntry,
+    carried_over,
+    new_model,
+    read_manifest,
+)
 from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.text.tfidf import SETTINGS_FILE, TextFeatures
 from labeltree.tree import DepthSummary, describe_depths
@@ -229,7 +237,7 @@ class Model:
                     with writer.grow(f"tree-{t}/{name}.npy", array.dtype.str) as stream:
                         stream.write(np.ascontiguousarray(array).data)
                 write_shape(writer, f"tree-{t}", part.tree, part.feature_ptr, part.checksums)
-            writer.finish(cast(Manifest, {**carried_over(self.manifest), **(extra or {})}))
+            writer.finish(cast(Description, {**carried_over(self.manifest), **(extra or {})}))
 
     def prune(
         self,
@@ -264,10 +272,7 @@ class Model:
         threshold, path = limits.checked("threshold", threshold, limits.THRESHOLD), Path(path)
         if self.path is not None:
             check_apart(self.path, path)
-        earlier = self.manifest.get("pruned", {})  # the report of a model pruned twice covers both times
-        origin: dict[str, Any] = {
-            k: earlier[k] for k in ("bytes_before", "nonzeros_before", "weights") if k in earlier
-        }
+        earlier = self.manifest.get("pruned")  # the report of a model pruned twice covers both times
         with new_model(path, overwrite) as writer:
             writer.write_common(self.label_counts, self.label_names, self.text)
             counts, n_weights = write_pruned(
@@ -278,19 +283,14 @@ class Model:
                 source=str(self.path or "(unsaved)"),
                 progress=progress,
             )
-            writer.finish(
-                {
-                    **carried_over(self.manifest),
-                    "labeltree_version": __version__,
-                    "weights": n_weights,
-                    "pruned": {
-                        "threshold": max(threshold, earlier.get("threshold", 0.0)),
-                        "bytes_before": self.bytes,
-                        **vars(counts),
-                        **origin,
-                    },
-                }
-            )
+            pruned: PrunedEntry = {
+                "threshold": max(threshold, earlier["threshold"]) if earlier else threshold,
+                "bytes_before": earlier["bytes_before"] if earlier else self.bytes,
+                "weights": earlier["weights"] if earlier else counts.weights,
+                "nonzeros_before": earlier["nonzeros_before"] if earlier else counts.nonzeros_before,
+                "nonzeros_after": counts.nonzeros_after,
+            }
+            writer.finish({**carried_over(self.manifest), "weights": n_weights, "pruned": pruned})
         return load(path, verify=False)
 
     def pruning_report(self) -> PruningReport:

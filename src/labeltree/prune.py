@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypedDict
+from typing import BinaryIO, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from labeltree.blocks import TreeBlocks, write_shape
 from labeltree.errors import InputError
 from labeltree.plan import PAPER_WEIGHT_BYTES
 from labeltree.progress import Progress
-from labeltree.store import RESTORE, ModelWriter
+from labeltree.store import RESTORE, ModelWriter, PrunedEntry
 from labeltree.tree import pointers
 
 # Weights that are in memory at the same time: a one-vs-rest model is a single block.
@@ -105,7 +105,7 @@ def write_pruned(
     return counts, n_weights
 
 
-def pruning_report(pruned: dict[str, Any], bytes_after: int) -> PruningReport:
+def pruning_report(pruned: PrunedEntry, bytes_after: int) -> PruningReport:
     """Return what pruning removed, from what the manifest of the pruned model records."""
     before, after = pruned["nonzeros_before"], pruned["nonzeros_after"]
     return {

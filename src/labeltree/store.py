@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
+from labeltree._version import __version__
 from labeltree.data import TextSource
 from labeltree.errors import InputError
 from labeltree.files import REPLACE
@@ -43,22 +44,53 @@ class TreeEntry(TypedDict):
     depth: int
 
 
-class Manifest(TypedDict, total=False):
+class PrunedEntry(TypedDict):
+    """What a manifest records about pruning; the numbers of weights include the bias."""
+
+    threshold: float
+    bytes_before: int
+    weights: int
+    nonzeros_before: int
+    nonzeros_after: int
+
+
+class EstimatorEntry(TypedDict, total=False):
+    """What a manifest records about the scikit-learn estimator that was saved."""
+
+    parameters: dict[str, Any]
+    classes: str | None
+    single: bool
+    feature_names: list[str] | None
+    given_tree: bool
+
+
+class _Optional(TypedDict, total=False):
+    one_based: bool | None
+    notes: dict[str, Any]
+    pruned: PrunedEntry
+    estimator: EstimatorEntry
+
+
+class Description(_Optional):
+    """What a manifest says about the model itself, which a copy of the model keeps.
+
+    ``settings`` are the fields of `SolverSettings`; ``notes`` are the caller's.
+    """
+
+    instances: int
+    features: int
+    labels: int
+    trees: list[TreeEntry]
+    weights: int
+    settings: dict[str, Any]
+
+
+class Manifest(Description):
     """The content of ``manifest.json``; docs/model-format.md describes every key."""
 
     format: str
     format_version: int
     labeltree_version: str
-    instances: int
-    features: int
-    labels: int
-    one_based: bool | None
-    trees: list[TreeEntry]
-    weights: int
-    settings: dict[str, Any]
-    notes: dict[str, Any]
-    pruned: dict[str, Any]
-    estimator: dict[str, Any]
     files: dict[str, FileEntry]
     crc32c: int
 
@@ -89,9 +121,10 @@ def names_bytes(label_names: tuple[str, ...]) -> bytes:
     return json.dumps(label_names, ensure_ascii=False, indent=0).encode()
 
 
-def carried_over(manifest: Manifest) -> Manifest:
+def carried_over(manifest: Manifest) -> Description:
     """Return what a copy of a model keeps of its manifest: everything that is not about the files."""
-    return cast(Manifest, {k: value for k, value in manifest.items() if k not in ("files", "crc32c")})
+    about_files = ("format", "format_version", "labeltree_version", "files", "crc32c")
+    return cast(Description, {k: value for k, value in manifest.items() if k not in about_files})
 
 
 def manifest_checksum(manifest: Mapping[str, Any]) -> int:
@@ -157,13 +190,15 @@ class ModelWriter:
             stream.write(spec.header)  # NumPy pads it to the same size for every length
         self._files[name] = {"bytes": spec.bytes}
 
-    def finish(self, manifest: Manifest) -> None:
+    def finish(self, description: Description) -> None:
         """Write the manifest, which completes the directory."""
         content: Manifest = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            **carried_over(manifest),
+            "labeltree_version": __version__,
+            **description,
             "files": self._files,
+            "crc32c": 0,
         }
         content["crc32c"] = manifest_checksum(content)
         (self.path / MANIFEST).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

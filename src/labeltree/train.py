@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree import _native
-from labeltree._version import __version__
 from labeltree.blocks import write_shape
 from labeltree.data import Dataset
 from labeltree.errors import InputError
@@ -94,7 +93,6 @@ def train_model(
                 write_shape(writer, f"tree-{t}", part.tree, part.feature_ptr, checksums)
         writer.finish(
             {
-                "labeltree_version": __version__,
                 "instances": dataset.n_instances,
                 "features": dataset.n_features,
                 "labels": dataset.n_labels,

@@ -27,6 +27,7 @@ from labeltree.settings import (
     SolverSettings,
     TreeSettings,
 )
+from labeltree.store import EstimatorEntry
 
 # The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23
@@ -321,7 +322,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", None)
-        about = {
+        about: EstimatorEntry = {
             "parameters": {name: value for name, value in self._checked().items() if name != "tree"},
             "given_tree": self.tree is not None,
             "single": self._single,
@@ -351,7 +352,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         model = load(path, verify=verify)
         settings, notes = model.manifest["settings"], model.manifest.get("notes", {})
-        about = model.manifest.get("estimator") or {
+        about: EstimatorEntry = model.manifest.get("estimator") or {
             "parameters": {
                 **{name: settings[name] for name in settings if name in cls._limits},
                 **{name: notes[name] for name in ("clusters", "max_depth") if name in notes},
