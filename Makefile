@@ -1,4 +1,5 @@
-# make demo: run all steps on synthetic data.  make test: what CI runs.  make fuzz: random tests, for MINUTES.
+# make demo: run all steps on synthetic data.  make test: what CI runs.  make fuzz: random tests, for MINUTES,
+# all of them or those of TESTS="tests/test_svm.py -k reader".
 # make build: install again after a change.  make docs: build the site in build/site.
 # make bench DATA=DIR: compare with other libraries (see benchmarks/README.md).
 PYTHON ?= python3

@@ -1,7 +1,10 @@
 """Handles of the kernels: arrays are checked once, named in the error, and left out of pickles."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -176,3 +179,26 @@ def test_data_and_trees_can_be_copied_and_pickled(duplicate):
     counted = make_plan(again, same_tree).trees[0].used_features
     assert counted.tolist() == plan.trees[0].used_features.tolist()
     assert same_plan.model_bytes == plan.model_bytes
+
+
+def test_nothing_of_the_kernels_leaks(tmp_path):
+    script = """
+import sys
+from helpers import random_data, train_small
+from labeltree import read_svm, write_svm
+data = random_data()
+write_svm(sys.argv[1] + "/d.svm", data)
+model = train_small(sys.argv[1] + "/model", read_svm(sys.argv[1] + "/d.svm"), threads=2)
+model.predict(data.X)
+model.prune(0.1, sys.argv[1] + "/pruned")
+del data, model
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path],
+        env={**os.environ, "LABELTREE_LEAK_WARNINGS": "1"},
+        cwd=os.path.dirname(__file__),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
