@@ -12,7 +12,10 @@ void bind_kmeans(nb::module_&);
 void bind_label_vectors(nb::module_&);
 void bind_svm_reader(nb::module_&);
 void bind_svm_writer(nb::module_&);
+void bind_term_counts(nb::module_&);
+void bind_term_weights(nb::module_&);
 void bind_train_nodes(nb::module_&);
+void bind_tsv_reader(nb::module_&);
 void bind_used_features(nb::module_&);
 }  // namespace labeltree
 
@@ -36,6 +39,9 @@ NB_MODULE(_native, m) {
     labeltree::bind_label_vectors(m);
     labeltree::bind_svm_reader(m);
     labeltree::bind_svm_writer(m);
+    labeltree::bind_term_counts(m);
+    labeltree::bind_term_weights(m);
     labeltree::bind_train_nodes(m);
+    labeltree::bind_tsv_reader(m);
     labeltree::bind_used_features(m);
 }

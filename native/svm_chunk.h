@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "svm_number.h"
+#include "utf8.h"
 
 namespace labeltree {
 
@@ -51,26 +52,8 @@ inline int64_t plain_number(const char* p, const char* end) {
 
 // True for UTF-8 without control characters, false for binary data.
 inline bool is_text(std::string_view bytes) {
-    const auto* p = reinterpret_cast<const unsigned char*>(bytes.data());
-    const auto* const end = p + bytes.size();
-    while (p < end) {
-        if (*p < 0x80) {
-            if (*p < 0x20 || *p == 0x7f) return false;
-            ++p;
-            continue;
-        }
-        const int more = *p >= 0xf0 ? 3 : *p >= 0xe0 ? 2 : 1;
-        if (*p < 0xc2 || *p > 0xf4 || end - p <= more) return false;
-        uint32_t point = *p & (0x3f >> more);
-        for (int k = 1; k <= more; ++k) {
-            if ((p[k] & 0xc0) != 0x80) return false;
-            point = point << 6 | (p[k] & 0x3f);
-        }
-        constexpr uint32_t shortest[] = {0, 0x80, 0x800, 0x10000};
-        if (point < shortest[more] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return false;
-        p += more + 1;
-    }
-    return true;
+    const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+    return is_utf8(bytes) && std::none_of(bytes.begin(), bytes.end(), is_control);
 }
 
 class SvmChunk {

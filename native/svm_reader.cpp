@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "growing_array.h"
+#include "line_chunks.h"
 #include "svm_chunk.h"
 
 namespace labeltree {
@@ -13,7 +14,7 @@ class SvmReader {
   public:
     // one_based: 1, 0, or -1 to detect it from the file; n_features, n_labels: the required shape, or -1.
     SvmReader(int threads, int64_t chunk_bytes, int one_based, int64_t n_features, int64_t n_labels)
-        : threads_(threads), chunk_bytes_(chunk_bytes), one_based_(one_based) {
+        : threads_(threads), one_based_(one_based), lines_(chunk_bytes) {
         require(threads >= 1 && chunk_bytes >= 1, "threads and chunk_bytes must be at least 1");
         if (one_based == 1) limits_.lowest = 1;
         // Until the base is known, an index equal to the number of features may still be valid.
@@ -25,42 +26,18 @@ class SvmReader {
 
     // Parses the whole lines of the piece and keeps the rest for the next one. Returns false after a fault.
     bool feed(const char* piece, int64_t size, bool last) {
-        std::string joined;  // the line that began in the previous piece
-        std::vector<std::pair<const char*, const char*>> texts;
         const std::string_view text(piece, size);
-        const char* const end = piece + size;
-        const size_t first_newline = text.find('\n');
-        if (first_newline == std::string_view::npos) {
-            if (text.find('\0') != std::string_view::npos) {  // an endless binary file must not be kept as one line
-                fault_ = {"binary", n_lines_ + 1, std::string(text.substr(0, 80))};
-                return false;
-            }
-            rest_.append(text);
-        } else {
-            const char* from = piece;
-            if (!rest_.empty()) {
-                from += first_newline + 1;
-                rest_.append(piece, from);
-                joined.swap(rest_);
-                texts.emplace_back(joined.data(), joined.data() + joined.size());
-            }
-            const char* const stop = piece + text.rfind('\n') + 1;
-            while (from < stop) {
-                const char* cut = stop - from <= chunk_bytes_ ? stop : from + chunk_bytes_;
-                while (cut[-1] != '\n') ++cut;
-                texts.emplace_back(from, cut);
-                from = cut;
-            }
-            rest_.assign(stop, end);
+        if (text.find('\n') == std::string_view::npos && text.find('\0') != std::string_view::npos) {
+            // An endless binary file must not be kept as one line.
+            fault_ = {"binary", n_lines_ + 1, std::string(text.substr(0, 80))};
+            return false;
         }
-        if (last && !rest_.empty()) {
-            rest_.push_back('\n');
-            texts.emplace_back(rest_.data(), rest_.data() + rest_.size());
-        }
-        if (!started_ && !texts.empty()) begin(texts.front().first, texts.front().second);
+        auto texts = lines_.split(text, last);
+        if (!started_ && !texts.empty()) begin(texts.front());
         if (chunks_.size() < texts.size()) chunks_.resize(texts.size());
-        parallel_for(texts.size(), threads_,
-                     [&](int64_t i, int) { chunks_[i].parse(texts[i].first, texts[i].second, limits_); });
+        parallel_for(texts.size(), threads_, [&](int64_t i, int) {
+            chunks_[i].parse(texts[i].data(), texts[i].data() + texts[i].size(), limits_);
+        });
         return append(texts.size());
     }
 
@@ -110,13 +87,12 @@ class SvmReader {
 
   private:
     const int threads_;
-    const int64_t chunk_bytes_;
     int one_based_;
+    LineChunks lines_;
     SvmLimits limits_;
     bool started_ = false, index_zero_ = false;
     int64_t header_[3] = {-1, -1, -1};
     int64_t n_lines_ = 0, n_blank_rows_ = 0, max_index_ = -1, max_label_ = -1;
-    std::string rest_;
     std::vector<SvmChunk> chunks_;  // kept from piece to piece to reuse their memory
     GrowingArray<int64_t> x_indptr_, y_indptr_;
     GrowingArray<int32_t> indices_, labels_;
@@ -129,11 +105,11 @@ class SvmReader {
     bool has_header() const { return header_[0] >= 0; }
 
     // Skips a byte order mark and the header "instances features labels".
-    void begin(const char*& p, const char* end) {
+    void begin(std::string_view& text) {
         started_ = true;
-        if (end - p >= 3 && std::string_view(p, 3) == "\xef\xbb\xbf") p += 3;
+        if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
         int64_t numbers[3];
-        const char* at = p;
+        const char* at = text.data();
         for (int64_t& number : numbers) {
             while (is_blank(*at)) ++at;
             const char* const stop = token_end(at);
@@ -142,7 +118,7 @@ class SvmReader {
         }
         while (is_blank(*at)) ++at;
         if (*at != '\n') return;
-        p = at + 1;
+        text.remove_prefix(at + 1 - text.data());
         ++n_lines_;
         std::copy(numbers, numbers + 3, header_);
         limits_.highest = std::min(limits_.highest, header_[1] - (one_based_ != 1));

@@ -2,6 +2,7 @@
 
 import bz2
 import csv
+import functools
 import gzip
 import io
 import json
@@ -9,11 +10,14 @@ import lzma
 
 import numpy as np
 import pytest
+import text_twin
 from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree import Columns, InputError, read_documents, read_text
+from labeltree import Columns, InputError, TextSettings, read_documents, read_text
+from labeltree.text import documents as documents_module
+from labeltree.text import tsv as tsv_module
 from labeltree.text.formats import format_of
 from labeltree.text.reader import _PIECE_BYTES
 
@@ -235,3 +239,75 @@ def test_nothing_to_learn_from(tmp_path, content, message):
     (tmp_path / "d.tsv").write_text(content)
     with pytest.raises(InputError, match=message):
         read_documents(tmp_path / "d.tsv")
+
+
+FIELDS = st.sampled_from(
+    ["one two", "a", "b a", "", " ", "ΣΑΣ", "a\u2003b", "x\x1cy", "\ufeff", "three \r", "\x85"]
+)
+LINES = st.one_of(
+    st.lists(FIELDS, max_size=4).map("\t".join).map(str.encode),
+    st.lists(FIELDS, min_size=3, max_size=3).map("\t".join).map(str.encode),
+    st.sampled_from([b"", b"\r", b"\xff", b"a\t\xc3", b"1\ta\t\xed\xa0\x80", b"1\ta\t\xf4\x90\x80\x80"]),
+)
+
+
+@examples(300)
+@given(
+    st.lists(LINES, max_size=8).map(b"\n".join),
+    st.sampled_from([b"", b"\xef\xbb\xbf"]),
+    st.sampled_from([("tsv", True), ("tsv", False), ("txt", False)]),
+    st.integers(1, 40),
+    st.integers(1, 20),
+    st.integers(1, 3),
+)
+def test_lines_are_read_natively_as_in_python(
+    tmp_path_factory, content, mark, options, piece_bytes, chunk_bytes, threads
+):
+    """The same documents, labels and errors, however the file is cut into pieces and chunks."""
+    path = tmp_path_factory.mktemp("lines") / "d"
+    path.write_bytes(mark + content)
+    format, require_labels = options
+    settings = TextSettings(analyzer="char", lowercase=False)
+    expected, error = [], None
+    try:
+        expected = list(read_text(path, format, require_labels=require_labels))
+    except InputError as invalid:
+        error = str(invalid)
+    names = sorted({label for _, labels in expected for label in labels})
+    rows = [sorted({names.index(label) for label in labels}) for _, labels in expected]
+    terms, _, X = text_twin.learn([text for text, _ in expected], settings)
+
+    count = functools.partial(tsv_module.count_tsv, piece_bytes=piece_bytes, chunk_bytes=chunk_bytes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents_module, "count_tsv", count)
+        read = functools.partial(
+            read_documents, path, format, settings=settings, require_labels=require_labels, threads=threads
+        )
+        if error is not None or not terms or (require_labels and not names):
+            with pytest.raises(InputError) as caught:
+                read()
+            assert error is None or str(caught.value) == error
+            return
+        data = read()
+    assert list(data.label_names) == names
+    assert [data.Y[i].indices.tolist() for i in range(data.n_instances)] == rows
+    assert list(data.text.names) == terms
+    assert data.X.toarray().tolist() == X.toarray().tolist()
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl"])
+def test_formats_give_the_same_dataset_on_any_number_of_threads(tmp_path, ending):
+    documents = [(f"Word{i % 7} and “word{i % 11}”", [f"l{i % 5}", f"l{i % 3}"]) for i in range(300)]
+    path = tmp_path / f"d.{ending}"
+    path.write_bytes({"tsv": tsv, "csv": as_csv, "jsonl": jsonl}[ending](documents).encode())
+    names, _, X = text_twin.learn([text for text, _ in documents], TextSettings())
+    for threads in (1, 2, 5):
+        data = read_documents(path, threads=threads)
+        assert list(data.text.names) == names
+        assert data.X.indices.tobytes() == X.indices.tobytes()
+        assert data.X.data.tobytes() == X.data.tobytes()
+        assert data.label_names == ("l0", "l1", "l2", "l3", "l4")
+        expected = [[float(name in labels) for name in data.label_names] for _, labels in documents]
+        assert data.Y.toarray().tolist() == expected
+    with pytest.raises(InputError, match="threads is 0"):
+        read_documents(path, threads=0)

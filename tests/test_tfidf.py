@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
+import text_twin
 from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,18 +94,61 @@ def test_features_equal_those_of_scikit_learn(tmp_path_factory, documents, other
     )
 
 
-@pytest.mark.parametrize("entries", [1, 7, 100])
-def test_batches_do_not_matter(monkeypatch, entries):
+@examples(150)
+@given(
+    st.lists(st.one_of(st.lists(WORDS, max_size=30).map(" ".join), st.text(st.characters(codec=None)))),
+    SETTINGS,
+    st.integers(1, 200),
+    st.integers(1, 4),
+)
+def test_features_equal_those_of_the_twin_on_any_number_of_threads(documents, chosen, chunk_bytes, threads):
+    """Also with unpaired surrogates, and however the documents are cut into batches and chunks."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(term_counts, "CHUNK_BYTES", chunk_bytes)
+        names, idf, expected = text_twin.learn(documents, chosen)
+        if not names or any("\ud800" <= character <= "\udfff" for character in "".join(names)):
+            with pytest.raises(InputError, match="surrogate" if names else ""):
+                learn_features(documents, chosen, threads=threads)
+            return
+        features, X = learn_features(documents, chosen, threads=threads)
+        assert list(features.names) == names
+        assert features.idf.tobytes() == idf.tobytes()
+        assert_same(X, expected)
+        others = documents[::-1]
+        again = text_twin.transform(others, names, idf, chosen)
+        assert_same(features.transform(others, threads=threads), again)
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 7, 100, 5000])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_batches_do_not_matter(monkeypatch, chunk_bytes, threads):
     random = np.random.default_rng(0)
     texts = [
-        " ".join(f"w{n}" for n in random.zipf(1.3, size) if n < 500) for size in random.integers(0, 60, 80)
+        " ".join(f"w{n}" for n in random.zipf(1.3, size) if n < 500) + " ΣΑΣ İ" * (size % 2)
+        for size in random.integers(0, 60, 80)
     ]
     chosen = TextSettings(min_df=2, sublinear=True)
     expected = chosen.vectorizer().fit_transform(texts)
-    monkeypatch.setattr(term_counts, "_BATCH_ENTRIES", entries)
-    features, X = learn_features(texts, chosen)
+    monkeypatch.setattr(term_counts, "CHUNK_BYTES", chunk_bytes)
+    features, X = learn_features(texts, chosen, threads=threads)
     assert_same(X, expected)
-    assert_same(features.transform(texts), chosen.vectorizer().fit(texts).transform(texts))
+    assert_same(features.transform(texts, threads=threads), chosen.vectorizer().fit(texts).transform(texts))
+
+
+def test_an_error_between_batches_is_raised(monkeypatch):
+    """The batch that is being analyzed, with the help of Python, does not block its caller."""
+    monkeypatch.setattr(term_counts, "CHUNK_BYTES", 10)
+
+    def texts():
+        for _ in range(100):
+            yield "ΣΑΣ " * 1000
+        raise InputError("stop")
+
+    with pytest.raises(InputError, match="stop"):
+        learn_features(texts(), threads=2)
+    with pytest.raises(TypeError):
+        learn_features(["one", 2])
 
 
 def test_documents_are_read_one_at_a_time():

@@ -72,6 +72,7 @@ class Source:
                 settings=self._settings,
                 features=self._features,
                 require_labels=require_labels,
+                threads=threads,
                 progress=progress,
             )
 

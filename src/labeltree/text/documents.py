@@ -8,15 +8,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree.data import Dataset, wrap_csr
 from labeltree.errors import InputError, NoTermError
 from labeltree.files import display_name
+from labeltree.system import threads_to_use
 from labeltree.text.formats import Columns, Document
-from labeltree.text.reader import read_text
+from labeltree.text.reader import check_format, read_text
 from labeltree.text.settings import TextSettings
-from labeltree.text.tfidf import TextFeatures, learn_features
+from labeltree.text.tfidf import Learner, TextFeatures, Transformer
+from labeltree.text.tsv import count_tsv
 
 
 def read_documents(
@@ -27,6 +30,7 @@ def read_documents(
     settings: TextSettings | None = None,
     features: TextFeatures | None = None,
     require_labels: bool = True,
+    threads: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Dataset:
     """Read a file of documents as a dataset. The documents themselves are not kept in memory.
@@ -43,6 +47,8 @@ def read_documents(
         Compute these features (``model.text``) instead of learning new ones.
     require_labels : bool, default True
         Reject a file without any labels.
+    threads : int, optional
+        Threads to use; the result does not depend on it. Default: all CPUs.
 
     Returns
     -------
@@ -55,22 +61,34 @@ def read_documents(
         If the file cannot be read, or there is nothing to learn from. The message names the first invalid
         line.
     """
-    name = display_name(path)
-    if columns is None and features is not None:
-        columns = features.columns
-    labels = _Labels()
-    documents = read_text(path, format, columns, require_labels=require_labels, progress=progress)
-    texts = labels.collect(documents)
-    if features is None:
-        try:
-            features, X = learn_features(texts, settings, columns)
-        except NoTermError as error:
-            raise error.replace(file=name) from None
+    name, threads = display_name(path), threads_to_use(threads)
+    format = check_format(path, format, require_labels)
+    if columns is None:
+        columns = Columns() if features is None else features.columns
+    task = Learner(settings, threads) if features is None else Transformer(features, threads)
+    if format == "txt" or (format == "tsv" and columns.split(" ") is str.split):
+        names, Y = _matrix(
+            *count_tsv(
+                path,
+                task.counts,
+                threads,
+                only_text=format == "txt",
+                require_labels=require_labels,
+                progress=progress,
+            )
+        )
     else:
-        X = features.transform(texts)
+        labels = _Labels()
+        documents = read_text(path, format, columns, require_labels=require_labels, progress=progress)
+        for text in labels.collect(documents):
+            task.counts.append(text)
+        names, Y = labels.matrix()
+    try:
+        features, X = task.finish(columns)
+    except NoTermError as error:
+        raise error.replace(file=name) from None
     if not X.shape[0]:
         raise InputError("the file contains no documents", file=name)
-    names, Y = labels.matrix()
     if require_labels and not names:
         hint = "check the label column ({columns})"
         raise InputError("no document has a label", file=name, hint=hint, parameters={"columns": None})
@@ -95,12 +113,18 @@ class _Labels:
 
     def matrix(self) -> tuple[tuple[str, ...], sparse.csr_matrix]:
         """Return the sorted names and the matrix with these columns."""
-        names = tuple(sorted(self._numbers))
+        names = sorted(self._numbers)
         target = np.empty(len(names), np.int32)
         target[[self._numbers[name] for name in names]] = np.arange(len(names))
-        ones = np.ones(len(self._columns), np.float32)
-        columns, ptr = target[np.asarray(self._columns)], np.asarray(self._ptr)
-        Y = wrap_csr(ones, columns, ptr, (len(ptr) - 1, len(names)))
-        Y.sum_duplicates()
-        Y.data[:] = 1  # a label may be repeated
-        return names, Y
+        return _matrix(names, np.asarray(self._ptr), target[np.asarray(self._columns)])
+
+
+def _matrix(
+    names: list[str], ptr: NDArray[np.int64], columns: NDArray[np.int32]
+) -> tuple[tuple[str, ...], sparse.csr_matrix]:
+    """Return the names, and the matrix with these columns."""
+    ones = np.ones(len(columns), np.float32)
+    Y = wrap_csr(ones, columns, ptr, (len(ptr) - 1, len(names)))
+    Y.sum_duplicates()
+    Y.data[:] = 1  # a label may be repeated
+    return tuple(names), Y

@@ -50,6 +50,20 @@ def read_text(
     InputError
         If the file cannot be read. The message names the first invalid line.
     """
+    name, format = display_name(path), check_format(path, format, require_labels)
+    lines = _lines(path, name, progress)
+    columns = columns or Columns()
+    if format == "tsv":
+        return _tsv(name, lines, columns.split(" "), require_labels)
+    if format == "csv":
+        return _csv(name, lines, columns, require_labels)
+    if format == "jsonl":
+        return _jsonl(name, lines, columns, require_labels)
+    return (Document(line, []) for line in lines)
+
+
+def check_format(path: str | os.PathLike[str], format: str | None, require_labels: bool) -> str:
+    """Return the format of a file of documents, given or detected; refuse any other file."""
     name = display_name(path)
     format = format or format_of(path)
     choices = ", ".join(limits.TEXT_FORMAT.values)
@@ -66,15 +80,7 @@ def read_text(
             hint="use TSV, CSV or JSONL, or set another {format}",
             parameters={"format": None},
         )
-    lines = _lines(path, name, progress)
-    columns = columns or Columns()
-    if format == "tsv":
-        return _tsv(name, lines, columns.split(" "), require_labels)
-    if format == "csv":
-        return _csv(name, lines, columns, require_labels)
-    if format == "jsonl":
-        return _jsonl(name, lines, columns, require_labels)
-    return (Document(line, []) for line in lines)
+    return format
 
 
 def _lines(
@@ -89,11 +95,12 @@ def _lines(
             if last and rest:
                 parts.append(rest)
             for raw in parts:
-                yield _decoded(raw, name, number)
+                yield decode_line(raw, name, number)
                 number += 1
 
 
-def _decoded(raw: bytes, name: str, number: int) -> str:
+def decode_line(raw: bytes, name: str, number: int) -> str:
+    """Decode a line and remove its line end."""
     try:
         text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
@@ -116,18 +123,24 @@ def _tsv(name: str, lines: Iterable[str], split: Split, require_labels: bool) ->
         fields = line.split("\t", columns - 1 if columns else 2)
         if not columns and len(fields) >= least:
             columns = len(fields)
-        if len(fields) < max(columns, least):
-            wanted = {1: "text", 2: "labels and text", 3: "id, labels and text"}.get(
-                columns, "labels and text, or id, labels and text,"
-            )
-            raise InputError(
-                f"expected {wanted} separated by tabs, got {len(fields)} column{'s' * (len(fields) != 1)}",
-                file=name,
-                line=number,
-                hint="correct the line, or set another {format}",
-                parameters={"format": None},
-            )
+        check_columns(len(fields), columns, least, name, number)
         yield Document(fields[-1], split(fields[-2]) if columns > 1 else [])
+
+
+def check_columns(n_fields: int, columns: int, least: int, name: str, line: int) -> None:
+    """Refuse a line with fewer fields than the columns of the file (0: not known), or than the least."""
+    if n_fields >= max(columns, least):
+        return
+    wanted = {1: "text", 2: "labels and text", 3: "id, labels and text"}.get(
+        columns, "labels and text, or id, labels and text,"
+    )
+    raise InputError(
+        f"expected {wanted} separated by tabs, got {n_fields} column{'s' * (n_fields != 1)}",
+        file=name,
+        line=line,
+        hint="correct the line, or set another {format}",
+        parameters={"format": None},
+    )
 
 
 def _csv(name: str, lines: Iterable[str], columns: Columns, require_labels: bool) -> Iterator[Document]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from labeltree import limits
 from labeltree.errors import InputError
-from labeltree.text.analyzer import WORD_PATTERN, Analyze, make_analyzer
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
+
+_WORD_PATTERN = r"\b\w\w+\b"  # two or more letters, digits or underscores
 
 TEXT_LIMITS: dict[str, limits.Limit] = {
     "analyzer": limits.ANALYZER,
@@ -72,10 +73,6 @@ class TextSettings:
 
         return replace(self, stop_words=tuple(sorted(ENGLISH_STOP_WORDS)))
 
-    def make_analyzer(self) -> Analyze:
-        """Return a function that splits a document into its terms."""
-        return make_analyzer(self.analyzer, self.ngrams, self.lowercase, self.stop_words)
-
     def vectorizer(self) -> TfidfVectorizer:
         """Return an unfitted TfidfVectorizer with these options."""
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -89,5 +86,5 @@ class TextSettings:
             sublinear_tf=self.sublinear,
             stop_words=words if words is None or isinstance(words, str) else list(words),
             lowercase=self.lowercase,
-            token_pattern=WORD_PATTERN if self.analyzer == "word" else None,
+            token_pattern=_WORD_PATTERN if self.analyzer == "word" else None,
         )

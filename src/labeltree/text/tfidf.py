@@ -1,7 +1,7 @@
 """TF-IDF: documents in, a sparse matrix out; stored as plain arrays and JSON.
 
 The numbers are those of scikit-learn's TfidfVectorizer, bit for bit after a cast to float32, without
-importing it: `analyzer.py` splits documents into terms, `term_counts.py` counts and weights them.
+importing it: `term_counts.py` has terms counted and weighted by native code.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import io
 import json
 import warnings
-from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from labeltree import _native
 from labeltree.errors import InputError, NoTermError
 from labeltree.store import RESTORE, ModelReader
-from labeltree.text.analyzer import Analyze, make_analyzer
+from labeltree.system import threads_to_use
 from labeltree.text.formats import Columns
 from labeltree.text.settings import TextSettings
-from labeltree.text.term_counts import Known, TermCounts
+from labeltree.text.term_counts import make_analyzer, new_counts, weighted
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -67,35 +67,43 @@ class TextFeatures:
         imported = 0 if self.settings.stop_words is None else _SCIKIT_LEARN_BYTES
         return imported + (_TERM_BYTES + 8) * len(self.names)
 
-    def transform(self, documents: Iterable[str]) -> sparse.csr_matrix:
+    def transform(self, documents: Iterable[str], *, threads: int | None = None) -> sparse.csr_matrix:
         """Compute the features of documents.
 
         Parameters
         ----------
         documents : iterable of str
             Read one at a time and not kept.
+        threads : int, optional
+            Threads to use; the result does not depend on it. Default: all CPUs.
 
         Returns
         -------
         scipy.sparse.csr_matrix of float32, shape (documents, terms)
             Rows have an L2 norm of 1, or 0 if a document has no known term.
         """
-        counts = TermCounts(documents, self._vocabulary, self._analyze)
-        return counts.weighted(np.arange(len(self.names), dtype=np.int32), self.idf, self.settings.sublinear)
+        # A document is analyzed by one thread. Counting CPUs would take as long as analyzing it.
+        single = threads is None and isinstance(documents, Sequence) and len(documents) == 1
+        task = Transformer(self, 1 if single else threads_to_use(threads))
+        for document in documents:
+            task.counts.append(document)
+        return task.finish()[1]
 
     def vectorizer(self) -> TfidfVectorizer:
         """Return a fitted TfidfVectorizer of scikit-learn that computes the same features in float64."""
-        made = self.settings.vectorizer().set_params(vocabulary=dict(self._vocabulary))
+        made = self.settings.vectorizer().set_params(
+            vocabulary={term: i for i, term in enumerate(self.names)}
+        )
         made.idf_ = self.idf
         return made
 
     @cached_property
-    def _vocabulary(self) -> Known:
-        return Known((term, column) for column, term in enumerate(self.names))
+    def _vocabulary(self) -> _native.Vocabulary:
+        return _native.Vocabulary(self.names)
 
     @cached_property
-    def _analyze(self) -> Analyze:
-        return self.settings.resolved().make_analyzer()
+    def _analyzer(self) -> _native.Analyzer:
+        return make_analyzer(self.settings)
 
     @cached_property
     def contents(self) -> dict[str, bytes]:
@@ -140,16 +148,47 @@ class TextFeatures:
             raise _damaged(reader, SETTINGS_FILE, "the settings of TF-IDF are invalid") from None
 
 
+class Transformer:
+    """Computes features in two steps: fill `counts` with documents, then call `finish`.
+
+    Parameters
+    ----------
+    features : TextFeatures
+    threads : int
+
+    Attributes
+    ----------
+    counts : TermCounts
+    """
+
+    def __init__(self, features: TextFeatures, threads: int) -> None:
+        self._features, self._threads = features, threads
+        self.counts = new_counts(features.settings, features._analyzer, threads, features._vocabulary)
+
+    def finish(self, columns: Columns | None = None) -> tuple[TextFeatures, sparse.csr_matrix]:
+        """Return the same features, and the matrix."""
+        features = self._features
+        self.counts.flush()
+        target = np.arange(len(features.names), dtype=np.int32)
+        return features, weighted(
+            self.counts, target, features.idf, features.settings.sublinear, self._threads
+        )
+
+
 def _damaged(reader: ModelReader, name: str, what: str) -> InputError:
     return InputError(what, file=reader.path / name, hint=RESTORE)
 
 
 def learn_features(
-    documents: Iterable[str], settings: TextSettings | None = None, columns: Columns | None = None
+    documents: Iterable[str],
+    settings: TextSettings | None = None,
+    columns: Columns | None = None,
+    *,
+    threads: int | None = None,
 ) -> tuple[TextFeatures, sparse.csr_matrix]:
     """Learn terms and their weights from documents, and compute the features of the same documents.
 
-    Only the matrix, the vocabulary and one document at a time are in memory.
+    Only the matrix, the vocabulary and a few documents at a time are in memory.
 
     Parameters
     ----------
@@ -158,6 +197,8 @@ def learn_features(
     settings : TextSettings, optional
     columns : Columns, optional
         Where the text was found, to be stored with the terms.
+    threads : int, optional
+        Threads to use; the result does not depend on it. Default: all CPUs.
 
     Returns
     -------
@@ -170,37 +211,60 @@ def learn_features(
     NoTermError
         If no term is left. It is an InputError.
     """
-    settings = (settings or TextSettings()).resolved()
-    _warn_about_stop_words(settings)
-    vocabulary: defaultdict[str, int] = defaultdict()
-    vocabulary.default_factory = vocabulary.__len__  # a new term gets the next number
-    counts = TermCounts(documents, vocabulary, settings.make_analyzer())
-    df, occurrences = counts.totals(len(vocabulary))
-    terms = sorted(vocabulary)
-    order = np.fromiter((vocabulary[term] for term in terms), np.int64, len(terms))
-    del vocabulary
-    kept = df[order] >= settings.min_df
-    limit = settings.max_features
-    if limit is not None and kept.sum() > limit:
-        places = np.flatnonzero(kept)
-        # Sorted as by scikit-learn, so that ties are broken in the same way.
-        by_frequency = (-occurrences[order[places]].astype(np.float64)).argsort()
-        kept[:] = False
-        kept[places[by_frequency[:limit]]] = True
-    if not kept.any():
-        raise _no_term(counts.n_documents, len(terms), settings)
-    names = tuple(term for term, stays in zip(terms, kept.tolist(), strict=True) if stays)
-    try:
-        "".join(names).encode()
-    except UnicodeEncodeError:
-        what = "a document contains an unpaired surrogate"
-        raise InputError(what, hint="use valid Unicode text") from None
-    order = order[kept]
-    target = np.full(len(terms), -1, np.int32)
-    target[order] = np.arange(len(names))
-    idf = np.log((counts.n_documents + 1) / (df[order] + 1.0)) + 1.0
-    X = counts.weighted(target, idf, settings.sublinear)
-    return TextFeatures(settings, names, idf, columns or Columns()), X
+    learner = Learner(settings, threads_to_use(threads))
+    for document in documents:
+        learner.counts.append(document)
+    return learner.finish(columns)
+
+
+class Learner:
+    """Learns features in two steps: fill `counts` with documents, then call `finish`.
+
+    Parameters
+    ----------
+    settings : TextSettings or None
+    threads : int
+
+    Attributes
+    ----------
+    counts : TermCounts
+    """
+
+    def __init__(self, settings: TextSettings | None, threads: int) -> None:
+        self._settings = (settings or TextSettings()).resolved()
+        self._threads = threads
+        _warn_about_stop_words(self._settings)
+        self.counts = new_counts(self._settings, make_analyzer(self._settings), threads)
+
+    def finish(self, columns: Columns | None) -> tuple[TextFeatures, sparse.csr_matrix]:
+        """Return the features and the matrix, as `learn_features` does."""
+        counts, settings = self.counts, self._settings
+        counts.flush()
+        n_documents = counts.n_documents
+        df, occurrences = counts.totals()
+        order = counts.sorted_terms()
+        kept = df[order] >= settings.min_df
+        limit = settings.max_features
+        if limit is not None and kept.sum() > limit:
+            places = np.flatnonzero(kept)
+            # Sorted as by scikit-learn, so that ties are broken in the same way.
+            by_frequency = (-occurrences[order[places]].astype(np.float64)).argsort()
+            kept[:] = False
+            kept[places[by_frequency[:limit]]] = True
+        if not kept.any():
+            raise _no_term(n_documents, len(order), settings)
+        target = np.full(len(order), -1, np.int32)
+        order = order[kept]
+        target[order] = np.arange(len(order))
+        names = counts.names(order)
+        try:
+            "".join(names).encode()
+        except UnicodeEncodeError:
+            what = "a document contains an unpaired surrogate"
+            raise InputError(what, hint="use valid Unicode text") from None
+        idf = np.log((n_documents + 1) / (df[order] + 1.0)) + 1.0
+        X = weighted(counts, target, idf, settings.sublinear, self._threads)
+        return TextFeatures(settings, names, idf, columns or Columns()), X
 
 
 def _no_term(n_documents: int, n_terms: int, settings: TextSettings) -> NoTermError:
@@ -222,11 +286,11 @@ def _no_term(n_documents: int, n_terms: int, settings: TextSettings) -> NoTermEr
 def _warn_about_stop_words(settings: TextSettings) -> None:
     """Warn about stop words that have no effect because the analyzer splits or lowercases them."""
     ignored = frozenset(settings.stop_words or ())
-    split = make_analyzer("word", (1, 1), settings.lowercase)
+    split = make_analyzer(TextSettings(lowercase=settings.lowercase))
     kept = sorted({word for stop_word in ignored for word in split(stop_word)} - ignored)
     if kept:
         warnings.warn(
             "After tokenization, some stop words become terms that are not in the stop-word list: "
             f"{', '.join(kept[:20])}; add them to stop_words.",
-            stacklevel=3,
+            stacklevel=4,
         )
