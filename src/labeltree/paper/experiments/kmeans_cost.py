@@ -23,6 +23,7 @@ from labeltree.progress import Progress, part_of
 CLUSTERS, MAX_DEPTH = (10, 30, 100), 6
 ITERATIONS, QUICK_ITERATIONS = (5, MAX_KMEANS_ITERATIONS), (1, 2)
 REPEATS = 3  # measurements of a depth, of which the fastest counts
+LONG = 1.0  # seconds from which one measurement is enough
 
 
 def run(
@@ -89,7 +90,7 @@ def run(
             "that the multiply-adds are known: K times the iterations times the non-zeros of the labels that "
             "are clustered at this depth. The formula omits a constant factor, so it is multiplied by one "
             "factor for all measurements, chosen so that the errors cancel on a logarithmic scale. The "
-            f"seconds are CPU time, {f'the fastest of {repeats} runs' if repeats > 1 else 'measured once'}."
+            f"seconds are CPU time{f', the fastest of {repeats} short runs' if repeats > 1 else ''}."
         ),
         settings={
             "clusters (K)": list(clusters),
@@ -182,6 +183,8 @@ def _measure(
                 vectors, labels, last - sizes, last, nodes, clusters, iterations, 0.0, seed, 1, None
             )
             seconds.append(time.process_time() - start)
+            if seconds[-1] > LONG:
+                break
         in_vectors = int(nonzeros[labels].sum())
         rows.append(
             {
