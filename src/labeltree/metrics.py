@@ -19,8 +19,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
+from labeltree.data import canonical_csr
 from labeltree.errors import InputError
 from labeltree.limits import TOP, checked
+from labeltree.settings import DEFAULT_RANKS
 
 _Floats = npt.NDArray[np.float64]
 _Labels = npt.NDArray[np.int64]
@@ -84,7 +86,7 @@ def propensities(train: Any, n_instances: int | None = None, a: float = 0.55, b:
     if issparse(train):
         if n_instances is not None:
             raise InputError(f"n_instances is {n_instances}, expected None with a label matrix")
-        labels = _canonical(train)
+        labels = _ones(train, "train")
         n_instances, counts = labels.shape[0], labels.sum(axis=0)
     else:
         counts = np.asarray(train)
@@ -157,7 +159,7 @@ def propensity_scored_ndcg_at_k(truth: Any, predicted: Any, k: int, propensities
 
 
 def evaluate(
-    truth: Any, predicted: Any, ks: Iterable[int] = (1, 3, 5), propensities: Propensities | None = None
+    truth: Any, predicted: Any, ks: Iterable[int] = DEFAULT_RANKS, propensities: Propensities | None = None
 ) -> dict[str, float]:
     """Compute all metrics at once.
 
@@ -206,7 +208,7 @@ class _Ranking:
         checked("k", k, TOP)
         if not issparse(truth):
             raise InputError(f"expected a sparse matrix of true labels, got {type(truth).__name__}")
-        truth = _canonical(truth)
+        truth = _ones(truth, "truth")
         labels = _ranked(predicted, k) if issparse(predicted) else _check_labels(predicted, k)
         if labels.shape[0] != truth.shape[0]:
             raise InputError(f"predicted has {len(labels)} rows and truth has {truth.shape[0]}")
@@ -256,13 +258,15 @@ def _discounts(k: int) -> _Floats:
     return np.asarray(1.0 / np.log2(np.arange(2, k + 2)), dtype=np.float64)
 
 
-def _canonical(labels: Any) -> csr_array:
-    """Copy a label matrix as sorted CSR of ones, without stored zeros or duplicates."""
-    ones = csr_array(labels, dtype=np.float64, copy=True)
-    ones.sum_duplicates()
-    ones.eliminate_zeros()
-    ones.data[:] = 1.0
-    return ones
+def _ones(labels: Any, name: str) -> csr_array:
+    """Return a label matrix as sorted CSR of ones, without stored zeros or duplicates."""
+    csr = canonical_csr(labels, name)
+    return csr_array((np.ones(csr.nnz), csr.indices, csr.indptr), shape=csr.shape)
+
+
+def pad_labels(labels: npt.NDArray[Any], k: int) -> npt.NDArray[Any]:
+    """Fill the rows of ranked labels up to k columns with -1: there may be fewer labels than ranks."""
+    return np.pad(labels, ((0, 0), (0, max(0, k - labels.shape[1]))), constant_values=-1)
 
 
 def _ranked(scores: Any, k: int) -> _Labels:

@@ -21,7 +21,7 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.predict import as_matrix, check_queries
 from labeltree.progress import Progress
 from labeltree.prune import PruningReport, check_apart, pruning_report, write_pruned
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_TOP
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_SCORE, DEFAULT_TOP
 from labeltree.store import (
     RESTORE,
     Description,
@@ -169,7 +169,11 @@ class Model:
         return as_matrix(*self.predict(X, **options), self.n_labels)
 
     def evaluate(
-        self, dataset: Dataset, predicted: NDArray[np.int32] | None = None, *, ks: Sequence[int] = (1, 3, 5)
+        self,
+        dataset: Dataset,
+        predicted: NDArray[np.int32] | None = None,
+        *,
+        ks: Sequence[int] = DEFAULT_RANKS,
     ) -> dict[str, float]:
         """Compare predicted labels with the true ones, by every metric.
 
@@ -193,8 +197,7 @@ class Model:
             raise InputError("ks is empty, expected at least one rank")
         predicted = self.predict(dataset.X, top=max(ks))[0] if predicted is None else np.asarray(predicted)
         truth = dataset.align(self.label_names, self.n_labels).Y
-        missing = max(0, max(ks) - predicted.shape[1])  # the model may have fewer labels than ranks
-        ranked = np.pad(predicted, ((0, 0), (0, missing)), constant_values=-1)
+        ranked = metrics.pad_labels(predicted, max(ks))
         return metrics.evaluate(truth, ranked, ks, metrics.propensities(self.label_counts, self.n_instances))
 
     def depths(self, tree: int = 0) -> list[DepthSummary]:

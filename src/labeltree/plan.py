@@ -18,7 +18,7 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.settings import SMALLER_MODEL, SolverSettings
 from labeltree.store import ArrayFile, names_bytes
 from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
-from labeltree.tree import DepthSummary, LabelTree, describe_depths, pointers
+from labeltree.tree import DepthSummary, LabelTree, depth_cells, describe_depths, pointers
 
 # Bytes per weight of a sparse tree in the paper: a float64 and an index.
 PAPER_WEIGHT_BYTES = 12
@@ -173,20 +173,10 @@ class Plan:
         return f"Plan(trees={len(self.trees)}, {shape}, model_bytes={self.model_bytes})"
 
     def _repr_html_(self) -> str:
-        rows = (
-            [
-                f"{row['depth']}",
-                f"{row['nodes']:,}",
-                f"{row['children']:,}",
-                f"{row['mean_used_features']:,.0f}",
-                "" if row["alpha"] is None else f"{row['alpha']:.3f}",
-                f"{row['weights']:,}",
-            ]
-            for row in self.depths()
-        )
+        rows = [depth_cells(row) for row in self.depths()]
         size = f"{human_bytes(self.model_bytes)} on disk ({self.model_bytes:,} bytes)"
         title = f"Plan: {size}, {human_bytes(self.training_memory_bytes)} of memory to train"
-        return html_table(title, ["depth", "nodes", "children", "used features", "alpha", "weights"], rows)
+        return html_table(title, list(rows[0]), (list(row.values()) for row in rows))
 
     @property
     def n_nodes(self) -> int:

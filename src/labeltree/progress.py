@@ -11,10 +11,14 @@ Progress = Callable[[float], None]
 Stage = Callable[[str, str], AbstractContextManager[Progress]]
 
 
+def ignore(done: float) -> None:
+    """Report no progress."""
+
+
 @contextmanager
 def silent(name: str, description: str) -> Iterator[Progress]:
     """Show nothing: the stage of callers that give none."""
-    yield lambda done: None
+    yield ignore
 
 
 def part_of(progress: Progress | None, number: int, total: int) -> Progress | None:

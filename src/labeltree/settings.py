@@ -33,6 +33,10 @@ class GivenTree:
 DEFAULT_TOP = 5
 DEFAULT_BEAM = 10
 DEFAULT_SCORE = "sigmoid"
+# The ranks k that predictions are evaluated at.
+DEFAULT_RANKS = (1, 3, 5)
+# Words shown for and against each step of an explanation.
+DEFAULT_WORDS = 5
 
 # What to do about a model that is too large, whether to build, to train or to store: fewer clusters need less
 # memory, and deeper trees have fewer weights. If max_depth cuts the tree, its wide leaves need more again.

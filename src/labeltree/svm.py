@@ -42,7 +42,7 @@ _FAULTS: dict[str, tuple[str, str | None]] = {
     "no colon": ("index:value", "separate labels by commas without spaces, and features by spaces"),
     "index": ("an integer before the colon", None),
     "index negative": ("an index of at least 0", None),
-    "index huge": ("an index of at most 2147483646", "renumber the features"),
+    "index huge": (f"an index of at most {limits.LARGEST_INT32 - 1}", "renumber the features"),
     "index zero": (
         "indices from 1, as requested or as in the model's training file",
         "if features are numbered from 0, train and predict with {one_based}",
@@ -340,7 +340,7 @@ def _encoded_names(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.uint
                 f"the label name {name!r} cannot be written", hint="avoid spaces, commas, colons and #"
             )
     used = [dataset.label_names[column] for column in np.unique(dataset.Y.indices)]
-    if used and all(_NUMBER.fullmatch(name) and int(name) < 2**31 - 1 for name in used):
+    if used and all(_NUMBER.fullmatch(name) and int(name) < limits.LARGEST_INT32 for name in used):
         raise InputError(
             f"all label names are numbers, such as {used[0]!r}, and would be read as column numbers",
             hint="use them as columns of Y instead",

@@ -227,6 +227,18 @@ class DepthSummary(TypedDict):
     weights: int
 
 
+def depth_cells(row: DepthSummary) -> dict[str, str]:
+    """Return the cells of a table that describes a tree depth by depth, by the name of their column."""
+    return {
+        "depth": f"{row['depth']}",
+        "nodes": f"{row['nodes']:,}",
+        "children": f"{row['children']:,}",
+        "used features": f"{row['mean_used_features']:,.0f}",
+        "alpha": "" if row["alpha"] is None else f"{row['alpha']:.3f}",
+        "weights": f"{row['weights']:,}",
+    }
+
+
 def node_alpha(tree: LabelTree, used_features: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return alpha of each node: the features that it uses (F_u), divided by those of its parent.
 

@@ -13,6 +13,7 @@ import typer
 
 from labeltree.cli import options, printing
 from labeltree.errors import InputError
+from labeltree.settings import DEFAULT_RANKS
 from labeltree.system import human_bytes
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def run_demo(
     labels, scores = model.predict(test.X, threads=threads)
     per_row = 1000 * (time.perf_counter() - start) / test.n_instances
     percent = {name: 100 * value for name, value in model.evaluate(test, labels).items()}
-    precision = ", ".join(f"P@{k} {percent[f'P@{k}']:.1f}%" for k in (1, 3, 5))
+    precision = ", ".join(f"P@{k} {percent[f'P@{k}']:.1f}%" for k in DEFAULT_RANKS)
     write(f"  {precision}, {per_row:.2f} ms per document.")
 
     write("\n$ labeltree predict model test.svm | head")

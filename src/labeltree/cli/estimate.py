@@ -102,17 +102,7 @@ def _larger(report: PlanReport) -> list[str]:
 
 def _depth_table(depths: list[DepthSummary]) -> list[str]:
     """Describe a tree depth by depth."""
-    return printing.table(
-        ("depth", "nodes", "children", "used features", "alpha", "weights"),
-        (
-            (
-                str(row["depth"]),
-                f"{row['nodes']:,}",
-                f"{row['children']:,}",
-                f"{row['mean_used_features']:,.0f}",
-                "" if row["alpha"] is None else f"{row['alpha']:.3f}",
-                f"{row['weights']:,}",
-            )
-            for row in depths
-        ),
-    )
+    from labeltree.tree import depth_cells
+
+    rows = [depth_cells(row) for row in depths]
+    return printing.table(list(rows[0]), (list(row.values()) for row in rows))

@@ -14,7 +14,7 @@ from labeltree.cli.prediction import Search
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError
-from labeltree.settings import DEFAULT_TOP
+from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -45,7 +45,7 @@ def explain(
         int | None, options.limited("--row", limits.Whole(0), "N", "Number of the row, from 0")
     ] = None,
     top: options.Top = DEFAULT_TOP,
-    words: options.Words = 5,
+    words: options.Words = DEFAULT_WORDS,
     one_based: options.OneBasedLikeModel = None,
     json: options.Json = False,
 ) -> None:

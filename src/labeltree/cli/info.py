@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labeltree.cli import drawing, options, printing
+from labeltree.settings import DEFAULT_WORDS
 from labeltree.system import human_bytes
 
 if TYPE_CHECKING:
+    from labeltree.explain.shape import DepthShape
     from labeltree.model import Model
 
 _BAR_WIDTH = 24  # characters at most
@@ -27,7 +29,7 @@ def info(
             metavar="NAME", help="Show this label instead: its path, siblings, instances and words."
         ),
     ] = None,
-    words: options.Words = 5,
+    words: options.Words = DEFAULT_WORDS,
     json: options.Json = False,
 ) -> None:
     """Describe a model, or one of its labels.
@@ -134,22 +136,20 @@ def _shapes(figures: dict[str, Any]) -> list[str]:
     ]
 
 
-def _shape_table(shape: Sequence[Any]) -> list[str]:
-    return printing.table(
-        ("depth", "nodes", "labels", "instances", "used features", "alpha", "bytes"),
-        (
-            (
-                str(row["depth"]),
-                f"{row['nodes']:,}",
-                f"{row['labels']:,}",
-                f"{row['label_instances']:,}",
-                f"{row['mean_used_features']:,.0f}",
-                "" if row["alpha"] is None else f"{row['alpha']:.3f}",
-                human_bytes(row["bytes"]),
-            )
-            for row in shape
-        ),
+def _shape_table(shape: Sequence[DepthShape]) -> list[str]:
+    from labeltree.tree import depth_cells
+
+    head = ("depth", "nodes", "labels", "instances", "used features", "alpha", "bytes")
+    rows = (
+        {
+            **depth_cells(row),
+            "labels": f"{row['labels']:,}",
+            "instances": f"{row['label_instances']:,}",
+            "bytes": human_bytes(row["bytes"]),
+        }
+        for row in shape
     )
+    return printing.table(head, ([row[name] for name in head] for row in rows))
 
 
 def _with_bars(table: list[str], sizes: list[int]) -> list[str]:

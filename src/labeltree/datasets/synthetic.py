@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from labeltree.data import Dataset
 from labeltree.datasets.presets import PRESETS, Preset
 from labeltree.errors import InputError
-from labeltree.limits import SEED, Number, checked
+from labeltree.limits import LARGEST_INT32, SEED, Number, checked
 
 SCALE = Number(0.0, math.inf, above=True)
 
@@ -236,7 +236,7 @@ class _Rows:
     def to_matrix(self, n_columns: int) -> csr_array:
         sizes = np.concatenate(self.sizes)
         total = int(sizes.sum())
-        indptr = np.zeros(len(sizes) + 1, dtype=np.int32 if total < 2**31 else np.int64)
+        indptr = np.zeros(len(sizes) + 1, dtype=np.int32 if total <= LARGEST_INT32 else np.int64)
         np.cumsum(sizes, out=indptr[1:])
         shape = (len(sizes), n_columns)
         return csr_array((np.concatenate(self.data), np.concatenate(self.indices), indptr), shape=shape)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree import metrics
@@ -99,15 +98,11 @@ def _rank_labels(estimator: Any, X: Any, k: int) -> Any:
     if isinstance(estimator, Pipeline) and hasattr(estimator[-1], "predict_top"):
         return _rank_labels(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X, k)
     if hasattr(estimator, "predict_top"):
-        return _pad(estimator.predict_top(X, k)[0], k)
+        return metrics.pad_labels(estimator.predict_top(X, k)[0], k)
     score = getattr(estimator, "decision_function", None) or estimator.predict_proba
     scores = score(X)
     if sparse.issparse(scores):
         return scores
     if scores.ndim == 1:  # with two classes, the score of the second
         scores = np.stack([-scores, scores], axis=1)
-    return _pad(np.argsort(-scores, axis=1, kind="stable")[:, :k], k)
-
-
-def _pad(labels: NDArray[Any], k: int) -> NDArray[Any]:
-    return np.pad(labels, ((0, 0), (0, k - labels.shape[1])), constant_values=-1)
+    return metrics.pad_labels(np.argsort(-scores, axis=1, kind="stable")[:, :k], k)

@@ -10,6 +10,7 @@ import numpy as np
 from labeltree.errors import InputError, alternatives
 from labeltree.explain.parts import N_NAMED, Child, Word, frequent_labels, label_name, largest, path_to
 from labeltree.limits import WORDS, Whole, checked
+from labeltree.settings import DEFAULT_WORDS
 
 if TYPE_CHECKING:
     from labeltree.model import Model
@@ -91,7 +92,9 @@ def find_label(model: Model, name: str) -> int:
     raise InputError(f"no label {name!r} among the {model.n_labels:,} labels", file=model.path, hint=hint)
 
 
-def describe_label(model: Model, label: int, *, words: int = 5, siblings: int = 10) -> LabelProfile:
+def describe_label(
+    model: Model, label: int, *, words: int = DEFAULT_WORDS, siblings: int = 10
+) -> LabelProfile:
     """Describe a label's path through each tree, its siblings, and the words for and against it.
 
     Parameters

@@ -10,11 +10,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree import _native
+from labeltree.data import canonical_csr
 from labeltree.errors import InputError
 from labeltree.explain.parts import Child, Word, label_name, largest, path_to
 from labeltree.limits import WORDS, checked
 from labeltree.predict import SCORES, Queries, Score, check_queries
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_TOP
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_TOP, DEFAULT_WORDS
 
 if TYPE_CHECKING:
     from labeltree.model import Model
@@ -109,7 +110,7 @@ def explain_prediction(
     top: int = DEFAULT_TOP,
     beam: int = DEFAULT_BEAM,
     score: str = DEFAULT_SCORE,
-    words: int = 5,
+    words: int = DEFAULT_WORDS,
 ) -> list[Explanation]:
     """Explain the labels predicted for one row: their paths, and the words for and against each step.
 
@@ -167,9 +168,9 @@ class _Query:
     def __init__(self, model: Model, queries: Queries, score: Score, n_words: int) -> None:
         self.model, self.score, self.n_words = model, score, n_words
         _, indices, values = queries.arrays
-        row = sp.csr_matrix((values, indices, [0, indices.size]), shape=(1, max(queries.n_features, 1)))
-        row.sum_duplicates()
-        known = (row.indices < model.n_features) & (row.data != 0)
+        given = sp.csr_matrix((values, indices, [0, indices.size]), shape=(1, max(queries.n_features, 1)))
+        row = canonical_csr(given, "X")
+        known = row.indices < model.n_features
         self.features = np.append(row.indices[known], model.n_features).astype(np.int32)
         self.values = np.append(row.data[known], model.bias).astype(np.float64)
         self._used: dict[tuple[int, int], tuple[NDArray[Any], NDArray[Any]]] = {}

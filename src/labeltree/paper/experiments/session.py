@@ -14,9 +14,10 @@ from labeltree.build import build_plan
 from labeltree.clustering import LabelVectors
 from labeltree.data import Dataset
 from labeltree.errors import InputError
+from labeltree.limits import LARGEST_INT32
 from labeltree.paper.experiments.rows import listed
 from labeltree.plan import Plan, TreePlan
-from labeltree.progress import Progress
+from labeltree.progress import Progress, ignore
 from labeltree.settings import SolverSettings, TreeSettings
 from labeltree.system import threads_to_use
 
@@ -75,14 +76,14 @@ class Session:
         key = (name, clusters, seed)
         if key not in self._deep or self._deep[key][0] < max_depth:
             train = self.by_name[name].train
-            building = progress or _ignore
+            building = progress or ignore
             plan = build_plan(
                 train,
                 TreeSettings(clusters, max_depth, seed=seed),
                 SolverSettings(bias=0),
                 threads=self.threads,
                 vectors=self._vectors.setdefault(name, LabelVectors(train)),
-                stage=lambda stage, _: nullcontext(building if stage == "tree" else _ignore),
+                stage=lambda stage, _: nullcontext(building if stage == "tree" else ignore),
             )
             self._deep[key] = max_depth, plan
         if progress is not None:
@@ -112,11 +113,7 @@ def check_names(names: Sequence[str]) -> None:
 
 def check_seeds(seeds: Sequence[int]) -> None:
     """Raise an error if seeds are missing, repeated or out of range."""
-    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= 2**31:
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_INT32:
         raise InputError(
-            f"{listed('seeds', seeds)}, expected one or more different integers from 0 to 2147483647"
+            f"{listed('seeds', seeds)}, expected one or more different integers from 0 to {LARGEST_INT32}"
         )
-
-
-def _ignore(done: float) -> None:
-    """Report no progress."""
