@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -12,6 +12,16 @@ from labeltree import limits
 from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
 from labeltree.datasets import SOURCES, Check
+
+
+class FileReport(TypedDict):
+    """A file of ``labeltree download --json``."""
+
+    path: str
+    bytes: int
+    instances: int
+    features: int
+    labels: int
 
 
 def download(
@@ -35,7 +45,7 @@ def download(
 
     stages = Stages(quiet or json)
     found = fetch(name, directory, stage=stages.stage)
-    figures: dict[str, Any] = {
+    figures: dict[str, FileReport] = {
         part: {
             "path": str(path),
             "bytes": path.stat().st_size,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -13,6 +13,15 @@ from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
 from labeltree.datasets import PRESETS
 from labeltree.errors import InputError
+
+
+class PartReport(TypedDict):
+    """A file of ``labeltree synth --json``."""
+
+    path: str
+    instances: int
+    features: int
+    labels: int
 
 
 def synth(
@@ -53,7 +62,7 @@ def synth(
         out_dir.mkdir(parents=True, exist_ok=True)
         for name, path in files.items():
             write_svm(path, parts[name])
-    figures: dict[str, Any] = {
+    figures: dict[str, PartReport] = {
         name: {
             "path": str(path),
             "instances": parts[name].n_instances,

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TypedDict
 
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import ResourceError
 from labeltree.system import human_bytes, peak_memory
+
+
+class TrainReport(TypedDict):
+    """What ``labeltree train --json`` prints."""
+
+    model: str
+    instances: int
+    features: int
+    labels: int
+    trees: int
+    nodes: int
+    depth: int
+    weights: int
+    threads: int
+    seconds: dict[str, float]
+    planned_bytes: int
+    model_bytes: int
+    peak_memory_bytes: int
 
 
 @options.takes(training=options.Training, text=text_options.Text)
@@ -61,7 +79,7 @@ def train(
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; nothing was written") from None
-    figures: dict[str, Any] = {
+    figures: TrainReport = {
         "model": str(model),
         "instances": plan.n_instances,
         "features": plan.n_features,
@@ -82,7 +100,7 @@ def train(
         print(*_summary(figures), sep="\n")
 
 
-def _summary(figures: dict[str, Any]) -> list[str]:
+def _summary(figures: TrainReport) -> list[str]:
     size, expected = figures["model_bytes"], figures["planned_bytes"]
     planned = "as planned" if size == expected else f"but {expected:,} were planned"
     times = ", ".join(f"{name} {printing.human_seconds(spent)}" for name, spent in figures["seconds"].items())
