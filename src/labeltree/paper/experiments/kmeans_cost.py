@@ -118,7 +118,7 @@ def run(
                     "fitted_seconds": "by the formula",
                 },
                 rows,
-                findings.fit_takeaway(rows),
+                findings.table_takeaway(rows),
             ),
             Table(
                 "kmeans-trees",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # The factors of the formula, and their keys in a row.
 FACTORS = {"nnz(V)": "nonzeros", "K": "clusters", "the iterations": "iterations"}
+NOTHING = "No dataset has more labels than K, so nothing is clustered."
 LEAST_RATIO = 2.0  # largest to smallest value of a factor from which its power is fitted
 
 
@@ -67,12 +68,20 @@ def _errors(rows: Sequence[FittedRow]) -> NDArray[np.float64]:
 def fit_takeaway(rows: Sequence[FittedRow]) -> str:
     """Write the speed of K-means, and how far the formula is off."""
     if not rows:
-        return "No dataset has more labels than K, so nothing is clustered."
+        return NOTHING
     rate = rows[0]["multiply_adds"] / rows[0]["fitted_seconds"] / 1e9
     return (
         f"K-means does {rate:.2g} billion multiply-adds per second; typically, the formula is off by a "
         f"factor of {np.median(_errors(rows)):.2f}."
     )
+
+
+def table_takeaway(rows: Sequence[FittedRow]) -> str:
+    """Write the range of the times."""
+    if not rows:
+        return NOTHING
+    seconds = [row["seconds"] for row in rows]
+    return f"Clustering the nodes of one depth takes {min(seconds):.2g} to {max(seconds):.2g} CPU seconds."
 
 
 def share_takeaway(trees: Sequence[TreeCost]) -> str:

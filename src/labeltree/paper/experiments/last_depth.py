@@ -9,7 +9,7 @@ import numpy as np
 
 from labeltree.paper.experiments import figures
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
-from labeltree.paper.experiments.rows import count, distinct, group, where
+from labeltree.paper.experiments.rows import count, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.sizes import unfinished
 from labeltree.plan import TreePlan
@@ -42,8 +42,8 @@ class LastDepth(TypedDict):
 
     data: str
     max_depth: int
-    nodes: float
-    unfinished_nodes: float
+    nodes: int
+    unfinished_nodes: int
     children_share: float
     features_unfinished: float | None
     features_others: float | None
@@ -162,14 +162,14 @@ def _summarize(rows: Sequence[LastDepthRow]) -> list[LastDepth]:
         {
             "data": data,
             "max_depth": max_depth,
-            "nodes": _mean([row["nodes"] for row in seeds]) or 0.0,
-            "unfinished_nodes": _mean([row["unfinished_nodes"] for row in seeds]) or 0.0,
-            "children_share": _mean([row["children_share"] for row in seeds]) or 0.0,
+            "nodes": round(mean(seeds, "nodes")),
+            "unfinished_nodes": round(mean(seeds, "unfinished_nodes")),
+            "children_share": mean(seeds, "children_share"),
             "features_unfinished": _mean([row["features_unfinished"] for row in seeds]),
             "features_others": _mean([row["features_others"] for row in seeds]),
             "alpha_unfinished": _mean([row["alpha_unfinished"] for row in seeds]),
             "alpha_others": _mean([row["alpha_others"] for row in seeds]),
-            "alpha": _mean([row["alpha"] for row in seeds]) or 0.0,
+            "alpha": mean(seeds, "alpha"),
         }
         for (data, max_depth), seeds in group(rows, "data", "max_depth").items()
     ]
@@ -185,7 +185,7 @@ def _share_takeaway(summary: Sequence[LastDepth]) -> str:
     if not summary:
         return "No tree has a node below its root."
     most = max(summary, key=lambda row: row["children_share"])
-    if not most["unfinished_nodes"]:
+    if not most["children_share"]:
         return "No node is unfinished: every tree separates its labels before d_max."
     return (
         f"Unfinished nodes have at most {most['children_share']:.0%} of the children of the last depth "

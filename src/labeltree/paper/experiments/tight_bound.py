@@ -140,7 +140,7 @@ def run(
                 f"{PAPER_WEIGHT_BYTES} per weight. Means over {count(len(seeds), 'seed')}.",
                 _COLUMNS,
                 summary,
-                _takeaway(summary),
+                _excess(summary),
             ),
             Table(
                 "tight-bound-depths",
@@ -216,6 +216,16 @@ def _takeaway(summary: Sequence[LossNonzeros]) -> str:
         for loss in distinct(summary, "loss")
     ]
     return f"Of the counted weights, these are non-zero: {'; '.join(found)}."
+
+
+def _excess(summary: Sequence[LossNonzeros]) -> str:
+    """Write by how much the bound exceeds the size of the non-zeros, with the first loss."""
+    loss = summary[0]["loss"]
+    excess = {
+        row["data"]: row["bound_bytes"] / max(row["nonzero_bytes"], 1) - 1
+        for row in where(summary, loss=loss)
+    }
+    return f"With {_words(loss)}, the bound exceeds the size of the non-zeros by {by_dataset(excess)}."
 
 
 def _words(loss: str) -> str:
