@@ -150,6 +150,8 @@ def test_growth_can_fail():
     assert growing(lambda n: n**0.5).holds is False  # between both: faster than log^2 L
     noisy = growing(lambda n: n**0.6 * np.exp(1.5 * np.sin(n)))
     assert noisy.holds is None
+    wide = growing(lambda n: np.log(n) ** 2 * np.exp(0.6 * np.sin(n)))  # not linear, but perhaps log^4 L
+    assert wide.holds is None
     few = growing(lambda n: np.log(n) ** 2, labels=(335, 670, 1340))
     assert few.holds is None
     assert "3 sizes from 335 to 1,340 labels: too few to decide" in few.sentence
