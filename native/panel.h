@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <mutex>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct Training {
     TreeView tree;
     std::span<const float> costs;  // of each instance; empty: all 1
     SolverSettings settings;
-    bool precise;  // use double precision
+    std::span<const double> positive_costs;  // of each node
+    bool precise;                            // use double precision
 };
 
 // Scratch memory of one thread, kept from task to task.
@@ -33,6 +35,7 @@ struct Workspace {
 class Panel {
   public:
     std::atomic<int64_t> n_groups_left{0};
+    std::atomic<int64_t> n_open{0};  // problems whose solution is not proven
 
     Panel(const Training& training, int64_t node, int64_t first_child, int64_t n_children)
         : training_(training), node_(node), first_child_(first_child), n_children_(n_children) {}
@@ -150,10 +153,9 @@ class Panel {
         const Problem problem{x_, norms_, costs_, space.positive, static_cast<uint16_t>((1 << children.size()) - 1)};
         const Random random(training_.settings.seed, node_);
         const int64_t n_lanes = children.size() <= few_siblings ? few_siblings : siblings;
-        if (n_lanes == few_siblings)
-            solve_lanes<Real, few_siblings>(problem, random, solver, cancel);
-        else
-            solve_lanes<Real, siblings>(problem, random, solver, cancel);
+        n_open +=
+            std::popcount(n_lanes == few_siblings ? solve_lanes<Real, few_siblings>(problem, random, solver, cancel)
+                                                  : solve_lanes<Real, siblings>(problem, random, solver, cancel));
         const Real* solution = solver.weights.data();
         auto copy_row = [&](int64_t from, int64_t to) {
             for (size_t s = 0; s < children.size(); ++s)
@@ -165,14 +167,16 @@ class Panel {
     }
 
     template <class Real, int W>
-    void solve_lanes(const Problem& problem, Random random, SolverSpace<Real>& solver, const Cancel& cancel) {
-        const SolverSettings& settings = training_.settings;
+    uint16_t solve_lanes(const Problem& problem, Random random, SolverSpace<Real>& solver, const Cancel& cancel) {
+        SolverSettings settings = training_.settings;
+        settings.positive_cost = training_.positive_costs[node_];
         switch (settings.loss) {
             case Loss::squared_hinge:
                 return solve<Real, W, Loss::squared_hinge>(problem, settings, random, solver, cancel);
             case Loss::hinge: return solve<Real, W, Loss::hinge>(problem, settings, random, solver, cancel);
             case Loss::logistic: return solve<Real, W, Loss::logistic>(problem, settings, random, solver, cancel);
         }
+        return 0;
     }
 
     template <class... T>

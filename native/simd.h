@@ -72,6 +72,27 @@ LABELTREE_INLINE Eight exp_eight(Eight x) {
     return y * reinterpret_cast<Eight>(exponent << 23);
 }
 
+// log(x) for positive, normal x, with a relative error of about 1e-7.
+LABELTREE_INLINE Eight log_eight(Eight x) {
+    typedef int32_t Bits __attribute__((vector_size(32)));
+    Bits exponent = (reinterpret_cast<Bits>(x) >> 23) - 126;
+    Eight m = reinterpret_cast<Eight>((reinterpret_cast<Bits>(x) & 0x007fffff) | 0x3f000000);  // x = m * 2^exponent
+    const Bits small = m < 0.707106781f;
+    exponent += small;  // true is -1
+    m = (small ? m + m : m) - 1;
+    Eight y = 7.0376836292e-2f * m - 1.1514610310e-1f;  // the polynomial of Cephes' logf
+    y = y * m + 1.1676998740e-1f;
+    y = y * m - 1.2420140846e-1f;
+    y = y * m + 1.4249322787e-1f;
+    y = y * m - 1.6668057665e-1f;
+    y = y * m + 2.0000714765e-1f;
+    y = y * m - 2.4999993993e-1f;
+    y = y * m + 3.3333331174e-1f;
+    const Eight square = m * m, e = __builtin_convertvector(exponent, Eight);
+    y = y * m * square - 2.12194440e-4f * e - 0.5f * square;
+    return m + y + 0.693359375f * e;
+}
+
 // N numbers of one type in 32-byte vectors: two AVX2 registers for 16 floats, four for 16 doubles.
 template <class Real, int N>
 struct Lanes {

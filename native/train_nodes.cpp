@@ -48,15 +48,18 @@ std::vector<Task> make_tasks(const std::vector<std::unique_ptr<Panel>>& panels, 
     return tasks;
 }
 
-// Returns the checksum of each node's features, continued with its weights.
-std::vector<uint32_t> train_nodes(const Training& t, const BlockFiles& files, std::span<const int64_t> n_nonzeros,
-                                  int64_t panel_bytes, int threads, std::atomic<double>& fraction,
-                                  const Cancel& cancel) {
+struct Trained {
+    std::vector<uint32_t> checksums;  // of each node's features, continued with its weights
+    int64_t n_open = 0;               // problems whose solution is not proven
+};
+
+Trained train_nodes(const Training& t, const BlockFiles& files, std::span<const int64_t> n_nonzeros,
+                    int64_t panel_bytes, int threads, std::atomic<double>& fraction, const Cancel& cancel) {
     const auto panels = make_panels(t, files, panel_bytes);
     const auto tasks = make_tasks(panels, n_nonzeros, threads);
     double total = 0;
     for (const Task& task : tasks) total += task.work;
-    std::vector<uint32_t> checksums(t.tree.shape.n_nodes(), 0);
+    Trained out{std::vector<uint32_t>(t.tree.shape.n_nodes(), 0)};
     std::vector<std::unique_ptr<Workspace>> spaces(threads);
     std::atomic<int64_t> done{0};
     parallel_for(std::ssize(tasks), threads, [&](int64_t k, int worker) {
@@ -69,18 +72,19 @@ std::vector<uint32_t> train_nodes(const Training& t, const BlockFiles& files, st
         const int64_t n_solved = last_group - first_group;
         if (panel->n_groups_left.fetch_sub(n_solved) == n_solved) {
             const uint32_t checksum = panel->write(files);
-            if (panel->is_whole_node()) checksums[panel->node()] = checksum;
+            if (panel->is_whole_node()) out.checksums[panel->node()] = checksum;
             panel->release();
         }
         fraction = static_cast<double>(done += static_cast<int64_t>(work)) / total;
     });
     spaces.clear();
     return_free_memory();
-    if (cancel) return checksums;
+    for (const auto& panel : panels) out.n_open += panel->n_open;
+    if (cancel) return out;
     for (const auto& panel : panels)  // blocks written in pieces are read back for their checksum
         if (!panel->is_whole_node() && panel->is_first())
-            checksums[panel->node()] = files.checksum(panel->node(), cancel);
-    return checksums;
+            out.checksums[panel->node()] = files.checksum(panel->node(), cancel);
+    return out;
 }
 
 void check_plan(const TreeShape& tree, const BlockFiles& files, std::span<const int64_t> n_nonzeros) {
@@ -99,12 +103,15 @@ void check_plan(const TreeShape& tree, const BlockFiles& files, std::span<const 
 void bind_train_nodes(nb::module_& m) {
     m.attr("LOSSES") = names_of(losses);
     m.attr("LINE_BYTES") = siblings * sizeof(float);
+    m.attr("NEWTON_FEATURE_BYTES") = NewtonSpace::feature_bytes;
+    m.attr("NEWTON_INSTANCE_BYTES") = NewtonSpace::instance_bytes;
     m.def(
         "train_nodes",
-        [](const DataHandle& data, const TreeHandle& tree, std::optional<In<float>> costs, In<int64_t> n_nonzeros,
-           In<int64_t> feature_ptr, In<int64_t> weight_ptr, int feature_file, int64_t feature_start, int weight_file,
-           int64_t weight_start, std::string_view loss, double cost, double tolerance, int max_iterations, double bias,
-           uint64_t seed, bool precise, int64_t panel_bytes, int threads, nb::handle progress) {
+        [](const DataHandle& data, const TreeHandle& tree, std::optional<In<float>> costs, In<double> positive_costs,
+           In<int64_t> n_nonzeros, In<int64_t> feature_ptr, In<int64_t> weight_ptr, int feature_file,
+           int64_t feature_start, int weight_file, int64_t weight_start, std::string_view loss, double cost,
+           double tolerance, int max_iterations, double bias, uint64_t seed, bool precise, int64_t panel_bytes,
+           int threads, nb::handle progress) {
             require(threads >= 1 && max_iterations >= 1 && panel_bytes >= 1,
                     "threads, max_iterations and panel_bytes must be at least 1");
             require(cost > 0 && tolerance > 0 && bias >= 0, "cost and tolerance must be positive, bias not negative");
@@ -112,29 +119,33 @@ void bind_train_nodes(nb::module_& m) {
             const Training training{data.view(),
                                     tree.view(),
                                     costs ? span_of(*costs) : std::span<const float>{},
-                                    {choose(losses, loss, "loss"), cost, tolerance, max_iterations, bias, seed},
+                                    {choose(losses, loss, "loss"), cost, 1, tolerance, max_iterations, bias, seed},
+                                    span_of(positive_costs),
                                     precise};
             const BlockFiles files{
                 span_of(feature_ptr), span_of(weight_ptr), {feature_file, feature_start}, {weight_file, weight_start}};
-            std::vector<uint32_t> checksums;
+            Trained trained;
             {
                 nb::gil_scoped_release no_gil;
                 require(!costs || std::ssize(training.costs) == training.data.n_instances(),
                         "costs must have one entry per instance");
+                require(std::ssize(training.positive_costs) == training.tree.shape.n_nodes(),
+                        "positive_costs must have one entry per node");
                 for (const float c : training.costs) require(c > 0, "costs must be positive");
+                for (const double c : training.positive_costs) require(c > 0, "positive_costs must be positive");
                 check_plan(training.tree.shape, files, span_of(n_nonzeros));
                 run_interruptible(progress, [&](std::atomic<double>& fraction, const Cancel& cancel) {
-                    checksums =
-                        train_nodes(training, files, span_of(n_nonzeros), panel_bytes, threads, fraction, cancel);
+                    trained = train_nodes(training, files, span_of(n_nonzeros), panel_bytes, threads, fraction, cancel);
                 });
             }
-            return to_numpy(std::move(checksums));
+            return nb::make_tuple(to_numpy(std::move(trained.checksums)), trained.n_open);
         },
-        "data"_a, "tree"_a, "costs"_a.noconvert().none(), "n_nonzeros"_a.noconvert(), "feature_ptr"_a.noconvert(),
-        "weight_ptr"_a.noconvert(), "feature_file"_a, "feature_start"_a, "weight_file"_a, "weight_start"_a, "loss"_a,
-        "cost"_a, "tolerance"_a, "max_iterations"_a, "bias"_a, "seed"_a, "precise"_a, "panel_bytes"_a, "threads"_a,
-        "progress"_a.none(),
-        "Train every node and write its features and weights to the two files; return the checksums of the nodes.");
+        "data"_a, "tree"_a, "costs"_a.noconvert().none(), "positive_costs"_a.noconvert(), "n_nonzeros"_a.noconvert(),
+        "feature_ptr"_a.noconvert(), "weight_ptr"_a.noconvert(), "feature_file"_a, "feature_start"_a, "weight_file"_a,
+        "weight_start"_a, "loss"_a, "cost"_a, "tolerance"_a, "max_iterations"_a, "bias"_a, "seed"_a, "precise"_a,
+        "panel_bytes"_a, "threads"_a, "progress"_a.none(),
+        "Train every node and write its features and weights to the two files; return the checksums of the nodes and the number of "
+        "problems that did not converge.");
 }
 
 }  // namespace labeltree

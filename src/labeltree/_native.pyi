@@ -11,6 +11,8 @@ SCORES: tuple[str, ...]
 SIGMOID_SLOPE: float
 # Bytes of the solver's two arrays per feature and per instance: the weights of sixteen siblings.
 LINE_BYTES: int
+NEWTON_FEATURE_BYTES: int
+NEWTON_INSTANCE_BYTES: int
 # Nodes whose centroids are in memory at the same time, at most, and bytes of one value of a centroid.
 MOST_MATRICES: int
 CENTROID_BYTES: int
@@ -186,6 +188,7 @@ def train_nodes(
     data: TrainingData,
     tree: Tree,
     costs: NDArray[np.float32] | None,
+    positive_costs: NDArray[np.float64],
     n_nonzeros: NDArray[np.int64],
     feature_ptr: NDArray[np.int64],
     weight_ptr: NDArray[np.int64],
@@ -203,4 +206,4 @@ def train_nodes(
     panel_bytes: int,
     threads: int,
     progress: Callable[[float], None] | None,
-) -> NDArray[np.uint32]: ...
+) -> tuple[NDArray[np.uint32], int]: ...

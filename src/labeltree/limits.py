@@ -81,6 +81,25 @@ class Number:
 
 
 @dataclass(frozen=True)
+class PerDepth:
+    """A number, or one per depth; the last holds for all greater depths."""
+
+    each: Number
+
+    @property
+    def expected(self) -> str:
+        """The values allowed, as they end a message."""
+        return f"{self.each.expected}, or one per depth such as (2, 1)"
+
+    def plain(self, value: Any) -> float | tuple[float, ...] | None:
+        """Return the number or the numbers, or None if they are not allowed."""
+        if not isinstance(value, tuple | list):
+            return self.each.plain(value)
+        numbers = tuple(self.each.plain(number) for number in value)
+        return numbers if numbers and None not in numbers else None  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
 class OneOf:
     """One of a few values."""
 
@@ -178,7 +197,8 @@ SEED = Whole(0)
 # The solver.
 LOSS = OneOf(_native.LOSSES)
 COST = Number(SMALLEST_COST, LARGEST_VALUE)
-TOLERANCE = Number(0.0, LARGEST_VALUE, above=True)
+POSITIVE_COST = PerDepth(Number(1e-6, 1e6))
+TOLERANCE = Number(0.0, 1.0, above=True)
 MAX_ITERATIONS = Whole(1)
 BIAS = Number(0.0, LARGEST_VALUE)
 

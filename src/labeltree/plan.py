@@ -109,6 +109,7 @@ class TreePlan:
         held = copied + strip + instances * 22 + features * 4
         held = np.repeat(held, np.minimum(-(-whole // strip), threads))  # strips of one node at the same time
         solver = (features + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
+        solver += features * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
         return int(np.sort(held)[-threads:].sum() + threads * solver.max())
 
 
@@ -192,6 +193,11 @@ class Plan:
     def n_weights(self) -> int:
         """Weights of all trees as the paper counts them, without bias (its equation 18)."""
         return sum(part.n_weights for part in self.trees)
+
+    @property
+    def n_problems(self) -> int:
+        """Number of binary problems: children of all nodes."""
+        return sum(part.tree.children.size for part in self.trees)
 
     def clip(self, max_depth: int) -> Plan:
         """Return the plan of the same trees, cut at a depth (d_max), without counting again."""

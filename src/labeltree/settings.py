@@ -11,6 +11,9 @@ from labeltree.errors import InputError
 
 # The help of the command line reads these settings: it starts faster without NumPy.
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from labeltree.data import Dataset
     from labeltree.tree import LabelTree
 
@@ -52,6 +55,7 @@ TREE_LIMITS: dict[str, limits.Limit] = {
 SOLVER_LIMITS: dict[str, limits.Limit] = {
     "loss": limits.LOSS,
     "cost": limits.COST,
+    "positive_cost": limits.POSITIVE_COST,
     "tolerance": limits.TOLERANCE,
     "max_iterations": limits.MAX_ITERATIONS,
     "bias": limits.BIAS,
@@ -129,12 +133,15 @@ class SolverSettings:
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, default 1
         Weight of the losses (C).
-    tolerance : float, default 0.1
-        The solver stops when the largest and the smallest projected gradient differ by at most this. From
-        0.001 up, instances with small gradients are not visited again if the duality gap was small when all
-        of them were last visited: at 0.1 the objective ends about half a percent above its optimum.
-    max_iterations : int, default 300
-        Maximum number of passes over the instances of a node.
+    positive_cost : float or sequence of float, default 1
+        Factor of the cost of positive instances; or one per depth of the node, the last for all greater
+        depths.
+    tolerance : float, default 0.01
+        Relative duality gap of a solution: every objective is at most this share above its optimum. A
+        problem that does not reach it is counted as not converged.
+    max_iterations : int, default 1000
+        Maximum number of passes over the instances of a node. From 300 up, problems with a smooth loss that
+        take too many are finished by Newton's method, so that practically all converge.
     bias : float, default 1
         Value of a constant feature added to every instance; 0 for none.
     seed : int, default 0
@@ -143,8 +150,9 @@ class SolverSettings:
 
     loss: str = "squared_hinge"
     cost: float = 1.0
-    tolerance: float = 0.1
-    max_iterations: int = 300
+    positive_cost: float | tuple[float, ...] = 1.0
+    tolerance: float = 0.01
+    max_iterations: int = 1000
     bias: float = 1.0
     seed: int = 0
 
@@ -153,5 +161,12 @@ class SolverSettings:
 
     @property
     def precise(self) -> bool:
-        """Whether the solver uses double precision: below this tolerance, float32 gradients are noise."""
-        return self.tolerance < 1e-3
+        """Whether the solver uses double precision: below this tolerance, float32 gaps are noise."""
+        return self.tolerance < 1e-4
+
+    def positive_costs(self, depth: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Return the factor for nodes at these depths."""
+        import numpy as np
+
+        factors = np.atleast_1d(np.asarray(self.positive_cost, np.float64))
+        return factors[np.minimum(depth, factors.size - 1)]

@@ -66,6 +66,7 @@ class EstimatorEntry(TypedDict, total=False):
 
 class _Optional(TypedDict, total=False):
     one_based: bool | None
+    not_converged: int
     notes: dict[str, Any]
     pruned: PrunedEntry
     estimator: EstimatorEntry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -87,9 +88,11 @@ def train_model(
                 )
                 for t, part in enumerate(plan.trees)
             ]
+            n_not_converged = 0
             for t, part in enumerate(plan.trees):
                 share = part_of(progress, t, len(plan.trees))
-                checksums = _train_tree(dataset, plan, part, files[t], t, weights, share)
+                checksums, not_converged = _train_tree(dataset, plan, part, files[t], t, weights, share)
+                n_not_converged += not_converged
                 write_shape(writer, f"tree-{t}", part.tree, part.feature_ptr, checksums)
         writer.finish(
             {
@@ -100,8 +103,15 @@ def train_model(
                 "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
                 "weights": plan.n_weights,
                 "settings": asdict(plan.settings),
+                "not_converged": n_not_converged,
                 "notes": notes or {},
             }
+        )
+    if n_not_converged:
+        warnings.warn(
+            f"{n_not_converged:,} of {plan.n_problems:,} binary problems did not converge to the tolerance "
+            f"of {plan.settings.tolerance:g}; scale the features, lower the cost or raise max_iterations.",
+            stacklevel=2,
         )
     return load(path, verify=False)
 
@@ -121,14 +131,15 @@ def _train_tree(
     number: int,
     costs: Any,
     progress: Progress | None,
-) -> NDArray[np.uint32]:
-    """Fill the two large files of a tree, and return the checksums of its nodes."""
+) -> tuple[NDArray[np.uint32], int]:
+    """Fill the large files of a tree; return the checksums of its nodes and the problems not converged."""
     settings = plan.settings
     try:
         return _native.train_nodes(
             dataset.native,
             part.tree.native,
             costs,
+            settings.positive_costs(part.tree.node_depth),
             part.nonzeros,
             part.feature_ptr,
             part.weight_ptr,

@@ -95,6 +95,9 @@ def _from_text(value: Any, limit: limits.Limit) -> Any:
             return int(value)
         if isinstance(limit, limits.Number):
             return float(value)
+        if isinstance(limit, limits.PerDepth):
+            numbers = tuple(map(float, str(value).split(",")))
+            return numbers if len(numbers) > 1 else numbers[0]
     except ValueError:
         return value
     # squared-hinge is squared_hinge.
@@ -203,13 +206,23 @@ class Training:
             _SOLVER,
         ),
     ] = SolverSettings.cost
+    positive_cost: Annotated[
+        Any,
+        limited(
+            "--positive-cost",
+            limits.POSITIVE_COST,
+            "X[,X...]",
+            "Factor of the cost of positive instances; or one per depth, separated by commas",
+            _SOLVER,
+        ),
+    ] = SolverSettings.positive_cost
     tolerance: Annotated[
         float,
         limited(
             "--tolerance",
             limits.TOLERANCE,
             "X",
-            "Stopping tolerance of the solver; smaller is more accurate but slower",
+            "Every objective ends at most this share above its optimum",
             _SOLVER,
         ),
     ] = SolverSettings.tolerance
@@ -245,7 +258,7 @@ class Training:
 
     def solver_settings(self) -> SolverSettings:
         """Return the settings of the solver."""
-        return SolverSettings(self.loss, self.cost, self.tolerance, self.max_iterations, self.bias, self.seed)
+        return SolverSettings(**{field.name: getattr(self, field.name) for field in fields(SolverSettings)})
 
 
 def takes(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

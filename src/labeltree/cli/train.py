@@ -72,9 +72,12 @@ def train(
         if not force:
             plan.check_resources(model, limit)
         trees, nodes = printing.plural(len(plan.trees), "tree"), printing.plural(plan.n_nodes, "node")
-        with stages.stage("train", f"training {trees}, {nodes}") as progress:
+        with (
+            printing.warnings_as_notes(),
+            stages.stage("train", f"training {trees}, {nodes}") as progress,
+        ):
             notes = tree_settings.notes()
-            train_model(dataset, plan, model, overwrite=overwrite, progress=progress, notes=notes)
+            trained = train_model(dataset, plan, model, overwrite=overwrite, progress=progress, notes=notes)
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
     except KeyboardInterrupt:
@@ -88,6 +91,7 @@ def train(
         "nodes": plan.n_nodes,
         "depth": plan.depth,
         "weights": plan.n_weights,
+        "not_converged": trained.manifest["not_converged"],
         "threads": plan.threads,
         "seconds": stages.seconds,
         "planned_bytes": plan.model_bytes,

@@ -59,9 +59,11 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, default 1
         Weight of the loss relative to w'w / 2 (C).
-    tolerance : float, default 0.1
-        Stopping tolerance of the solver; smaller is more accurate but slower.
-    max_iterations : int, default 300
+    positive_cost : float or sequence of float, default 1
+        Factor of the cost of positive instances; or one per depth, the last for all greater depths.
+    tolerance : float, default 0.01
+        Relative duality gap of a solution: every objective is at most this share above its optimum.
+    max_iterations : int, default 1000
         Maximum number of passes over the instances of a node.
     bias : float, default 1
         Value of a constant feature added to every instance; 0 for none.
@@ -128,6 +130,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed: int = TreeSettings.seed,
         loss: str = SolverSettings.loss,
         cost: float = SolverSettings.cost,
+        positive_cost: float | tuple[float, ...] = SolverSettings.positive_cost,
         tolerance: float = SolverSettings.tolerance,
         max_iterations: int = SolverSettings.max_iterations,
         bias: float = SolverSettings.bias,
@@ -144,6 +147,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
         self.loss = loss
         self.cost = cost
+        self.positive_cost = positive_cost
         self.tolerance = tolerance
         self.max_iterations = max_iterations
         self.bias = bias
