@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-tables clean
+.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-tables clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -59,6 +59,10 @@ bench-kernels: $(VENV)/.installed
 # Means and standard errors of P@k over seeds; DATA is one or more directories with train.svm and test.svm.
 bench-seeds: $(VENV)/.installed
 	$(BIN)/python benchmarks/seeds.py $(DATA) $(OPTIONS)
+
+# Compares sampled binary problems with LIBLINEAR's optimum.
+bench-optimum: $(VENV)/.installed
+	$(BIN)/python benchmarks/optimum.py $(DATA) $(OPTIONS)
 
 # Measures how cost grows with the labels, for example OUT=DIR LIKE=amazon-670k SIZES="1/27 1/9 1/3 1".
 bench-scale: $(VENV)/.installed
