@@ -1,9 +1,9 @@
-"""Compare sampled binary problems of a trained model with LIBLINEAR's optimum: how far is each objective above it?
+"""Compare sampled binary problems of a trained model with LIBLINEAR's optimum.
 
 usage: python benchmarks/optimum.py DIR [DIR ...] [--problems 100] [--max-depth 6]      DIR holds train.svm
 
-The file may be compressed (train.svm.bz2). The optimum is that of LIBLINEAR's primal solver (-s 2 -e 1e-7), through
-scikit-learn. The model is trained with default settings; problems are sampled from all nodes with a fixed seed.
+The file may be compressed (train.svm.bz2). The optimum is that of LIBLINEAR's primal solver (-s 2 -e 1e-7),
+through scikit-learn. The model is trained with default settings; problems are sampled from all nodes.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def excess(data: Dataset, model: Model, node: int, child: int) -> float:
 
 
 def sample(data: Dataset, model: Model, n_problems: int) -> NDArray[np.float64]:
-    """Return the excess of a random sample of problems; the root, which has the most instances, among them."""
+    """Return the excess of a random sample of problems, some of them at the root, the largest node."""
     tree = model.trees[0].tree
     random = np.random.default_rng(0)
     picked = random.choice(tree.children.size, min(n_problems, tree.children.size), replace=False)
