@@ -22,7 +22,7 @@ from labeltree.train import train_model
 
 def endless(path, **options):
     """Training that would go on for hours."""
-    solver = SolverSettings(tolerance=1e-300, max_iterations=2**31 - 1)
+    solver = SolverSettings("hinge", cost=1e6, tolerance=1e-300, max_iterations=2**31 - 1)
     return train_small(path, settings=solver, **options)
 
 

@@ -211,7 +211,7 @@ class Training:
         limited(
             "--positive-cost",
             limits.POSITIVE_COST,
-            "X[,X...]",
+            "X,...",
             "Factor of the cost of positive instances; or one per depth, separated by commas",
             _SOLVER,
         ),

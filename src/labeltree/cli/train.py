@@ -23,6 +23,7 @@ class TrainReport(TypedDict):
     nodes: int
     depth: int
     weights: int
+    not_converged: int
     threads: int
     seconds: dict[str, float]
     planned_bytes: int
