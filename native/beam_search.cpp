@@ -6,7 +6,8 @@
 namespace labeltree {
 namespace {
 
-constexpr Choices<Score, 3> scores{{{"sigmoid", Score::sigmoid}, {"hinge2", Score::hinge2}, {"hinge3", Score::hinge3}}};
+constexpr Choices<ScoreName, 3> scores{
+    {{"sigmoid", ScoreName::sigmoid}, {"hinge2", ScoreName::hinge2}, {"hinge3", ScoreName::hinge3}}};
 
 // The most children that one query can meet.
 double reach(const Forest& forest, int64_t beam) {
@@ -48,13 +49,14 @@ class BeamSearch {
     }
 
     std::tuple<Numpy<int32_t>, Numpy<float>> search(In<int64_t> indptr, In<int32_t> indices, In<float> data,
-                                                    int64_t beam, int64_t top, std::string_view score,
+                                                    int64_t beam, int64_t top, std::string_view score, float scale,
                                                     int threads) const {
         // Features that the model does not know are ignored, so any column is valid.
         const SparseRows queries{span_of(indptr), span_of(indices), span_of(data), std::numeric_limits<int64_t>::max()};
-        const SearchSettings settings{beam, top, choose(scores, score, "score")};
+        const SearchSettings settings{beam, top, {choose(scores, score, "score"), scale}};
         require(beam >= 1, "beam must be at least 1");
         require(top >= 1, "top must be at least 1");
+        require(scale > 0 && std::isfinite(scale), "scale must be positive and finite");
         require(threads >= 1, "threads must be at least 1");
         std::vector<int32_t> labels;
         std::vector<float> label_scores;
@@ -102,12 +104,11 @@ class BeamSearch {
 
 void bind_beam_search(nb::module_& m) {
     m.attr("SCORES") = names_of(scores);
-    m.attr("SIGMOID_SLOPE") = sigmoid_slope;
     nb::class_<BeamSearch>(m, "BeamSearch", "Beam search through label trees whose blocks may be mapped files.")
         .def(nb::init<nb::list, int64_t, int64_t, float>(), "trees"_a, "n_features"_a, "n_labels"_a, "bias"_a,
              "Check the trees and keep their arrays. Raises ValueError if they do not fit together.")
         .def("search", &BeamSearch::search, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
-             "beam"_a, "top"_a, "score"_a, "threads"_a,
+             "beam"_a, "top"_a, "score"_a, "scale"_a, "threads"_a,
              "Return the `top` labels of each row, best first, and their scores: flat arrays, padded with -1 and 0.\n"
              "Features from n_features on are ignored.");
 }

@@ -8,23 +8,25 @@
 
 namespace labeltree {
 
-// Margins are around -1 and 1: the factor spreads their sigmoid over most of (0, 1).
-constexpr float sigmoid_slope = 3;
-
-enum class Score {
-    sigmoid,  // 1 / (1 + exp(-sigmoid_slope * s))
+enum class ScoreName {
+    sigmoid,  // 1 / (1 + exp(-scale * s))
     hinge2,   // exp(-max(0, 1 - s)^2)
     hinge3,   // exp(-max(0, 1 - s)^3)
 };
 
+struct Score {
+    ScoreName name;
+    float scale;  // of the sigmoid
+};
+
 // log g of a margin: at most 0, and never lower for a larger margin.
 inline float log_g(Score score, float margin) {
-    if (score == Score::sigmoid) {
-        const float t = sigmoid_slope * margin;
+    if (score.name == ScoreName::sigmoid) {
+        const float t = score.scale * margin;
         return t < -80 ? t : -std::log1p(std::exp(-t));  // not a difference: rounding could reverse the order
     }
     const float missing = std::max(0.0f, 1 - margin);
-    return -missing * missing * (score == Score::hinge2 ? 1.0f : missing);
+    return -missing * missing * (score.name == ScoreName::hinge2 ? 1.0f : missing);
 }
 
 inline float score_of(float log_score) {
@@ -40,11 +42,11 @@ LABELTREE_INLINE void score_siblings(const float* margins, int n_siblings, float
     for (int c = 0; c < n_siblings; c += 8) {
         const Eight margin = *reinterpret_cast<const UnalignedEight*>(margins + c);
         Eight out;
-        if (score == Score::sigmoid) {
-            out = parent / (1.0f + exp_eight(smaller(larger(-sigmoid_slope * margin, lowest), -lowest)));
+        if (score.name == ScoreName::sigmoid) {
+            out = parent / (1.0f + exp_eight(smaller(larger(-score.scale * margin, lowest), -lowest)));
         } else {
             const Eight missing = larger(1.0f - margin, zero);
-            const Eight power = missing * missing * (score == Score::hinge3 ? missing : one);
+            const Eight power = missing * missing * (score.name == ScoreName::hinge3 ? missing : one);
             out = exp_eight(larger(log_score - power, lowest));
         }
         *reinterpret_cast<UnalignedEight*>(scores + c) = smaller(larger(out, tiny), one);

@@ -12,22 +12,22 @@ TINY = float(np.finfo(np.float32).tiny)
 EPSILON = 2.0**-23
 
 
-def log_g(score, margin):
+def log_g(score, margin, scale=3):
     if score == SIGMOID:
-        return -np.logaddexp(0, -3 * margin)
+        return -np.logaddexp(0, -scale * margin)
     return -(np.maximum(0, 1 - margin) ** (2 if score == SQUARED else 3))
 
 
-def log_g_error(score, margin, error):
+def log_g_error(score, margin, error, scale=3):
     """How far the kernel's log g may be off where its margin is off by `error`: it computes in float32."""
     if score == SIGMOID:
-        error = 3 * error + EPSILON * np.abs(3 * margin)
-        slope = 1 / (1 + np.exp(np.minimum(3 * margin - error, 80)))
+        error = scale * error + 2 * EPSILON * np.abs(scale * margin)
+        slope = 1 / (1 + np.exp(np.minimum(scale * margin - error, 80)))
     else:
         error = error + EPSILON * np.abs(1 - margin)
         missing = np.maximum(0, 1 - margin + error)
         slope = 2 * missing if score == SQUARED else 3 * missing**2
-    return slope * error + 4 * EPSILON * np.abs(log_g(score, margin))
+    return slope * error + 4 * EPSILON * np.abs(log_g(score, margin, scale))
 
 
 class Reached(NamedTuple):
@@ -71,7 +71,7 @@ def is_before(one, other, surely):
     return gap > error if surely else gap >= -error
 
 
-def twin_tree(tree, x, beam, score, keep):
+def twin_tree(tree, x, beam, score, keep, scale=3):
     """Every label that a dense query reaches, or may reach, with this beam."""
     child_ptr, children, feature_ptr, features, weight_ptr, weights = tree
     labels, level = [], [Reached(0.0, 0.0, 0, 0.0, 0.0, True, ())]
@@ -84,8 +84,8 @@ def twin_tree(tree, x, beam, score, keep):
             block = block.astype(np.float64)
             margins = x[known] @ block
             rounded = EPSILON * np.count_nonzero(x[known]) * (np.abs(x[known]) @ np.abs(block))
-            totals = at.minus_log_score - log_g(score, margins)
-            errors = at.error + log_g_error(score, margins, rounded) + EPSILON * totals
+            totals = at.minus_log_score - log_g(score, margins, scale)
+            errors = at.error + log_g_error(score, margins, rounded, scale) + EPSILON * totals
             for k, kid in enumerate(kids.tolist()):
                 if score != SIGMOID and margins[k] - rounded[k] >= 1:
                     terms = at.terms  # log g is 0
@@ -110,13 +110,13 @@ def score_of(at):
     return min(1.0, max(TINY, np.exp(-at.minus_log_score)))
 
 
-def twin(model, rows, beam, score):
+def twin(model, rows, beam, score, scale=3):
     """For each row and label the `Reached` of the trees that reach it; beam=None is exhaustive."""
     found = []
     for row in rows:
         by_label = {}
         for tree in model[0]:
-            for at in twin_tree(tree, dense(model, row), beam, score, keep_within_error):
+            for at in twin_tree(tree, dense(model, row), beam, score, keep_within_error, scale):
                 by_label.setdefault(at.id, []).append(at)
         found.append(by_label)
     return found
@@ -243,8 +243,8 @@ def csr(rows):
     return indptr, indices, np.concatenate([np.empty(0, np.float32), *(v for _, v in rows)])
 
 
-def search(model, rows, *, beam=10, top=5, score=SIGMOID, threads=1):
-    labels, scores = BeamSearch(*model).search(*csr(rows), beam, top, score, threads)
+def search(model, rows, *, beam=10, top=5, score=SIGMOID, scale=3, threads=1):
+    labels, scores = BeamSearch(*model).search(*csr(rows), beam, top, score, scale, threads)
     assert labels.dtype == np.int32
     assert scores.dtype == np.float32
     return labels.reshape(-1, top), scores.reshape(-1, top)

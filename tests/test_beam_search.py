@@ -45,20 +45,21 @@ TIE = {"seed": 10610310, "beam": 2, "score": SIGMOID, "n_trees": 1, "count": 4}
 
 
 @examples(150)
-@example(top=5, **TIE)
+@example(top=5, scale=3, **TIE)
 @given(
     seed=seeds,
     beam=st.integers(1, 12),
     top=st.sampled_from([1, 5, 50]),
     score=st.sampled_from([SIGMOID, SQUARED, CUBED]),
+    scale=st.sampled_from([0.25, 1, 3, 7.3, 100]),
     n_trees=st.integers(1, 3),
     count=st.sampled_from([4, 12]),
 )
-def test_equals_twin(seed, beam, top, score, n_trees, count):
+def test_equals_twin(seed, beam, top, score, scale, n_trees, count):
     model = make_model(seed, n_trees=n_trees)
     rows = make_rows(seed, model, count)
-    got = search(model, rows, beam=beam, top=top, score=score)
-    assert_agrees(got, twin(model, rows, beam, score), top, n_trees)
+    got = search(model, rows, beam=beam, top=top, score=score, scale=scale)
+    assert_agrees(got, twin(model, rows, beam, score, scale), top, n_trees)
 
 
 def doubts(seed, beam, score, n_trees, count):
@@ -220,7 +221,7 @@ def test_an_interrupt_stops_the_search():
     with ctrl_c() as send:
         send()
         with pytest.raises(KeyboardInterrupt):
-            kernel.search(*queries, 10, 1, SIGMOID, 1)
+            kernel.search(*queries, 10, 1, SIGMOID, 3, 1)
 
 
 def test_reads_mapped_files(tmp_path):
@@ -375,11 +376,14 @@ def test_refuses_wrong_types():
         ({"beam": 0}, "beam"),
         ({"top": 0}, "top"),
         ({"score": "cubic"}, "score must be one of sigmoid, hinge2, hinge3"),
+        ({"scale": 0.0}, "scale must be positive"),
+        ({"scale": float("inf")}, "scale must be positive"),
+        ({"scale": float("nan")}, "scale must be positive"),
         ({"threads": 0}, "threads"),
     ],
 )
 def test_refuses_bad_queries(arguments, message):
     good = dict(zip(("indptr", "indices", "data"), csr([ONE]), strict=True))
-    good |= {"beam": 10, "top": 5, "score": SIGMOID, "threads": 1}
+    good |= {"beam": 10, "top": 5, "score": SIGMOID, "scale": 3.0, "threads": 1}
     with pytest.raises(ValueError, match=message):
         BeamSearch(*tiny_model([1.0, 2.0])).search(**good | arguments)

@@ -37,7 +37,7 @@ def test_predicts_what_the_functions_predict(tmp_path):
     trees = [build_tree(DATA, clusters=5, max_depth=3, seed=7 + t) for t in range(2)]
     settings = SolverSettings(loss="logistic", cost=2.0, tolerance=0.01, max_iterations=50, bias=0.5, seed=7)
     model = train_model(DATA, make_plan(DATA, trees, settings), tmp_path / "model")
-    labels, scores = model.predict(TEST.X, top=7, beam=3, score="hinge3")
+    labels, scores = model.predict(TEST.X, top=7, beam=3, score_scale=1.5)
 
     estimator = fitted(
         max_depth=3,
@@ -49,9 +49,14 @@ def test_predicts_what_the_functions_predict(tmp_path):
         max_iterations=50,
         bias=0.5,
         beam=3,
-        score_function="hinge3",
+        score_scale=1.5,
     )
     found = estimator.predict_top(TEST.X, 7)
+    np.testing.assert_array_equal(found[0], labels)
+    np.testing.assert_array_equal(found[1], scores)
+
+    labels, scores = model.predict(TEST.X, top=7, beam=3, score="hinge3")
+    found = estimator.set_params(score_function="hinge3").predict_top(TEST.X, 7)
     np.testing.assert_array_equal(found[0], labels)
     np.testing.assert_array_equal(found[1], scores)
 

@@ -10,11 +10,11 @@ from helpers import disk_bytes, examples, node_labels, random_data, train_small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree import InputError, _native, explain_prediction, load
+from labeltree import InputError, explain_prediction, load
+from labeltree._native import SCORES
 from labeltree.explain import describe_label, find_label, tree_shape
 from labeltree.explain.parts import feature_name, path_to
 from labeltree.model import Model
-from labeltree.predict import SCORES
 
 EVERY = 1000  # words: more than there are
 
@@ -42,21 +42,21 @@ def dense_margin(model, tree, node, column, row):
     return x[features] @ block[:, column].astype(np.float64)
 
 
-def g(score, margin):
+def g(score, margin, scale):
     if score == "sigmoid":
-        return 1 / (1 + np.exp(-3 * margin))
+        return 1 / (1 + np.exp(-scale * margin))
     return np.exp(-(max(0, 1 - margin) ** int(score[-1])))
 
 
-def float32_error(model, path, label, row, score):
+def float32_error(model, path, label, row, score, scale):
     """Bound the relative error of the search, which computes in float32; explanations use float64."""
     off, total = 1e-5, 0.0
     x = np.abs(np.append(row, model.bias))
     for step, (node, column) in zip(path.steps, path_to(model.trees[path.tree].tree, label), strict=True):
         features, block = model.block(node, path.tree)
         rounded = EPSILON * np.count_nonzero(x[features]) * (x[features] @ np.abs(block[:, column]))
-        total -= log_g(score, step.margin)
-        off += log_g_error(score, step.margin, rounded) + EPSILON * total
+        total -= log_g(score, step.margin, scale)
+        off += log_g_error(score, step.margin, rounded, scale) + EPSILON * total
     return off
 
 
@@ -67,14 +67,15 @@ def float32_error(model, path, label, row, score):
     seed=st.integers(0, 10**6),
     trees=st.sampled_from([1, 3]),
     beam=st.sampled_from([1, 2, 5, 100]),
-    score=st.sampled_from(list(SCORES)),
+    score=st.sampled_from(SCORES),
+    scale=st.sampled_from([0.5, 3, 7.3]),
 )
 @examples(60)
-def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score):
+def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score, scale):
     model = models[trees]
     row = random_row(seed, model.n_features)
-    labels, scores = model.predict(row, top=7, beam=beam, score=score)
-    found = explain_prediction(model, row, top=7, beam=beam, score=score)
+    labels, scores = model.predict(row, top=7, beam=beam, score=score, score_scale=scale)
+    found = explain_prediction(model, row, top=7, beam=beam, score=score, score_scale=scale)
     assert [e.label for e in found] == [label for label in labels[0].tolist() if label >= 0]
     assert [e.score for e in found] == [s for s in scores[0].tolist() if s > 0]
     assert [e.name for e in found] == [f"näme {e.label}" for e in found]
@@ -82,13 +83,13 @@ def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score):
         assert [path.tree for path in explanation.paths] == list(range(trees))
         assert any(path.reached for path in explanation.paths)
         for path in explanation.paths:
-            factors = [g(score, step.margin) for step in path.steps]
+            factors = [g(score, step.margin, scale) for step in path.steps]
             np.testing.assert_allclose([step.factor for step in path.steps], factors, rtol=1e-9)
             np.testing.assert_allclose([s.score for s in path.steps], np.cumprod(factors), rtol=1e-9)
             assert path.score == path.steps[-1].score
         reached = [path for path in explanation.paths if path.reached]
         mean = sum(max(TINY, path.score) for path in reached) / trees
-        off = max(float32_error(model, path, explanation.label, row, score) for path in reached)
+        off = max(float32_error(model, path, explanation.label, row, score, scale) for path in reached)
         assert explanation.score == pytest.approx(mean, rel=off, abs=0)
 
 
@@ -122,10 +123,6 @@ def test_words_bias_and_rest_add_up_to_the_margin(models, seed, words):
             assert [w.product for w in full.opposing] == sorted(w.product for w in full.opposing)
             assert all(w.product > 0 for w in full.supporting)
             assert all(w.product < 0 for w in full.opposing)
-
-
-def test_the_kernel_has_the_same_scores():
-    assert tuple(SCORES) == _native.SCORES
 
 
 def test_a_tree_that_did_not_reach_a_label_counts_0(models):

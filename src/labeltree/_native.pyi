@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 LOSSES: tuple[str, ...]
 SCORES: tuple[str, ...]
-# g(s) = 1 / (1 + exp(-SIGMOID_SLOPE * s))
-SIGMOID_SLOPE: float
 # Bytes of the solver's two arrays per feature and per instance: the weights of sixteen siblings.
 LINE_BYTES: int
 NEWTON_FEATURE_BYTES: int
@@ -149,6 +147,7 @@ class BeamSearch:
         beam: int,
         top: int,
         score: str,
+        scale: float,
         threads: int,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
 

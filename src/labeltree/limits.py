@@ -206,6 +206,7 @@ BIAS = Number(0.0, LARGEST_VALUE)
 TOP = Whole(1)
 BEAM = Whole(1)
 SCORE = OneOf(_native.SCORES)
+SCORE_SCALE = Number(0.0, 1000.0, above=True)
 WORDS = Whole(0)
 
 # Text.

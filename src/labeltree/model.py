@@ -21,7 +21,7 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.predict import as_matrix, check_queries
 from labeltree.progress import Progress
 from labeltree.prune import PruningReport, check_apart, pruning_report, write_pruned
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_SCORE, DEFAULT_TOP
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_SCORE, DEFAULT_SCORE_SCALE, DEFAULT_TOP
 from labeltree.store import (
     RESTORE,
     Description,
@@ -121,6 +121,7 @@ class Model:
         top: int = DEFAULT_TOP,
         beam: int = DEFAULT_BEAM,
         score: str = DEFAULT_SCORE,
+        score_scale: float = DEFAULT_SCORE_SCALE,
         threads: int | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Find the best labels of each row by beam search.
@@ -135,7 +136,10 @@ class Model:
         beam : int, default 10
             Nodes kept at each depth; a beam as wide as the tree gives the exhaustive ranking.
         score : {"sigmoid", "hinge2", "hinge3"}
-            How a margin s becomes a score: sigmoid(3 s), or exp(-max(0, 1 - s)^p) with p = 2 or 3.
+            How a margin s becomes a factor of the score: sigmoid(a s) with the scale a, or
+            exp(-max(0, 1 - s)^p) with p = 2 or 3.
+        score_scale : float, default 3
+            The scale a of the sigmoid; the other functions ignore it.
         threads : int, optional
             Default: all CPUs.
 
@@ -147,7 +151,7 @@ class Model:
             In (0, 1], the mean over the model's trees; 0 where the label is -1. Scores rank the labels of a
             row; they are not calibrated probabilities.
         """
-        queries = check_queries(X, top=top, beam=beam, score=score, threads=threads)
+        queries = check_queries(X, top=top, beam=beam, score=score, score_scale=score_scale, threads=threads)
         if queries.n_features > self.n_features:
             warnings.warn(
                 f"The data has {queries.n_features:,} features, but the model has {self.n_features:,}; "
@@ -157,7 +161,7 @@ class Model:
         top = min(top, self.n_labels)
         # One row needs no second thread, and finding the number of CPUs would take longer than the search.
         workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
-        labels, scores = self._search.search(*queries.arrays, beam, top, score, workers)
+        labels, scores = self._search.search(*queries.arrays, beam, top, score, score_scale, workers)
         labels, scores = labels.reshape(queries.n_rows, top), scores.reshape(queries.n_rows, top)
         if self.text is not None:
             unknown = np.diff(queries.arrays[0]) == 0

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree import _native, limits
+from labeltree import limits
 from labeltree.data import canonical_csr, csr_arrays
 from labeltree.errors import InputError
 from labeltree.tree import LabelTree, pointers
@@ -31,19 +31,17 @@ class Score:
     function: Callable[[Any], Any]
 
 
-def _hinge(power: int) -> Callable[[Any], Any]:
-    return lambda margin: np.exp(-(np.maximum(0.0, 1 - margin) ** power))
+def score_named(name: str, scale: float) -> Score:
+    """Return the score that the kernel computes; only the sigmoid uses the scale."""
+    if name == "sigmoid":
+        return Score(
+            f"sigmoid({scale:g} x margin)", lambda margin: np.exp(-np.logaddexp(0.0, -scale * margin))
+        )
+    power = {"hinge2": 2, "hinge3": 3}[name]
+    return Score(
+        f"exp(-max(0, 1 - margin)^{power})", lambda margin: np.exp(-(np.maximum(0.0, 1 - margin) ** power))
+    )
 
-
-# The scores by name; the kernel has the same (`_native.SCORES`).
-SCORES = {
-    "sigmoid": Score(
-        f"sigmoid({_native.SIGMOID_SLOPE:g} x margin)",
-        lambda margin: np.exp(-np.logaddexp(0.0, -_native.SIGMOID_SLOPE * margin)),
-    ),
-    "hinge2": Score("exp(-max(0, 1 - margin)^2)", _hinge(2)),
-    "hinge3": Score("exp(-max(0, 1 - margin)^3)", _hinge(3)),
-}
 
 _CSR = (sp.csr_matrix, sp.csr_array)
 
@@ -56,7 +54,9 @@ class Queries(NamedTuple):
     n_features: int
 
 
-def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | None) -> Queries:
+def check_queries(
+    X: Any, *, top: int, beam: int, score: str, score_scale: float, threads: int | None
+) -> Queries:
     """Validate the arguments of ``Model.predict``, and bring the rows into the kernel's form.
 
     A single query takes a few microseconds in the kernel, so a matrix that is already in that form takes a
@@ -65,6 +65,7 @@ def check_queries(X: Any, *, top: int, beam: int, score: str, threads: int | Non
     limits.checked("top", top, limits.TOP)
     limits.checked("beam", beam, limits.BEAM)
     limits.checked("score", score, limits.SCORE)
+    limits.checked("score_scale", score_scale, limits.SCORE_SCALE)
     limits.checked("threads", threads, limits.Optional(limits.THREADS))
     if isinstance(X, _CSR) and X.ndim == 2 and X.dtype == np.float32 and X.data.size == X.indptr[-1]:
         if not np.isfinite(X.data).all():

@@ -36,6 +36,7 @@ class GivenTree:
 DEFAULT_TOP = 5
 DEFAULT_BEAM = 10
 DEFAULT_SCORE = "sigmoid"
+DEFAULT_SCORE_SCALE = 3.0  # margins are around -1 and 1: their sigmoid covers most of (0, 1)
 # The ranks k that predictions are evaluated at.
 DEFAULT_RANKS = (1, 3, 5)
 # Words shown for and against each step of an explanation.

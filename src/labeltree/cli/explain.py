@@ -56,7 +56,7 @@ def explain(
     from dataclasses import asdict
 
     from labeltree.explain.prediction import explain_prediction
-    from labeltree.predict import SCORES
+    from labeltree.predict import score_named
 
     if row == ["-"] and file is None and row_number is None:
         row, file, row_number = None, "-", 0
@@ -64,7 +64,13 @@ def explain(
     opened.one_based = dataset.one_based  # number the features as the row does
     with printing.warnings_as_notes():
         found = explain_prediction(
-            opened, dataset.X, top=top, beam=search.beam, score=search.score, words=words
+            opened,
+            dataset.X,
+            top=top,
+            beam=search.beam,
+            score=search.score,
+            score_scale=search.score_scale,
+            words=words,
         )
     true_labels = _labels(dataset)
     if not dataset.X.nnz:
@@ -88,10 +94,11 @@ def explain(
         print()
         title = f"tree {t}" if len(opened.trees) > 1 else "root"
         drawing.print_tree(_draw_paths(found, t, true_labels, title))
+    formula = score_named(search.score, search.score_scale).formula
     mean = "the mean over the trees of " if len(opened.trees) > 1 else ""
     print(
         "",
-        f"A score is {mean}the product of {SCORES[search.score].formula} along the path;",
+        f"A score is {mean}the product of {formula} along the path;",
         "a margin is the sum of the words for and against, the bias, and the other features.",
         sep="\n",
     )

@@ -152,6 +152,9 @@ Words = Annotated[
 Score = Annotated[
     str, limited("--score", limits.SCORE, "NAME", "Function that maps classifier outputs to scores")
 ]
+ScoreScale = Annotated[
+    float, limited("--score-scale", limits.SCORE_SCALE, "A", "Scale of the sigmoid: sigmoid(A x margin)")
+]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Suppress progress and summaries.")]
 Json = Annotated[bool, _option("--json", help="Print the results as a single JSON object.")]
 

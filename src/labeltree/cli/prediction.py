@@ -10,7 +10,7 @@ from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.cli.text_options import Reading
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_SCORE_SCALE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,7 @@ class Search:
 
     beam: options.Beam = DEFAULT_BEAM
     score: options.Score = DEFAULT_SCORE
+    score_scale: options.ScoreScale = DEFAULT_SCORE_SCALE
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,12 @@ def predict_file(
     rows = dataset.n_instances
     with printing.warnings_as_notes(), stages.stage("predict", f"predicting {printing.plural(rows, 'row')}"):
         labels, scores = model.predict(
-            dataset.X, top=top, beam=search.beam, score=search.score, threads=threads
+            dataset.X,
+            top=top,
+            beam=search.beam,
+            score=search.score,
+            score_scale=search.score_scale,
+            threads=threads,
         )
     seconds = stages.seconds["predict"]
     speed: Speed = {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / rows}

@@ -22,6 +22,7 @@ from labeltree.predict import as_matrix, reach
 from labeltree.settings import (
     DEFAULT_BEAM,
     DEFAULT_SCORE,
+    DEFAULT_SCORE_SCALE,
     SOLVER_LIMITS,
     TREE_LIMITS,
     SolverSettings,
@@ -72,6 +73,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     score_function : {"sigmoid", "hinge2", "hinge3"}
         Function that turns a margin into a score in (0, 1]; ``--score`` on the command line, because
         ``score`` is a method.
+    score_scale : float, default 3
+        Scale a of the sigmoid, sigmoid(a x margin); the other functions ignore it.
     threads : int, optional
         Default: all CPUs. Use 1 if scikit-learn starts several processes (``n_jobs``).
     memory_limit : int or str, optional
@@ -115,6 +118,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         **SOLVER_LIMITS,
         "beam": limits.BEAM,
         "score_function": limits.SCORE,
+        "score_scale": limits.SCORE_SCALE,
         "threads": Optional(limits.THREADS),
         "memory_limit": Optional(limits.MEMORY),
         "force": limits.FLAG,
@@ -136,6 +140,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         bias: float = SolverSettings.bias,
         beam: int = DEFAULT_BEAM,
         score_function: str = DEFAULT_SCORE,
+        score_scale: float = DEFAULT_SCORE_SCALE,
         threads: int | None = None,
         memory_limit: int | str | None = None,
         force: bool = False,
@@ -153,6 +158,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.bias = bias
         self.beam = beam
         self.score_function = score_function
+        self.score_scale = score_scale
         self.threads = threads
         self.memory_limit = memory_limit
         self.force = force
@@ -405,6 +411,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             top=top,
             beam=parameters["beam"],
             score=parameters["score_function"],
+            score_scale=parameters["score_scale"],
             threads=parameters["threads"],
         )
 

@@ -14,8 +14,8 @@ from labeltree.data import canonical_csr
 from labeltree.errors import InputError
 from labeltree.explain.parts import Child, Word, label_name, largest, path_to
 from labeltree.limits import WORDS, checked
-from labeltree.predict import SCORES, Queries, Score, check_queries
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_TOP, DEFAULT_WORDS
+from labeltree.predict import Queries, Score, check_queries, score_named
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_SCORE_SCALE, DEFAULT_TOP, DEFAULT_WORDS
 
 if TYPE_CHECKING:
     from labeltree.model import Model
@@ -110,6 +110,7 @@ def explain_prediction(
     top: int = DEFAULT_TOP,
     beam: int = DEFAULT_BEAM,
     score: str = DEFAULT_SCORE,
+    score_scale: float = DEFAULT_SCORE_SCALE,
     words: int = DEFAULT_WORDS,
 ) -> list[Explanation]:
     """Explain the labels predicted for one row: their paths, and the words for and against each step.
@@ -119,7 +120,7 @@ def explain_prediction(
     model : Model
     row : sparse matrix or array of one row; or str
         As accepted by ``Model.predict``; or a document, if the model was trained on text.
-    top, beam, score
+    top, beam, score, score_scale
         As in ``Model.predict``.
     words : int, default 5
         Maximum number of words for and against each step.
@@ -135,13 +136,13 @@ def explain_prediction(
             what = "the row is a document, but the model was not trained on text"
             raise InputError(what, hint="pass a row of feature values")
         row = model.text.transform([row])
-    queries = check_queries(row, top=top, beam=beam, score=score, threads=None)
+    queries = check_queries(row, top=top, beam=beam, score=score, score_scale=score_scale, threads=None)
     if queries.n_rows != 1:
         raise InputError(f"expected 1 row, got {queries.n_rows}", hint="explain one row at a time")
-    labels, scores = model.predict(row, top=top, beam=beam, score=score, threads=1)
-    query = _Query(model, queries, SCORES[score], words)
+    labels, scores = model.predict(row, top=top, beam=beam, score=score, score_scale=score_scale, threads=1)
+    query = _Query(model, queries, score_named(score, score_scale), words)
     predicted = [(j, float(s)) for j, s in zip(labels[0].tolist(), scores[0], strict=True) if j >= 0]
-    reached = [_reached_labels(model, t, queries, beam, score) for t in range(len(model.trees))]
+    reached = [_reached_labels(model, t, queries, beam, score, score_scale) for t in range(len(model.trees))]
     return [
         Explanation(
             label,
@@ -153,12 +154,12 @@ def explain_prediction(
     ]
 
 
-def _reached_labels(model: Model, tree: int, queries: Queries, beam: int, score: str) -> Any:
+def _reached_labels(model: Model, tree: int, queries: Queries, beam: int, score: str, scale: float) -> Any:
     """Return the labels that the beam reaches in one tree."""
     if len(model.trees) == 1:
         return range(model.n_labels)  # a predicted label was reached by the only tree
     search = _native.BeamSearch([model.trees[tree].arrays], model.n_features, model.n_labels, model.bias)
-    labels, _ = search.search(*queries.arrays, beam, model.n_labels, score, 1)
+    labels, _ = search.search(*queries.arrays, beam, model.n_labels, score, scale, 1)
     return set(labels[labels >= 0].tolist())
 
 
