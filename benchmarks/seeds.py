@@ -23,7 +23,7 @@ import program
 from labeltree import InputError, SolverSettings, TreeSettings, build_plan, read_svm, train_model
 from labeltree.data import Dataset
 from labeltree.progress import Progress
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE
+from labeltree.settings import DEFAULT_BEAM
 
 METRICS = ("P@1", "P@3", "P@5")
 FIGURES = (*METRICS, "model_bytes", "nodes", "tree_cpu_seconds", "train_cpu_seconds")
@@ -114,7 +114,7 @@ def parse() -> argparse.Namespace:
             flag = "--" + name.replace("_", "-")
             parser.add_argument(flag, type=type(default), default=default, help=f"default: {default}")
     parser.add_argument("--beam", type=int, default=DEFAULT_BEAM, help=f"default: {DEFAULT_BEAM}")
-    parser.add_argument("--score", default=DEFAULT_SCORE, help=f"default: {DEFAULT_SCORE}")
+    parser.add_argument("--score", help="default: that of the model")
     parser.add_argument("--threads", type=int, help="default: all CPUs")
     parser.add_argument("--json", action="store_true", help="print one JSON object per directory")
     options = parser.parse_args()

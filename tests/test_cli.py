@@ -94,7 +94,7 @@ def test_estimate_and_train_take_the_same_options():
     from labeltree.cli.train import train
 
     ours, theirs = (inspect.signature(command).parameters for command in (estimate, train))
-    assert set(theirs) - set(ours) == {"model", "force", "overwrite"}
+    assert set(theirs) - set(ours) == {"model", "force", "overwrite", "score", "score_scale"}
     assert all(theirs[name].default == parameter.default for name, parameter in ours.items())
 
 
@@ -141,6 +141,17 @@ def test_evaluate(run, folder):
     assert code == 0
     assert out.splitlines()[0].split() == ["%", "@1", "@3", "@5"]
     assert out.endswith(" ms per row\n")
+
+
+def test_train_stores_the_score(run, folder, tmp_path):
+    options = ["--score", "hinge3", "--clusters", 5, "--quiet"]
+    assert run("train", folder / "train.svm", tmp_path / "m", *options)[0] == 0
+    assert json.loads(run("info", tmp_path / "m", "--json")[1])["score"]["function"] == "hinge3"
+    rows = ["predict", tmp_path / "m", folder / "test.svm"]
+    default, hinge3, sigmoid = (
+        run(*rows, *more)[1] for more in ([], ["--score", "hinge3"], ["--score", "sigmoid"])
+    )
+    assert default == hinge3 != sigmoid
 
 
 def test_evaluate_with_fewer_labels_than_ranks(run, tmp_path):

@@ -13,6 +13,7 @@ from scipy import sparse
 from labeltree import InputError
 from labeltree._native import crc32c
 from labeltree.model import load
+from labeltree.settings import ScoreSettings
 from labeltree.store import MANIFEST
 
 V1 = Path(__file__).parent / "models/v1"
@@ -210,6 +211,10 @@ def test_a_manifest_with_a_wrong_entry_is_refused(model_dir, key, value):
         lambda m: m["settings"].pop("bias"),
         lambda m: m["settings"].update(bias="1"),
         lambda m: m["settings"].update(bias=-1),
+        lambda m: m.update(score=None),
+        lambda m: m["score"].update(function="cosine"),
+        lambda m: m["score"].update(scale=0),
+        lambda m: m["score"].update(power=2),
         lambda m: m.update(features=29),
         lambda m: m.update(labels=11),
     ],
@@ -243,9 +248,12 @@ def test_a_model_of_format_1_always_predicts_the_same():
     expected = json.loads((V1.parent / "v1.json").read_text("utf-8"))
     model = load(V1)
     assert model.manifest["format_version"] == 1
+    assert "score" not in model.manifest
+    assert model.score == ScoreSettings("sigmoid", 3.0)
     assert list(model.label_names) == expected["label_names"]
     x = sparse.csr_matrix(np.array(expected["rows"]))
     for score, best in expected["predictions"].items():
         labels, scores = model.predict(x, top=4, beam=3, score=score)
         assert labels.tolist() == best["labels"]
         np.testing.assert_allclose(scores, best["scores"], rtol=1e-5)
+    np.testing.assert_array_equal(model.predict(x)[1], model.predict(x, score="sigmoid", score_scale=3)[1])

@@ -15,7 +15,7 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 import labeltree
 from labeltree import InputError, LabelTree, LabelTreeClassifier, build_tree, make_plan, train_model
-from labeltree.settings import SolverSettings
+from labeltree.settings import ScoreSettings, SolverSettings
 
 DATA = make_data(300)
 TEST = make_data(40, seed=1)
@@ -59,6 +59,12 @@ def test_predicts_what_the_functions_predict(tmp_path):
     found = estimator.set_params(score_function="hinge3").predict_top(TEST.X, 7)
     np.testing.assert_array_equal(found[0], labels)
     np.testing.assert_array_equal(found[1], scores)
+
+
+def test_fit_stores_the_score():
+    assert fitted().model_.score == ScoreSettings()
+    assert fitted(score_function="hinge3").model_.score == ScoreSettings("hinge3")
+    assert fitted(score_scale=2).model_.score == ScoreSettings("sigmoid", 2.0)
 
 
 def test_parameters_have_the_names_and_defaults_of_the_command_line():
@@ -338,7 +344,10 @@ def test_bad_weights(weights, message):
         ({"cost": 10**400}, "expected a number from 1e-15"),
         ({"tolerance": 0}, "tolerance is 0, expected a positive number of at most 1"),
         ({"bias": -1}, "bias is -1, expected a number from 0"),
-        ({"score_function": "tanh"}, "score_function is 'tanh', expected one of sigmoid, hinge2, hinge3"),
+        (
+            {"score_function": "tanh"},
+            "score_function is 'tanh', expected None or one of sigmoid, hinge2, hinge3",
+        ),
         ({"threads": 0}, "threads is 0, expected None or an integer from 1"),
         ({"memory_limit": "much"}, "memory_limit is 'much', expected None or a number of bytes"),
         ({"memory_limit": "1MB"}, "but only 1.0 MB can be used"),

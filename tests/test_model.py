@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from helpers import TREE_FILES, ctrl_c, random_data, train_small
 
-from labeltree import InputError
+from labeltree import InputError, explain_prediction
 from labeltree.clustering import build_tree
 from labeltree.model import load
 from labeltree.plan import make_plan
-from labeltree.settings import SolverSettings
+from labeltree.settings import ScoreSettings, SolverSettings
 from labeltree.store import MANIFEST, ModelWriter
 from labeltree.train import train_model
 
@@ -96,6 +96,48 @@ def test_the_manifest_lists_every_file(trained):
     sizes = {str(f.relative_to(trained)): f.stat().st_size for f in snapshot(trained) if f.name != MANIFEST}
     assert {name: entry["bytes"] for name, entry in manifest["files"].items()} == sizes
     assert manifest["settings"]["loss"] == "squared_hinge"
+
+
+@pytest.mark.parametrize("stored", [ScoreSettings(), ScoreSettings("sigmoid", 1.5), ScoreSettings("hinge3")])
+def test_a_model_predicts_with_the_score_that_it_stores(tmp_path, stored):
+    data = random_data(names=True)
+    model = train_small(tmp_path / "model", data, score=stored)
+    assert model.manifest["score"] == {"function": stored.function, "scale": stored.scale}
+    model.save(tmp_path / "copy")
+    model.prune(1e-30, tmp_path / "pruned")
+    for name in ("model", "copy", "pruned"):
+        opened = load(tmp_path / name)
+        assert opened.score == stored
+        for given, used in (
+            ({}, stored),
+            ({"score": stored.function}, stored),
+            ({"score": "hinge2"}, ScoreSettings("hinge2")),
+            ({"score_scale": 7.0}, ScoreSettings(stored.function, 7.0)),
+            ({"score": "sigmoid", "score_scale": 7.0}, ScoreSettings("sigmoid", 7.0)),
+        ):
+            expected = model.predict(data.X, score=used.function, score_scale=used.scale)
+            found = opened.predict(data.X, **given)
+            assert found[0].tobytes() == expected[0].tobytes()
+            assert found[1].tobytes() == expected[1].tobytes()
+    best = explain_prediction(model, data.X[0], top=2)
+    assert [e.score for e in best] == model.predict(data.X[0], top=2)[1][0].tolist()
+
+
+def test_another_score_function_begins_with_the_default_scale():
+    assert ScoreSettings("hinge3", 7.0).replace("sigmoid", None) == ScoreSettings("sigmoid", 3.0)
+    assert ScoreSettings("sigmoid", 7.0).replace("sigmoid", None) == ScoreSettings("sigmoid", 7.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"score": "cosine"}, "score is 'cosine'"),
+        ({"score_scale": 0}, "score_scale is 0, expected None or a positive"),
+    ],
+)
+def test_refuses_other_scores(trained, options, message):
+    with pytest.raises(InputError, match=message):
+        load(trained).predict(np.ones((1, 3)), **options)
 
 
 def test_notes_are_kept(tmp_path):

@@ -101,7 +101,7 @@ def test_what_is_not_a_table_of_numbers_is_refused(model, rows):
         ({"top": 0}, "top is 0, expected "),
         ({"beam": -1}, "beam is -1, expected "),
         ({"threads": 0}, "threads is 0, expected "),
-        ({"score": "margin"}, "score is 'margin', expected one of sigmoid, hinge2, hinge3"),
+        ({"score": "margin"}, "score is 'margin', expected None or one of sigmoid, hinge2, hinge3"),
     ],
 )
 def test_bad_options_are_refused(model, options, message):

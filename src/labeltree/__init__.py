@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from labeltree.explain import describe_label, explain_prediction
     from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
-    from labeltree.settings import SolverSettings, TreeSettings
+    from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
     from labeltree.svm import read_svm, write_svm
     from labeltree.text.documents import read_documents
     from labeltree.text.formats import Columns
@@ -35,6 +35,7 @@ _HOMES = {
     "LabelTreeClassifier": "estimators.classifier",
     "Model": "model",
     "Plan": "plan",
+    "ScoreSettings": "settings",
     "SolverSettings": "settings",
     "TextFeatures": "text.tfidf",
     "TextSettings": "text.settings",
@@ -68,6 +69,7 @@ __all__ = [
     "LabelTreeClassifier",
     "Model",
     "Plan",
+    "ScoreSettings",
     "SolverSettings",
     "TextFeatures",
     "TextSettings",

@@ -21,7 +21,7 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.predict import as_matrix, check_queries
 from labeltree.progress import Progress
 from labeltree.prune import PruningReport, check_apart, pruning_report, write_pruned
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_SCORE, DEFAULT_SCORE_SCALE, DEFAULT_TOP
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_TOP, ScoreSettings
 from labeltree.store import (
     RESTORE,
     Description,
@@ -54,6 +54,8 @@ class Model:
         Whether the training file numbers features from 1; None if it was not read from a file.
     label_counts : ndarray of int64
         Training instances of each label.
+    score : ScoreSettings
+        How margins become scores by default.
     trees : tuple of TreeBlocks
     text : TextFeatures or None
         Turns documents into features, if the model was trained on text: ``model.text.transform(documents)``.
@@ -79,6 +81,7 @@ class Model:
         self.n_labels: int = manifest["labels"]
         self.one_based: bool | None = manifest.get("one_based")
         self.bias: float = manifest["settings"]["bias"]
+        self.score = ScoreSettings(**manifest.get("score", {}))
 
     def __repr__(self) -> str:
         where = "unsaved" if self.path is None else repr(str(self.path))
@@ -120,8 +123,8 @@ class Model:
         *,
         top: int = DEFAULT_TOP,
         beam: int = DEFAULT_BEAM,
-        score: str = DEFAULT_SCORE,
-        score_scale: float = DEFAULT_SCORE_SCALE,
+        score: str | None = None,
+        score_scale: float | None = None,
         threads: int | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Find the best labels of each row by beam search.
@@ -135,11 +138,11 @@ class Model:
             Number of labels per row (k).
         beam : int, default 10
             Nodes kept at each depth; a beam as wide as the tree gives the exhaustive ranking.
-        score : {"sigmoid", "hinge2", "hinge3"}
+        score : {"sigmoid", "hinge2", "hinge3"}, optional
             How a margin s becomes a factor of the score: sigmoid(a s) with the scale a, or
-            exp(-max(0, 1 - s)^p) with p = 2 or 3.
-        score_scale : float, default 3
-            The scale a of the sigmoid; the other functions ignore it.
+            exp(-max(0, 1 - s)^p) with p = 2 or 3. Default: as stored in the model.
+        score_scale : float, optional
+            The scale a of the sigmoid; the other functions ignore it. Default: as stored in the model.
         threads : int, optional
             Default: all CPUs.
 
@@ -151,7 +154,8 @@ class Model:
             In (0, 1], the mean over the model's trees; 0 where the label is -1. Scores rank the labels of a
             row; they are not calibrated probabilities.
         """
-        queries = check_queries(X, top=top, beam=beam, score=score, score_scale=score_scale, threads=threads)
+        queries = check_queries(X, top=top, beam=beam, threads=threads)
+        settings = self.score.replace(score, score_scale)
         if queries.n_features > self.n_features:
             warnings.warn(
                 f"The data has {queries.n_features:,} features, but the model has {self.n_features:,}; "
@@ -161,7 +165,9 @@ class Model:
         top = min(top, self.n_labels)
         # One row needs no second thread, and finding the number of CPUs would take longer than the search.
         workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
-        labels, scores = self._search.search(*queries.arrays, beam, top, score, score_scale, workers)
+        labels, scores = self._search.search(
+            *queries.arrays, beam, top, settings.function, settings.scale, workers
+        )
         labels, scores = labels.reshape(queries.n_rows, top), scores.reshape(queries.n_rows, top)
         if self.text is not None:
             unknown = np.diff(queries.arrays[0]) == 0
@@ -359,7 +365,8 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
             _count(entry["bytes"])
         if not manifest["settings"]["bias"] >= 0:
             raise ValueError("negative bias")
-    except (AttributeError, KeyError, TypeError, ValueError):
+        ScoreSettings(**manifest.get("score", {}))
+    except (AttributeError, KeyError, TypeError, ValueError, InputError):
         raise InputError("manifest.json is damaged", file=path, hint=RESTORE) from None
     trees = tuple(read_blocks(reader, f"tree-{t}", nodes, n_labels) for t, nodes in enumerate(nodes_of_trees))
     names = _read_names(reader, n_labels) if "label_names.json" in manifest["files"] else None

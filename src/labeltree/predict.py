@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from labeltree import limits
 from labeltree.data import canonical_csr, csr_arrays
 from labeltree.errors import InputError
+from labeltree.settings import ScoreSettings
 from labeltree.tree import LabelTree, pointers
 
 
@@ -31,13 +32,14 @@ class Score:
     function: Callable[[Any], Any]
 
 
-def score_named(name: str, scale: float) -> Score:
-    """Return the score that the kernel computes; only the sigmoid uses the scale."""
-    if name == "sigmoid":
+def score_of(settings: ScoreSettings) -> Score:
+    """Return the score that the kernel computes with these settings."""
+    scale = settings.scale
+    if settings.function == "sigmoid":
         return Score(
             f"sigmoid({scale:g} x margin)", lambda margin: np.exp(-np.logaddexp(0.0, -scale * margin))
         )
-    power = {"hinge2": 2, "hinge3": 3}[name]
+    power = {"hinge2": 2, "hinge3": 3}[settings.function]
     return Score(
         f"exp(-max(0, 1 - margin)^{power})", lambda margin: np.exp(-(np.maximum(0.0, 1 - margin) ** power))
     )
@@ -54,9 +56,7 @@ class Queries(NamedTuple):
     n_features: int
 
 
-def check_queries(
-    X: Any, *, top: int, beam: int, score: str, score_scale: float, threads: int | None
-) -> Queries:
+def check_queries(X: Any, *, top: int, beam: int, threads: int | None) -> Queries:
     """Validate the arguments of ``Model.predict``, and bring the rows into the kernel's form.
 
     A single query takes a few microseconds in the kernel, so a matrix that is already in that form takes a
@@ -64,8 +64,6 @@ def check_queries(
     """
     limits.checked("top", top, limits.TOP)
     limits.checked("beam", beam, limits.BEAM)
-    limits.checked("score", score, limits.SCORE)
-    limits.checked("score_scale", score_scale, limits.SCORE_SCALE)
     limits.checked("threads", threads, limits.Optional(limits.THREADS))
     if isinstance(X, _CSR) and X.ndim == 2 and X.dtype == np.float32 and X.data.size == X.indptr[-1]:
         if not np.isfinite(X.data).all():

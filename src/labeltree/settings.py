@@ -35,8 +35,6 @@ class GivenTree:
 # The search for the best labels.
 DEFAULT_TOP = 5
 DEFAULT_BEAM = 10
-DEFAULT_SCORE = "sigmoid"
-DEFAULT_SCORE_SCALE = 3.0  # margins are around -1 and 1: their sigmoid covers most of (0, 1)
 # The ranks k that predictions are evaluated at.
 DEFAULT_RANKS = (1, 3, 5)
 # Words shown for and against each step of an explanation.
@@ -62,6 +60,40 @@ SOLVER_LIMITS: dict[str, limits.Limit] = {
     "bias": limits.BIAS,
     "seed": limits.SEED,
 }
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """How the margin of a child becomes the factor by which its parent's score is multiplied.
+
+    Parameters
+    ----------
+    function : {"sigmoid", "hinge2", "hinge3"}
+        For a margin s: sigmoid(a s) with the scale a, or exp(-max(0, 1 - s)^p) with p = 2 or 3.
+    scale : float, default 3
+        The scale a of the sigmoid; the other functions ignore it. Margins are around -1 and 1: by default,
+        their sigmoid covers most of (0, 1).
+    """
+
+    function: str = "sigmoid"
+    scale: float = 3.0
+
+    def __post_init__(self) -> None:
+        limits.check_fields(self, {"function": limits.SCORE, "scale": limits.SCORE_SCALE})
+
+    def replace(self, function: str | None, scale: float | None) -> ScoreSettings:
+        """Return these settings with another function, another scale, or both; None keeps what it is.
+
+        The scale belongs to the function: another function begins with the default scale.
+        """
+        if function is None and scale is None:
+            return self
+        limits.checked("score", function, limits.Optional(limits.SCORE))
+        limits.checked("score_scale", scale, limits.Optional(limits.SCORE_SCALE))
+        function = function or self.function
+        if scale is None:
+            scale = self.scale if function == self.function else ScoreSettings.scale
+        return ScoreSettings(function, scale)
 
 
 class TreeSource(Protocol):

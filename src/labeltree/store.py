@@ -44,6 +44,13 @@ class TreeEntry(TypedDict):
     depth: int
 
 
+class ScoreEntry(TypedDict):
+    """What a manifest records about scores: the fields of `ScoreSettings`."""
+
+    function: str
+    scale: float
+
+
 class PrunedEntry(TypedDict):
     """What a manifest records about pruning; the numbers of weights include the bias."""
 
@@ -68,6 +75,7 @@ class _Optional(TypedDict, total=False):
     one_based: bool | None
     not_converged: int
     notes: dict[str, Any]
+    score: ScoreEntry
     pruned: PrunedEntry
     estimator: EstimatorEntry
 

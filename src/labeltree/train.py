@@ -6,7 +6,7 @@ import warnings
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,8 @@ from labeltree.limits import LARGEST_VALUE
 from labeltree.model import Model, load
 from labeltree.plan import PANEL_BYTES, Plan, TreePlan
 from labeltree.progress import Progress, part_of
-from labeltree.store import new_model
+from labeltree.settings import ScoreSettings
+from labeltree.store import ScoreEntry, new_model
 
 
 def train_model(
@@ -28,6 +29,7 @@ def train_model(
     path: Path | str,
     *,
     costs: ArrayLike | None = None,
+    score: ScoreSettings | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     notes: dict[str, Any] | None = None,
@@ -48,6 +50,8 @@ def train_model(
         The model directory to write.
     costs : array-like of float, optional
         A positive weight for each instance, multiplied by the cost in the settings.
+    score : ScoreSettings, optional
+        How the model turns margins into scores by default. Default: sigmoid(3 s).
     overwrite : bool, default False
         Replace an existing model, once the new one is complete.
     progress : callable, optional
@@ -103,6 +107,7 @@ def train_model(
                 "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
                 "weights": plan.n_weights,
                 "settings": asdict(plan.settings),
+                "score": cast(ScoreEntry, asdict(score or ScoreSettings())),
                 "not_converged": n_not_converged,
                 "notes": notes or {},
             }

@@ -56,7 +56,7 @@ def explain(
     from dataclasses import asdict
 
     from labeltree.explain.prediction import explain_prediction
-    from labeltree.predict import score_named
+    from labeltree.predict import score_of
 
     if row == ["-"] and file is None and row_number is None:
         row, file, row_number = None, "-", 0
@@ -94,7 +94,7 @@ def explain(
         print()
         title = f"tree {t}" if len(opened.trees) > 1 else "root"
         drawing.print_tree(_draw_paths(found, t, true_labels, title))
-    formula = score_named(search.score, search.score_scale).formula
+    formula = score_of(opened.score.replace(search.score, search.score_scale)).formula
     mean = "the mean over the trees of " if len(opened.trees) > 1 else ""
     print(
         "",

@@ -72,6 +72,7 @@ def _figures(model: Model) -> dict[str, Any]:
         "ovr_bytes": ovr_bytes,
         "ovr_ratio": None if ovr_bytes is None else model.bytes / ovr_bytes,
         "settings": manifest["settings"],
+        "score": asdict(model.score),
         "not_converged": manifest.get("not_converged"),
         "notes": manifest.get("notes", {}),
         "pruned": manifest.get("pruned"),

@@ -13,7 +13,7 @@ import typer
 
 from labeltree import limits
 from labeltree.errors import InputError, alternatives
-from labeltree.settings import SolverSettings, TreeSettings
+from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
 
 _TREE = "Label tree"
 _SOLVER = "Classifiers"
@@ -150,10 +150,44 @@ Words = Annotated[
     int, limited("--words", limits.WORDS, "N", "Number of words to show for and against each step")
 ]
 Score = Annotated[
-    str, limited("--score", limits.SCORE, "NAME", "Function that maps classifier outputs to scores")
+    str | None,
+    limited(
+        "--score",
+        limits.SCORE,
+        "NAME",
+        "Function that maps classifier outputs to scores",
+        default="as stored in the model",
+    ),
 ]
 ScoreScale = Annotated[
-    float, limited("--score-scale", limits.SCORE_SCALE, "A", "Scale of the sigmoid: sigmoid(A x margin)")
+    float | None,
+    limited(
+        "--score-scale",
+        limits.SCORE_SCALE,
+        "A",
+        "Scale of the sigmoid: sigmoid(A x margin)",
+        default="as stored in the model",
+    ),
+]
+StoredScore = Annotated[
+    str | None,
+    limited(
+        "--score",
+        limits.SCORE,
+        "NAME",
+        "Function that maps classifier outputs to scores, stored as the model's default",
+        default=ScoreSettings.function,
+    ),
+]
+StoredScoreScale = Annotated[
+    float | None,
+    limited(
+        "--score-scale",
+        limits.SCORE_SCALE,
+        "A",
+        "Scale of the sigmoid, stored as the model's default",
+        default=f"{ScoreSettings.scale:g}",
+    ),
 ]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Suppress progress and summaries.")]
 Json = Annotated[bool, _option("--json", help="Print the results as a single JSON object.")]

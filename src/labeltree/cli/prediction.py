@@ -10,7 +10,7 @@ from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.cli.text_options import Reading
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_SCORE_SCALE
+from labeltree.settings import DEFAULT_BEAM
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,8 +33,8 @@ class Search:
     """How to search for the best labels."""
 
     beam: options.Beam = DEFAULT_BEAM
-    score: options.Score = DEFAULT_SCORE
-    score_scale: options.ScoreScale = DEFAULT_SCORE_SCALE
+    score: options.Score = None
+    score_scale: options.ScoreScale = None
 
 
 @dataclass(frozen=True, eq=False)

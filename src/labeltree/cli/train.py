@@ -37,6 +37,8 @@ def train(
     model: options.NewModelPath,
     training: options.Training,
     text: text_options.Text,
+    score: options.StoredScore = None,
+    score_scale: options.StoredScoreScale = None,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
     force: options.Force = False,
@@ -50,11 +52,13 @@ def train(
     Before training starts, the size of the model and the memory needed are compared with what is available.
     """
     from labeltree.build import build_plan
+    from labeltree.settings import ScoreSettings
     from labeltree.store import check_target, directory_bytes
     from labeltree.train import train_model
 
     # Refuse what is wrong with the options before the data is read.
     tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
+    score_settings = ScoreSettings().replace(score, score_scale)
     source = Source(data, text, one_based)
     check_target(model, overwrite)
     limit = sys.maxsize if force else memory_limit
@@ -78,7 +82,15 @@ def train(
             stages.stage("train", f"training {trees}, {nodes}") as progress,
         ):
             notes = tree_settings.notes()
-            trained = train_model(dataset, plan, model, overwrite=overwrite, progress=progress, notes=notes)
+            trained = train_model(
+                dataset,
+                plan,
+                model,
+                score=score_settings,
+                overwrite=overwrite,
+                progress=progress,
+                notes=notes,
+            )
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
     except KeyboardInterrupt:

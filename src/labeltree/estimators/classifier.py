@@ -21,8 +21,6 @@ from labeltree.plan import Plan
 from labeltree.predict import as_matrix, reach
 from labeltree.settings import (
     DEFAULT_BEAM,
-    DEFAULT_SCORE,
-    DEFAULT_SCORE_SCALE,
     SOLVER_LIMITS,
     TREE_LIMITS,
     SolverSettings,
@@ -70,11 +68,12 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Value of a constant feature added to every instance; 0 for none.
     beam : int, default 10
         Number of nodes kept at each depth during prediction.
-    score_function : {"sigmoid", "hinge2", "hinge3"}
+    score_function : {"sigmoid", "hinge2", "hinge3"}, optional
         Function that turns a margin into a score in (0, 1]; ``--score`` on the command line, because
-        ``score`` is a method.
-    score_scale : float, default 3
-        Scale a of the sigmoid, sigmoid(a x margin); the other functions ignore it.
+        ``score`` is a method. Default: as stored in the model, otherwise sigmoid.
+    score_scale : float, optional
+        Scale a of the sigmoid, sigmoid(a x margin); the other functions ignore it. Default: as stored in
+        the model, otherwise 3.
     threads : int, optional
         Default: all CPUs. Use 1 if scikit-learn starts several processes (``n_jobs``).
     memory_limit : int or str, optional
@@ -117,8 +116,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         **TREE_LIMITS,
         **SOLVER_LIMITS,
         "beam": limits.BEAM,
-        "score_function": limits.SCORE,
-        "score_scale": limits.SCORE_SCALE,
+        "score_function": Optional(limits.SCORE),
+        "score_scale": Optional(limits.SCORE_SCALE),
         "threads": Optional(limits.THREADS),
         "memory_limit": Optional(limits.MEMORY),
         "force": limits.FLAG,
@@ -139,8 +138,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         max_iterations: int = SolverSettings.max_iterations,
         bias: float = SolverSettings.bias,
         beam: int = DEFAULT_BEAM,
-        score_function: str = DEFAULT_SCORE,
-        score_scale: float = DEFAULT_SCORE_SCALE,
+        score_function: str | None = None,
+        score_scale: float | None = None,
         threads: int | None = None,
         memory_limit: int | str | None = None,
         force: bool = False,

@@ -14,8 +14,8 @@ from labeltree.data import canonical_csr
 from labeltree.errors import InputError
 from labeltree.explain.parts import Child, Word, label_name, largest, path_to
 from labeltree.limits import WORDS, checked
-from labeltree.predict import Queries, Score, check_queries, score_named
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_SCORE, DEFAULT_SCORE_SCALE, DEFAULT_TOP, DEFAULT_WORDS
+from labeltree.predict import Queries, Score, check_queries, score_of
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, DEFAULT_WORDS, ScoreSettings
 
 if TYPE_CHECKING:
     from labeltree.model import Model
@@ -109,8 +109,8 @@ def explain_prediction(
     *,
     top: int = DEFAULT_TOP,
     beam: int = DEFAULT_BEAM,
-    score: str = DEFAULT_SCORE,
-    score_scale: float = DEFAULT_SCORE_SCALE,
+    score: str | None = None,
+    score_scale: float | None = None,
     words: int = DEFAULT_WORDS,
 ) -> list[Explanation]:
     """Explain the labels predicted for one row: their paths, and the words for and against each step.
@@ -136,13 +136,14 @@ def explain_prediction(
             what = "the row is a document, but the model was not trained on text"
             raise InputError(what, hint="pass a row of feature values")
         row = model.text.transform([row])
-    queries = check_queries(row, top=top, beam=beam, score=score, score_scale=score_scale, threads=None)
+    queries = check_queries(row, top=top, beam=beam, threads=None)
+    settings = model.score.replace(score, score_scale)
     if queries.n_rows != 1:
         raise InputError(f"expected 1 row, got {queries.n_rows}", hint="explain one row at a time")
     labels, scores = model.predict(row, top=top, beam=beam, score=score, score_scale=score_scale, threads=1)
-    query = _Query(model, queries, score_named(score, score_scale), words)
+    query = _Query(model, queries, score_of(settings), words)
     predicted = [(j, float(s)) for j, s in zip(labels[0].tolist(), scores[0], strict=True) if j >= 0]
-    reached = [_reached_labels(model, t, queries, beam, score, score_scale) for t in range(len(model.trees))]
+    reached = [_reached_labels(model, t, queries, beam, settings) for t in range(len(model.trees))]
     return [
         Explanation(
             label,
@@ -154,12 +155,12 @@ def explain_prediction(
     ]
 
 
-def _reached_labels(model: Model, tree: int, queries: Queries, beam: int, score: str, scale: float) -> Any:
+def _reached_labels(model: Model, tree: int, queries: Queries, beam: int, score: ScoreSettings) -> Any:
     """Return the labels that the beam reaches in one tree."""
     if len(model.trees) == 1:
         return range(model.n_labels)  # a predicted label was reached by the only tree
     search = _native.BeamSearch([model.trees[tree].arrays], model.n_features, model.n_labels, model.bias)
-    labels, _ = search.search(*queries.arrays, beam, model.n_labels, score, scale, 1)
+    labels, _ = search.search(*queries.arrays, beam, model.n_labels, score.function, score.scale, 1)
     return set(labels[labels >= 0].tolist())
 
 
