@@ -36,6 +36,8 @@ def excess(data: Dataset, model: Model, node: int, child: int) -> float:
     labels = [~below] if below < 0 else tree.labels[tree.first[below] : tree.last[below]]
     inside = data.Y[:, tree.labels[tree.first[node] : tree.last[node]]].getnnz(axis=1) > 0
     rows = np.flatnonzero(inside) if node else np.arange(data.n_instances)
+    if not rows.size:
+        return 0.0
     signs = np.where(data.Y[rows][:, labels].getnnz(axis=1) > 0, 1.0, -1.0)
     features, weights = model.block(node)
     constant = sp.csr_matrix(np.full((len(rows), 1), model.bias))

@@ -108,12 +108,12 @@ struct Seen {
 };
 
 // One pass over the active instances for the live siblings; if not `moves`, it only measures. An instance that adds at
-// most quiet[s] to the gap of every live sibling s is left unchanged and moved behind the active ones.
+// most quiet_gaps[s] to the gap of every live sibling s is left unchanged and moved behind the active ones.
 //
 // Vectors are not passed by value: code for AVX2 and for any CPU would expect them in different places.
 template <class Real, int W, Loss loss, bool moves>
 LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settings, Descent<Real>& descent,
-                            const Real* quiet_share, Seen<W>& seen) {
+                            const Real* quiet_gaps, Seen<W>& seen) {
     using Vector = typename Group<Real, W>::Vector;
     constexpr int n_vectors = Group<Real, W>::n_vectors;
     constexpr int64_t few = 256;  // sums of more floats than this would lose digits
@@ -124,7 +124,7 @@ LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settin
     int64_t n_active = descent.n_active;
     const Real bias = static_cast<Real>(settings.bias);
     const Group<Real, W> moving = ones.template lanes<W>(descent.live), zero = Group<Real, W>::fill(0);
-    const Group<Real, W> quiet = Group<Real, W>::load(quiet_share);
+    const Group<Real, W> quiet = Group<Real, W>::load(quiet_gaps);
     Group<Real, W> objective = zero, gap = zero;
     int64_t n_summed = 0;
     for (int64_t visit = 0; visit < n_active; ++visit) {

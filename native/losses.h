@@ -44,12 +44,18 @@ struct Terms {
 // What an instance adds to the loss and to the duality gap.
 template <Loss loss, class Vector>
 LABELTREE_INLINE Terms<Vector> terms(const Visit<Vector>& at) {
+    using Real = decltype(at.margin[0] + 0);
     const Vector zero{};
     if constexpr (loss == Loss::logistic) {
         const Vector share = at.alpha / at.cost, rest = 1 - share, far = at.margin > 0 ? at.margin : -at.margin;
-        const Vector lost = (at.margin < 0 ? far : zero) + logarithm(1 + exponential(-far));  // log(1 + e^-m)
-        const Vector gap = share * logarithm(share) + rest * logarithm(rest) + lost + share * at.margin;
-        return {at.cost * lost, at.cost * (gap > 0 ? gap : zero)};  // below 0 only by rounding
+        const Vector small = exponential(-far), sum = 1 + small, best = (at.margin > 0 ? small : zero + 1) / sum;
+        const Vector lost = (at.margin < 0 ? far : zero) + logarithm(sum);  // log(1 + e^-m)
+        Vector gap = share * logarithm(share) + rest * logarithm(rest) + lost + share * at.margin;
+        // Near the optimum, alpha = C best, these terms cancel, and only rounding would be left: there, the gap is
+        // quadratic. The error of the third order is below 1%.
+        const Vector off = share - best, variance = small / (sum * sum);
+        gap = (off < variance / 64) & (off > -variance / 64) ? Real(0.505) * off * off / variance : gap;
+        return {at.cost * lost, at.cost * (gap < 0 ? zero : gap)};
     } else {
         const Vector lack = 1 - at.margin, missing = lack > 0 ? lack : zero;
         const Vector lost = at.cost * (loss == Loss::hinge ? missing : missing * missing);
@@ -72,7 +78,7 @@ LABELTREE_INLINE Vector logistic_step(const Visit<Vector>& at) {
         const Vector share = 1 / (1 + exponential(m));
         alpha = at.cost * share;
         const Vector excess = m - base - reach * share;
-        const Vector size = excess > 0 ? excess : -excess, scale = 1 + (m > 0 ? m : -m);
+        const Vector size = excess > 0 ? excess : -excess, scale = 1 + (m > 0 ? m : -m) + (base > 0 ? base : -base);
         const auto far = size > enough * scale;
         bool done = true;
         for (size_t lane = 0; lane < sizeof(Vector) / sizeof(Real); ++lane) done &= far[lane] == 0;

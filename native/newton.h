@@ -40,9 +40,14 @@ class Newton {
         constexpr int max_steps = 100;
         auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature] = space_;
         for (size_t i = 0; i < margins.size(); ++i) margins[i] = sign(i) * times_row(i, w);
+        if (!(start<loss>() < start_at_zero<loss>())) {  // badly scaled data may have led the descent far away
+            std::fill(w.begin(), w.end(), 0.0);
+            std::fill(margins.begin(), margins.end(), 0.0);
+        }
         for (int round = 0; round < max_steps && !cancel; ++round) {
             const double objective = derivatives<loss>();
-            if (dot(gradient, gradient) / 2 <= settings_.tolerance * objective) return true;
+            const double gap = dot(gradient, gradient) / 2;
+            if (std::isfinite(objective) && gap <= settings_.tolerance * (objective - gap)) return true;
             solve_newton_system(cancel);
             for (size_t i = 0; i < changes.size(); ++i) changes[i] = sign(i) * times_row(i, step);
             const double length = line_search<loss>(objective);
@@ -87,6 +92,20 @@ class Newton {
         if constexpr (loss == Loss::logistic) return std::max(-margin, 0.0) + std::log1p(std::exp(-std::abs(margin)));
         const double missing = std::max(1 - margin, 0.0);
         return missing * missing;
+    }
+
+    // The objective of the given weights, and of none.
+    template <Loss loss>
+    double start() const {
+        double objective = dot(space_.weights, space_.weights) / 2;
+        for (size_t i = 0; i < space_.margins.size(); ++i) objective += cost(i) * loss_at<loss>(space_.margins[i]);
+        return objective;
+    }
+    template <Loss loss>
+    double start_at_zero() const {
+        double objective = 0;
+        for (size_t i = 0; i < space_.margins.size(); ++i) objective += cost(i) * loss_at<loss>(0);
+        return objective;
     }
 
     // Sets the gradient, the curvature of each instance's loss and the diagonal of the Hessian; returns the objective.
@@ -148,11 +167,12 @@ class Newton {
         constexpr double share = 0.01;  // of the decrease that the slope promises
         const auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature] = space_;
         const double slope = dot(gradient, step), cross = dot(w, step), square = dot(step, step), before = dot(w, w);
-        for (double length = 1; length > 1e-6; length /= 2) {
+        for (double length = 1; length > 1e-12; length /= 2) {
             double value = (before + length * (2 * cross + length * square)) / 2;
             for (size_t i = 0; i < margins.size(); ++i)
                 value += cost(i) * loss_at<loss>(margins[i] + length * changes[i]);
-            if (value <= objective + share * length * slope) return length;
+            // Rounding may hide the last decrease: then the gradient decides.
+            if (value <= objective + share * length * slope + 1e-14 * std::abs(objective)) return length;
         }
         return 0;
     }

@@ -49,6 +49,8 @@ class Panel {
     // Gathers what the groups share. The first thread to get here does it, and others wait.
     void prepare(Workspace& space, const Cancel& cancel) {
         std::call_once(prepared_, [&] {
+            rows_.clear();  // after an exception, another thread tries again
+            costs_.clear();
             space.node.find_instances(training_.tree, node_, instances_);
             space.node.find_features(instances_, features_);
             copy_rows(space);

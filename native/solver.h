@@ -86,14 +86,18 @@ uint16_t solve(const Problem& problem, const SolverSettings& settings, Random ra
         descent.live = open;
         descent.n_active = n_instances;
         Seen<W> proof;
+        visits_left -= n_instances;
         measure(problem, settings, descent, quiet, proof);
         allow(proof.objective, quiet_share);
         for (int s = 0; s < W; ++s)
-            if (proof.gap[s] <= allowed[s]) open &= static_cast<uint16_t>(~(1 << s));
+            // The optimum is at least objective - gap. Infinity proves nothing.
+            if (std::isfinite(proof.objective[s]) &&
+                proof.gap[s] <= settings.tolerance * (proof.objective[s] - proof.gap[s]))
+                open &= static_cast<uint16_t>(~(1 << s));
         descent.live = open;
     }
     if constexpr (loss != Loss::hinge)
-        if (open && settings.max_iterations >= max_visits)
+        if (open && settings.max_iterations >= max_visits && !cancel)
             open = finish_by_newton<Real, W, loss>(problem, settings, space, open, cancel);
     return open;
 }

@@ -26,3 +26,28 @@ def test_training_takes_no_more_memory_than_planned_though_the_model_is_larger(t
     )
     peak, planned, model = json.loads(run.stdout)
     assert peak <= planned < model
+
+
+WIDE = """
+import json, sys
+import numpy as np, scipy.sparse as sp
+from labeltree import Dataset, build_tree, make_plan, train_model
+from labeltree.system import peak_memory
+
+random = np.random.default_rng(0)
+few = sp.random(300, 500, 0.05, "csr", np.float32, random)
+X = sp.csr_matrix((few.data, few.indices.astype(np.int64) * 4000, few.indptr), (300, 2_000_000))
+Y = sp.csr_matrix((np.ones(300, np.float32), (np.arange(300), random.integers(0, 40, 300))), (300, 40))
+data = Dataset.from_matrices(X, Y)
+plan = make_plan(data, build_tree(data, clusters=4), threads=1)
+train_model(data, plan, sys.argv[1])
+print(json.dumps([peak_memory(), plan.training_memory_bytes]))
+"""
+
+
+def test_columns_that_no_instance_uses_are_planned_for(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-c", WIDE, str(tmp_path / "model")], check=True, capture_output=True, text=True
+    )
+    peak, planned = json.loads(run.stdout)
+    assert peak <= planned

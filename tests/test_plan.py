@@ -231,10 +231,15 @@ def test_the_planned_memory_covers_strips_of_one_node_side_by_side(monkeypatch):
     monkeypatch.setattr("labeltree.plan.PANEL_BYTES", strip := 64 * 31)
     data = random_data(labels=200)
     part = make_plan(data, build_tree(data, max_depth=1)).trees[0]
-    lines = 64 * (31 + data.n_instances)  # what the solver holds of each feature and each instance
-    assert part.training_bytes(2, precise=False) - part.training_bytes(1, precise=False) >= strip + lines
+    n, lines = (
+        data.n_features,
+        64 * (31 + data.n_instances),
+    )  # what the solver holds of each feature and each instance
+    assert (
+        part.training_bytes(n, 2, precise=False) - part.training_bytes(n, 1, precise=False) >= strip + lines
+    )
     few = make_plan(data, build_tree(data, clusters=200)).trees[0]
-    assert few.training_bytes(2, precise=False) > few.training_bytes(1, precise=False)
+    assert few.training_bytes(n, 2, precise=False) > few.training_bytes(n, 1, precise=False)
 
 
 @pytest.mark.parametrize("threads", [0, 2000, True, 2.5, "2"])

@@ -286,7 +286,7 @@ def test_every_objective_is_within_the_tolerance_of_its_optimum(
     for _, _, x, y, weights in each_problem(data, model):
         costs = cost * np.where(y > 0, positive_cost, 1.0)
         ours = objective(weights.astype(np.float64), x, y, loss, costs)
-        n_above += ours > optimum(x, y, loss, costs) * (1 + 1e-6) / (1 - tolerance)
+        n_above += ours > optimum(x, y, loss, costs) * (1 + 1e-6) * (1 + tolerance)
     assert n_above <= model.manifest["not_converged"]
 
 

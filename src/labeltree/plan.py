@@ -98,7 +98,7 @@ class TreePlan:
         left = slice(tree.n_nodes)
         return TreePlan(tree, self.instances[left], self.nonzeros[left], self.used_features[left], self.bias)
 
-    def training_bytes(self, threads: int, precise: bool) -> int:
+    def training_bytes(self, n_features: int, threads: int, precise: bool) -> int:
         """Return an upper bound on the memory that the solver needs in addition to the data."""
         features, instances = self.used_features + 1, self.instances
         copied = self.nonzeros * 8
@@ -108,9 +108,12 @@ class TreePlan:
         # Per instance: its number, a pointer, norm, cost and the marks of sixteen siblings.
         held = copied + strip + instances * 22 + features * 4
         held = np.repeat(held, np.minimum(-(-whole // strip), threads))  # strips of one node at the same time
-        solver = (features + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
-        solver += features * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
-        return int(np.sort(held)[-threads:].sum() + threads * solver.max())
+        rows = features.copy()
+        rows[0] = n_features + 1  # the root does not renumber its features
+        solver = (rows + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
+        solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
+        numbers = 4 * max(int(instances[0]), n_features) + (int(instances[0]) + n_features) // 8
+        return int(np.sort(held)[-threads:].sum()) + threads * (int(solver.max()) + numbers)
 
 
 class PlanReport(TypedDict):
@@ -248,7 +251,9 @@ class Plan:
     def training_memory_bytes(self) -> int:
         """Memory needed to build the trees and train them, including the data and the interpreter."""
         building = max(part.tree.build_bytes for part in self.trees)
-        training = max(part.training_bytes(self.threads, self.settings.precise) for part in self.trees)
+        training = max(
+            part.training_bytes(self.n_features, self.threads, self.settings.precise) for part in self.trees
+        )
         return INTERPRETER_BYTES + self.data_bytes + LABEL_BYTES * self.n_labels + max(building, training)
 
     def report(self, path: Path | str = ".") -> PlanReport:

@@ -15,7 +15,7 @@ from labeltree import _native
 from labeltree.blocks import write_shape
 from labeltree.data import Dataset
 from labeltree.errors import InputError
-from labeltree.limits import LARGEST_VALUE
+from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.model import Model, load
 from labeltree.plan import PANEL_BYTES, Plan, TreePlan
 from labeltree.progress import Progress, part_of
@@ -79,6 +79,13 @@ def train_model(
         raise InputError(
             f"expected costs to be a positive number for each of {dataset.n_instances:,} instances"
         )
+    if weights is not None and weights.size:
+        smallest, most = (float(plan.settings.cost * found) for found in (weights.min(), weights.max()))
+        if smallest < SMALLEST_COST or most > LARGEST_VALUE:
+            raise InputError(
+                f"expected costs times cost to be from {SMALLEST_COST:g} to {LARGEST_VALUE:g}, "
+                f"got {smallest:g} to {most:g}"
+            )
     path = Path(path)
     with new_model(path, overwrite) as writer:
         writer.write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
