@@ -17,6 +17,9 @@ class Random {
     // Uniform in [0, bound), for bound < 2^32: the bias of multiply-and-shift is below bound / 2^32.
     uint32_t below(uint32_t bound) { return static_cast<uint32_t>(((next() >> 32) * bound) >> 32); }
 
+    // Uniform in [0, 1).
+    double fraction() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
     template <class T>
     void shuffle(std::span<T> values) {
         for (int64_t i = std::ssize(values) - 1; i > 0; --i)

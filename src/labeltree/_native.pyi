@@ -14,6 +14,9 @@ NEWTON_INSTANCE_BYTES: int
 # Nodes whose centroids are in memory at the same time, at most, and bytes of one value of a centroid.
 MOST_MATRICES: int
 CENTROID_BYTES: int
+# Labels of a node up to which their distances are measured: per cluster, and at most.
+SEEDED_PER_CLUSTER: int
+MAX_SEEDED: int
 
 class SparseRows:
     def __init__(

@@ -156,7 +156,10 @@ class LabelVectors:
         # A row per feature, padded to whole vectors; and the feature's number in its node.
         row = _native.CENTROID_BYTES * (clusters + 16) + 4
         centroids = min(threads, _native.MOST_MATRICES) * data.n_features * row
-        scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids, 8 * threads * data.n_features)
+        # Distances between the labels of a node; the nodes of a depth have no labels in common.
+        seeded = min(data.n_labels, _native.SEEDED_PER_CLUSTER * clusters, _native.MAX_SEEDED)
+        distances = 4 * seeded * min(threads * seeded, data.n_labels)
+        scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids + distances, 8 * threads * data.n_features)
         needed = INTERPRETER_BYTES + data.bytes + scratch
         memory = usable_memory() if memory_limit is None else memory_limit
         if needed > memory:
