@@ -30,7 +30,7 @@ def test_explain_a_row_of_a_file(run, folder):
     assert f"7 of {folder / 'named.svm'}: {data.X[7].nnz} features" in out
     for rank, e in enumerate(expected, 1):
         assert f"{rank}. {e.name}{'*' * (e.name in truth)}  {e.paths[0].score:.3g} = " in out
-    assert f"for     {step.supporting[0].name} {step.supporting[0].product:+.3f}" in out
+    assert f"for {step.supporting[0].name} {step.supporting[0].product:+.3f}" in " ".join(out.split())
     assert "product of sigmoid(3 x margin)" in out
     assert not any(line.endswith(" ") for line in out.splitlines())
 
