@@ -40,7 +40,7 @@ class Newton {
         constexpr int max_steps = 100;
         auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature] = space_;
         for (size_t i = 0; i < margins.size(); ++i) margins[i] = sign(i) * times_row(i, w);
-        if (!(start<loss>() < start_at_zero<loss>())) {  // badly scaled data may have led the descent far away
+        if (starts_too_far<loss>()) {
             std::fill(w.begin(), w.end(), 0.0);
             std::fill(margins.begin(), margins.end(), 0.0);
         }
@@ -94,18 +94,15 @@ class Newton {
         return missing * missing;
     }
 
-    // The objective of the given weights, and of none.
+    // Whether the weights given are no better than none: badly scaled data may have led the descent far away.
     template <Loss loss>
-    double start() const {
-        double objective = dot(space_.weights, space_.weights) / 2;
-        for (size_t i = 0; i < space_.margins.size(); ++i) objective += cost(i) * loss_at<loss>(space_.margins[i]);
-        return objective;
-    }
-    template <Loss loss>
-    double start_at_zero() const {
-        double objective = 0;
-        for (size_t i = 0; i < space_.margins.size(); ++i) objective += cost(i) * loss_at<loss>(0);
-        return objective;
+    bool starts_too_far() const {
+        double here = dot(space_.weights, space_.weights) / 2, at_zero = 0;
+        for (size_t i = 0; i < space_.margins.size(); ++i) {
+            here += cost(i) * loss_at<loss>(space_.margins[i]);
+            at_zero += cost(i) * loss_at<loss>(0);
+        }
+        return !(here < at_zero);  // also if it is not finite
     }
 
     // Sets the gradient, the curvature of each instance's loss and the diagonal of the Hessian; returns the objective.

@@ -2,6 +2,7 @@
 #include "term_counts.h"
 
 #include <set>
+#include <system_error>
 
 #include "memory.h"
 
@@ -32,7 +33,12 @@ void TermCounts::append(nb::str document) {
         return count(batch_);
     }
     std::swap(batch_, previous_);
-    analyzing_ = std::async(std::launch::async, [this] { count(previous_); });
+    try {
+        analyzing_ = std::async(std::launch::async, [this] { count(previous_); });
+    } catch (const std::system_error&) {  // no thread can be started
+        const nb::gil_scoped_release no_gil;
+        count(previous_);
+    }
 }
 
 void TermCounts::flush() {

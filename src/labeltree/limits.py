@@ -89,7 +89,7 @@ class PerDepth:
     @property
     def expected(self) -> str:
         """The values allowed, as they end a message."""
-        return f"{self.each.expected}, or one per depth such as (2, 1)"
+        return f"{self.each.expected}, or several, one per depth"
 
     def plain(self, value: Any) -> float | tuple[float, ...] | None:
         """Return the number or the numbers, or None if they are not allowed."""

@@ -169,10 +169,7 @@ class Transformer:
         """Return the same features, and the matrix."""
         features = self._features
         self.counts.flush()
-        target = np.arange(len(features.names), dtype=np.int32)
-        return features, weighted(
-            self.counts, target, features.idf, features.settings.sublinear, self._threads
-        )
+        return features, weighted(self.counts, None, features.idf, features.settings.sublinear, self._threads)
 
 
 def _damaged(reader: ModelReader, name: str, what: str) -> InputError:
