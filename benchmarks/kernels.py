@@ -10,7 +10,8 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, replace
+import warnings
+from dataclasses import asdict, astuple, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -34,11 +35,13 @@ from labeltree import (
 )
 from labeltree.data import csr_arrays
 from labeltree.errors import InputError
+from labeltree.settings import ScoreSettings
 from labeltree.system import threads_to_use
 
 ITERATIONS = 5  # of K-means, even if it converges earlier
 UNSTEADY = 1.25  # warn if the peak rates before and after the run differ by more than this factor
 MAX_DEPTH, BEAM, TOP = 6, 10, 5
+SCORE = astuple(ScoreSettings())
 
 COUNTS = {
     "reader": "bytes of the file, once",
@@ -157,7 +160,9 @@ def bench_training(bench, dataset, tree, folder):
 
     def train(passes):
         chosen = replace(plan, settings=SolverSettings(max_iterations=passes))
-        return train_model(dataset, chosen, folder / "model", overwrite=True)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*did not converge")
+            return train_model(dataset, chosen, folder / "model", overwrite=True)
 
     work = bounds.solver_pass(part, write=True)
     train(1)  # the first model also pays for allocating its files
@@ -179,7 +184,7 @@ def bench_search(bench, model, X, singles):
     search = model._search.search
 
     def batch():
-        return search(*arrays, BEAM, TOP, "sigmoid", bench.threads)
+        return search(*arrays, BEAM, TOP, *SCORE, bench.threads)
 
     batch()  # maps the model
     bench.add("beam search, batch", bench.time(batch)[0], visits.batch())
@@ -190,7 +195,7 @@ def bench_search(bench, model, X, singles):
 
     def one_by_one():
         for row in rows:
-            search(*row, BEAM, TOP, "sigmoid", 1)
+            search(*row, BEAM, TOP, *SCORE, 1)
 
     bench.add("beam search, single", bench.time(one_by_one)[0], visits.singles(len(rows)), threads=1)
 
