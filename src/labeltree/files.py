@@ -146,13 +146,18 @@ def _in_turn(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArra
 def _ahead(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
     """Read the next piece while this one is in use: reading and decompressing release the GIL."""
     buffer, other = (np.empty(piece_bytes, dtype=np.uint8) for _ in range(2))
-    with ThreadPoolExecutor(1) as pool:
+    pool = ThreadPoolExecutor(1)
+    try:
         coming = pool.submit(_fill, file, buffer)
         while (size := coming.result()) == piece_bytes:
             buffer, other = other, buffer
             coming = pool.submit(_fill, file, buffer)
             yield other, False
         yield buffer[:size], True
+    finally:
+        # Without waiting: the garbage collector may close this generator in any thread, even in one that is
+        # just starting, where joining another thread would wait forever.
+        pool.shutdown(wait=False)
 
 
 def _fill(file: io.BufferedIOBase, buffer: NDArray[np.uint8]) -> int:
