@@ -177,9 +177,9 @@ def test_too_little_memory(tmp_path):
 @pytest.mark.parametrize("like", ["eur-lex", "amazon-670k"])
 def test_fewer_clusters_need_less_memory_and_disk(like):
     data, _ = synthesize(like, 0.1 if like == "eur-lex" else 0.005)
-    plans = [make_plan(data, build_tree(data, clusters=k, threads=1), threads=1) for k in (300, 100, 30)]
-    assert plans[0].training_memory_bytes > plans[1].training_memory_bytes > plans[2].training_memory_bytes
-    assert plans[0].model_bytes > plans[1].model_bytes > plans[2].model_bytes
+    many, few = (make_plan(data, build_tree(data, clusters=k, threads=1), threads=1) for k in (100, 30))
+    assert many.training_memory_bytes > few.training_memory_bytes
+    assert many.model_bytes > few.model_bytes
 
 
 def test_the_suggested_number_of_threads_fits(tmp_path):
