@@ -291,6 +291,22 @@ def test_every_objective_is_within_the_tolerance_of_its_optimum(
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_full_groups_and_deep_nodes_keep_the_promise(tmp_path, loss):
+    """Groups of sixteen siblings, nodes below the root, and a cost of each instance, at default settings."""
+    data = random_data(16, instances=150, labels=60)
+    tree = build_tree(data, clusters=18, max_depth=3)
+    assert tree.child_count[0] > 16
+    assert tree.n_nodes > 4
+    costs = np.random.default_rng(2).uniform(0.1, 4, data.n_instances)
+    defaults = {name: getattr(SolverSettings, name) for name in ("tolerance", "max_iterations")}
+    model = train(tmp_path, data, tree, costs=costs, loss=loss, **defaults)
+    for _, rows, x, y, weights in each_problem(data, model):
+        best = objective(newton_weights(x, y, loss, costs[rows]), x, y, loss, costs[rows])
+        ours = objective(weights.astype(np.float64), x, y, loss, costs[rows])
+        assert ours <= best * (1 + 1e-6) * (1 + SolverSettings.tolerance)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_newton_finishes_what_descent_is_slow_to_solve(tmp_path, loss):
     x, y = badly_scaled(np.random.default_rng(3), 400)
     data = Dataset.from_matrices(x * 30, y)
