@@ -1,13 +1,11 @@
 // Beam search through label trees: batches of queries are split into chunks for the workers.
 #include <memory>
 
+#include "choices.h"
 #include "search.h"
 
 namespace labeltree {
 namespace {
-
-constexpr Choices<ScoreName, 3> scores{
-    {{"sigmoid", ScoreName::sigmoid}, {"hinge2", ScoreName::hinge2}, {"hinge3", ScoreName::hinge3}}};
 
 // The most children that one query can meet.
 double reach(const Forest& forest, int64_t beam) {
@@ -53,7 +51,7 @@ class BeamSearch {
                                                     int threads) const {
         // Features that the model does not know are ignored, so any column is valid.
         const SparseRows queries{span_of(indptr), span_of(indices), span_of(data), std::numeric_limits<int64_t>::max()};
-        const SearchSettings settings{beam, top, {choose(scores, score, "score"), scale}};
+        const SearchSettings settings{beam, top, {choose(score_names, score, "score"), scale}};
         require(beam >= 1, "beam must be at least 1");
         require(top >= 1, "top must be at least 1");
         require(scale > 0 && std::isfinite(scale), "scale must be positive and finite");
@@ -103,7 +101,7 @@ class BeamSearch {
 }  // namespace
 
 void bind_beam_search(nb::module_& m) {
-    m.attr("SCORES") = names_of(scores);
+    m.attr("SCORES") = names_of(score_names);
     nb::class_<BeamSearch>(m, "BeamSearch", "Beam search through label trees whose blocks may be mapped files.")
         .def(nb::init<nb::list, int64_t, int64_t, float>(), "trees"_a, "n_features"_a, "n_labels"_a, "bias"_a,
              "Check the trees and keep their arrays. Raises ValueError if they do not fit together.")

@@ -8,6 +8,7 @@ namespace labeltree {
 void bind_beam_search(nb::module_&);
 void bind_checksum(nb::module_&);
 void bind_handles(nb::module_&);
+void bind_held_out(nb::module_&);
 void bind_kmeans(nb::module_&);
 void bind_label_vectors(nb::module_&);
 void bind_svm_reader(nb::module_&);
@@ -35,6 +36,7 @@ NB_MODULE(_native, m) {
     labeltree::bind_handles(m);  // first: the signatures of the kernels name its classes
     labeltree::bind_beam_search(m);
     labeltree::bind_checksum(m);
+    labeltree::bind_held_out(m);
     labeltree::bind_kmeans(m);
     labeltree::bind_label_vectors(m);
     labeltree::bind_svm_reader(m);

@@ -1,14 +1,12 @@
 // Trains the blocks of a plan, the largest first, and writes each to its place on disk.
 #include <memory>
 
+#include "choices.h"
 #include "handles.h"
 #include "panel.h"
 
 namespace labeltree {
 namespace {
-
-constexpr Choices<Loss, 3> losses{
-    {{"squared_hinge", Loss::squared_hinge}, {"hinge", Loss::hinge}, {"logistic", Loss::logistic}}};
 
 // A range of the groups of a panel, which one thread solves.
 struct Task {
@@ -101,7 +99,7 @@ void check_plan(const TreeShape& tree, const BlockFiles& files, std::span<const 
 }  // namespace
 
 void bind_train_nodes(nb::module_& m) {
-    m.attr("LOSSES") = names_of(losses);
+    m.attr("LOSSES") = names_of(loss_names);
     m.attr("LINE_BYTES") = siblings * sizeof(float);
     m.attr("NEWTON_FEATURE_BYTES") = NewtonSpace::feature_bytes;
     m.attr("NEWTON_INSTANCE_BYTES") = NewtonSpace::instance_bytes;
@@ -119,7 +117,7 @@ void bind_train_nodes(nb::module_& m) {
             const Training training{data.view(),
                                     tree.view(),
                                     costs ? span_of(*costs) : std::span<const float>{},
-                                    {choose(losses, loss, "loss"), cost, 1, tolerance, max_iterations, bias, seed},
+                                    {choose(loss_names, loss, "loss"), cost, 1, tolerance, max_iterations, bias, seed},
                                     span_of(positive_costs),
                                     precise};
             const BlockFiles files{

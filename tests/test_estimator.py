@@ -75,7 +75,7 @@ def test_parameters_have_the_names_and_defaults_of_the_command_line():
     from labeltree.cli.text_options import Text
     from labeltree.cli.train import train
 
-    shell = {**signature(train).parameters, **signature(predict).parameters}
+    shell = {**signature(predict).parameters, **signature(train).parameters}
     ours = {"score" if name == "score_function" else name: value for name, value in DEFAULTS.items()}
     assert ours == {name: getattr(shell[name].default, "value", shell[name].default) for name in ours}
     about_files = {"data", "model", "overwrite", "one_based", "quiet", "json", "output", "format", "top"}
@@ -346,7 +346,7 @@ def test_bad_weights(weights, message):
         ({"bias": -1}, "bias is -1, expected a number from 0"),
         (
             {"score_function": "tanh"},
-            "score_function is 'tanh', expected None or one of sigmoid, hinge2, hinge3",
+            "score_function is 'tanh', expected one of auto, sigmoid, hinge2, hinge3",
         ),
         ({"threads": 0}, "threads is 0, expected None or an integer from 1"),
         ({"memory_limit": "much"}, "memory_limit is 'much', expected None or a number of bytes"),

@@ -112,7 +112,7 @@ def test_a_model_predicts_with_the_score_that_it_stores(tmp_path, stored):
             ({}, stored),
             ({"score": stored.function}, stored),
             ({"score": "hinge2"}, ScoreSettings("hinge2")),
-            ({"score_scale": 7.0}, ScoreSettings(stored.function, 7.0)),
+            ({"score_scale": 7.0}, ScoreSettings("sigmoid", 7.0)),
             ({"score": "sigmoid", "score_scale": 7.0}, ScoreSettings("sigmoid", 7.0)),
         ):
             expected = model.predict(data.X, score=used.function, score_scale=used.scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,13 @@ from labeltree import _native
 from labeltree.errors import InputError
 from labeltree.store import RESTORE, ModelReader, ModelWriter
 from labeltree.tree import LabelTree
+
+
+class BlockFiles(NamedTuple):
+    """The two large files of a tree that is being trained: descriptor, and start of the data."""
+
+    features: tuple[int, int]
+    weights: tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

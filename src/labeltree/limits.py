@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from labeltree import _native
 from labeltree.errors import InputError
@@ -206,6 +206,8 @@ BIAS = Number(0.0, LARGEST_VALUE)
 TOP = Whole(1)
 BEAM = Whole(1)
 SCORE = OneOf(_native.SCORES)
+AUTO: Final = "auto"  # chosen when the model is trained
+STORED_SCORE = OneOf((AUTO, *_native.SCORES))
 SCORE_SCALE = Number(0.0, 1000.0, above=True)
 WORDS = Whole(0)
 

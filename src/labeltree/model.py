@@ -142,7 +142,8 @@ class Model:
             How a margin s becomes a factor of the score: sigmoid(a s) with the scale a, or
             exp(-max(0, 1 - s)^p) with p = 2 or 3. Default: as stored in the model.
         score_scale : float, optional
-            The scale a of the sigmoid; the other functions ignore it. Default: as stored in the model.
+            The scale a of the sigmoid, which it selects if `score` is not given; the other functions ignore
+            it. Default: as stored in the model.
         threads : int, optional
             Default: all CPUs.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from labeltree import limits
 from labeltree.errors import InputError
+from labeltree.limits import AUTO
 
 # The help of the command line reads these settings: it starts faster without NumPy.
 if TYPE_CHECKING:
@@ -84,16 +85,24 @@ class ScoreSettings:
     def replace(self, function: str | None, scale: float | None) -> ScoreSettings:
         """Return these settings with another function, another scale, or both; None keeps what it is.
 
-        The scale belongs to the function: another function begins with the default scale.
+        The scale belongs to the function: another function begins with the default scale, and a scale
+        without a function is that of the sigmoid.
         """
         if function is None and scale is None:
             return self
         limits.checked("score", function, limits.Optional(limits.SCORE))
         limits.checked("score_scale", scale, limits.Optional(limits.SCORE_SCALE))
-        function = function or self.function
+        function = function or (self.function if scale is None else ScoreSettings.function)
         if scale is None:
             scale = self.scale if function == self.function else ScoreSettings.scale
         return ScoreSettings(function, scale)
+
+
+def stored_score(function: str, scale: float | None) -> ScoreSettings | Literal["auto"]:
+    """Return the score that a model is to store; "auto" if neither function nor scale is given."""
+    if function == AUTO and scale is None:
+        return AUTO
+    return ScoreSettings().replace(None if function == AUTO else function, scale)
 
 
 class TreeSource(Protocol):

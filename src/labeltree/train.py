@@ -6,19 +6,20 @@ import warnings
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree import _native
-from labeltree.blocks import write_shape
+from labeltree.blocks import BlockFiles, write_shape
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.model import Model, load
 from labeltree.plan import PANEL_BYTES, Plan, TreePlan
 from labeltree.progress import Progress, part_of
+from labeltree.score import choose_score
 from labeltree.settings import ScoreSettings
 from labeltree.store import ScoreEntry, new_model
 
@@ -29,7 +30,7 @@ def train_model(
     path: Path | str,
     *,
     costs: ArrayLike | None = None,
-    score: ScoreSettings | None = None,
+    score: ScoreSettings | Literal["auto"] = "auto",
     overwrite: bool = False,
     progress: Progress | None = None,
     notes: dict[str, Any] | None = None,
@@ -50,8 +51,9 @@ def train_model(
         The model directory to write.
     costs : array-like of float, optional
         A positive weight for each instance, multiplied by the cost in the settings.
-    score : ScoreSettings, optional
-        How the model turns margins into scores by default. Default: sigmoid(3 s).
+    score : ScoreSettings or "auto", default "auto"
+        How the model turns margins into scores by default. "auto" chooses it by how well the labels of a
+        sample of the training rows are ranked, as if the model had been trained without them.
     overwrite : bool, default False
         Replace an existing model, once the new one is complete.
     progress : callable, optional
@@ -72,6 +74,8 @@ def train_model(
             f"X contains a value of magnitude {largest:.2g}, too large to be squared and summed",
             hint="scale the features, for instance each row to length 1",
         )
+    if score != "auto" and not isinstance(score, ScoreSettings):
+        raise InputError(f"score is {score!r}, expected ScoreSettings or 'auto'")
     weights = None if costs is None else np.ascontiguousarray(costs, np.float32)
     if weights is not None and not (
         weights.shape == (dataset.n_instances,) and (weights > 0).all() and np.isfinite(weights).all()
@@ -91,7 +95,7 @@ def train_model(
         writer.write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
         with ExitStack() as open_files:  # allocate the files of all trees before the first is trained
             files = [
-                _Files(
+                BlockFiles(
                     *(
                         open_files.enter_context(writer.reserve(f"tree-{t}/{name}", part.files()[name]))
                         for name in ("features.npy", "weights.npy")
@@ -105,6 +109,7 @@ def train_model(
                 checksums, not_converged = _train_tree(dataset, plan, part, files[t], t, weights, share)
                 n_not_converged += not_converged
                 write_shape(writer, f"tree-{t}", part.tree, part.feature_ptr, checksums)
+            chosen = choose_score(dataset, plan, files, weights) if score == "auto" else score
         writer.finish(
             {
                 "instances": dataset.n_instances,
@@ -114,7 +119,7 @@ def train_model(
                 "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
                 "weights": plan.n_weights,
                 "settings": asdict(plan.settings),
-                "score": cast(ScoreEntry, asdict(score or ScoreSettings())),
+                "score": cast(ScoreEntry, asdict(chosen)),
                 "not_converged": n_not_converged,
                 "notes": notes or {},
             }
@@ -128,18 +133,11 @@ def train_model(
     return load(path, verify=False)
 
 
-class _Files(NamedTuple):
-    """The two large files of a tree: descriptor, and start of the data."""
-
-    features: tuple[int, int]
-    weights: tuple[int, int]
-
-
 def _train_tree(
     dataset: Dataset,
     plan: Plan,
     part: TreePlan,
-    files: _Files,
+    files: BlockFiles,
     number: int,
     costs: Any,
     progress: Progress | None,

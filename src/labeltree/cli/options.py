@@ -170,13 +170,12 @@ ScoreScale = Annotated[
     ),
 ]
 StoredScore = Annotated[
-    str | None,
+    str,
     limited(
         "--score",
-        limits.SCORE,
+        limits.STORED_SCORE,
         "NAME",
         "Function that maps classifier outputs to scores, stored as the model's default",
-        default=ScoreSettings.function,
     ),
 ]
 StoredScoreScale = Annotated[
@@ -186,7 +185,7 @@ StoredScoreScale = Annotated[
         limits.SCORE_SCALE,
         "A",
         "Scale of the sigmoid, stored as the model's default",
-        default=f"{ScoreSettings.scale:g}",
+        default=f"chosen with the function, {ScoreSettings.scale:g} with --score sigmoid",
     ),
 ]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Suppress progress and summaries.")]

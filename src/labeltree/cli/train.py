@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import ResourceError
+from labeltree.limits import AUTO
 from labeltree.system import human_bytes, peak_memory
+
+if TYPE_CHECKING:
+    from labeltree.store import ScoreEntry
 
 
 class TrainReport(TypedDict):
@@ -24,6 +28,7 @@ class TrainReport(TypedDict):
     depth: int
     weights: int
     not_converged: int
+    score: ScoreEntry
     threads: int
     seconds: dict[str, float]
     planned_bytes: int
@@ -37,7 +42,7 @@ def train(
     model: options.NewModelPath,
     training: options.Training,
     text: text_options.Text,
-    score: options.StoredScore = None,
+    score: options.StoredScore = AUTO,
     score_scale: options.StoredScoreScale = None,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
@@ -52,13 +57,13 @@ def train(
     Before training starts, the size of the model and the memory needed are compared with what is available.
     """
     from labeltree.build import build_plan
-    from labeltree.settings import ScoreSettings
+    from labeltree.settings import stored_score
     from labeltree.store import check_target, directory_bytes
     from labeltree.train import train_model
 
     # Refuse what is wrong with the options before the data is read.
     tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
-    score_settings = ScoreSettings().replace(score, score_scale)
+    score_settings = stored_score(score, score_scale)
     source = Source(data, text, one_based)
     check_target(model, overwrite)
     limit = sys.maxsize if force else memory_limit
@@ -105,6 +110,7 @@ def train(
         "depth": plan.depth,
         "weights": plan.n_weights,
         "not_converged": trained.manifest["not_converged"],
+        "score": trained.manifest["score"],
         "threads": plan.threads,
         "seconds": stages.seconds,
         "planned_bytes": plan.model_bytes,
@@ -114,10 +120,14 @@ def train(
     if json:
         printing.print_json(figures)
     elif not quiet:
-        print(*_summary(figures), sep="\n")
+        print(*_summary(figures, score_settings == AUTO), sep="\n")
 
 
-def _summary(figures: TrainReport) -> list[str]:
+def _summary(figures: TrainReport, chosen: bool) -> list[str]:
+    from labeltree.predict import score_of
+    from labeltree.settings import ScoreSettings
+
+    formula = score_of(ScoreSettings(**figures["score"])).formula
     size, expected = figures["model_bytes"], figures["planned_bytes"]
     planned = "as planned" if size == expected else f"but {expected:,} were planned"
     times = ", ".join(f"{name} {printing.human_seconds(spent)}" for name, spent in figures["seconds"].items())
@@ -126,6 +136,7 @@ def _summary(figures: TrainReport) -> list[str]:
             ("model", figures["model"]),
             ("data", printing.shape(figures)),
             ("trees", f"{printing.forest(figures)}, {printing.plural(figures['weights'], 'weight')}"),
+            ("score", f"{formula}{', chosen automatically' * chosen}"),
             ("size", f"{human_bytes(size)} on disk ({size:,} bytes, {planned})"),
             ("time", f"{times} ({printing.plural(figures['threads'], 'thread')})"),
             ("memory", f"{human_bytes(figures['peak_memory_bytes'])} at peak"),

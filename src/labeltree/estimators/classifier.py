@@ -15,7 +15,7 @@ from labeltree import limits
 from labeltree.errors import InputError
 from labeltree.estimators.fitting import check_rows, make_dataset, plan_model, train_unsaved
 from labeltree.estimators.targets import read_target, restore_classes
-from labeltree.limits import Limit, Number, Optional, checked
+from labeltree.limits import AUTO, Limit, Number, Optional, checked
 from labeltree.model import Model, load
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix, reach
@@ -68,12 +68,12 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Value of a constant feature added to every instance; 0 for none.
     beam : int, default 10
         Number of nodes kept at each depth during prediction.
-    score_function : {"sigmoid", "hinge2", "hinge3"}, optional
+    score_function : {"auto", "sigmoid", "hinge2", "hinge3"}, default "auto"
         Function that turns a margin into a score in (0, 1]; ``--score`` on the command line, because
-        ``score`` is a method. Default: as stored in the model, otherwise sigmoid.
+        ``score`` is a method. "auto": chosen by ``fit`` and stored in the model.
     score_scale : float, optional
-        Scale a of the sigmoid, sigmoid(a x margin); the other functions ignore it. Default: as stored in
-        the model, otherwise 3.
+        Scale a of the sigmoid, sigmoid(a x margin); the other functions ignore it. Default: chosen with the
+        function, 3 with "sigmoid".
     threads : int, optional
         Default: all CPUs. Use 1 if scikit-learn starts several processes (``n_jobs``).
     memory_limit : int or str, optional
@@ -116,7 +116,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         **TREE_LIMITS,
         **SOLVER_LIMITS,
         "beam": limits.BEAM,
-        "score_function": Optional(limits.SCORE),
+        "score_function": limits.STORED_SCORE,
         "score_scale": Optional(limits.SCORE_SCALE),
         "threads": Optional(limits.THREADS),
         "memory_limit": Optional(limits.MEMORY),
@@ -138,7 +138,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         max_iterations: int = SolverSettings.max_iterations,
         bias: float = SolverSettings.bias,
         beam: int = DEFAULT_BEAM,
-        score_function: str | None = None,
+        score_function: str = AUTO,
         score_scale: float | None = None,
         threads: int | None = None,
         memory_limit: int | str | None = None,
@@ -405,11 +405,12 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _search(self, rows: Any, top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         parameters = self._checked()
+        function = parameters["score_function"]
         return self.model_.predict(
             rows,
             top=top,
             beam=parameters["beam"],
-            score=parameters["score_function"],
+            score=None if function == AUTO else function,
             score_scale=parameters["score_scale"],
             threads=parameters["threads"],
         )

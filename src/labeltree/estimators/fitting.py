@@ -17,7 +17,7 @@ from labeltree.estimators.targets import Target
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.model import Model
 from labeltree.plan import Plan
-from labeltree.settings import SOLVER_LIMITS, TREE_LIMITS, ScoreSettings, SolverSettings, TreeSettings
+from labeltree.settings import SOLVER_LIMITS, TREE_LIMITS, SolverSettings, TreeSettings, stored_score
 from labeltree.train import train_model
 
 
@@ -66,7 +66,7 @@ def train_unsaved(parameters: dict[str, Any], dataset: Dataset, weights: NDArray
         plan.check_resources(Path(tempfile.gettempdir()), parameters["memory_limit"])
     notes = _tree_settings(parameters).notes()
     with tempfile.TemporaryDirectory(prefix="labeltree-", ignore_cleanup_errors=True) as directory:
-        score = ScoreSettings().replace(parameters["score_function"], parameters["score_scale"])
+        score = stored_score(parameters["score_function"], parameters["score_scale"])
         model = train_model(dataset, plan, Path(directory) / "model", costs=weights, score=score, notes=notes)
         model.path = None
     return model

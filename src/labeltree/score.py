@@ -1,0 +1,155 @@
+"""Choose the score function of a model from margins that its training did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labeltree import _native, metrics
+from labeltree.blocks import BlockFiles
+from labeltree.data import Dataset
+from labeltree.plan import Plan
+from labeltree.predict import as_matrix
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
+
+# The first one is kept unless another ranks better beyond doubt.
+CANDIDATES = (
+    ScoreSettings(),
+    ScoreSettings("sigmoid", 2.0),
+    ScoreSettings("sigmoid", 5.0),
+    ScoreSettings("hinge2"),
+    ScoreSettings("hinge3"),
+)
+# Rows that are ranked, and how many standard errors a candidate must be better to go on, or to be chosen.
+ROUNDS = ((1_000, 1.5), (5_000, 3.0))
+# With fewer rows, chance would decide.
+MIN_ROWS = 200
+# Instances of a node that are looked at to find out how much it depends on each of them.
+MAX_INSTANCES = 500
+# With several trees: labels of each tree whose scores are averaged, and rows times trees, to bound memory.
+POOLED_LABELS = 20
+MAX_POOLS = 100_000
+
+
+def choose_score(
+    dataset: Dataset, plan: Plan, files: Sequence[BlockFiles], costs: NDArray[np.float32] | None
+) -> ScoreSettings:
+    """Return the score function that ranks the labels of training rows best, held out of training.
+
+    Labels of a sample of rows are ranked by margins without the effect of the row itself: if the row is
+    removed from the training data of a node, one step of Newton's method, with the diagonal of the Hessian,
+    changes its margins there. The candidate with the largest sum of P@1, P@3 and P@5 is chosen if it is more
+    than three standard errors of the paired differences better than sigmoid(3 s). If none is after the first
+    1,000 rows, not even by half as much, the trial ends.
+
+    sigmoid(3 s) is kept without a trial if all trees have depth 1 (one-vs-rest: every function ranks labels
+    by their margins), if fewer than 200 rows have labels, and with the hinge loss, which has no second
+    derivative.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The training data.
+    plan : Plan
+    files : sequence of BlockFiles
+        The trained blocks of each tree.
+    costs : ndarray of float32 or None
+        The weight of each instance in training.
+
+    Returns
+    -------
+    ScoreSettings
+    """
+    rows = _shuffled_rows(dataset, plan)
+    if plan.depth == 1 or plan.settings.loss == "hinge" or rows.size < MIN_ROWS:
+        return CANDIDATES[0]
+    best = 0
+    for size, certainty in ROUNDS if rows.size > ROUNDS[0][0] else ROUNDS[1:]:
+        sample = np.sort(rows[:size])
+        rankings = held_out_rankings(dataset, plan, files, costs, sample)
+        truth = dataset.Y[sample]
+        gains = np.array([_precision(truth, ranked) for ranked in rankings])
+        gains -= gains[0].copy()
+        means, errors = gains.mean(axis=1), gains.std(axis=1) / np.sqrt(sample.size)
+        best = int(np.argmax(np.where(means > certainty * errors, means, 0)))
+        if best == 0:
+            break
+    return CANDIDATES[best]
+
+
+def _shuffled_rows(dataset: Dataset, plan: Plan) -> NDArray[np.int32]:
+    """Return rows with labels in random order, as many as can be ranked with these trees."""
+    rows = np.flatnonzero(np.diff(dataset.Y.indptr)).astype(np.int32)
+    order = np.random.default_rng(plan.settings.seed).permutation(rows)
+    return order[: MAX_POOLS // len(plan.trees)]
+
+
+def held_out_rankings(
+    dataset: Dataset,
+    plan: Plan,
+    files: Sequence[BlockFiles],
+    costs: NDArray[np.float32] | None,
+    rows: NDArray[np.int32],
+) -> Sequence[NDArray[np.int32] | sp.csr_matrix]:
+    """Rank the labels of training rows, held out of training, with each candidate.
+
+    Returns
+    -------
+    sequence
+        For each candidate the best labels, rows x 5; with several trees their scores, rows x labels.
+    """
+    if len(plan.trees) == 1:
+        return list(_tree_rankings(dataset, plan, 0, files[0], costs, rows, max(DEFAULT_RANKS))[0])
+    totals: list[Any] = [0] * len(CANDIDATES)
+    for t, part in enumerate(files):
+        found = zip(*_tree_rankings(dataset, plan, t, part, costs, rows, POOLED_LABELS), strict=True)
+        for number, (labels, scores) in enumerate(found):
+            totals[number] += as_matrix(labels, scores, plan.n_labels)
+    return totals
+
+
+def _tree_rankings(
+    dataset: Dataset,
+    plan: Plan,
+    number: int,
+    files: BlockFiles,
+    costs: NDArray[np.float32] | None,
+    rows: NDArray[np.int32],
+    top: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return the best labels of each candidate and row in one tree, and their scores."""
+    part = plan.trees[number]
+    labels, scores = _native.held_out_rankings(
+        dataset.native,
+        part.tree.native,
+        costs,
+        plan.settings.positive_costs(part.tree.node_depth),
+        part.feature_ptr,
+        part.weight_ptr,
+        *files.features,
+        *files.weights,
+        plan.settings.loss,
+        plan.settings.cost,
+        plan.settings.bias,
+        plan.settings.seed + number,
+        rows,
+        [(candidate.function, candidate.scale) for candidate in CANDIDATES],
+        DEFAULT_BEAM,
+        top,
+        MAX_INSTANCES,
+        plan.threads,
+    )
+    shape = len(CANDIDATES), rows.size, top
+    return labels.reshape(shape), scores.reshape(shape)
+
+
+def _precision(truth: sp.csr_matrix, ranked: NDArray[np.int32] | sp.csr_matrix) -> NDArray[np.float64]:
+    """Return P@1 + P@3 + P@5 of each row."""
+    hits = metrics.hits(truth, ranked, max(DEFAULT_RANKS))
+    weights = [sum(1 / k for k in DEFAULT_RANKS if rank < k) for rank in range(hits.shape[1])]
+    found: NDArray[np.float64] = hits @ np.array(weights)
+    return found
