@@ -162,7 +162,7 @@ def bench_training(bench, dataset, tree, folder):
         chosen = replace(plan, settings=SolverSettings(max_iterations=passes))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*did not converge")
-            return train_model(dataset, chosen, folder / "model", overwrite=True)
+            return train_model(dataset, chosen, folder / "model", score=ScoreSettings(), overwrite=True)
 
     work = bounds.solver_pass(part, write=True)
     train(1)  # the first model also pays for allocating its files

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from seeds import find
 from sklearn.svm import LinearSVC
 
-from labeltree import Model, SolverSettings, TreeSettings, build_plan, read_svm, train_model
+from labeltree import Model, ScoreSettings, SolverSettings, TreeSettings, build_plan, read_svm, train_model
 from labeltree.data import Dataset
 
 
@@ -87,7 +87,7 @@ def main() -> None:
         data = read_svm(find(folder, "train"))
         plan = build_plan(data, TreeSettings(max_depth=options.max_depth), SolverSettings())
         with tempfile.TemporaryDirectory(prefix="labeltree-optimum-") as place:
-            model = train_model(data, plan, Path(place) / "model")
+            model = train_model(data, plan, Path(place) / "model", score=ScoreSettings())
             found = sample(data, model, options.problems)
             left = model.manifest["not_converged"]
         print(

@@ -10,12 +10,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 from helpers import PATIENCE, contents, disk_bytes, make_data, shell, topic_data
 
-from labeltree import Dataset, load, read_svm, write_svm
+from labeltree import Dataset, ScoreSettings, load, read_svm, write_svm
 
 PLAN_KEYS = {
     *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
@@ -152,6 +153,23 @@ def test_train_stores_the_score(run, folder, tmp_path):
         run(*rows, *more)[1] for more in ([], ["--score", "hinge3"], ["--score", "sigmoid"])
     )
     assert default == hinge3 != sigmoid
+
+
+def test_train_reports_the_score_that_it_chose(run, folder, tmp_path, monkeypatch):
+    chosen = ScoreSettings("sigmoid", 5.0)
+    monkeypatch.setattr("labeltree.train.choose_score", lambda *_: chosen)
+    given = ["train", folder / "train.svm", tmp_path / "m", "--clusters", 5, "--overwrite"]
+    for more, expected, line in (
+        ([], chosen, "score   sigmoid(5 x margin), chosen automatically\n"),
+        (["--score", "auto"], chosen, "score   sigmoid(5 x margin), chosen automatically\n"),
+        (["--score-scale", 2], ScoreSettings("sigmoid", 2.0), "score   sigmoid(2 x margin)\n"),
+        (["--score", "hinge2"], ScoreSettings("hinge2"), "score   exp(-max(0, 1 - margin)^2)\n"),
+    ):
+        report = json.loads(run(*given, *more, "--json")[1])
+        assert report["score"] == asdict(expected)
+        assert load(tmp_path / "m").score == expected
+        assert report["planned_bytes"] == report["model_bytes"]
+        assert line in run(*given, *more)[1]
 
 
 def test_evaluate_with_fewer_labels_than_ranks(run, tmp_path):

@@ -181,7 +181,7 @@ def test_an_error_leaves_nothing_behind(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen = []
 
-    def fail(data, plan, path):
+    def fail(data, plan, path, score):
         seen.append(path.parent.name)
         path.mkdir()
         raise RuntimeError("broken")
@@ -197,10 +197,10 @@ def test_models_that_do_not_fit_are_skipped(monkeypatch):
     few = {"scales": [1 / 4000], "clusters": [3], "depths": [2]}
     train = training_time.train_model
 
-    def narrow(data, plan, path):
+    def narrow(data, plan, path, score):
         if plan.depth == 1:
             raise ResourceError("not enough memory")
-        return train(data, plan, path)
+        return train(data, plan, path, score=score)
 
     monkeypatch.setattr("labeltree.paper.experiments.training_time.train_model", narrow)
     found = training_time.run(Session([], [0], threads=1), **few)

@@ -34,7 +34,7 @@ from labeltree.paper.experiments.rows import count, group, join_words, listed, m
 from labeltree.paper.experiments.session import Session, Split, check_seeds
 from labeltree.plan import Plan
 from labeltree.progress import Progress, part_of
-from labeltree.settings import SolverSettings
+from labeltree.settings import ScoreSettings, SolverSettings
 from labeltree.store import directory_bytes
 from labeltree.system import free_disk, human_bytes
 from labeltree.train import train_model
@@ -230,7 +230,9 @@ def _measure(
     with tempfile.TemporaryDirectory(prefix="labeltree-pruning-") as directory:
         place = Path(directory)
         _check_space(plan, place)
-        model = train_model(split.train, plan, place / "model", progress=part_of(progress, 1, 3))
+        model = train_model(
+            split.train, plan, place / "model", score=ScoreSettings(), progress=part_of(progress, 1, 3)
+        )
         evaluating = part_of(progress, 2, 3)
 
         def evaluate(model: Model) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from labeltree.paper.experiments.rows import by_dataset, count, distinct, group,
 from labeltree.paper.experiments.session import Session, check_seeds
 from labeltree.plan import PAPER_WEIGHT_BYTES
 from labeltree.progress import Progress, part_of
-from labeltree.settings import SolverSettings
+from labeltree.settings import ScoreSettings, SolverSettings
 from labeltree.train import train_model
 
 if TYPE_CHECKING:
@@ -106,7 +106,13 @@ def run(
         plan = replace(plan, settings=settings[loss])
         with tempfile.TemporaryDirectory(prefix="labeltree-tight-bound-") as directory:
             plan.check_resources(Path(directory))
-            model = train_model(split.train, plan, Path(directory) / "model", progress=part_of(part, 1, 2))
+            model = train_model(
+                split.train,
+                plan,
+                Path(directory) / "model",
+                score=ScoreSettings(),
+                progress=part_of(part, 1, 2),
+            )
             rows += _count(split.name, seed, loss, model)
         if part is not None:
             part(1.0)

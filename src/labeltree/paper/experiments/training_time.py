@@ -24,7 +24,7 @@ from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.time_findings import MeasuredRow, TimeRow
 from labeltree.plan import TreePlan
 from labeltree.progress import Progress
-from labeltree.settings import SolverSettings, TreeSettings
+from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
 from labeltree.system import threads_to_use
 from labeltree.train import train_model
 
@@ -234,7 +234,7 @@ def _measure(
     with tempfile.TemporaryDirectory(prefix="labeltree-time-") as directory:
         plan.check_resources(Path(directory))
         with timed("training", ""):
-            train_model(data, plan, Path(directory) / "model")
+            train_model(data, plan, Path(directory) / "model", score=ScoreSettings())
     nonzeros = data.X.nnz / data.n_instances
     return {
         "like": like,
