@@ -40,8 +40,8 @@ class BeamSearch {
             TreeArrays arrays;
             if (!nb::try_cast(given, arrays, false))  // no conversion: that would read and copy a mapped file
                 throw nb::type_error(
-                    "a tree must be (child_ptr int64, children int32, feature_ptr int64, features int32, weight_ptr "
-                    "int64, weights float32), all one-dimensional and contiguous");
+                    "a tree must be (codec, child_ptr int64, children int32, feature_ptr int64, features, weight_ptr int64, "
+                    "weights uint8, scales float32, biases float32), all arrays one-dimensional and contiguous");
             forest_.trees.emplace_back(std::move(arrays), n_features, n_labels);
         }
     }

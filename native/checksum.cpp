@@ -64,22 +64,33 @@ uint32_t crc32c(const void* bytes, size_t n_bytes, uint32_t before) {
 
 namespace {
 
-// The nodes whose features and weights do not match the checksum that is stored with them.
-std::vector<int64_t> damaged_blocks(const Blocks& blocks, std::span<const uint32_t> checksums, int threads,
-                                    const Cancel& cancel) {
-    const int64_t n_nodes = std::ssize(checksums);
-    std::vector<char> damaged(n_nodes, 0);
-    parallel_for(n_nodes, threads, [&](int64_t u, int) {
-        constexpr int64_t step = 1 << 24;  // a one-vs-rest model is one block, and Ctrl-C must not wait for all of it
-        const auto weights = blocks.weights_of(u);
-        uint32_t crc = crc32c(blocks.features_of(u));
-        for (int64_t w = 0; w < std::ssize(weights) && !cancel; w += step)
-            crc = crc32c(slice(weights, w, std::min(w + step, std::ssize(weights))), crc);
-        damaged[u] = crc != checksums[u];
+// The parts of a file that belong to one block each: pointers in elements, and the bytes of an element.
+struct Pieces {
+    std::span<const int64_t> ptr;
+    std::span<const uint8_t> bytes;
+    int64_t element_bytes;
+
+    std::span<const uint8_t> of(int64_t block) const {
+        return slice(bytes, ptr[block] * element_bytes, ptr[block + 1] * element_bytes);
+    }
+};
+
+// The blocks whose features and weights do not match the checksum that is stored with them.
+std::vector<int64_t> damaged_blocks(const Pieces& features, const Pieces& weights, std::span<const uint32_t> checksums,
+                                    int threads, const Cancel& cancel) {
+    const int64_t n_blocks = std::ssize(checksums);
+    std::vector<char> damaged(n_blocks, 0);
+    parallel_for(n_blocks, threads, [&](int64_t b, int) {
+        constexpr int64_t step = 1 << 26;  // a one-vs-rest model is one block, and Ctrl-C must not wait for all of it
+        const auto bytes = weights.of(b);
+        uint32_t crc = crc32c(features.of(b));
+        for (int64_t w = 0; w < std::ssize(bytes) && !cancel; w += step)
+            crc = crc32c(slice(bytes, w, std::min(w + step, std::ssize(bytes))), crc);
+        damaged[b] = crc != checksums[b];
     });
     std::vector<int64_t> out;
-    for (int64_t u = 0; u < n_nodes; ++u)
-        if (damaged[u]) out.push_back(u);
+    for (int64_t b = 0; b < n_blocks; ++b)
+        if (damaged[b]) out.push_back(b);
     return out;
 }
 
@@ -96,25 +107,28 @@ void bind_checksum(nb::module_& m) {
         "Return the CRC-32C of a uint8 array, continuing from the checksum of the bytes before it.");
     m.def(
         "damaged_blocks",
-        [](In<int64_t> feature_ptr, In<int32_t> features, In<int64_t> weight_ptr, In<float> weights,
-           In<uint32_t> checksums, int threads) {
+        [](In<int64_t> feature_ptr, In<uint8_t> features, int64_t feature_bytes, In<int64_t> weight_ptr,
+           In<uint8_t> weights, int64_t weight_bytes, In<uint32_t> checksums, int threads) {
             require(threads >= 1, "threads must be at least 1");
-            const Blocks blocks{span_of(feature_ptr), span_of(features), span_of(weight_ptr), span_of(weights)};
+            require(feature_bytes >= 1 && weight_bytes >= 1, "an element has at least one byte");
+            const Pieces pieces[2] = {{span_of(feature_ptr), span_of(features), feature_bytes},
+                                      {span_of(weight_ptr), span_of(weights), weight_bytes}};
             std::vector<int64_t> damaged;
             {
                 nb::gil_scoped_release no_gil;
-                check_ptr(blocks.feature_ptr, blocks.features.size(), "feature_ptr");
-                check_ptr(blocks.weight_ptr, blocks.weights.size(), "weight_ptr");
+                for (const auto& [ptr, bytes, element] : pieces)
+                    check_ptr(ptr, bytes.size() / static_cast<size_t>(element), "a pointer array");
                 require(feature_ptr.size() == checksums.size() + 1 && weight_ptr.size() == checksums.size() + 1,
                         "feature_ptr and weight_ptr must have one entry per checksum, and one more");
                 run_interruptible([&](const Cancel& cancel) {
-                    damaged = damaged_blocks(blocks, span_of(checksums), threads, cancel);
+                    damaged = damaged_blocks(pieces[0], pieces[1], span_of(checksums), threads, cancel);
                 });
             }
             return to_numpy(std::move(damaged));
         },
-        "feature_ptr"_a.noconvert(), "features"_a.noconvert(), "weight_ptr"_a.noconvert(), "weights"_a.noconvert(),
-        "checksums"_a.noconvert(), "threads"_a, "Return the nodes whose block does not match its checksum.");
+        "feature_ptr"_a.noconvert(), "features"_a.noconvert(), "feature_bytes"_a, "weight_ptr"_a.noconvert(),
+        "weights"_a.noconvert(), "weight_bytes"_a, "checksums"_a.noconvert(), "threads"_a,
+        "Return the blocks that do not match their checksum; the large files are given as bytes.");
 }
 
 }  // namespace labeltree

@@ -6,53 +6,57 @@
 #include <tuple>
 #include <vector>
 
-#include "binding.h"
-#include "feature_index.h"
+#include <nanobind/stl/string.h>
+
+#include "stored.h"
 
 namespace labeltree {
 
-// child_ptr, children, feature_ptr, features, weight_ptr, weights
-using TreeArrays = std::tuple<In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<float>>;
+// codec, child_ptr, children, feature_ptr, features, weight_ptr, weights as bytes, scales, biases. Features are int32
+// or, if sparse, uint16.
+using AnyArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using TreeArrays = std::tuple<std::string, In<int64_t>, In<int32_t>, In<int64_t>, AnyArray, In<int64_t>, In<uint8_t>,
+                              In<float>, In<float>>;
+
+template <class T>
+std::span<const T> typed(const AnyArray& array, const char* name) {
+    require(array.dtype() == nb::dtype<T>(), name, "has the wrong type for the codec");
+    return {static_cast<const T*>(array.data()), array.size()};
+}
 
 // A tree with its blocks, and what the search must know of its shape.
 class SearchTree {
   public:
     TreeShape shape;
     Blocks blocks;
-    std::vector<uint8_t> kinds;  // of each node's children: has_nodes, has_leaves
-    std::unique_ptr<FeatureIndex[]> indexes;
-    int64_t max_width = 1;  // nodes of the widest level
+    std::vector<uint8_t> kinds;               // of each node's children: has_nodes, has_leaves
+    std::unique_ptr<FeatureIndex[]> indexes;  // of each block
+    int64_t max_width = 1;                    // nodes of the widest level
     int64_t max_children = 0;
     int64_t n_levels = 0;
 
     static constexpr uint8_t has_nodes = 1, has_leaves = 2;
 
     SearchTree(TreeArrays given, int64_t n_features, int64_t n_labels) : arrays_(std::move(given)) {
-        const auto& [child_ptr, children, feature_ptr, features, weight_ptr, weights] = arrays_;
+        const auto& [codec, child_ptr, children, feature_ptr, features, weight_ptr, weights, scales, biases] = arrays_;
         shape = {span_of(child_ptr), span_of(children)};
-        blocks = {span_of(feature_ptr), span_of(features), span_of(weight_ptr), span_of(weights)};
+        blocks.codec = choose(codecs, codec, "codec");
+        blocks.feature_ptr = span_of(feature_ptr);
+        if (blocks.codec == Codec::sparse)
+            blocks.short_features = typed<uint16_t>(features, "features");
+        else
+            blocks.features = typed<int32_t>(features, "features");
+        blocks.weight_ptr = span_of(weight_ptr);
+        blocks.bytes = span_of(weights);
+        blocks.scales = span_of(scales);
+        blocks.biases = span_of(biases);
         check_shape(shape, n_labels);
-        check_blocks(n_features);
+        blocks.check(shape, n_features);
         measure();
-        indexes = std::make_unique<FeatureIndex[]>(shape.n_nodes());
+        indexes = std::make_unique<FeatureIndex[]>(blocks.n_blocks());
     }
 
   private:
-    void check_blocks(int64_t n_features) const {
-        const size_t n_pointers = shape.child_ptr.size();
-        require(blocks.feature_ptr.size() == n_pointers, "feature_ptr must have one entry per node, and one more");
-        check_ptr(blocks.feature_ptr, blocks.features.size(), "feature_ptr");
-        require(blocks.weight_ptr.size() == n_pointers, "weight_ptr must have one entry per node, and one more");
-        check_ptr(blocks.weight_ptr, blocks.weights.size(), "weight_ptr");
-        for (int64_t u = 0; u < shape.n_nodes(); ++u) {
-            int64_t size;
-            require(blocks.n_features(u) <= n_features + 1, "features has more entries for a node than there are");
-            require(!__builtin_mul_overflow(blocks.n_features(u), shape.n_children(u), &size) &&
-                        size == blocks.n_weights(u),
-                    "weight_ptr must step by features times children");
-        }
-    }
-
     void measure() {
         std::vector<int32_t> depth(shape.n_nodes());
         std::vector<int64_t> width(1, 1);

@@ -17,6 +17,7 @@
 #include "handles.h"
 #include "held_out_node.h"
 #include "mapped.h"
+#include "stored.h"
 
 namespace labeltree {
 namespace {
@@ -27,13 +28,51 @@ struct Trial {
     int64_t beam, top;
 };
 
+// The blocks of a tree, mapped from the files that they were written to.
+class TrainedFiles {
+  public:
+    TrainedFiles(Blocks given, const ArrayFile& features, const ArrayFile& weights, const TrainingData& data,
+                 const TreeShape& tree)
+        : blocks(std::move(given)), features_(features, checked_bytes(features, blocks.feature_ptr, feature_bytes())),
+          weights_(weights, checked_bytes(weights, blocks.weight_ptr, blocks.weight_bytes())) {
+        const auto n_features = features_.values.size() / static_cast<size_t>(feature_bytes());
+        if (blocks.codec == Codec::sparse)
+            blocks.short_features = {reinterpret_cast<const uint16_t*>(features_.values.data()), n_features};
+        else
+            blocks.features = {reinterpret_cast<const int32_t*>(features_.values.data()), n_features};
+        blocks.bytes = weights_.values;
+        blocks.check(tree, data.n_features());
+    }
+
+    // Call this after reading the block of a node, which has so many bytes.
+    void done_with(size_t n_feature_bytes, size_t n_weight_bytes) const {
+        features_.done_with(n_feature_bytes);
+        weights_.done_with(n_weight_bytes);
+    }
+
+    Blocks blocks;
+
+  private:
+    int64_t feature_bytes() const { return blocks.codec == Codec::sparse ? 2 : 4; }
+
+    static int64_t checked_bytes(const ArrayFile& file, std::span<const int64_t> ptr, int64_t element_bytes) {
+        require(!ptr.empty() && ptr.back() >= 0, "feature_ptr and weight_ptr must not be empty");
+        struct stat status;
+        if (::fstat(file.descriptor, &status) != 0)
+            throw std::system_error(errno, std::generic_category(), "reading the model back");
+        require(file.start >= 0 && status.st_size >= file.start + element_bytes * ptr.back(),
+                "a file is shorter than its blocks");
+        return element_bytes * ptr.back();
+    }
+
+    mutable MappedArray<uint8_t> features_, weights_;
+};
+
 class HeldOutSearch {
   public:
-    HeldOutSearch(const TrainedWith& trained, const BlockFiles& files, const Trial& trial, int threads,
+    HeldOutSearch(const TrainedWith& trained, const TrainedFiles& files, const Trial& trial, int threads,
                   const Cancel& cancel)
-        : trained_(trained), files_(files), trial_(trial), threads_(threads), cancel_(cancel),
-          features_(files.features, files.feature_ptr.back()), weights_(files.weights, files.weight_ptr.back()),
-          spaces_(threads) {}
+        : trained_(trained), files_(files), trial_(trial), threads_(threads), cancel_(cancel), spaces_(threads) {}
 
     // Fills the lists of labels: row by row, one list for each score function.
     void run() {
@@ -153,11 +192,17 @@ class HeldOutSearch {
                 bars[child < 0] = best.bar(number);
             }
         };
-        const auto features = slice(features_.values, files_.feature_ptr[node], files_.feature_ptr[node + 1]);
-        const auto weights = slice(weights_.values, files_.weight_ptr[node], files_.weight_ptr[node + 1]);
-        space.run(node, features, weights.data(), rows, any_trained, cancel_, keep_best);
-        features_.done_with(features.size());
-        weights_.done_with(weights.size());
+        const Blocks& blocks = files_.blocks;
+        if (blocks.codec == Codec::float32) {
+            const auto features = blocks.features_of(node).ids;
+            space.run(node, features, blocks.weights_of<float>(node), rows, any_trained, cancel_, keep_best);
+            files_.done_with(features.size_bytes(), features.size_bytes() * children.size());
+        } else {
+            std::vector<int32_t> features;
+            std::vector<float> weights;
+            blocks.decode(trained_.tree.shape, node, trained_.data.n_features(), trained_.bias != 0, features, weights);
+            space.run(node, features, weights.data(), rows, any_trained, cancel_, keep_best);
+        }
         for (const int32_t number : numbers) nodes_.rank(number), leaves_.rank(number);
     }
 
@@ -184,12 +229,10 @@ class HeldOutSearch {
     }
 
     const TrainedWith& trained_;
-    const BlockFiles& files_;
+    const TrainedFiles& files_;
     const Trial& trial_;
     const int threads_;
     const Cancel& cancel_;
-    MappedArray<int32_t> features_;
-    MappedArray<float> weights_;
     std::vector<std::unique_ptr<HeldOutNode>> spaces_;
     std::vector<std::vector<int32_t>> own_labels_;
     BestLists beams_, next_;         // of each row and score function
@@ -200,32 +243,15 @@ class HeldOutSearch {
     BestLists nodes_, leaves_;  // the best children of each visit, by margin
 };
 
-void check_files(const TreeShape& tree, const BlockFiles& files) {
-    for (const auto& ptr : {files.feature_ptr, files.weight_ptr}) {
-        require(ptr.size() == tree.child_ptr.size(),
-                "feature_ptr and weight_ptr must have one entry per node, and one more");
-        check_ptr(ptr, static_cast<size_t>(ptr.back()), "feature_ptr and weight_ptr");
-    }
-    for (int64_t u = 0; u < tree.n_nodes(); ++u)
-        require(files.weight_ptr[u + 1] - files.weight_ptr[u] == files.n_features(u) * tree.n_children(u),
-                "weight_ptr must step by features times children");
-    for (const auto& [file, size] :
-         {std::pair{files.features, files.feature_ptr.back()}, std::pair{files.weights, files.weight_ptr.back()}}) {
-        struct stat status;
-        if (::fstat(file.descriptor, &status) != 0)
-            throw std::system_error(errno, std::generic_category(), "reading the model back");
-        require(file.start >= 0 && status.st_size >= file.start + 4 * size, "a file is shorter than its blocks");
-    }
-}
-
 }  // namespace
 
 void bind_held_out(nb::module_& m) {
     m.def(
         "held_out_rankings",
         [](const DataHandle& data, const TreeHandle& tree, std::optional<In<float>> costs, In<double> positive_costs,
-           In<int64_t> feature_ptr, In<int64_t> weight_ptr, int feature_file, int64_t feature_start, int weight_file,
-           int64_t weight_start, std::string_view loss, double cost, double bias, uint64_t seed, In<int32_t> rows,
+           std::string_view codec, In<int64_t> feature_ptr, In<int64_t> weight_ptr, In<float> scales, In<float> biases,
+           int feature_file, int64_t feature_start, int weight_file, int64_t weight_start, std::string_view loss,
+           double cost, double bias, uint64_t seed, In<int32_t> rows,
            const std::vector<std::pair<std::string, float>>& functions, int64_t beam, int64_t top,
            int64_t max_instances, int threads) {
             require(beam >= 1 && top >= 1 && max_instances >= 1 && threads >= 1,
@@ -244,8 +270,12 @@ void bind_held_out(nb::module_& m) {
                                       chosen == Loss::logistic ? HeldOutKernels::of<Loss::logistic>()
                                                                : HeldOutKernels::of<Loss::squared_hinge>(),
                                       max_instances};
-            const BlockFiles files{
-                span_of(feature_ptr), span_of(weight_ptr), {feature_file, feature_start}, {weight_file, weight_start}};
+            Blocks blocks;
+            blocks.codec = choose(codecs, codec, "codec");
+            blocks.feature_ptr = span_of(feature_ptr);
+            blocks.weight_ptr = span_of(weight_ptr);
+            blocks.scales = span_of(scales);
+            blocks.biases = span_of(biases);
             const TreeShape& shape = trained.tree.shape;
             Trial trial{span_of(rows), {}, std::min(beam, shape.n_nodes()), std::min(top, shape.n_labels())};
             for (const auto& [name, scale] : functions) {
@@ -261,7 +291,8 @@ void bind_held_out(nb::module_& m) {
                 require(std::ssize(trained.positive_costs) == shape.n_nodes(),
                         "positive_costs must have one entry per node");
                 check_range(trial.rows, trained.data.n_instances(), "rows");
-                check_files(shape, files);
+                const TrainedFiles files(std::move(blocks), {feature_file, feature_start}, {weight_file, weight_start},
+                                         trained.data, shape);
                 labels.assign(functions.size() * trial.rows.size() * top, -1);
                 label_scores.assign(labels.size(), 0);
                 run_interruptible([&](const Cancel& cancel) {
@@ -280,10 +311,10 @@ void bind_held_out(nb::module_& m) {
             }
             return nb::make_tuple(to_numpy(std::move(labels)), to_numpy(std::move(label_scores)));
         },
-        "data"_a, "tree"_a, "costs"_a.noconvert().none(), "positive_costs"_a.noconvert(), "feature_ptr"_a.noconvert(),
-        "weight_ptr"_a.noconvert(), "feature_file"_a, "feature_start"_a, "weight_file"_a, "weight_start"_a, "loss"_a,
-        "cost"_a, "bias"_a, "seed"_a, "rows"_a.noconvert(), "functions"_a, "beam"_a, "top"_a, "max_instances"_a,
-        "threads"_a,
+        "data"_a, "tree"_a, "costs"_a.noconvert().none(), "positive_costs"_a.noconvert(), "codec"_a,
+        "feature_ptr"_a.noconvert(), "weight_ptr"_a.noconvert(), "scales"_a.noconvert(), "biases"_a.noconvert(),
+        "feature_file"_a, "feature_start"_a, "weight_file"_a, "weight_start"_a, "loss"_a, "cost"_a, "bias"_a, "seed"_a,
+        "rows"_a.noconvert(), "functions"_a, "beam"_a, "top"_a, "max_instances"_a, "threads"_a,
         "Rank the labels of training rows by a tree, as if it had been trained without them, with every score function.\n"
         "Return the labels and their scores: flat arrays, functions x rows x top, padded with -1 and 0.");
 }

@@ -207,7 +207,7 @@ class HeldOutNode {
     }
 
     const TrainedWith& trained_;
-    const MarginTiles& tiles_ = margin_tiles();
+    const MarginTiles<float>& tiles_ = margin_tiles<float>();
     NodeData node_data_;
     std::vector<int32_t> row_of_;    // by feature; all -1 between calls
     std::vector<int32_t> place_of_;  // by instance, in instances_; all -1 between calls

@@ -37,7 +37,7 @@ inline void likeness(const uint32_t* rows, int64_t width, std::span<const Match>
 
 // The same for rows of `width` floats.
 inline void likeness(const float* rows, int64_t width, std::span<const Match> matches, float* products) {
-    const MarginTiles& tiles = margin_tiles();
+    const MarginTiles<float>& tiles = margin_tiles<float>();
     for (int64_t c = 0; c < width; c += tiles.step(width)) {
         const int n_columns = static_cast<int>(std::min(tiles.step(width), width - c));
         tiles.tile(n_columns)(rows + c, width, matches, n_columns, products + c);

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "block_files.h"
+#include "block_writer.h"
 
 namespace labeltree {
 

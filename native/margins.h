@@ -13,15 +13,16 @@ constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 // Writes `n_columns` margins and returns the largest. NaN, which only non-finite weights or values can cause, becomes
 // -inf, so that margins can always be ordered.
-using MarginTile = float (*)(const float* block, int64_t stride, std::span<const Match> matches, int n_columns,
+template <class T>
+using MarginTile = float (*)(const T* block, int64_t stride, std::span<const Match> matches, int n_columns,
                              float* margins);
 
-template <size_t... K>
+template <class T, size_t... K>
 LABELTREE_INLINE float write_margins(std::index_sequence<K...>, Eight* sum, int64_t n_columns, float* margins) {
     constexpr size_t last = sizeof...(K) - 1;
     const Eight least = minus_infinity - Eight{};
     Eight most = least;
-    ((sum[K] = sum[K] >= least ? sum[K] : least, most = sum[K] > most ? sum[K] : most,
+    ((sum[K] = in_order<T>(sum[K]), sum[K] = sum[K] >= least ? sum[K] : least, most = sum[K] > most ? sum[K] : most,
       *reinterpret_cast<UnalignedEight*>(margins + (K < last ? 8 * static_cast<int64_t>(K) : n_columns - 8)) = sum[K]),
      ...);
     float largest = most[0];
@@ -30,23 +31,23 @@ LABELTREE_INLINE float write_margins(std::index_sequence<K...>, Eight* sum, int6
 }
 
 // At least eight columns, in V vectors.
-template <int V>
-LABELTREE_INLINE float wide_tile(const float* block, int64_t stride, std::span<const Match> matches, int n_columns,
+template <class T, int V>
+LABELTREE_INLINE float wide_tile(const T* block, int64_t stride, std::span<const Match> matches, int n_columns,
                                  float* margins) {
     constexpr auto vectors = std::make_index_sequence<V>{};
     Eight sum[V] = {};
     add_rows(vectors, block, stride, matches, n_columns, sum);
-    return write_margins(vectors, sum, n_columns, margins);
+    return write_margins<T>(vectors, sum, n_columns, margins);
 }
 
 // Fewer than eight columns: C.
-template <int C>
-LABELTREE_INLINE float narrow_tile(const float* block, int64_t stride, std::span<const Match> matches, int,
+template <class T, int C>
+LABELTREE_INLINE float narrow_tile(const T* block, int64_t stride, std::span<const Match> matches, int,
                                    float* margins) {
     float sum[C] = {};
     for (const Match& match : matches) {
-        const float* row = block + match.row * stride;
-        for (int c = 0; c < C; ++c) sum[c] += match.x * row[c];
+        const T* row = block + match.row * stride;
+        for (int c = 0; c < C; ++c) sum[c] += match.x * to_float(row[c]);
     }
     float largest = minus_infinity;
     for (int c = 0; c < C; ++c) {
@@ -56,13 +57,41 @@ LABELTREE_INLINE float narrow_tile(const float* block, int64_t stride, std::span
     return largest;
 }
 
+// The margins of `n_columns` children with scales, from the sums over what is stored. Returns the largest.
+LABELTREE_INLINE float scaled_margins(const float* sums, const float* scales, const float* biases, float bias,
+                                      int n_columns, float* margins) {
+    const Eight least = minus_infinity - Eight{};
+    Eight most = least;
+    auto scale = [&](int c) __attribute__((always_inline)) {
+        Eight margin = load_columns(sums, c) * load_columns(scales, c) + bias * load_columns(biases, c);
+        margin = margin >= least ? margin : least;
+        most = larger(most, margin);
+        *reinterpret_cast<UnalignedEight*>(margins + c) = margin;
+    };
+    if (n_columns < 8) {
+        float largest = minus_infinity;
+        for (int c = 0; c < n_columns; ++c) {
+            const float margin = sums[c] * scales[c] + bias * biases[c];
+            margins[c] = margin >= minus_infinity ? margin : minus_infinity;
+            largest = std::max(largest, margins[c]);
+        }
+        return largest;
+    }
+    for (int c = 0; c + 8 < n_columns; c += 8) scale(c);
+    scale(n_columns - 8);
+    float largest = most[0];
+    for (int k = 1; k < 8; ++k) largest = std::max<float>(largest, most[k]);
+    return largest;
+}
+
 // One function for each width of a tile.
+template <class T>
 struct MarginTiles {
     int n_vectors;
-    std::array<MarginTile, max_tile_vectors + 1> wide;
-    std::array<MarginTile, 8> narrow;
+    std::array<MarginTile<T>, max_tile_vectors + 1> wide;
+    std::array<MarginTile<T>, 8> narrow;
 
-    MarginTile tile(int n_columns) const { return n_columns < 8 ? narrow[n_columns] : wide[(n_columns + 7) / 8]; }
+    MarginTile<T> tile(int n_columns) const { return n_columns < 8 ? narrow[n_columns] : wide[(n_columns + 7) / 8]; }
 
     // The width of a tile where there are `n_columns` in all: as few tiles as the registers allow, of similar widths.
     int64_t step(int64_t n_columns) const {
@@ -71,12 +100,13 @@ struct MarginTiles {
     }
 };
 
-inline const MarginTiles& margin_tiles() {
-    static const MarginTiles tiles = []<size_t... V, size_t... C>(std::index_sequence<V...>,
-                                                                  std::index_sequence<C...>) {
-        return MarginTiles{n_tile_vectors(),
-                           {nullptr, for_this_cpu<wide_tile<V + 1>>()...},
-                           {nullptr, for_this_cpu<narrow_tile<C + 1>>()...}};
+template <class T>
+const MarginTiles<T>& margin_tiles() {
+    static const MarginTiles<T> tiles = []<size_t... V, size_t... C>(std::index_sequence<V...>,
+                                                                     std::index_sequence<C...>) {
+        return MarginTiles<T>{n_tile_vectors(),
+                              {nullptr, for_this_cpu<wide_tile<T, V + 1>>()...},
+                              {nullptr, for_this_cpu<narrow_tile<T, C + 1>>()...}};
     }(std::make_index_sequence<max_tile_vectors>{}, std::make_index_sequence<7>{});
     return tiles;
 }

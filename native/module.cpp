@@ -7,10 +7,12 @@
 namespace labeltree {
 void bind_beam_search(nb::module_&);
 void bind_checksum(nb::module_&);
+void bind_compress(nb::module_&);
 void bind_handles(nb::module_&);
 void bind_held_out(nb::module_&);
 void bind_kmeans(nb::module_&);
 void bind_label_vectors(nb::module_&);
+void bind_sparse_check(nb::module_&);
 void bind_svm_reader(nb::module_&);
 void bind_svm_writer(nb::module_&);
 void bind_term_counts(nb::module_&);
@@ -37,8 +39,10 @@ NB_MODULE(_native, m) {
     labeltree::bind_beam_search(m);
     labeltree::bind_checksum(m);
     labeltree::bind_held_out(m);
+    labeltree::bind_compress(m);
     labeltree::bind_kmeans(m);
     labeltree::bind_label_vectors(m);
+    labeltree::bind_sparse_check(m);
     labeltree::bind_svm_reader(m);
     labeltree::bind_svm_writer(m);
     labeltree::bind_term_counts(m);

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "block_files.h"
+#include "block_writer.h"
 #include "node_data.h"
 #include "sibling_groups.h"
 #include "solver.h"
@@ -37,8 +37,8 @@ class Panel {
     std::atomic<int64_t> n_groups_left{0};
     std::atomic<int64_t> n_open{0};  // problems whose solution is not proven
 
-    Panel(const Training& training, int64_t node, int64_t first_child, int64_t n_children)
-        : training_(training), node_(node), first_child_(first_child), n_children_(n_children) {}
+    Panel(const Training& training, BlockWriter& writer, int64_t node, int64_t first_child, int64_t n_children)
+        : training_(training), writer_(writer), node_(node), first_child_(first_child), n_children_(n_children) {}
 
     int64_t node() const { return node_; }
     int64_t n_groups() const { return (n_children_ + siblings - 1) / siblings; }
@@ -57,7 +57,7 @@ class Panel {
             compute_norms();
             if (!training_.costs.empty())
                 for (const int32_t i : instances_) costs_.push_back(training_.costs[i]);
-            weights_.resize((features_.size() + has_bias()) * n_children_);
+            weights_.resize((features_.size() + has_bias_row()) * n_children_ * writer_.weight_bytes());
             order_children(cancel);
         });
     }
@@ -69,24 +69,15 @@ class Panel {
             solve_group(group, space, space.single, cancel);
     }
 
-    // Writes the weights, and with those of the first children the features. Returns the checksum of a whole node.
-    uint32_t write(const BlockFiles& files) {
-        if (has_bias())
+    // Writes the weights, and with those of the first children the features.
+    void write() {
+        if (has_bias_row())
             features_.push_back(static_cast<int32_t>(training_.data.n_features()));  // after the last feature
-        const int64_t n_rows = std::ssize(features_), width = training_.tree.shape.n_children(node_);
-        if (n_rows != files.n_features(node_))
-            throw std::invalid_argument("the plan was made for other data: a node's used features differ");
-        const std::span<const float> weights(weights_);
-        const int64_t position = files.weight_ptr[node_];
-        if (is_first()) files.features.write(std::span(features_), files.feature_ptr[node_]);
-        if (is_whole_node()) {
-            files.weights.write(weights, position);
-            return crc32c(weights, crc32c(std::span(features_)));
-        }
-        for (int64_t f = 0; f < n_rows; ++f)
-            files.weights.write(slice(weights, f * n_children_, (f + 1) * n_children_),
-                                position + f * width + first_child_);
-        return 0;
+        if (writer_.codec() == Codec::sparse)
+            writer_.write_sparse(node_, features_, reinterpret_cast<const int8_t*>(weights_.data()), first_child_,
+                                 n_children_);
+        else
+            writer_.write_dense(node_, features_, weights_.data(), first_child_, n_children_);
     }
 
     // Frees all memory. Assigning {} would empty a vector and keep its memory.
@@ -96,6 +87,7 @@ class Panel {
 
   private:
     bool has_bias() const { return training_.settings.bias != 0; }
+    bool has_bias_row() const { return has_bias() && !is_scaled(writer_.codec()); }
 
     // Copies the node's instances with features numbered 0..F-1. The root uses the data as it is.
     void copy_rows(Workspace& space) {
@@ -158,14 +150,44 @@ class Panel {
         n_open +=
             std::popcount(n_lanes == few_siblings ? solve_lanes<Real, few_siblings>(problem, random, solver, cancel)
                                                   : solve_lanes<Real, siblings>(problem, random, solver, cancel));
-        const Real* solution = solver.weights.data();
-        auto copy_row = [&](int64_t from, int64_t to) {
-            for (size_t s = 0; s < children.size(); ++s)
-                weights_[to * n_children_ + children[s]] = static_cast<float>(solution[from * n_lanes + s]);
-        };
-        const int64_t n_rows = std::ssize(features_);
-        for (int64_t f = 0; f < n_rows; ++f) copy_row(node_ == 0 ? features_[f] : f, f);
-        if (has_bias()) copy_row(x_.n_columns, n_rows);
+        switch (writer_.codec()) {
+            case Codec::float32: store<float>(solver.weights.data(), n_lanes, children); break;
+            case Codec::float16: store<Half>(solver.weights.data(), n_lanes, children); break;
+            case Codec::int8:
+            case Codec::sparse: store<int8_t>(solver.weights.data(), n_lanes, children); break;
+        }
+    }
+
+    // Copies the solution of these children into the panel, as it will be stored.
+    template <class T, class Real>
+    void store(const Real* solution, int64_t n_lanes, std::span<const int32_t> children) {
+        T* const weights = reinterpret_cast<T*>(weights_.data());
+        const int64_t n_rows = std::ssize(features_), bias_row = x_.n_columns;
+        auto row_of = [&](int64_t f) { return solution + (node_ == 0 ? features_[f] : f) * n_lanes; };
+        if constexpr (std::is_same_v<T, float>) {
+            auto copy = [&](const Real* from, int64_t to) {
+                for (size_t s = 0; s < children.size(); ++s)
+                    weights[to * n_children_ + children[s]] = static_cast<float>(from[s]);
+            };
+            for (int64_t f = 0; f < n_rows; ++f) copy(row_of(f), f);
+            if (has_bias()) copy(solution + bias_row * n_lanes, n_rows);
+        } else {
+            auto weight = [&](Real solved) { return pruned(static_cast<float>(solved), writer_.threshold()); };
+            float scales[siblings] = {};
+            for (int64_t f = 0; f < n_rows; ++f)
+                for (size_t s = 0; s < children.size(); ++s)
+                    scales[s] = std::max(scales[s], std::abs(weight(row_of(f)[s])));
+            for (float& scale : scales) scale = scale_of(writer_.codec(), scale);
+            for (int64_t f = 0; f < n_rows; ++f)
+                for (size_t s = 0; s < children.size(); ++s)
+                    store_weight(weight(row_of(f)[s]), scales[s], weights[f * n_children_ + children[s]]);
+            const int64_t first = training_.tree.shape.child_ptr[node_] + first_child_;
+            for (size_t s = 0; s < children.size(); ++s) {
+                writer_.written.scales[first + children[s]] = scales[s];
+                if (has_bias())
+                    writer_.written.biases[first + children[s]] = static_cast<float>(solution[bias_row * n_lanes + s]);
+            }
+        }
     }
 
     template <class Real, int W>
@@ -187,15 +209,16 @@ class Panel {
     }
 
     const Training& training_;
+    BlockWriter& writer_;
     const int64_t node_, first_child_, n_children_;
     std::once_flag prepared_;
     std::vector<int32_t> instances_, features_;  // global numbers, sorted
     RowBuffer rows_;
     SparseRows x_;
     std::vector<float> norms_, costs_;
-    std::vector<float> weights_;  // features x children
-    std::vector<int64_t> leaf_;   // the place of each child's first label, and the end
-    std::vector<int32_t> order_;  // of the children: each sixteen are solved together
+    std::vector<uint8_t> weights_;  // features x children, as stored
+    std::vector<int64_t> leaf_;     // the place of each child's first label, and the end
+    std::vector<int32_t> order_;    // of the children: each sixteen are solved together
 };
 
 }  // namespace labeltree

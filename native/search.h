@@ -14,6 +14,7 @@
 #include "margins.h"
 #include "row_finder.h"
 #include "scores.h"
+#include "sparse_margins.h"
 
 namespace labeltree {
 
@@ -158,31 +159,72 @@ class Search {
         for (const Visit& visit : visits)
             // No descendant can have a better log-score than the node.
             if (several() || visit.log_score >= labels_.bar(visit.query())) promising_.push_back(visit);
-        const int64_t n_children = tree.shape.n_children(node);
-        if (promising_.empty() || n_children == 0) return;
-        rows_.find(tree.blocks.features_of(node), tree.indexes[node], queries_, promising_);
+        if (promising_.empty() || tree.shape.n_children(node) == 0) return;
+        switch (tree.blocks.codec) {
+            case Codec::float32: expand_dense<float>(tree, node); break;
+            case Codec::float16: expand_dense<Half>(tree, node); break;
+            case Codec::int8: expand_dense<int8_t>(tree, node); break;
+            case Codec::sparse: expand_sparse(tree, node); break;
+        }
+    }
 
-        const float* const weights = tree.blocks.weights_of(node).data();
-        const int32_t* const children = tree.shape.children_of(node).data();
-        const int64_t step = tiles_.step(n_children);
+    template <class T>
+    void expand_dense(const SearchTree& tree, int64_t node) {
+        constexpr bool scaled = !std::is_same_v<T, float>;
+        rows_.find(tree.blocks.features_of(node), tree.indexes[node], queries_, promising_);
+        const T* const weights = tree.blocks.weights_of<T>(node);
+        const auto children = tree.shape.children_of(node);
+        const int64_t n_children = std::ssize(children), first = tree.shape.child_ptr[node];
+        const MarginTiles<T>& tiles = margin_tiles<T>();
+        const int64_t step = tiles.step(n_children);
         for (int64_t c = 0; c < n_children && !cancel_.load(std::memory_order_relaxed); c += step) {
             const int n_columns = static_cast<int>(std::min(step, n_children - c));
-            const std::span ids(children + c, static_cast<size_t>(n_columns));
-            const MarginTile tile = tiles_.tile(n_columns);
+            const MarginTile<T> tile = tiles.tile(n_columns);
             for (size_t v = 0; v < promising_.size(); ++v) {
-                const Visit& visit = promising_[v];
-                const float most = tile(weights + c, n_children, rows_.matches(v), n_columns, margins_);
-                if (tree.kinds[node] & SearchTree::has_nodes) offer<false>(next_, visit, most, ids);
-                if (!(tree.kinds[node] & SearchTree::has_leaves)) continue;
-                if (several())
-                    pool(visit, ids);
-                else
-                    offer<true>(labels_, visit, most, ids);
+                float most =
+                    tile(weights + c, n_children, rows_.matches(v), n_columns, scaled ? child_sums_ : margins_);
+                if constexpr (scaled) most = scale(tree, first + c, n_columns);
+                offer_children(tree, node, promising_[v], most, slice(children, c, c + n_columns));
             }
         }
     }
 
-    // Offers the leaves, or the nodes, among the children whose margins were just computed, `most` being the largest.
+    void expand_sparse(const SearchTree& tree, int64_t node) {
+        const auto children = tree.shape.children_of(node);
+        const int64_t first_panel = tree.blocks.panel_ptr[node];
+        for (int64_t panel = first_panel; panel < tree.blocks.panel_ptr[node + 1]; ++panel) {
+            if (cancel_.load(std::memory_order_relaxed)) return;
+            const int64_t c = (panel - first_panel) * panel_children;
+            const int n_columns = static_cast<int>(std::min(panel_children, std::ssize(children) - c));
+            const SparseBlock block = tree.blocks.sparse_block(panel);
+            rows_.find(tree.blocks.short_features_of(panel), tree.indexes[panel], queries_, promising_);
+            for (size_t v = 0; v < promising_.size(); ++v) {
+                const auto matches = rows_.matches(v);
+                if (located_.size() < matches.size()) located_.resize(matches.size());
+                sparse_sums_(block, matches, n_columns, located_.data(), child_sums_);
+                const float most = scale(tree, tree.shape.child_ptr[node] + c, n_columns);
+                offer_children(tree, node, promising_[v], most, slice(children, c, c + n_columns));
+            }
+        }
+    }
+
+    float scale(const SearchTree& tree, int64_t first, int n_columns) {
+        return scaled_margins_(child_sums_, tree.blocks.scales.data() + first, tree.blocks.biases.data() + first,
+                               forest_.bias, n_columns, margins_);
+    }
+
+    // Offers the children whose margins were just computed, `most` being the largest.
+    void offer_children(const SearchTree& tree, int64_t node, const Visit& visit, float most,
+                        std::span<const int32_t> ids) {
+        if (tree.kinds[node] & SearchTree::has_nodes) offer<false>(next_, visit, most, ids);
+        if (!(tree.kinds[node] & SearchTree::has_leaves)) return;
+        if (several())
+            pool(visit, ids);
+        else
+            offer<true>(labels_, visit, most, ids);
+    }
+
+    // Offers the leaves, or the nodes, among these children.
     template <bool leaves>
     void offer(BestLists& best, const Visit& visit, float most, std::span<const int32_t> ids) {
         const int64_t list = leaves || below_ == 0 ? visit.query() : below_;
@@ -204,7 +246,7 @@ class Search {
 
     // With several trees every leaf counts, even with a low score: the mean over the trees decides.
     void pool(const Visit& visit, std::span<const int32_t> ids) {
-        float scores[max_tile_vectors * 8];
+        float scores[panel_children];
         score_siblings_(margins_, static_cast<int>(ids.size()), visit.log_score, settings_.score, scores);
         auto& into = pools_[visit.query()];
         const size_t size = into.size();
@@ -241,8 +283,9 @@ class Search {
     const Forest& forest_;
     const SearchSettings& settings_;
     const Cancel& cancel_;
-    const MarginTiles& tiles_ = margin_tiles();
     decltype(&score_siblings) const score_siblings_ = for_this_cpu<score_siblings>();
+    decltype(&sparse_sums) const sparse_sums_ = for_this_cpu<sparse_sums>();
+    decltype(&scaled_margins) const scaled_margins_ = for_this_cpu<scaled_margins>();
     RowFinder rows_;
     int64_t n_queries_ = 0;  // of the chunk
     RowBuffer query_rows_;
@@ -253,7 +296,9 @@ class Search {
     std::vector<Visit> visits_, promising_;
     std::vector<Open> open_;  // a heap, the next node in front
     int64_t below_ = 0;       // depth of the children, in best-first search
-    float margins_[max_tile_vectors * 8] = {};
+    static_assert(max_tile_vectors * 8 <= panel_children);
+    float child_sums_[panel_children] = {}, margins_[panel_children] = {};
+    std::vector<LocatedRow> located_;
 };
 
 }  // namespace labeltree

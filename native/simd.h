@@ -12,7 +12,7 @@
 
 #define LABELTREE_INLINE inline __attribute__((always_inline))
 #if defined(__x86_64__)
-#define LABELTREE_AVX2 __attribute__((target("avx2,fma")))
+#define LABELTREE_AVX2 __attribute__((target("avx2,fma,bmi2,popcnt")))
 #else
 #define LABELTREE_AVX2
 #endif
@@ -24,7 +24,8 @@ inline bool use_avx2() {
     static const bool chosen = [] {
         const char* wanted = std::getenv("LABELTREE_SIMD");
         if (wanted && std::strcmp(wanted, "portable") == 0) return false;
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+               __builtin_cpu_supports("bmi2");  // all of these CPUs have popcnt
     }();
     return chosen;
 #else

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "simd.h"
+#include "codec.h"
 
 namespace labeltree {
 
@@ -41,10 +41,44 @@ LABELTREE_INLINE Eight load_columns(const uint32_t* row, int64_t column) {
     return reinterpret_cast<Eight>(column % 16 ? words & 0xffff0000u : words << 16);
 }
 
+typedef int32_t Integers __attribute__((vector_size(32)));
+
+// Eight bytes as floats in the order 0, 4, 1, 5, 2, 6, 3, 7: a byte is shifted to the top of each word and down again.
+// Other ways to write this are compiled byte by byte.
+LABELTREE_INLINE Eight load_columns(const int8_t* row, int64_t column) {
+    typedef uint64_t Words __attribute__((vector_size(32)));
+    uint64_t word;
+    std::memcpy(&word, row + column, 8);
+    const Words words{word, word, word, word};
+    const Integers shift{24, 24, 16, 16, 8, 8, 0, 0};
+    return __builtin_convertvector(reinterpret_cast<Integers>(words) << shift >> 24, Eight);
+}
+
+// Eight halves as floats in the order 0, 2, 4, 6, 1, 3, 5, 7: as to_float(Half), which see.
+LABELTREE_INLINE Eight load_columns(const Half* row, int64_t column) {
+    typedef int32_t UnalignedFour __attribute__((vector_size(16), aligned(2), may_alias));
+    const auto pairs = *reinterpret_cast<const UnalignedFour*>(row + column);
+    const Integers words{pairs[0], pairs[1], pairs[2], pairs[3], pairs[0], pairs[1], pairs[2], pairs[3]};
+    const Integers shift{16, 16, 16, 16, 0, 0, 0, 0};
+    constexpr int kept = std::bit_cast<int>(0x8fffe000);  // sign, exponent and fraction
+    return reinterpret_cast<Eight>((words << shift >> 3) & kept) * 0x1p112f;
+}
+
+// Sums of loaded columns, in the order of the columns.
 template <class T>
-constexpr size_t column_bytes = 4;
+LABELTREE_INLINE Eight in_order(Eight sum) {
+    if constexpr (std::is_same_v<T, int8_t>)
+        return Eight{sum[0], sum[2], sum[4], sum[6], sum[1], sum[3], sum[5], sum[7]};
+    else if constexpr (std::is_same_v<T, Half>)
+        return Eight{sum[0], sum[4], sum[1], sum[5], sum[2], sum[6], sum[3], sum[7]};
+    else
+        return sum;
+}
+
+template <class T>
+constexpr size_t column_bytes = sizeof(T);
 template <>
-inline constexpr size_t column_bytes<uint32_t> = 2;
+inline constexpr size_t column_bytes<uint32_t> = 2;  // bfloat16
 
 // Adds x * row for every match to the sums, each of eight columns. The last eight end at the last column and may
 // overlap those before them: nothing past the row is read, and an overlapped column gets the same sum twice.

@@ -73,21 +73,4 @@ struct TreeView {
     int64_t n_leaves(int32_t child) const { return child < 0 ? 1 : last[child] - first[child]; }
 };
 
-// The blocks of a tree, one per node: a sorted list of features, and a row of weights for each, one per child.
-struct Blocks {
-    std::span<const int64_t> feature_ptr;
-    std::span<const int32_t> features;
-    std::span<const int64_t> weight_ptr;
-    std::span<const float> weights;
-
-    int64_t n_features(int64_t node) const { return feature_ptr[node + 1] - feature_ptr[node]; }
-    int64_t n_weights(int64_t node) const { return weight_ptr[node + 1] - weight_ptr[node]; }
-    std::span<const int32_t> features_of(int64_t node) const {
-        return slice(features, feature_ptr[node], feature_ptr[node + 1]);
-    }
-    std::span<const float> weights_of(int64_t node) const {
-        return slice(weights, weight_ptr[node], weight_ptr[node + 1]);
-    }
-};
-
 }  // namespace labeltree

@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 LOSSES: tuple[str, ...]
 SCORES: tuple[str, ...]
+CODECS: tuple[str, ...]
+# Children of a sparse block at most, and rows of it whose start is stored once.
+PANEL_CHILDREN: int
+SPARSE_GROUP: int
 # Bytes of the solver's two arrays per feature and per instance: the weights of sixteen siblings.
 LINE_BYTES: int
 NEWTON_FEATURE_BYTES: int
@@ -130,13 +134,16 @@ def format_svm(
     names: NDArray[np.uint8],
 ) -> bytes: ...
 
-# child_ptr, children, feature_ptr, features, weight_ptr, weights
+# codec, child_ptr, children, feature_ptr, features, weight_ptr, weights, scales, biases
 TreeArrays = tuple[
+    str,
     NDArray[np.int64],
     NDArray[np.int32],
     NDArray[np.int64],
-    NDArray[np.int32],
+    NDArray[np.int32] | NDArray[np.uint16],
     NDArray[np.int64],
+    NDArray[np.uint8],
+    NDArray[np.float32],
     NDArray[np.float32],
 ]
 
@@ -156,12 +163,64 @@ class BeamSearch:
 
 def damaged_blocks(
     feature_ptr: NDArray[np.int64],
-    features: NDArray[np.int32],
+    features: NDArray[np.uint8],
+    feature_bytes: int,
     weight_ptr: NDArray[np.int64],
-    weights: NDArray[np.float32],
+    weights: NDArray[np.uint8],
+    weight_bytes: int,
     checksums: NDArray[np.uint32],
     threads: int,
 ) -> NDArray[np.int64]: ...
+def sparse_fault(
+    child_ptr: NDArray[np.int64],
+    children: NDArray[np.int32],
+    feature_ptr: NDArray[np.int64],
+    features: NDArray[np.uint16],
+    weight_ptr: NDArray[np.int64],
+    weights: NDArray[np.uint8],
+    scales: NDArray[np.float32],
+    biases: NDArray[np.float32],
+    n_features: int,
+    threads: int,
+) -> tuple[int, str] | None: ...
+
+# checksums, segment_rows, n_bytes, n_nonzeros, scales, biases
+WrittenArrays = tuple[
+    NDArray[np.uint32],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.float32],
+    NDArray[np.float32],
+]
+# child_ptr, children, feature_ptr, features, weight_ptr, weights
+FloatArrays = tuple[
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    NDArray[np.uint8],
+]
+
+def compress_blocks(
+    source: FloatArrays,
+    n_features: int,
+    has_bias: bool,
+    codec: str,
+    threshold: float,
+    feature_ptr: NDArray[np.int64],
+    weight_ptr: NDArray[np.int64],
+    feature_file: int,
+    feature_start: int,
+    weight_file: int,
+    weight_start: int,
+    threads: int,
+    progress: Callable[[float], None] | None,
+) -> WrittenArrays: ...
+def sparse_sizes(
+    source: FloatArrays, n_features: int, has_bias: bool, thresholds: NDArray[np.float32], threads: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 def count_label_vectors(data: TrainingData, threads: int) -> NDArray[np.int64]: ...
 def label_vectors(
     data: TrainingData,
@@ -208,14 +267,19 @@ def train_nodes(
     panel_bytes: int,
     threads: int,
     progress: Callable[[float], None] | None,
-) -> tuple[NDArray[np.uint32], int]: ...
+    codec: str,
+    threshold: float,
+) -> tuple[WrittenArrays, int]: ...
 def held_out_rankings(
     data: TrainingData,
     tree: Tree,
     costs: NDArray[np.float32] | None,
     positive_costs: NDArray[np.float64],
+    codec: str,
     feature_ptr: NDArray[np.int64],
     weight_ptr: NDArray[np.int64],
+    scales: NDArray[np.float32],
+    biases: NDArray[np.float32],
     feature_file: int,
     feature_start: int,
     weight_file: int,

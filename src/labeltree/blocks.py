@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
+from labeltree.codec import (
+    FEATURE_TYPE,
+    SPARSE,
+    WEIGHT_TYPE,
+    Layout,
+    Panels,
+    decode_sparse,
+    is_scaled,
+    n_segments,
+)
 from labeltree.errors import InputError
 from labeltree.store import RESTORE, ModelReader, ModelWriter
-from labeltree.tree import LabelTree
+from labeltree.tree import LabelTree, pointers
+
+NO_FLOATS = np.zeros(0, np.float32)
 
 
 class BlockFiles(NamedTuple):
-    """The two large files of a tree that is being trained: descriptor, and start of the data."""
+    """The two large files of a tree that is being written: descriptor, and start of the data."""
 
-    features: tuple[int, int]
-    weights: tuple[int, int]
+    feature_file: int
+    feature_start: int
+    weight_file: int
+    weight_start: int
+
+
+class TrainedBlocks(NamedTuple):
+    """The blocks of a tree whose files are still open: where they are, as `_native.held_out_rankings` takes it."""
+
+    codec: str
+    feature_ptr: NDArray[np.int64]
+    weight_ptr: NDArray[np.int64]
+    scales: NDArray[np.float32]
+    biases: NDArray[np.float32]
+    files: BlockFiles
+
+    @classmethod
+    def of(cls, codec: str, written: _native.WrittenArrays, files: BlockFiles) -> TrainedBlocks:
+        """Find the blocks from what was written."""
+        _, segment_rows, n_bytes, _, scales, biases = written
+        weight_ptr = pointers(n_bytes // np.dtype(WEIGHT_TYPE[codec]).itemsize)
+        return cls(codec, pointers(segment_rows), weight_ptr, scales, biases, files)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,71 +63,264 @@ class TreeBlocks:
     Attributes
     ----------
     tree : LabelTree
-    feature_ptr : ndarray of int64, n_nodes + 1
-        Start of each node's features, and the end of the last.
-    features : ndarray of int32
-        The features of each node, sorted; with a bias, the constant feature comes last.
-    weight_ptr : ndarray of int64, n_nodes + 1
-        Start of each node's block of weights, and the end of the last.
-    weights : ndarray of float32
-        Blocks of features x children.
+    codec : {"float32", "float16", "int8", "sparse"}
+        How the weights are stored; docs/model-format.md describes each.
+    n_features : int
+        Features of the data; the constant feature of the bias has this number.
+    has_bias : bool
+    feature_ptr : ndarray of int64
+        Start of each block's features, and the end of the last; for sparse blocks, of each segment's.
+    features : ndarray of int32 or uint16
+        The features of each block, sorted. With float32 weights, the constant feature comes last.
+    weight_ptr : ndarray of int64
+        Start of each block of weights, and the end of the last.
+    weights : ndarray
+        Blocks of features x children, or the bytes of sparse blocks.
+    scales, biases : ndarray of float32
+        Of each child, unless weights are float32; then both are empty.
     checksums : ndarray of uint32
-        CRC-32C of each node's features and weights.
+        CRC-32C of each block's features and weights.
     """
 
     tree: LabelTree
+    codec: str
+    n_features: int
+    has_bias: bool
     feature_ptr: NDArray[np.int64]
-    features: NDArray[np.int32]
+    features: NDArray[Any]
     weight_ptr: NDArray[np.int64]
-    weights: NDArray[np.float32]
+    weights: NDArray[Any]
+    scales: NDArray[np.float32]
+    biases: NDArray[np.float32]
     checksums: NDArray[np.uint32]
 
     def __repr__(self) -> str:
-        return f"TreeBlocks({self.tree!r}, n_weights={self.weights.size})"
+        return f"TreeBlocks({self.tree!r}, codec={self.codec!r}, n_weights={self.weights.size})"
 
     @property
     def arrays(self) -> _native.TreeArrays:
         """The tree and its blocks as the search takes them."""
-        shape = self.tree.child_ptr, self.tree.children
-        return *shape, self.feature_ptr, self.features, self.weight_ptr, self.weights
+        return (
+            self.codec,
+            self.tree.child_ptr,
+            self.tree.children,
+            self.feature_ptr,
+            self.features,
+            self.weight_ptr,
+            self.weights.view(np.uint8),
+            self.scales,
+            self.biases,
+        )
+
+    @cached_property
+    def panels(self) -> Panels:
+        """The nodes of the blocks."""
+        return Panels.of(self.tree, self.codec)
+
+    @cached_property
+    def _list_ptr(self) -> NDArray[np.int64]:
+        """Start of the features of each block, and the end of the last."""
+        return np.ascontiguousarray(self.feature_ptr[:: n_segments(self.codec, self.n_features)])
+
+    @cached_property
+    def used_features(self) -> NDArray[np.int64]:
+        """Number of features that each node uses, without the bias."""
+        rows = np.diff(self._list_ptr)
+        counts = np.zeros(self.tree.n_nodes, np.int64)
+        np.add.at(counts, self.panels.node, rows)
+        for u in np.flatnonzero(np.diff(self.panels.ptr) > 1):  # panels of a node share features
+            counts[u] = self._features(int(u)).size
+        return counts - (self.has_bias and not is_scaled(self.codec))
+
+    @cached_property
+    def node_bytes(self) -> NDArray[np.int64]:
+        """Bytes of each node in all files of the tree, without headers."""
+        of_block = np.diff(self._list_ptr) * self.features.itemsize
+        of_block += np.diff(self.weight_ptr) * self.weights.itemsize
+        of_block += 8 * n_segments(self.codec, self.n_features) + 4 + 8 * (self.codec == SPARSE)
+        total = 8 + (12 if is_scaled(self.codec) else 4) * self.tree.child_count
+        np.add.at(total, self.panels.node, of_block)
+        return total
+
+    def features_of(self, node: int) -> NDArray[np.int32]:
+        """Return the features of a node, sorted, without the bias."""
+        features = self._features(node)
+        return features[: features.size - (self.has_bias and not is_scaled(self.codec))]
 
     def block(self, node: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the features of a node, and its weights, features x children."""
-        features = self.features[self.feature_ptr[node] : self.feature_ptr[node + 1]]
-        weights = self.weights[self.weight_ptr[node] : self.weight_ptr[node + 1]]
-        return features, weights.reshape(features.size, self.tree.child_count[node])
+        """Return the features of a node, and its weights, features x children.
+
+        With a bias, the last feature is the constant one.
+        """
+        if not is_scaled(self.codec):
+            return self._features(node), self._dense(node)
+        features = self._features(node)
+        if self.has_bias:
+            features = np.append(features, np.int32(self.n_features))
+        return features, self.rows(node, features)
+
+    def rows(self, node: int, features: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the weights of some features in a node, features x children; 0 where a feature is not used.
+
+        The constant feature of the bias has the number ``n_features``.
+        """
+        first = self.tree.child_ptr[node]
+        out = np.zeros((features.size, self.tree.child_count[node]), np.float32)
+        for b in range(self.panels.ptr[node], self.panels.ptr[node + 1]):
+            start = (b - self.panels.ptr[node]) * _native.PANEL_CHILDREN
+            columns = slice(start, start + self.panels.width[b])
+            found, rows = _find(self._block_features(b), features)
+            scales = self.scales[first + start : first + columns.stop] if is_scaled(self.codec) else 1
+            out[found, columns] = self._stored(b, rows).astype(np.float32) * scales
+        if self.has_bias and is_scaled(self.codec):
+            out[features == self.n_features] = self.biases[first : self.tree.child_ptr[node + 1]]
+        return out
+
+    def child_weights(self, node: int, child: int, features: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the weights of some features for one child of a node; 0 where a feature is not used."""
+        if self.codec != SPARSE:
+            found, rows = _find(self._features(node), features)
+            out = np.zeros(features.size, np.float32)
+            stored = self._dense(node)[rows, child].astype(np.float32)
+            scale = self.scales[self.tree.child_ptr[node] + child] if is_scaled(self.codec) else 1
+            out[found] = stored * scale
+            if self.has_bias and is_scaled(self.codec):
+                out[features == self.n_features] = self.biases[self.tree.child_ptr[node] + child]
+            return out
+        return self.rows(node, features)[:, child]
 
     def damaged_nodes(self, threads: int) -> NDArray[np.int64]:
         """Read every block and return the nodes whose checksum is wrong."""
-        return _native.damaged_blocks(
-            self.feature_ptr, self.features, self.weight_ptr, self.weights, self.checksums, threads
+        damaged = _native.damaged_blocks(
+            self._list_ptr,
+            self.features.view(np.uint8),
+            self.features.itemsize,
+            self.weight_ptr,
+            self.weights.view(np.uint8),
+            self.weights.itemsize,
+            self.checksums,
+            threads,
         )
+        return np.unique(self.panels.node[damaged])
+
+    def fault(self, threads: int) -> tuple[int, str] | None:
+        """Read every sparse block and return the first node that is damaged, and how; None if there is none."""
+        if self.codec != SPARSE:
+            return None
+        _, *arrays = self.arrays
+        return _native.sparse_fault(*arrays, self.n_features, threads)  # type: ignore[call-arg, arg-type]
+
+    def _features(self, node: int) -> NDArray[np.int32]:
+        """Return the sorted features of all blocks of a node."""
+        lists = [self._block_features(b) for b in range(self.panels.ptr[node], self.panels.ptr[node + 1])]
+        return lists[0] if len(lists) == 1 else np.unique(np.concatenate([np.zeros(0, np.int32), *lists]))
+
+    def _block_features(self, block: int) -> NDArray[np.int32]:
+        stored = self.features[self._list_ptr[block] : self._list_ptr[block + 1]]
+        if self.codec != SPARSE:
+            return stored
+        segments = n_segments(self.codec, self.n_features)
+        counts = np.diff(self.feature_ptr[block * segments : (block + 1) * segments + 1])
+        upper = np.arange(segments, dtype=np.int32) * np.int32(2**16)
+        return np.repeat(upper, counts) + stored.astype(np.int32)
+
+    def _dense(self, node: int) -> NDArray[Any]:
+        weights = self.weights[self.weight_ptr[node] : self.weight_ptr[node + 1]]
+        return weights.reshape(-1, self.tree.child_count[node])
+
+    def _stored(self, block: int, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return rows of a block without scales."""
+        if self.codec != SPARSE:
+            return self._dense(block)[rows]
+        content = self.weights[self.weight_ptr[block] : self.weight_ptr[block + 1]]
+        n_rows = int(self._list_ptr[block + 1] - self._list_ptr[block])
+        return decode_sparse(content, n_rows, int(self.panels.width[block]), rows)
 
 
-def read_blocks(reader: ModelReader, folder: str, n_nodes: int, n_labels: int) -> TreeBlocks:
+def _find(
+    used: NDArray[np.int32], features: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of the features that are used, and their rows."""
+    rows = np.searchsorted(used, features)
+    found = np.flatnonzero(rows < used.size)
+    found = found[used[rows[found]] == features[found]]
+    return found, rows[found]
+
+
+def read_blocks(
+    reader: ModelReader, folder: str, codec: str, n_nodes: int, n_labels: int, n_features: int, has_bias: bool
+) -> TreeBlocks:
     """Open a tree of a model directory: small arrays are read, blocks are mapped."""
     child_ptr = reader.array(f"{folder}/child_ptr.npy", "<i8", n_nodes + 1)
     children = reader.array(f"{folder}/children.npy", "<i4", n_nodes - 1 + n_labels)
-    feature_ptr = reader.array(f"{folder}/feature_ptr.npy", "<i8", n_nodes + 1)
-    checksums = reader.array(f"{folder}/checksums.npy", "<u4", n_nodes)
+    damaged = InputError("the pointers of the tree are damaged", file=reader.path / folder, hint=RESTORE)
+    if child_ptr[-1] != children.size or (np.diff(child_ptr) < 0).any():
+        raise damaged
     tree = LabelTree(child_ptr, children)
-    if child_ptr[-1] != children.size or (np.diff(child_ptr) < 0).any() or (np.diff(feature_ptr) < 0).any():
-        raise InputError("the pointers of the tree are damaged", file=reader.path / folder, hint=RESTORE)
-    weight_ptr = tree.weight_ptr(feature_ptr)
-    features = reader.array(f"{folder}/features.npy", "<i4", int(feature_ptr[-1]), mapped=True)
-    weights = reader.array(f"{folder}/weights.npy", "<f4", int(weight_ptr[-1]), mapped=True)
-    return TreeBlocks(tree, feature_ptr, features, weight_ptr, weights, checksums)
+    n_blocks = Panels.of(tree, codec).node.size
+    n_lists = n_blocks * n_segments(codec, n_features)
+    feature_ptr = reader.array(f"{folder}/feature_ptr.npy", "<i8", n_lists + 1)
+    if codec == SPARSE:
+        weight_ptr = reader.array(f"{folder}/weight_ptr.npy", "<i8", n_blocks + 1)
+    else:
+        weight_ptr = tree.weight_ptr(feature_ptr)
+    if any(ptr[0] != 0 or (np.diff(ptr) < 0).any() for ptr in (feature_ptr, weight_ptr)):
+        raise damaged
+    scales = biases = NO_FLOATS
+    if is_scaled(codec):
+        scales, biases = (
+            reader.array(f"{folder}/{name}.npy", "<f4", children.size) for name in ("scales", "biases")
+        )
+    return TreeBlocks(
+        tree,
+        codec,
+        n_features,
+        has_bias,
+        feature_ptr,
+        reader.array(f"{folder}/features.npy", FEATURE_TYPE[codec], int(feature_ptr[-1]), mapped=True),
+        weight_ptr,
+        reader.array(f"{folder}/weights.npy", WEIGHT_TYPE[codec], int(weight_ptr[-1]), mapped=True),
+        scales,
+        biases,
+        reader.array(f"{folder}/checksums.npy", "<u4", n_blocks),
+    )
 
 
-def write_shape(
-    writer: ModelWriter,
-    folder: str,
-    tree: LabelTree,
-    feature_ptr: NDArray[np.int64],
-    checksums: NDArray[np.uint32],
+@contextmanager
+def reserve_blocks(writer: ModelWriter, folder: str, layout: Layout) -> Iterator[BlockFiles]:
+    """Open the two large files of a tree, to be filled in any order."""
+    files = layout.files()
+    with ExitStack() as stack:
+        features, weights = (
+            stack.enter_context(
+                writer.reserve(f"{folder}/{name}.npy", files[f"{name}.npy"], exact=layout.codec != SPARSE)
+            )
+            for name in ("features", "weights")
+        )
+        yield BlockFiles(*features, *weights)
+
+
+def write_small(
+    writer: ModelWriter, folder: str, tree: LabelTree, codec: str, written: _native.WrittenArrays
 ) -> None:
     """Write the small arrays of a tree, next to its features and weights."""
+    checksums, segment_rows, n_bytes, _, scales, biases = written
     writer.write(f"{folder}/child_ptr.npy", tree.child_ptr)
     writer.write(f"{folder}/children.npy", tree.children)
-    writer.write(f"{folder}/feature_ptr.npy", feature_ptr)
+    writer.write(f"{folder}/feature_ptr.npy", pointers(segment_rows))
     writer.write(f"{folder}/checksums.npy", checksums)
+    if codec == SPARSE:
+        writer.write(f"{folder}/weight_ptr.npy", pointers(n_bytes))
+    if is_scaled(codec):
+        writer.write(f"{folder}/scales.npy", scales)
+        writer.write(f"{folder}/biases.npy", biases)
+
+
+def copy_blocks(writer: ModelWriter, folder: str, part: TreeBlocks) -> None:
+    """Write a tree as it is."""
+    for name, array in (("features", part.features), ("weights", part.weights)):
+        with writer.grow(f"{folder}/{name}.npy", array.dtype.str) as stream:
+            stream.write(np.ascontiguousarray(array).data)
+    n_bytes = np.diff(part.weight_ptr) * part.weights.itemsize
+    lists = part.checksums, np.diff(part.feature_ptr), n_bytes
+    write_small(writer, folder, part.tree, part.codec, (*lists, n_bytes, part.scales, part.biases))

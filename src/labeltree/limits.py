@@ -223,8 +223,9 @@ STOP_WORDS = Words(("english",))
 THREADS = Whole(1, 1024)
 MEMORY = Size()
 
-# Pruning.
-THRESHOLD = Number(0.0, math.inf, above=True)
+# Compact models.
+WEIGHTS = OneOf(tuple(name for name in _native.CODECS if name != "sparse"))
+PRUNE = Number(0.0, LARGEST_VALUE)
 
 
 def parse_bytes(text: str) -> int:

@@ -14,23 +14,23 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree import _native, limits, metrics
-from labeltree.blocks import TreeBlocks, read_blocks, write_shape
+from labeltree.blocks import TreeBlocks, copy_blocks, read_blocks
+from labeltree.compress import check_apart, check_source, write_compact
 from labeltree.data import Dataset
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
 from labeltree.predict import as_matrix, check_queries
 from labeltree.progress import Progress
-from labeltree.prune import PruningReport, check_apart, pruning_report, write_pruned
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_TOP, ScoreSettings
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_TOP, ScoreSettings, StorageSettings
 from labeltree.store import (
     RESTORE,
     Description,
     Manifest,
     ModelReader,
-    PrunedEntry,
     carried_over,
     new_model,
     read_manifest,
+    stored_as,
 )
 from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.text.tfidf import SETTINGS_FILE, TextFeatures
@@ -214,12 +214,13 @@ class Model:
     def depths(self, tree: int = 0) -> list[DepthSummary]:
         """Describe a tree depth by depth: nodes, children, mean used features, alpha, weights."""
         part = self.trees[tree]
-        return describe_depths(part.tree, np.diff(part.feature_ptr) - (self.bias != 0))
+        return describe_depths(part.tree, part.used_features)
 
     def block(self, node: int, tree: int = 0) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the features of a node, sorted, and its weights, features x children.
 
-        Both are mapped from disk. With a bias, the last feature is ``self.n_features``, the constant one.
+        Both are mapped from disk if weights are stored as float32. With a bias, the last feature is
+        ``self.n_features``, the constant one.
         """
         part = self.trees[tree]
         limits.checked("node", node, limits.Whole(0, part.tree.n_nodes - 1))
@@ -247,80 +248,60 @@ class Model:
                 raise ResourceError(what, file=path.parent, hint="choose another directory")
             writer.write_common(self.label_counts, self.label_names, self.text)
             for t, part in enumerate(self.trees):
-                for name, array in (("features", part.features), ("weights", part.weights)):
-                    with writer.grow(f"tree-{t}/{name}.npy", array.dtype.str) as stream:
-                        stream.write(np.ascontiguousarray(array).data)
-                write_shape(writer, f"tree-{t}", part.tree, part.feature_ptr, part.checksums)
+                copy_blocks(writer, f"tree-{t}", part)
             writer.finish(cast(Description, {**carried_over(self.manifest), **(extra or {})}))
 
-    def prune(
+    def compress(
         self,
-        threshold: float,
         path: Path | str,
         *,
+        weights: str | None = None,
+        prune: float | None = None,
         overwrite: bool = False,
+        threads: int | None = None,
         progress: Progress | None = None,
     ) -> Model:
-        """Write a copy of the model in which every weight with an absolute value below a threshold is zero.
+        """Write a compact copy of a model with float32 weights.
 
-        Bias weights are pruned like all others, as in PECOS and omikuji. A feature whose weights in a
-        node are all zero is dropped from that node, so the copy is smaller; the rest of a block stays dense.
         Memory does not grow with the model, and the copy appears once it is complete.
 
         Parameters
         ----------
-        threshold : float
-            Weights w with abs(w) < threshold become zero; greater than 0.
         path : path-like
             The directory to write.
+        weights : {"float16", "int8"}, optional
+            Type of the stored weights, with one scale per child. Default: "int8".
+        prune : float, optional
+            Drop weights with a smaller absolute value; the others are stored as int8. 0 drops only what
+            rounds to zero. Bias weights are kept. Default: store all weights.
         overwrite : bool, default False
             Replace another existing model, once the new one is complete.
+        threads : int, optional
+            Default: all CPUs.
         progress : callable, optional
             Called periodically with the fraction of the work that is done.
 
         Returns
         -------
         Model
-            The pruned model, opened from disk. Its ``pruning_report`` describes what was pruned.
+            The compact model, opened from disk.
         """
-        threshold, path = limits.checked("threshold", threshold, limits.THRESHOLD), Path(path)
+        storage, path = StorageSettings(weights or "int8", prune), Path(path)
+        check_source(self.path, self.trees)
         if self.path is not None:
             check_apart(self.path, path)
-        earlier = self.manifest.get("pruned")  # the report of a model pruned twice covers both times
+        self.verify(threads)
         with new_model(path, overwrite) as writer:
             writer.write_common(self.label_counts, self.label_names, self.text)
-            counts, n_weights = write_pruned(
-                writer,
-                self.trees,
-                threshold,
-                bias=self.bias != 0,
-                source=str(self.path or "(unsaved)"),
-                progress=progress,
-            )
-            pruned: PrunedEntry = {
-                "threshold": max(threshold, earlier["threshold"]) if earlier else threshold,
-                "bytes_before": earlier["bytes_before"] if earlier else self.bytes,
-                "weights": earlier["weights"] if earlier else counts.weights,
-                "nonzeros_before": earlier["nonzeros_before"] if earlier else counts.nonzeros_before,
-                "nonzeros_after": counts.nonzeros_after,
-            }
-            writer.finish({**carried_over(self.manifest), "weights": n_weights, "pruned": pruned})
+            stored = write_compact(writer, self.trees, storage, threads_to_use(threads), progress)
+            described = {**carried_over(self.manifest), **stored_as(storage)}
+            if storage.prune is not None:
+                described["weights"] = stored
+            writer.finish(cast(Description, described))
         return load(path, verify=False)
 
-    def pruning_report(self) -> PruningReport:
-        """Return what pruning removed from this model, which ``prune`` wrote.
-
-        Returns
-        -------
-        PruningReport
-        """
-        pruned = self.manifest.get("pruned")
-        if pruned is None:
-            raise InputError("the model was not pruned", file=self.path, hint="prune it first")
-        return pruning_report(pruned, self.bytes)
-
     def verify(self, threads: int | None = None) -> None:
-        """Read every block and compare it with its checksum."""
+        """Read every block, compare it with its checksum, and check that its contents are valid."""
         for t, part in enumerate(self.trees):
             damaged = part.damaged_nodes(threads_to_use(threads))
             if damaged.size:
@@ -330,6 +311,10 @@ class Model:
                     file=self.file(f"tree-{t}"),
                     hint=RESTORE,
                 )
+            if fault := part.fault(threads_to_use(threads)):
+                node, what = fault
+                what = f"the block of node {node} is damaged: {what}"
+                raise InputError(what, file=self.file(f"tree-{t}"), hint=RESTORE)
 
 
 def load(path: Path | str, *, verify: bool | None = None) -> Model:
@@ -367,9 +352,15 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
         if not manifest["settings"]["bias"] >= 0:
             raise ValueError("negative bias")
         ScoreSettings(**manifest.get("score", {}))
+        codec = manifest.get("codec", "float32")
+        if codec not in _native.CODECS:
+            raise ValueError("unknown codec")
     except (AttributeError, KeyError, TypeError, ValueError, InputError):
         raise InputError("manifest.json is damaged", file=path, hint=RESTORE) from None
-    trees = tuple(read_blocks(reader, f"tree-{t}", nodes, n_labels) for t, nodes in enumerate(nodes_of_trees))
+    shape = n_labels, n_features, manifest["settings"]["bias"] != 0
+    trees = tuple(
+        read_blocks(reader, f"tree-{t}", codec, nodes, *shape) for t, nodes in enumerate(nodes_of_trees)
+    )
     names = _read_names(reader, n_labels) if "label_names.json" in manifest["files"] else None
     text = TextFeatures.load(reader, n_features) if SETTINGS_FILE in manifest["files"] else None
     model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", n_labels), names, text)

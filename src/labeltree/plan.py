@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
+from labeltree.codec import SPARSE, Layout
 from labeltree.data import Dataset, TextSource
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
-from labeltree.settings import SMALLER_MODEL, SolverSettings
+from labeltree.settings import SMALLER_MODEL, SolverSettings, StorageSettings
 from labeltree.store import ArrayFile, names_bytes
 from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
-from labeltree.tree import DepthSummary, LabelTree, depth_cells, describe_depths, pointers
+from labeltree.tree import DepthSummary, LabelTree, depth_cells, describe_depths
 
 # Bytes per weight of a sparse tree in the paper: a float64 and an index.
 PAPER_WEIGHT_BYTES = 12
@@ -26,25 +27,6 @@ PAPER_WEIGHT_BYTES = 12
 PANEL_BYTES = 128 << 20
 # Bytes per label of the arrays that describe a tree while it is trained.
 LABEL_BYTES = 40
-
-
-def tree_files(tree: LabelTree, feature_ptr: NDArray[np.int64]) -> dict[str, ArrayFile]:
-    """Return the arrays that a tree is stored in.
-
-    Parameters
-    ----------
-    tree : LabelTree
-    feature_ptr : ndarray of int64, n_nodes + 1
-        Start of each node's list of features, with the bias, and the end of the last.
-    """
-    return {
-        "child_ptr.npy": ArrayFile("<i8", tree.n_nodes + 1),
-        "children.npy": ArrayFile("<i4", tree.children.size),
-        "feature_ptr.npy": ArrayFile("<i8", tree.n_nodes + 1),
-        "features.npy": ArrayFile("<i4", int(feature_ptr[-1])),
-        "weights.npy": ArrayFile("<f4", int(tree.weight_ptr(feature_ptr)[-1])),
-        "checksums.npy": ArrayFile("<u4", tree.n_nodes),
-    }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,7 +43,11 @@ class TreePlan:
     used_features : ndarray of int64
         Features that occur in those instances (F_u), without the bias.
     bias : bool
-        Whether each block has one more row, for the bias.
+        Whether there is a weight for the bias.
+    codec : str
+        How the weights are stored.
+    n_features : int
+        Features of the data.
     """
 
     tree: LabelTree
@@ -69,6 +55,8 @@ class TreePlan:
     nonzeros: NDArray[np.int64]
     used_features: NDArray[np.int64]
     bias: bool
+    codec: str
+    n_features: int
 
     def __repr__(self) -> str:
         return f"TreePlan({self.tree!r}, n_weights={self.n_weights})"
@@ -79,40 +67,40 @@ class TreePlan:
         return int(self.used_features @ self.tree.child_count)
 
     @cached_property
-    def feature_ptr(self) -> NDArray[np.int64]:
-        """Start of each node's features in ``features.npy``, and the end of the last."""
-        return pointers(self.used_features + self.bias)
-
-    @cached_property
-    def weight_ptr(self) -> NDArray[np.int64]:
-        """Start of each node's block in ``weights.npy``, and the end of the last."""
-        return self.tree.weight_ptr(self.feature_ptr)
+    def layout(self) -> Layout:
+        """Where the blocks will be in the files of the tree."""
+        return Layout.of(self.tree, self.codec, self.used_features, self.bias, self.n_features)
 
     def files(self) -> dict[str, ArrayFile]:
-        """Return the arrays that this tree will be stored in."""
-        return tree_files(self.tree, self.feature_ptr)
+        """Return the arrays that this tree will be stored in; if blocks are sparse, bounds of them."""
+        return self.layout.files()
 
     def clip(self, max_depth: int) -> TreePlan:
         """Return the plan of the tree cut at a depth (d_max); the remaining nodes use the same instances."""
         tree = self.tree.clip(max_depth)
         left = slice(tree.n_nodes)
-        return TreePlan(tree, self.instances[left], self.nonzeros[left], self.used_features[left], self.bias)
+        counts = self.instances[left], self.nonzeros[left], self.used_features[left]
+        return TreePlan(tree, *counts, self.bias, self.codec, self.n_features)
 
-    def training_bytes(self, n_features: int, threads: int, precise: bool) -> int:
+    def training_bytes(self, threads: int, precise: bool) -> int:
         """Return an upper bound on the memory that the solver needs in addition to the data."""
         features, instances = self.used_features + 1, self.instances
         copied = self.nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
-        whole = features * self.tree.child_count * 4
-        strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))
+        if self.codec == SPARSE:  # a panel as bytes, and the same encoded
+            whole = 2 * features * (self.tree.child_count + 12)
+            strip = np.minimum(whole, 2 * features * (_native.PANEL_CHILDREN + 12))
+        else:
+            whole = features * self.tree.child_count * 4
+            strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))
         # Per instance: its number, a pointer, norm, cost and the marks of sixteen siblings.
         held = copied + strip + instances * 22 + features * 4
         held = np.repeat(held, np.minimum(-(-whole // strip), threads))  # strips of one node at the same time
         rows = features.copy()
-        rows[0] = n_features + 1  # the root does not renumber its features
+        rows[0] = self.n_features + 1  # the root does not renumber its features
         solver = (rows + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
         solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
-        numbers = 4 * max(int(instances[0]), n_features) + (int(instances[0]) + n_features) // 8
+        numbers = 4 * max(int(instances[0]), self.n_features) + (int(instances[0]) + self.n_features) // 8
         return int(np.sort(held)[-threads:].sum()) + threads * (int(solver.max()) + numbers)
 
 
@@ -126,7 +114,8 @@ class PlanReport(TypedDict):
     nodes: int
     depth: int
     weights: int
-    model_bytes: int
+    model_bytes: int | None
+    model_bytes_at_most: int
     bytes_per_weight: float | None
     ovr_bytes: int
     ovr_ratio: float
@@ -151,6 +140,8 @@ class Plan:
     trees : tuple of TreePlan
     settings : SolverSettings
         How the classifiers are to be trained.
+    storage : StorageSettings
+        How their weights are to be stored.
     n_instances, n_features, n_labels : int
         Shape of the training data.
     data_bytes : int
@@ -164,6 +155,7 @@ class Plan:
 
     trees: tuple[TreePlan, ...]
     settings: SolverSettings
+    storage: StorageSettings
     n_instances: int
     n_features: int
     n_labels: int
@@ -218,8 +210,13 @@ class Plan:
         return sizes
 
     @property
+    def is_exact(self) -> bool:
+        """Whether ``model_bytes`` is exact; if weights are to be pruned, it is an upper bound."""
+        return self.storage.prune is None
+
+    @property
     def model_bytes(self) -> int:
-        """Size of the model directory without its manifest, exact."""
+        """Size of the model directory without its manifest; if weights are to be pruned, at most."""
         return sum(self.files().values())
 
     @property
@@ -251,9 +248,7 @@ class Plan:
     def training_memory_bytes(self) -> int:
         """Memory needed to build the trees and train them, including the data and the interpreter."""
         building = max(part.tree.build_bytes for part in self.trees)
-        training = max(
-            part.training_bytes(self.n_features, self.threads, self.settings.precise) for part in self.trees
-        )
+        training = max(part.training_bytes(self.threads, self.settings.precise) for part in self.trees)
         return INTERPRETER_BYTES + self.data_bytes + LABEL_BYTES * self.n_labels + max(building, training)
 
     def report(self, path: Path | str = ".") -> PlanReport:
@@ -267,7 +262,8 @@ class Plan:
             "nodes": self.n_nodes,
             "depth": self.depth,
             "weights": self.n_weights,
-            "model_bytes": self.model_bytes,
+            "model_bytes": self.model_bytes if self.is_exact else None,
+            "model_bytes_at_most": self.model_bytes,
             "bytes_per_weight": self.model_bytes / self.n_weights if self.n_weights else None,
             "ovr_bytes": self.ovr_bytes,
             "ovr_ratio": self.ovr_ratio,
@@ -310,7 +306,7 @@ class Plan:
                 parameters={**parameters, "memory_limit": None},
             )
         disk = free_disk(path)
-        if self.model_bytes > disk:
+        if self.is_exact and self.model_bytes > disk:
             hint, parameters = self._smaller_on_disk(disk)
             raise ResourceError(
                 f"the model takes {human_bytes(self.model_bytes)}, but only {human_bytes(disk)} are free on "
@@ -340,6 +336,7 @@ def make_plan(
     dataset: Dataset,
     trees: LabelTree | Sequence[LabelTree],
     settings: SolverSettings | None = None,
+    storage: StorageSettings | None = None,
     *,
     threads: int | None = None,
 ) -> Plan:
@@ -353,15 +350,18 @@ def make_plan(
         The trees of the model.
     settings : SolverSettings, optional
         How the classifiers will be trained.
+    storage : StorageSettings, optional
+        How their weights will be stored.
     threads : int, optional
         Number of threads for counting, and later for training. Default: all CPUs.
 
     Returns
     -------
     Plan
-        Its ``model_bytes`` is the size of the model directory, exact to the byte.
+        Its ``model_bytes`` is the size of the model directory, exact to the byte; with ``storage.prune``, an
+        upper bound of it.
     """
-    settings = settings or SolverSettings()
+    settings, storage = settings or SolverSettings(), storage or StorageSettings()
     threads = threads_to_use(threads)
     trees = (trees,) if isinstance(trees, LabelTree) else tuple(trees)
     if not trees:
@@ -371,10 +371,11 @@ def make_plan(
         if tree.n_labels != dataset.n_labels:
             raise InputError(f"the tree has {tree.n_labels:,} labels, but the data has {dataset.n_labels:,}")
         usage = _native.used_features(dataset.native, tree.native, threads)
-        parts.append(TreePlan(tree, *usage, bias=settings.bias != 0))
+        parts.append(TreePlan(tree, *usage, settings.bias != 0, storage.codec, dataset.n_features))
     return Plan(
         trees=tuple(parts),
         settings=settings,
+        storage=storage,
         n_instances=dataset.n_instances,
         n_features=dataset.n_features,
         n_labels=dataset.n_labels,

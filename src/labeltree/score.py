@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree import _native, metrics
-from labeltree.blocks import BlockFiles
+from labeltree.blocks import TrainedBlocks
 from labeltree.data import Dataset
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix
@@ -36,7 +36,7 @@ MAX_POOLS = 100_000
 
 
 def choose_score(
-    dataset: Dataset, plan: Plan, files: Sequence[BlockFiles], costs: NDArray[np.float32] | None
+    dataset: Dataset, plan: Plan, blocks: Sequence[TrainedBlocks], costs: NDArray[np.float32] | None
 ) -> ScoreSettings:
     """Return the score function that ranks the labels of training rows best, held out of training.
 
@@ -55,7 +55,7 @@ def choose_score(
     dataset : Dataset
         The training data.
     plan : Plan
-    files : sequence of BlockFiles
+    blocks : sequence of TrainedBlocks
         The trained blocks of each tree.
     costs : ndarray of float32 or None
         The weight of each instance in training.
@@ -70,7 +70,7 @@ def choose_score(
     best = 0
     for size, certainty in ROUNDS if rows.size > ROUNDS[0][0] else ROUNDS[1:]:
         sample = np.sort(rows[:size])
-        rankings = held_out_rankings(dataset, plan, files, costs, sample)
+        rankings = held_out_rankings(dataset, plan, blocks, costs, sample)
         truth = dataset.Y[sample]
         gains = np.array([_precision(truth, ranked) for ranked in rankings])
         gains -= gains[0].copy()
@@ -91,7 +91,7 @@ def _shuffled_rows(dataset: Dataset, plan: Plan) -> NDArray[np.int32]:
 def held_out_rankings(
     dataset: Dataset,
     plan: Plan,
-    files: Sequence[BlockFiles],
+    blocks: Sequence[TrainedBlocks],
     costs: NDArray[np.float32] | None,
     rows: NDArray[np.int32],
 ) -> Sequence[NDArray[np.int32] | sp.csr_matrix]:
@@ -103,9 +103,9 @@ def held_out_rankings(
         For each candidate the best labels, rows x 5; with several trees their scores, rows x labels.
     """
     if len(plan.trees) == 1:
-        return list(_tree_rankings(dataset, plan, 0, files[0], costs, rows, max(DEFAULT_RANKS))[0])
+        return list(_tree_rankings(dataset, plan, 0, blocks[0], costs, rows, max(DEFAULT_RANKS))[0])
     totals: list[Any] = [0] * len(CANDIDATES)
-    for t, part in enumerate(files):
+    for t, part in enumerate(blocks):
         found = zip(*_tree_rankings(dataset, plan, t, part, costs, rows, POOLED_LABELS), strict=True)
         for number, (labels, scores) in enumerate(found):
             totals[number] += as_matrix(labels, scores, plan.n_labels)
@@ -116,7 +116,7 @@ def _tree_rankings(
     dataset: Dataset,
     plan: Plan,
     number: int,
-    files: BlockFiles,
+    blocks: TrainedBlocks,
     costs: NDArray[np.float32] | None,
     rows: NDArray[np.int32],
     top: int,
@@ -128,10 +128,8 @@ def _tree_rankings(
         part.tree.native,
         costs,
         plan.settings.positive_costs(part.tree.node_depth),
-        part.feature_ptr,
-        part.weight_ptr,
-        *files.features,
-        *files.weights,
+        *blocks[:-1],
+        *blocks.files,
         plan.settings.loss,
         plan.settings.cost,
         plan.settings.bias,

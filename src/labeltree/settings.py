@@ -105,6 +105,45 @@ def stored_score(function: str, scale: float | None) -> ScoreSettings | Literal[
     return ScoreSettings().replace(None if function == AUTO else function, scale)
 
 
+@dataclass(frozen=True)
+class StorageSettings:
+    """How the weights of a model are stored.
+
+    Parameters
+    ----------
+    weights : {"float32", "float16", "int8"}, optional
+        Type of the stored weights; float16 and int8 have one scale per child. Default: "float32", or "int8"
+        with ``prune``.
+    prune : float, optional
+        Drop weights with a smaller absolute value, and store the others as lists of int8 per feature.
+        0 drops only what rounds to zero. Bias weights are kept. Default: store all weights.
+    """
+
+    weights: str | None = None
+    prune: float | None = None
+
+    def __post_init__(self) -> None:
+        limits.check_fields(
+            self, {"weights": limits.Optional(limits.WEIGHTS), "prune": limits.Optional(limits.PRUNE)}
+        )
+        if self.prune is not None and self.weights not in (None, "int8"):
+            raise InputError(
+                f"pruned weights are stored as int8, not as {self.weights}",
+                hint="remove {prune} or {weights}",
+                parameters={"prune": None, "weights": None},
+            )
+
+    @property
+    def codec(self) -> str:
+        """The codec of the blocks: the type of the weights, or "sparse"."""
+        return "sparse" if self.prune is not None else self.weights or "float32"
+
+    @property
+    def weight_type(self) -> str:
+        """The type of the stored weights."""
+        return "int8" if self.prune is not None else self.weights or "float32"
+
+
 class TreeSource(Protocol):
     """A tree that still has to be matched with the labels of a dataset, such as one read from a file."""
 

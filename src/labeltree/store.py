@@ -21,10 +21,12 @@ from labeltree._version import __version__
 from labeltree.data import TextSource
 from labeltree.errors import InputError
 from labeltree.files import REPLACE
+from labeltree.settings import StorageSettings
 from labeltree.system import umask
 
 FORMAT = "labeltree model"
-FORMAT_VERSION = 1
+# The newest version. A model is written with the lowest version that describes it: 1 if its weights are float32.
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 # What to do about a model whose files are damaged.
 RESTORE = "restore the model from a copy, or train it again"
@@ -51,8 +53,11 @@ class ScoreEntry(TypedDict):
     scale: float
 
 
-class PrunedEntry(TypedDict):
-    """What a manifest records about pruning; the numbers of weights include the bias."""
+class PrunedEntry(TypedDict, total=False):
+    """What a manifest records about pruning: of a sparse model only the threshold.
+
+    The other entries are those of pruned float32 models, which earlier versions wrote.
+    """
 
     threshold: float
     bytes_before: int
@@ -71,12 +76,18 @@ class EstimatorEntry(TypedDict, total=False):
     given_tree: bool
 
 
-class _Optional(TypedDict, total=False):
+class StorageEntries(TypedDict, total=False):
+    """What a manifest records about how the weights are stored."""
+
+    codec: str
+    pruned: PrunedEntry
+
+
+class _Optional(StorageEntries, total=False):
     one_based: bool | None
     not_converged: int
     notes: dict[str, Any]
     score: ScoreEntry
-    pruned: PrunedEntry
     estimator: EstimatorEntry
 
 
@@ -130,6 +141,15 @@ def names_bytes(label_names: tuple[str, ...]) -> bytes:
     return json.dumps(label_names, ensure_ascii=False, indent=0).encode()
 
 
+def stored_as(storage: StorageSettings) -> StorageEntries:
+    """Return what a manifest records about how weights are stored: nothing if they are float32."""
+    if storage.codec == "float32":
+        return {}
+    if storage.prune is None:
+        return {"codec": storage.codec}
+    return {"codec": storage.codec, "pruned": {"threshold": storage.prune}}
+
+
 def carried_over(manifest: Manifest) -> Description:
     """Return what a copy of a model keeps of its manifest: everything that is not about the files."""
     about_files = ("format", "format_version", "labeltree_version", "files", "crc32c")
@@ -172,19 +192,27 @@ class ModelWriter:
             self.write_text(name, content)
 
     @contextmanager
-    def reserve(self, name: str, spec: ArrayFile) -> Iterator[tuple[int, int]]:
-        """Open an array of known size to be filled in any order: file descriptor, and start of its data.
+    def reserve(self, name: str, spec: ArrayFile, exact: bool = True) -> Iterator[tuple[int, int]]:
+        """Open an array to be filled in any order: file descriptor, and start of its data.
 
-        The disk space is allocated at once, so that a full disk is reported before training.
+        The disk space is allocated at once, so that a full disk is reported before training. If the size is
+        not exact but a bound, no space is allocated, and the array ends where the file does when it is
+        complete.
         """
         header = spec.header
         with open(self._place(name), "wb+") as stream:
             stream.write(header)
             stream.flush()
-            stream.truncate(spec.bytes)
-            if hasattr(os, "posix_fallocate") and spec.bytes:
-                os.posix_fallocate(stream.fileno(), 0, spec.bytes)
+            if exact:
+                stream.truncate(spec.bytes)
+                if hasattr(os, "posix_fallocate") and spec.bytes:
+                    os.posix_fallocate(stream.fileno(), 0, spec.bytes)
             yield stream.fileno(), len(header)
+            if not exact:
+                n_bytes = os.fstat(stream.fileno()).st_size - len(header)
+                spec = ArrayFile(spec.dtype, n_bytes // np.dtype(spec.dtype).itemsize)
+                stream.seek(0)
+                stream.write(spec.header)  # NumPy pads it to the same size for every length
         self._files[name] = {"bytes": spec.bytes}
 
     @contextmanager
@@ -203,7 +231,7 @@ class ModelWriter:
         """Write the manifest, which completes the directory."""
         content: Manifest = {
             "format": FORMAT,
-            "format_version": FORMAT_VERSION,
+            "format_version": 1 if description.get("codec", "float32") == "float32" else 2,
             "labeltree_version": __version__,
             **description,
             "files": self._files,

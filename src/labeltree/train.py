@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from labeltree import _native
-from labeltree.blocks import BlockFiles, write_shape
+from labeltree.blocks import BlockFiles, TrainedBlocks, reserve_blocks, write_small
+from labeltree.codec import float32_threshold
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
@@ -21,7 +22,7 @@ from labeltree.plan import PANEL_BYTES, Plan, TreePlan
 from labeltree.progress import Progress, part_of
 from labeltree.score import choose_score
 from labeltree.settings import ScoreSettings
-from labeltree.store import ScoreEntry, new_model
+from labeltree.store import Description, ScoreEntry, new_model, stored_as
 
 
 def train_model(
@@ -95,35 +96,33 @@ def train_model(
         writer.write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
         with ExitStack() as open_files:  # allocate the files of all trees before the first is trained
             files = [
-                BlockFiles(
-                    *(
-                        open_files.enter_context(writer.reserve(f"tree-{t}/{name}", part.files()[name]))
-                        for name in ("features.npy", "weights.npy")
-                    )
-                )
+                open_files.enter_context(reserve_blocks(writer, f"tree-{t}", part.layout))
                 for t, part in enumerate(plan.trees)
             ]
-            n_not_converged = 0
+            n_not_converged = n_stored = 0
+            blocks: list[TrainedBlocks] = []
             for t, part in enumerate(plan.trees):
                 share = part_of(progress, t, len(plan.trees))
-                checksums, not_converged = _train_tree(dataset, plan, part, files[t], t, weights, share)
+                written, not_converged = _train_tree(dataset, plan, part, files[t], t, weights, share)
                 n_not_converged += not_converged
-                write_shape(writer, f"tree-{t}", part.tree, part.feature_ptr, checksums)
-            chosen = choose_score(dataset, plan, files, weights) if score == "auto" else score
-        writer.finish(
-            {
-                "instances": dataset.n_instances,
-                "features": dataset.n_features,
-                "labels": dataset.n_labels,
-                "one_based": dataset.one_based,
-                "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
-                "weights": plan.n_weights,
-                "settings": asdict(plan.settings),
-                "score": cast(ScoreEntry, asdict(chosen)),
-                "not_converged": n_not_converged,
-                "notes": notes or {},
-            }
-        )
+                n_stored += int(written[3].sum())
+                write_small(writer, f"tree-{t}", part.tree, part.codec, written)
+                blocks.append(TrainedBlocks.of(part.codec, written, files[t]))
+            chosen = choose_score(dataset, plan, blocks, weights) if score == "auto" else score
+        described = {
+            "instances": dataset.n_instances,
+            "features": dataset.n_features,
+            "labels": dataset.n_labels,
+            "one_based": dataset.one_based,
+            "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
+            "weights": plan.n_weights if plan.storage.prune is None else n_stored,
+            "settings": asdict(plan.settings),
+            "score": cast(ScoreEntry, asdict(chosen)),
+            "not_converged": n_not_converged,
+            "notes": notes or {},
+            **stored_as(plan.storage),
+        }
+        writer.finish(cast(Description, described))
     if n_not_converged:
         warnings.warn(
             f"{n_not_converged:,} of {plan.n_problems:,} binary problems did not converge to the tolerance "
@@ -141,8 +140,8 @@ def _train_tree(
     number: int,
     costs: Any,
     progress: Progress | None,
-) -> tuple[NDArray[np.uint32], int]:
-    """Fill the large files of a tree; return the checksums of its nodes and the problems not converged."""
+) -> tuple[_native.WrittenArrays, int]:
+    """Fill the large files of a tree; return what was written and the number of problems not converged."""
     settings = plan.settings
     try:
         return _native.train_nodes(
@@ -151,10 +150,9 @@ def _train_tree(
             costs,
             settings.positive_costs(part.tree.node_depth),
             part.nonzeros,
-            part.feature_ptr,
-            part.weight_ptr,
-            *files.features,
-            *files.weights,
+            part.layout.feature_ptr,
+            part.layout.weight_ptr,
+            *files,
             settings.loss,
             settings.cost,
             settings.tolerance,
@@ -165,6 +163,8 @@ def _train_tree(
             PANEL_BYTES,
             plan.threads,
             progress,
+            part.codec,
+            float32_threshold(plan.storage.prune or 0.0),
         )
     except ValueError as error:  # the plan belongs to other data of the same shape
         raise InputError(str(error), hint="make the plan again") from None

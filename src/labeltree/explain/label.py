@@ -128,9 +128,10 @@ def _describe_step(
 ) -> LabelStep:
     shape = model.trees[tree].tree
     siblings = np.delete(shape.children[shape.child_ptr[node] : shape.child_ptr[node + 1]], column)
-    features, block = model.block(node, tree)
-    has_bias = model.bias != 0  # then the last row belongs to the constant feature
-    weights = np.array(block[: features.size - has_bias, column], np.float64)
+    part = model.trees[tree]
+    features = part.features_of(node)
+    weights = part.child_weights(node, column, features).astype(np.float64)
+    bias = part.child_weights(node, column, np.array([model.n_features], np.int32))[0]
     supporting, opposing = (
         tuple(Word.make(model, int(features[k]), float(weights[k])) for k in chosen)
         for chosen in largest(weights, n_words)
@@ -143,5 +144,5 @@ def _describe_step(
         frequent_labels(model, ~siblings[siblings < 0], n_siblings),
         supporting,
         opposing,
-        float(block[-1, column]) * model.bias if has_bias else 0.0,
+        float(bias) * model.bias,
     )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.data import canonical_csr
@@ -175,7 +174,6 @@ class _Query:
         known = row.indices < model.n_features
         self.features = np.append(row.indices[known], model.n_features).astype(np.int32)
         self.values = np.append(row.data[known], model.bias).astype(np.float64)
-        self._used: dict[tuple[int, int], tuple[NDArray[Any], NDArray[Any]]] = {}
         self._steps: dict[tuple[int, int, int], Step] = {}
 
     def path(self, tree: int, label: int, reached: bool) -> Path:
@@ -191,9 +189,8 @@ class _Query:
         return Path(tree, reached, total, tuple(steps))
 
     def _step(self, tree: int, node: int, column: int, depth: int, parent_score: float) -> Step:
-        used, rows = self._used_features(tree, node)
-        features, values = self.features[used], self.values[used]
-        weights = self.model.block(node, tree)[1][rows, column].astype(np.float64)
+        features, values = self.features, self.values
+        weights = self.model.trees[tree].child_weights(node, column, features).astype(np.float64)
         products = values * weights
         margin = float(products.sum())
         factor = float(self.score.function(margin))
@@ -221,13 +218,3 @@ class _Query:
             float(products[others].sum()),
             int(others.sum()),
         )
-
-    def _used_features(self, tree: int, node: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the positions of the row's features that a node uses, and their rows in its block."""
-        if (tree, node) not in self._used:
-            used = self.model.block(node, tree)[0]
-            rows = np.searchsorted(used, self.features)
-            found = np.flatnonzero(rows < used.size)
-            found = found[used[rows[found]] == self.features[found]]
-            self._used[tree, node] = found, rows[found]
-        return self._used[tree, node]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labeltree.plan import tree_files
+from labeltree.codec import Layout
 from labeltree.tree import DepthSummary
 
 if TYPE_CHECKING:
@@ -44,10 +44,8 @@ def tree_shape(model: Model, tree: int = 0) -> list[DepthShape]:
     n_labels = np.bincount(depth_of_child[leaf], minlength=n_depths)
     n_instances = np.zeros(n_depths, np.int64)
     np.add.at(n_instances, depth_of_child[leaf], model.label_counts[~part.tree.children[leaf]])
-    # A node: features and weights, two pointers of 8 bytes, a checksum of 4. A child: its number, 4.
-    node_bytes = 4 * (np.diff(part.feature_ptr) + np.diff(part.weight_ptr)) + 20 + 4 * part.tree.child_count
     n_bytes = np.zeros(n_depths, np.int64)
-    np.add.at(n_bytes, part.tree.node_depth, node_bytes)
+    np.add.at(n_bytes, part.tree.node_depth, part.node_bytes)
     return [
         {**row, "labels": int(labels), "label_instances": int(instances), "bytes": int(size)}
         for row, labels, instances, size in zip(
@@ -67,5 +65,7 @@ def one_vs_rest_bytes(model: Model) -> int | None:
     of_trees = sum(
         entry["bytes"] for name, entry in model.manifest["files"].items() if name.startswith("tree-")
     )
-    one_vs_rest = tree_files(part.tree.clip(1), part.feature_ptr[:2])
-    return model.bytes - of_trees + sum(file.bytes for file in one_vs_rest.values())
+    one_vs_rest = Layout.of(
+        part.tree.clip(1), part.codec, part.used_features[:1], model.bias != 0, model.n_features
+    )
+    return model.bytes - of_trees + sum(file.bytes for file in one_vs_rest.files().values())

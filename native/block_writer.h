@@ -1,0 +1,196 @@
+// Writes blocks to the two large files of a tree, in any order, and records what the small files need to know.
+//
+// The place of a dense block is known from the plan. A sparse block is written where it would begin if no weight were
+// pruned; the holes in between take no disk space, and are closed at the end.
+#pragma once
+
+#include <cerrno>
+#include <span>
+#include <system_error>
+#include <vector>
+
+#include <unistd.h>
+
+#include "blocks.h"
+#include "checksum.h"
+#include "parallel.h"
+
+namespace labeltree {
+
+// An array in a file: its descriptor, and the bytes before the first element.
+struct ArrayFile {
+    int descriptor;
+    int64_t start;
+
+    void write(const void* values, int64_t n_bytes, int64_t position) const {
+        const auto* from = static_cast<const char*>(values);
+        for (int64_t at = start + position; n_bytes > 0;) {
+            const ssize_t n_written = ::pwrite(descriptor, from, static_cast<size_t>(n_bytes), at);
+            if (n_written < 0 && errno == EINTR) continue;
+            if (n_written < 0) throw std::system_error(errno, std::generic_category(), "writing the model");
+            from += n_written;
+            at += n_written;
+            n_bytes -= n_written;
+        }
+    }
+
+    // Reads at most `size` bytes.
+    int64_t read(char* to, int64_t size, int64_t position) const {
+        for (;;) {
+            const ssize_t n_read = ::pread(descriptor, to, static_cast<size_t>(size), start + position);
+            if (n_read < 0 && errno == EINTR) continue;
+            if (n_read <= 0)
+                throw std::system_error(n_read < 0 ? errno : EIO, std::generic_category(), "reading the model back");
+            return n_read;
+        }
+    }
+
+    uint32_t checksum(int64_t first, int64_t last, uint32_t before, const Cancel& cancel) const {
+        std::vector<char> piece(1 << 20);
+        while (first < last && !cancel) {
+            const int64_t n_read = read(piece.data(), std::min(last - first, std::ssize(piece)), first);
+            before = crc32c(piece.data(), static_cast<size_t>(n_read), before);
+            first += n_read;
+        }
+        return before;
+    }
+
+    // Moves blocks to the front, in order and without gaps. Block b has n_bytes[b] bytes from position[b] on.
+    void close_gaps(std::span<const int64_t> position, std::span<const int64_t> n_bytes, const Cancel& cancel) const {
+        std::vector<char> piece(1 << 20);
+        int64_t to = 0;
+        for (size_t b = 0; b < n_bytes.size(); ++b) {
+            if (to == position[b]) {
+                to += n_bytes[b];
+                continue;
+            }
+            for (int64_t from = position[b], end = from + n_bytes[b]; from < end && !cancel;) {
+                const int64_t n_read = read(piece.data(), std::min(end - from, std::ssize(piece)), from);
+                write(piece.data(), n_read, to);
+                from += n_read;
+                to += n_read;
+            }
+        }
+        if (!cancel && ::ftruncate(descriptor, start + to) != 0)
+            throw std::system_error(errno, std::generic_category(), "writing the model");
+    }
+};
+
+// What was written; per block unless noted.
+struct Written {
+    std::vector<uint32_t> checksums;    // of its features, continued with its weights
+    std::vector<int64_t> segment_rows;  // rows of each segment of each block
+    std::vector<int64_t> n_bytes;       // of its weights
+    std::vector<int64_t> n_nonzeros;    // without the bias
+    std::vector<float> scales, biases;  // of each child of the tree, if scaled
+};
+
+class BlockWriter {
+  public:
+    // The pointers are those of the plan: features and weights of each block, in elements of the two files.
+    BlockWriter(const TreeShape& tree, Codec codec, float threshold, int64_t n_features,
+                std::span<const int64_t> feature_ptr, std::span<const int64_t> weight_ptr, ArrayFile features,
+                ArrayFile weights)
+        : tree_(tree), codec_(codec), threshold_(threshold),
+          n_segments_(codec == Codec::sparse ? n_segments(n_features) : 1), feature_ptr_(feature_ptr),
+          weight_ptr_(weight_ptr), features_(features), weights_(weights) {
+        for (int64_t u = 0; u < tree.n_nodes(); ++u)
+            panel_ptr_.push_back(panel_ptr_.back() + (codec == Codec::sparse ? n_panels(tree.n_children(u)) : 1));
+        const int64_t n_blocks = panel_ptr_.back();
+        require(std::ssize(feature_ptr) == n_blocks + 1 && std::ssize(weight_ptr) == n_blocks + 1,
+                "feature_ptr and weight_ptr must have one entry per block, and one more");
+        written.checksums.assign(n_blocks, 0);
+        written.segment_rows.assign(n_blocks * n_segments_, 0);
+        written.n_bytes.assign(n_blocks, 0);
+        written.n_nonzeros.assign(n_blocks, 0);
+        if (is_scaled(codec)) {
+            written.scales.assign(tree.children.size(), 0);
+            written.biases.assign(tree.children.size(), 0);
+        }
+    }
+
+    Codec codec() const { return codec_; }
+    float threshold() const { return threshold_; }
+    int64_t weight_bytes() const { return codec_ == Codec::float32 ? 4 : codec_ == Codec::float16 ? 2 : 1; }
+    // The features of a node, by the plan.
+    int64_t n_features(int64_t node) const {
+        return feature_ptr_[panel_ptr_[node] + 1] - feature_ptr_[panel_ptr_[node]];
+    }
+    int64_t n_weights(int64_t block) const { return weight_ptr_[block + 1] - weight_ptr_[block]; }
+
+    // Writes the rows of `n_children` consecutive children of a node, as they are stored.
+    void write_dense(int64_t node, std::span<const int32_t> features, const uint8_t* rows, int64_t first_child,
+                     int64_t n_children) {
+        if (std::ssize(features) != n_features(node))
+            throw std::invalid_argument("the plan was made for other data: a node's used features differ");
+        const int64_t width = tree_.n_children(node), row_bytes = n_children * weight_bytes();
+        const int64_t n_rows = std::ssize(features), position = weight_ptr_[node] * weight_bytes();
+        if (first_child == 0) {
+            features_.write(features.data(), std::ssize(features) * 4, feature_ptr_[node] * 4);
+            written.segment_rows[node] = n_rows;
+            written.n_bytes[node] = n_rows * width * weight_bytes();
+        }
+        if (n_children == width) {
+            weights_.write(rows, n_rows * row_bytes, position);
+            written.checksums[node] = crc32c(rows, static_cast<size_t>(n_rows * row_bytes), crc32c(features));
+            return;
+        }
+        for (int64_t f = 0; f < n_rows; ++f)
+            weights_.write(rows + f * row_bytes, row_bytes, position + (f * width + first_child) * weight_bytes());
+    }
+
+    // Blocks written in pieces are read back for their checksum.
+    void read_checksum(int64_t node, const Cancel& cancel) {
+        const uint32_t crc = features_.checksum(feature_ptr_[node] * 4, feature_ptr_[node + 1] * 4, 0, cancel);
+        const int64_t size = weight_bytes();
+        written.checksums[node] =
+            weights_.checksum(weight_ptr_[node] * size, weight_ptr_[node + 1] * size, crc, cancel);
+    }
+
+    // Encodes and writes the rows of one panel of a node, whose first child is a multiple of panel_children.
+    void write_sparse(int64_t node, std::span<const int32_t> features, const int8_t* rows, int64_t first_child,
+                      int64_t n_children) {
+        if (std::ssize(features) != n_features(node))
+            throw std::invalid_argument("the plan was made for other data: a node's used features differ");
+        const int64_t panel = panel_ptr_[node] + first_child / panel_children;
+        SparseEncoder encoder;
+        for (size_t f = 0; f < features.size(); ++f) encoder.add(features[f], rows + f * n_children, n_children);
+        std::vector<uint16_t> ids;
+        for (const int32_t feature : encoder.features) {
+            ids.push_back(static_cast<uint16_t>(feature));
+            ++written.segment_rows[panel * n_segments_ + (feature >> 16)];
+        }
+        const std::vector<uint8_t> block = encoder.block();
+        features_.write(ids.data(), std::ssize(ids) * 2, feature_ptr_[panel] * 2);
+        weights_.write(block.data(), std::ssize(block), weight_ptr_[panel]);
+        written.n_bytes[panel] = std::ssize(block);
+        written.n_nonzeros[panel] = encoder.n_nonzeros;
+        written.checksums[panel] = crc32c(std::span(block), crc32c(std::span(ids)));
+    }
+
+    // After the last block: moves sparse blocks next to each other.
+    void finish(const Cancel& cancel) const {
+        if (codec_ != Codec::sparse) return;
+        const int64_t n_blocks = panel_ptr_.back();
+        std::vector<int64_t> id_bytes(n_blocks, 0), id_positions;
+        for (int64_t b = 0; b < n_blocks; ++b) {
+            for (int64_t s = 0; s < n_segments_; ++s) id_bytes[b] += 2 * written.segment_rows[b * n_segments_ + s];
+            id_positions.push_back(2 * feature_ptr_[b]);
+        }
+        features_.close_gaps(id_positions, id_bytes, cancel);
+        weights_.close_gaps(weight_ptr_, written.n_bytes, cancel);
+    }
+
+    Written written;
+
+  private:
+    const TreeShape tree_;
+    const Codec codec_;
+    const float threshold_;
+    const int64_t n_segments_;
+    const std::span<const int64_t> feature_ptr_, weight_ptr_;
+    const ArrayFile features_, weights_;
+    std::vector<int64_t> panel_ptr_{0};  // the first block of each node
+};
+
+}  // namespace labeltree

@@ -1,0 +1,122 @@
+// The blocks of a tree as they are stored: a sorted list of features, and a row of weights for each.
+#pragma once
+
+#include <vector>
+
+#include "checks.h"
+#include "feature_index.h"
+#include "sparse_block.h"
+#include "views.h"
+
+namespace labeltree {
+
+// A dense block belongs to a node, a sparse one to a panel of at most 256 of its children.
+struct Blocks {
+    Codec codec = Codec::float32;
+    int64_t n_segments = 1;                // of each list of features
+    std::span<const int64_t> feature_ptr;  // the start of each segment
+    std::span<const int32_t> features;
+    std::span<const uint16_t> short_features;  // if sparse
+    std::span<const int64_t> weight_ptr;       // the start of each block, in elements
+    std::span<const uint8_t> bytes;            // the weights
+    std::span<const float> scales, biases;     // of each child, if scaled
+    std::vector<int64_t> panel_ptr;            // the first block of each node
+
+    int64_t n_blocks() const { return std::ssize(weight_ptr) - 1; }
+    int64_t n_features(int64_t block) const {
+        return feature_ptr[(block + 1) * n_segments] - feature_ptr[block * n_segments];
+    }
+    int64_t weight_bytes() const { return codec == Codec::float32 ? 4 : codec == Codec::float16 ? 2 : 1; }
+
+    FeatureList features_of(int64_t node) const { return {slice(features, feature_ptr[node], feature_ptr[node + 1])}; }
+    template <class T>
+    const T* weights_of(int64_t node) const {
+        return reinterpret_cast<const T*>(bytes.data()) + weight_ptr[node];
+    }
+
+    ShortFeatureList short_features_of(int64_t panel) const {
+        const auto segments = slice(feature_ptr, panel * n_segments, (panel + 1) * n_segments + 1);
+        return {slice(short_features, segments.front(), segments.back()), segments};
+    }
+    SparseBlock sparse_block(int64_t panel) const {
+        return {slice(bytes, weight_ptr[panel], weight_ptr[panel + 1]), n_features(panel)};
+    }
+
+    // Reads the block of a node: its features, with the bias as the last one, and its weights, features x children.
+    void decode(const TreeShape& tree, int64_t node, int64_t n_columns, bool has_bias, std::vector<int32_t>& ids,
+                std::vector<float>& weights) const {
+        const int64_t width = tree.n_children(node), first = tree.child_ptr[node];
+        ids.clear();
+        if (codec == Codec::sparse) {
+            for (int64_t p = panel_ptr[node]; p < panel_ptr[node + 1]; ++p)
+                short_features_of(p).for_each([&](uint32_t f, int32_t) { ids.push_back(static_cast<int32_t>(f)); });
+            std::sort(ids.begin(), ids.end());
+            ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+        } else {
+            const auto list = features_of(node).ids;
+            ids.assign(list.begin(), list.end());
+        }
+        const int64_t n_rows = std::ssize(ids);
+        if (has_bias && is_scaled(codec)) ids.push_back(static_cast<int32_t>(n_columns));
+        weights.assign(ids.size() * static_cast<size_t>(width), 0);
+        auto dense = [&](const auto* stored) {
+            for (int64_t f = 0; f < n_rows; ++f)
+                for (int64_t c = 0; c < width; ++c)
+                    weights[f * width + c] = to_float(stored[f * width + c]) * (scales.empty() ? 1 : scales[first + c]);
+        };
+        switch (codec) {
+            case Codec::float32: dense(weights_of<float>(node)); break;
+            case Codec::float16: dense(weights_of<Half>(node)); break;
+            case Codec::int8: dense(weights_of<int8_t>(node)); break;
+            case Codec::sparse:
+                for (int64_t p = panel_ptr[node]; p < panel_ptr[node + 1]; ++p) {
+                    const int64_t c = (p - panel_ptr[node]) * panel_children;
+                    const SparseBlock block = sparse_block(p);
+                    short_features_of(p).for_each([&](uint32_t feature, int32_t row) {
+                        const auto at = std::lower_bound(ids.begin(), ids.end(), static_cast<int32_t>(feature));
+                        float* const to = weights.data() + (at - ids.begin()) * width + c;
+                        for_each_weight(block.row(row), std::min(panel_children, width - c),
+                                        [&](size_t k, int8_t weight) { to[k] = weight * scales[first + c + k]; });
+                    });
+                }
+                break;
+        }
+        if (has_bias && is_scaled(codec)) std::copy_n(biases.data() + first, width, weights.data() + n_rows * width);
+    }
+
+    // Checks the sizes of all arrays, so that no block can be read outside of them, and sets panel_ptr.
+    void check(const TreeShape& tree, int64_t n_columns) {
+        const bool sparse = codec == Codec::sparse;
+        n_segments = sparse ? labeltree::n_segments(n_columns) : 1;
+        panel_ptr.assign(1, 0);
+        for (int64_t u = 0; u < tree.n_nodes(); ++u)
+            panel_ptr.push_back(panel_ptr.back() + (sparse ? n_panels(tree.n_children(u)) : 1));
+        require(std::ssize(weight_ptr) == panel_ptr.back() + 1,
+                "weight_ptr must have one entry per block, and one more");
+        require(std::ssize(feature_ptr) == panel_ptr.back() * n_segments + 1,
+                "feature_ptr must have one entry per list, and one more");
+        check_ptr(feature_ptr, sparse ? short_features.size() : features.size(), "feature_ptr");
+        check_ptr(weight_ptr, bytes.size() / static_cast<size_t>(weight_bytes()), "weight_ptr");
+        const size_t n_scales = is_scaled(codec) ? tree.children.size() : 0;
+        require(scales.size() == n_scales && biases.size() == n_scales,
+                "scales and biases must have one entry per child");
+        for (size_t c = 0; c < n_scales; ++c) {
+            require(scales[c] >= 0 && std::isfinite(scales[c]), "scales must be finite and not negative");
+            require(std::isfinite(biases[c]), "biases must be finite");
+        }
+        for (int64_t u = 0; u < tree.n_nodes(); ++u)
+            for (int64_t b = panel_ptr[u]; b < panel_ptr[u + 1]; ++b) {
+                const int64_t size = weight_ptr[b + 1] - weight_ptr[b];
+                int64_t expected;
+                require(n_features(b) <= n_columns + !is_scaled(codec),
+                        "features has more entries for a node than there are");
+                if (sparse)
+                    require(size >= SparseBlock::head_bytes(n_features(b)), "a sparse block is too short for its rows");
+                else
+                    require(!__builtin_mul_overflow(n_features(b), tree.n_children(u), &expected) && size == expected,
+                            "weight_ptr must step by features times children");
+            }
+    }
+};
+
+}  // namespace labeltree

@@ -1,0 +1,153 @@
+// A sparse block: for each feature of a panel, its non-zero weights in the most compact of three forms.
+//
+// Layout, for F rows and r <= 256 children, with B = (r + 7) / 8:
+//   uint32[(F + 15) / 16 + 1]  where each 16th row begins, in bytes from the first, and where the last ends
+//   uint8[F]               bytes of each row, less one
+//   the rows, whose form follows from their size:
+//     r bytes              an int8 for every child
+//     from 2 B to r - 1    B bytes with a bit for every child, the lowest first, then an int8 for each bit that is set
+//     fewer than 2 B       pairs of child (uint8) and weight (int8), in the order of the children
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "codec.h"
+
+namespace labeltree {
+
+enum class RowForm { full, bits, pairs };
+
+inline int64_t bit_bytes(int64_t n_children) { return (n_children + 7) / 8; }
+
+LABELTREE_INLINE RowForm form_of(int64_t n_bytes, int64_t n_children) {
+    if (n_bytes == n_children) return RowForm::full;
+    return n_bytes >= 2 * bit_bytes(n_children) ? RowForm::bits : RowForm::pairs;
+}
+
+// The bytes of a row with `n_used` non-zero weights: the smallest of the three forms.
+inline int64_t sparse_row_bytes(int64_t n_used, int64_t n_children) {
+    return std::min({2 * n_used, bit_bytes(n_children) + n_used, n_children});
+}
+
+// Views a block, which may be mapped from a damaged file: whatever it holds, no row is outside it.
+class SparseBlock {
+  public:
+    static constexpr int64_t group = 16;
+    static int64_t start_bytes(int64_t n_rows) { return (n_rows + group - 1) / group * 4 + 4; }
+    static int64_t head_bytes(int64_t n_rows) { return start_bytes(n_rows) + n_rows; }
+
+    // The block must have at least head_bytes(n_rows) bytes.
+    SparseBlock(std::span<const uint8_t> block, int64_t n_rows)
+        : starts_(block.data()), sizes_(block.data() + start_bytes(n_rows)), rows_(block.data() + head_bytes(n_rows)),
+          row_bytes_(std::ssize(block) - head_bytes(n_rows)) {}
+
+    int64_t row_bytes() const { return row_bytes_; }
+    LABELTREE_INLINE int64_t size(int64_t row) const { return sizes_[row] + 1; }
+
+    // Where a row begins, by the start of its group and the sizes of the rows before it there.
+    LABELTREE_INLINE int64_t start(int64_t row) const {
+        const auto n_before = static_cast<uint32_t>(row % group);
+        const uint8_t* const size = sizes_ + (row - n_before);
+        uint32_t at;
+        std::memcpy(&at, starts_ + row / group * 4, 4);
+        int64_t sum = int64_t{at} + n_before;
+        if (n_before >= 8) sum += sum_of_bytes(word(size));
+        // The others as the upper part of the word that ends there. It begins in the block or before it: `starts_` is
+        // in front of the sizes, and the header of the file in front of the first block.
+        if (n_before % 8) sum += sum_of_bytes(word(sizes_ + row - 8) >> (64 - 8 * (n_before % 8)));
+        return sum;
+    }
+
+    LABELTREE_INLINE std::span<const uint8_t> row(int64_t row) const {
+        const int64_t first = start(row), n_bytes = size(row);
+        if (n_bytes > row_bytes_ - first) return {};
+        return {rows_ + first, static_cast<size_t>(n_bytes)};
+    }
+
+    // Whether eight more bytes can be read after a row.
+    LABELTREE_INLINE bool has_space_after(std::span<const uint8_t> row) const {
+        return row.data() + row.size() + 8 <= rows_ + row_bytes_;
+    }
+
+  private:
+    static LABELTREE_INLINE uint64_t word(const uint8_t* bytes) {
+        uint64_t out;
+        std::memcpy(&out, bytes, 8);
+        return out;
+    }
+    static LABELTREE_INLINE int64_t sum_of_bytes(uint64_t bytes) {
+        constexpr uint64_t low = 0x00ff00ff00ff00ff;
+        return static_cast<int64_t>(((bytes & low) + (bytes >> 8 & low)) * 0x0001000100010001 >> 48);
+    }
+
+    const uint8_t *starts_, *sizes_, *rows_;
+    int64_t row_bytes_;
+};
+
+// Calls use(child, weight) for every weight of a row that is stored, including the zeros of a row in full.
+template <class Use>
+void for_each_weight(std::span<const uint8_t> row, int64_t n_children, Use&& use) {
+    switch (form_of(std::ssize(row), n_children)) {
+        case RowForm::full:
+            for (size_t c = 0; c < row.size(); ++c) use(c, static_cast<int8_t>(row[c]));
+            break;
+        case RowForm::bits: {
+            size_t at = static_cast<size_t>(bit_bytes(n_children));
+            for (int64_t byte = 0; byte < bit_bytes(n_children); ++byte)
+                for (unsigned bits = row[byte]; bits && at < row.size(); bits &= bits - 1)
+                    use(static_cast<size_t>(8 * byte + std::countr_zero(bits)), static_cast<int8_t>(row[at++]));
+            break;
+        }
+        case RowForm::pairs:
+            for (size_t at = 0; at + 1 < row.size(); at += 2) use(row[at], static_cast<int8_t>(row[at + 1]));
+            break;
+    }
+}
+
+// Encodes the rows of a panel one by one.
+class SparseEncoder {
+  public:
+    // Adds a row of `n_children` weights, unless all are zero.
+    void add(int32_t feature, const int8_t* weights, int64_t n_children) {
+        int64_t n_used = 0;
+        for (int64_t c = 0; c < n_children; ++c) n_used += weights[c] != 0;
+        if (n_used == 0) return;
+        if (features.size() % SparseBlock::group == 0) starts_.push_back(static_cast<uint32_t>(rows_.size()));
+        features.push_back(feature);
+        n_nonzeros += n_used;
+        const int64_t size = sparse_row_bytes(n_used, n_children);
+        sizes_.push_back(static_cast<uint8_t>(size - 1));
+        const size_t before = rows_.size();
+        const RowForm form = form_of(size, n_children);
+        if (form == RowForm::bits) rows_.resize(before + static_cast<size_t>(bit_bytes(n_children)));
+        for (int64_t c = 0; c < n_children; ++c) {
+            if (weights[c] == 0 && form != RowForm::full) continue;
+            if (form == RowForm::bits) rows_[before + static_cast<size_t>(c / 8)] |= static_cast<uint8_t>(1 << c % 8);
+            if (form == RowForm::pairs) rows_.push_back(static_cast<uint8_t>(c));
+            rows_.push_back(static_cast<uint8_t>(weights[c]));
+        }
+    }
+
+    std::vector<uint8_t> block() const {
+        if (rows_.size() > std::numeric_limits<uint32_t>::max())
+            throw std::length_error("a sparse block has more than 4 GB");
+        const auto* starts = reinterpret_cast<const uint8_t*>(starts_.data());
+        std::vector<uint8_t> out(starts, starts + 4 * starts_.size());
+        const auto end = static_cast<uint32_t>(rows_.size());
+        out.insert(out.end(), reinterpret_cast<const uint8_t*>(&end), reinterpret_cast<const uint8_t*>(&end + 1));
+        out.insert(out.end(), sizes_.begin(), sizes_.end());
+        out.insert(out.end(), rows_.begin(), rows_.end());
+        return out;
+    }
+
+    std::vector<int32_t> features;  // of the rows so far
+    int64_t n_nonzeros = 0;
+
+  private:
+    std::vector<uint32_t> starts_;
+    std::vector<uint8_t> sizes_, rows_;
+};
+
+}  // namespace labeltree
