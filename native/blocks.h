@@ -111,7 +111,8 @@ struct Blocks {
                 require(n_features(b) <= n_columns + !is_scaled(codec),
                         "features has more entries for a node than there are");
                 if (sparse)
-                    require(size >= SparseBlock::head_bytes(n_features(b)), "a sparse block is too short for its rows");
+                    require(size >= SparseBlock::head_bytes(n_features(b)) && size <= SparseBlock::max_bytes,
+                            "a sparse block is too short for its rows, or too long");
                 else
                     require(!__builtin_mul_overflow(n_features(b), tree.n_children(u), &expected) && size == expected,
                             "weight_ptr must step by features times children");

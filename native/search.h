@@ -199,9 +199,7 @@ class Search {
             const SparseBlock block = tree.blocks.sparse_block(panel);
             rows_.find(tree.blocks.short_features_of(panel), tree.indexes[panel], queries_, promising_);
             for (size_t v = 0; v < promising_.size(); ++v) {
-                const auto matches = rows_.matches(v);
-                if (located_.size() < matches.size()) located_.resize(matches.size());
-                sparse_sums_(block, matches, n_columns, located_.data(), child_sums_);
+                sparse_sums_.run(block, rows_.matches(v), n_columns, child_sums_);
                 const float most = scale(tree, tree.shape.child_ptr[node] + c, n_columns);
                 offer_children(tree, node, promising_[v], most, slice(children, c, c + n_columns));
             }
@@ -284,9 +282,9 @@ class Search {
     const SearchSettings& settings_;
     const Cancel& cancel_;
     decltype(&score_siblings) const score_siblings_ = for_this_cpu<score_siblings>();
-    decltype(&sparse_sums) const sparse_sums_ = for_this_cpu<sparse_sums>();
     decltype(&scaled_margins) const scaled_margins_ = for_this_cpu<scaled_margins>();
     RowFinder rows_;
+    SparseSums sparse_sums_;
     int64_t n_queries_ = 0;  // of the chunk
     RowBuffer query_rows_;
     SparseRows queries_;
@@ -298,7 +296,6 @@ class Search {
     int64_t below_ = 0;       // depth of the children, in best-first search
     static_assert(max_tile_vectors * 8 <= panel_children);
     float child_sums_[panel_children] = {}, margins_[panel_children] = {};
-    std::vector<LocatedRow> located_;
 };
 
 }  // namespace labeltree

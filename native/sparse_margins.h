@@ -1,8 +1,8 @@
 // Sums of the rows of a sparse block: for each child, x * weight over the features that a query and a panel share.
 #pragma once
 
+#include "margins.h"
 #include "sparse_block.h"
-#include "tiles.h"
 
 namespace labeltree {
 
@@ -46,45 +46,45 @@ LABELTREE_INLINE void add_eight(float* sums, float x, Eight weights) {
     *reinterpret_cast<UnalignedEight*>(sums) = sum;
 }
 
-struct LocatedRow {
-    std::span<const uint8_t> bytes;
-    float x;
+// The rows of a block that belong to the features of a query, by form. Full rows are matches by their first byte.
+struct SparseRowList {
+    struct Row {
+        const uint8_t* bytes;
+        int64_t n_bytes;
+        float x;
+    };
+    Match* full;
+    Row *bits, *pairs;
 };
 
-// Writes the sums of `n_columns` children. `located` has space for all matches, `sums` for 256 children: a damaged row
-// may name any of them.
-LABELTREE_INLINE void sparse_sums(const SparseBlock& block, std::span<const Match> matches, int n_columns,
-                                  LocatedRow* located, float* sums) {
-    for (int c = 0; c < n_columns; c += 8) *reinterpret_cast<UnalignedEight*>(sums + c) = Eight{};
-    // All rows are located first, so that their cache misses overlap.
-    LocatedRow* end = located;
+// Locates rows, and returns the ends of the lists. Prefetches the rows, so that their cache misses overlap.
+LABELTREE_INLINE void locate_rows(const SparseBlock& block, std::span<const Match> matches, int n_columns,
+                                  SparseRowList& lists) {
     for (const Match& match : matches) {
-        *end = {block.row(match.row), match.x};
-        __builtin_prefetch(end->bytes.data());
-        ++end;
-    }
-    const int64_t n_bit_bytes = bit_bytes(n_columns);
-    uint8_t copy[panel_children + 8];
-    for (const LocatedRow* row = located; row != end; ++row) {
-        const float x = row->x;
-        const uint8_t* bytes = row->bytes.data();
-        const auto n_bytes = std::ssize(row->bytes);
+        const auto row = block.row(match.row);
+        const int64_t n_bytes = std::ssize(row);
+        __builtin_prefetch(row.data());
         const RowForm form = form_of(n_bytes, n_columns);
-        if (form == RowForm::pairs) {
-            for (const uint8_t* last = bytes + (n_bytes & ~1); bytes != last; bytes += 2)
-                sums[bytes[0]] += x * static_cast<float>(static_cast<int8_t>(bytes[1]));
-            continue;
-        }
-        if (!block.has_space_after(row->bytes)) {
+        // All lists are written to and one of them grows: a branch could not be predicted.
+        *lists.full = {static_cast<int32_t>(row.data() - block.rows()), match.x};
+        *lists.bits = {row.data(), n_bytes, match.x};
+        *lists.pairs = {row.data(), n_bytes, match.x};
+        lists.full += form == RowForm::full;
+        lists.bits += form == RowForm::bits;
+        lists.pairs += form == RowForm::pairs;
+    }
+}
+
+// Adds rows to the sums of `n_columns` children. There are sums for 256: a damaged row may name any child.
+LABELTREE_INLINE void add_bit_rows(std::span<const SparseRowList::Row> rows, int n_columns, const uint8_t* block_end,
+                                   float* sums) {
+    const int64_t n_bit_bytes = bit_bytes(n_columns);
+    uint8_t copy[panel_children + 8] = {};
+    for (const auto& [start, n_bytes, x] : rows) {
+        const uint8_t* bytes = start;
+        if (bytes + n_bytes + 8 > block_end) {  // weights are read eight at a time
             std::memcpy(copy, bytes, static_cast<size_t>(n_bytes));
-            std::memset(copy + n_bytes, 0, 8);
             bytes = copy;
-        }
-        if (form == RowForm::full) {
-            // Whole vectors: what is read past the row changes sums past the last child.
-            for (int c = 0; c < n_columns; c += 8)
-                add_eight(sums + c, x, in_order<int8_t>(load_columns(reinterpret_cast<const int8_t*>(bytes), c)));
-            continue;
         }
         const uint8_t *packed = bytes + n_bit_bytes, *const last = bytes + n_bytes;
         for (int64_t k = 0; k < n_bit_bytes; ++k) {
@@ -93,5 +93,44 @@ LABELTREE_INLINE void sparse_sums(const SparseBlock& block, std::span<const Matc
         }
     }
 }
+
+LABELTREE_INLINE void add_pair_rows(std::span<const SparseRowList::Row> rows, float* sums) {
+    for (const auto& [start, n_bytes, x] : rows)
+        for (const uint8_t *pair = start, *const last = start + (n_bytes & ~1); pair != last; pair += 2)
+            sums[pair[0]] += x * static_cast<float>(static_cast<int8_t>(pair[1]));
+}
+
+// Its buffers are reused from block to block.
+class SparseSums {
+  public:
+    // Writes the sums of `n_columns` children.
+    void run(const SparseBlock& block, std::span<const Match> matches, int n_columns, float* sums) {
+        if (full_.size() < matches.size() + prefetch_ahead) {
+            full_.resize(matches.size() + prefetch_ahead);
+            bits_.resize(matches.size() + 1);
+            pairs_.resize(matches.size() + 1);
+        }
+        SparseRowList ends{full_.data(), bits_.data(), pairs_.data()};
+        locate_(block, matches, n_columns, ends);
+        std::fill_n(ends.full, prefetch_ahead, Match{0, 0});
+        const std::span<const Match> full(full_.data(), ends.full);
+        const auto* rows = reinterpret_cast<const int8_t*>(block.rows());
+        const int64_t step = tiles_.step(n_columns);
+        for (int64_t c = 0; c < n_columns; c += step) {
+            const int width = static_cast<int>(std::min(step, n_columns - c));
+            tiles_.tile(width)(rows + c, 1, full, width, sums + c);
+        }
+        add_bit_rows_({bits_.data(), ends.bits}, n_columns, block.rows() + block.row_bytes(), sums);
+        add_pair_rows_({pairs_.data(), ends.pairs}, sums);
+    }
+
+  private:
+    const MarginTiles<int8_t>& tiles_ = margin_tiles<int8_t>();
+    decltype(&locate_rows) const locate_ = for_this_cpu<locate_rows>();
+    decltype(&add_bit_rows) const add_bit_rows_ = for_this_cpu<add_bit_rows>();
+    decltype(&add_pair_rows) const add_pair_rows_ = for_this_cpu<add_pair_rows>();
+    std::vector<Match> full_;
+    std::vector<SparseRowList::Row> bits_, pairs_;
+};
 
 }  // namespace labeltree
