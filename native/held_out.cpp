@@ -261,6 +261,8 @@ void bind_held_out(nb::module_& m) {
                 require(std::ssize(trained.positive_costs) == shape.n_nodes(),
                         "positive_costs must have one entry per node");
                 check_range(trial.rows, trained.data.n_instances(), "rows");
+                for (size_t q = 1; q < trial.rows.size(); ++q)
+                    require(trial.rows[q - 1] < trial.rows[q], "rows must increase");
                 check_files(shape, files);
                 labels.assign(functions.size() * trial.rows.size() * top, -1);
                 label_scores.assign(labels.size(), 0);
