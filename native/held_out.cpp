@@ -291,6 +291,8 @@ void bind_held_out(nb::module_& m) {
                 require(std::ssize(trained.positive_costs) == shape.n_nodes(),
                         "positive_costs must have one entry per node");
                 check_range(trial.rows, trained.data.n_instances(), "rows");
+                for (size_t q = 1; q < trial.rows.size(); ++q)
+                    require(trial.rows[q - 1] < trial.rows[q], "rows must increase");
                 const TrainedFiles files(std::move(blocks), {feature_file, feature_start}, {weight_file, weight_start},
                                          trained.data, shape);
                 labels.assign(functions.size() * trial.rows.size() * top, -1);

@@ -1,7 +1,8 @@
 // Vectors of siblings in registers, and the choice of instructions at run time.
 //
 // A kernel is written once, as a LABELTREE_INLINE function. for_this_cpu<kernel>() compiles it twice, for any CPU and
-// for AVX2, and returns the faster function that this CPU can run. LABELTREE_SIMD=portable forces the first.
+// for AVX2, and returns the faster function that this CPU can run. A kernel whose vectors may be 64 bytes long is also
+// compiled for AVX-512. LABELTREE_SIMD=portable or avx2 forces one of the others.
 #pragma once
 
 #include <bit>
@@ -9,29 +10,40 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 #define LABELTREE_INLINE inline __attribute__((always_inline))
 #if defined(__x86_64__)
-#define LABELTREE_AVX2 __attribute__((target("avx2,fma,bmi2,popcnt")))
+#define LABELTREE_AVX2 __attribute__((target("avx2,fma,popcnt")))
+#define LABELTREE_AVX512 __attribute__((target("avx2,fma,popcnt,avx512f,avx512dq,avx512vl")))
 #else
 #define LABELTREE_AVX2
+#define LABELTREE_AVX512
 #endif
 
 namespace labeltree {
 
-inline bool use_avx2() {
+enum class Simd { portable, avx2, avx512 };
+
+inline Simd best_simd() {
 #if defined(__x86_64__)
-    static const bool chosen = [] {
+    static const Simd best = [] {
         const char* wanted = std::getenv("LABELTREE_SIMD");
-        if (wanted && std::strcmp(wanted, "portable") == 0) return false;
-        return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-               __builtin_cpu_supports("bmi2");  // all of these CPUs have popcnt
+        auto is_wanted = [&](const char* name) { return wanted && std::strcmp(wanted, name) == 0; };
+        // Every CPU with AVX2 has popcnt.
+        if (is_wanted("portable") || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+            return Simd::portable;
+        const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512vl");
+        return wide && !is_wanted("avx2") ? Simd::avx512 : Simd::avx2;
     }();
-    return chosen;
+    return best;
 #else
-    return false;
+    return Simd::portable;
 #endif
 }
+
+inline bool use_avx2() { return best_simd() != Simd::portable; }
 
 template <auto kernel, class Function = decltype(kernel)>
 struct Builds;
@@ -41,11 +53,18 @@ template <auto kernel, class Result, class... Arguments>
 struct Builds<kernel, Result (*)(Arguments...)> {
     static Result portable(Arguments... arguments) { return kernel(arguments...); }
     LABELTREE_AVX2 static Result avx2(Arguments... arguments) { return kernel(arguments...); }
+    LABELTREE_AVX512 static Result avx512(Arguments... arguments) { return kernel(arguments...); }
 };
 
 template <auto kernel>
 decltype(kernel) for_this_cpu() {
     return use_avx2() ? &Builds<kernel>::avx2 : &Builds<kernel>::portable;
+}
+
+// The same for a kernel that exists with vectors of 64 bytes, too.
+template <auto kernel, auto wide_kernel>
+decltype(kernel) for_this_cpu() {
+    return best_simd() == Simd::avx512 ? &Builds<wide_kernel>::avx512 : for_this_cpu<kernel>();
 }
 
 // A 32-byte vector, and one that may begin anywhere. Values are read and written through the second: a copy through
@@ -94,14 +113,16 @@ LABELTREE_INLINE Eight log_eight(Eight x) {
     return m + y + 0.693359375f * e;
 }
 
-// N numbers of one type in 32-byte vectors: two AVX2 registers for 16 floats, four for 16 doubles.
-template <class Real, int N>
+// N numbers of one type in vectors of `bytes`: 16 floats are two AVX2 registers or one of AVX-512.
+template <class Real, int N, int bytes = 32>
 struct Lanes {
-    static constexpr int per_vector = 32 / static_cast<int>(sizeof(Real));
+    static constexpr int per_vector = bytes / static_cast<int>(sizeof(Real));
     static constexpr int n_vectors = N / per_vector;
     static_assert(N % per_vector == 0);
-    typedef Real Vector __attribute__((vector_size(32)));
-    typedef Real Unaligned __attribute__((vector_size(32), aligned(sizeof(Real)), may_alias));
+    typedef Real Vector __attribute__((vector_size(bytes)));
+    typedef Real Unaligned __attribute__((vector_size(bytes), aligned(sizeof(Real)), may_alias));
+    using Number = Real;
+    static constexpr int size = N;
     Vector v[n_vectors];
 
     static LABELTREE_INLINE Lanes fill(Real value) {
@@ -125,13 +146,30 @@ struct Lanes {
 #pragma GCC unroll 16
         for (int k = 0; k < n_vectors; ++k) v[k] += scale * other.v[k];
     }
+    // `set` where the lane's bit is 1, and `clear` elsewhere.
+    static LABELTREE_INLINE Lanes choose(uint16_t bits, Real clear, Real set) {
+        using Integer = std::conditional_t<sizeof(Real) == 4, int32_t, int64_t>;
+        typedef Integer Integers __attribute__((vector_size(bytes), may_alias));
+        alignas(64) static constexpr Integer bit[16] = {1 << 0,  1 << 1,  1 << 2,  1 << 3, 1 << 4,  1 << 5,
+                                                        1 << 6,  1 << 7,  1 << 8,  1 << 9, 1 << 10, 1 << 11,
+                                                        1 << 12, 1 << 13, 1 << 14, 1 << 15};
+        Lanes out;
+#pragma GCC unroll 16
+        for (int k = 0; k < n_vectors; ++k)
+            out.v[k] =
+                (reinterpret_cast<const Integers*>(bit)[k] & Integer{bits}) != 0 ? set - Vector{} : clear - Vector{};
+        return out;
+    }
     // True if any lane is neither 0 nor -0.
     LABELTREE_INLINE bool any() const {
-        typedef uint64_t Words __attribute__((vector_size(32)));
+        using Word = std::conditional_t<(N > 0), uint64_t, Real>;  // GCC ignores the size unless the type depends on it
+        typedef Word Words __attribute__((vector_size(bytes)));
         Words all{};
 #pragma GCC unroll 16
         for (int k = 0; k < n_vectors; ++k) all |= reinterpret_cast<Words>(v[k]);
-        const uint64_t bits = all[0] | all[1] | all[2] | all[3];
+        uint64_t bits = 0;
+#pragma GCC unroll 16
+        for (int k = 0; k < bytes / 8; ++k) bits |= all[k];
         return bits & (sizeof(Real) == 4 ? 0x7fffffff7fffffffu : 0x7fffffffffffffffu);
     }
 };

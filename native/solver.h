@@ -58,8 +58,8 @@ uint16_t solve(const Problem& problem, const SolverSettings& settings, Random ra
     std::iota(space.order.begin(), space.order.end(), 0);
     Descent<Real> descent{space.weights.zeros((problem.x.n_columns + 1) * W), space.alpha.zeros(n_instances * W),
                           space.order, n_instances, problem.used};
-    const auto descend = for_this_cpu<sweep<Real, W, loss, true>>();
-    const auto measure = for_this_cpu<sweep<Real, W, loss, false>>();
+    const auto descend = sweep_for_this_cpu<Real, W, loss, true>();
+    const auto measure = sweep_for_this_cpu<Real, W, loss, false>();
     double allowed[W] = {};  // the gap that each sibling may have, by its last known objective
     Real quiet[W];
     std::fill_n(quiet, W, Real(-1));  // the first pass sets nothing aside

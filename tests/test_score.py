@@ -258,7 +258,8 @@ def test_arguments_of_the_kernel_are_checked(tmp_path):
     data = random_data()
     plan, model = trained(data, tmp_path / "model")
     for rows, functions, more, message in [
-        ([60], [("sigmoid", 1.0)], {}, "rows"),
+        ([60], [("sigmoid", 1.0)], {}, "rows holds an index out of range"),
+        ([3, 3], [("sigmoid", 1.0)], {}, "rows must increase"),
         ([0], [("cosine", 1.0)], {}, "score must be one of"),
         ([0], [("sigmoid", 0.0)], {}, "scale must be positive"),
         ([0], [("sigmoid", 1.0)], {"max_instances": 0}, "must be at least 1"),

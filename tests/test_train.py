@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import random_data, train_small
+from helpers import random_data, run_python, train_small
 
 from labeltree import InputError
 from labeltree.clustering import build_tree
@@ -57,3 +57,29 @@ def test_a_plan_of_other_data_is_refused(tmp_path):
     with pytest.raises(ValueError, match="the plan was made for other data"):
         train_model(random_data(1, density=0.05), plan, tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+WIDE = """
+import sys
+from helpers import random_data, train_small
+from labeltree.settings import SolverSettings
+
+for loss in ("squared_hinge", "hinge"):
+    for tolerance in (0.003, 0.00005):  # floats, and doubles
+        settings = SolverSettings(loss=loss, tolerance=tolerance, positive_cost=2)
+        data = random_data(instances=200, labels=40)
+        train_small(f"{sys.argv[1]}/{loss}-{tolerance}", data, settings=settings)
+"""
+
+
+def test_wider_vectors_give_the_same_weights(tmp_path):
+    """Where the CPU has no AVX-512, both processes do the same."""
+    found = []
+    for name, environment in (("default", {}), ("avx2", {"LABELTREE_SIMD": "avx2"})):
+        (tmp_path / name).mkdir()
+        run_python(WIDE, tmp_path / name, **environment)
+        found.append(
+            {f.relative_to(tmp_path / name): f.read_bytes() for f in (tmp_path / name).rglob("weights.npy")}
+        )
+    assert len(found[0]) == 8
+    assert found[0] == found[1]
