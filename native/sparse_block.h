@@ -1,8 +1,10 @@
 // A sparse block: for each feature of a panel, its non-zero weights in one of three forms.
 //
 // Layout, for F rows and r <= 256 children, with B = (r + 7) / 8:
-//   uint32[(F + 15) / 16 + 1]  where each 16th row begins, in bytes from the first, and where the last ends
-//   uint8[F]               bytes of each row, less one
+//   uint32                 bytes of all rows
+//   for each 16 rows, and those that are left:
+//     uint32               where the first of them begins, in bytes from the first row
+//     uint8[16]            bytes of each row, less one; fewer for those that are left
 //   the rows, whose form follows from their size:
 //     r bytes              an int8 for every child
 //     from 2 B to r - 1    B bytes with a bit for every child, the lowest first, then an int8 for each bit that is set
@@ -41,31 +43,38 @@ class SparseBlock {
   public:
     static constexpr int64_t group = 16;
     static constexpr int64_t max_bytes = std::numeric_limits<int32_t>::max();
-    static int64_t start_bytes(int64_t n_rows) { return (n_rows + group - 1) / group * 4 + 4; }
-    static int64_t head_bytes(int64_t n_rows) { return start_bytes(n_rows) + n_rows; }
+    static int64_t head_bytes(int64_t n_rows) { return 4 + (n_rows + group - 1) / group * 4 + n_rows; }
 
     // The block must have at least head_bytes(n_rows) bytes.
     SparseBlock(std::span<const uint8_t> block, int64_t n_rows)
-        : starts_(block.data()), sizes_(block.data() + start_bytes(n_rows)), rows_(block.data() + head_bytes(n_rows)),
+        : groups_(block.data() + 4), rows_(block.data() + head_bytes(n_rows)),
           row_bytes_(std::ssize(block) - head_bytes(n_rows)) {}
 
     const uint8_t* rows() const { return rows_; }
     int64_t row_bytes() const { return row_bytes_; }
-    LABELTREE_INLINE int64_t size(int64_t row) const { return sizes_[row] + 1; }
+    // The same as stored; different only if the block is damaged.
+    int64_t total() const {
+        uint32_t stored;
+        std::memcpy(&stored, groups_ - 4, 4);
+        return stored;
+    }
+    LABELTREE_INLINE int64_t size(int64_t row) const { return group_of(row)[4 + row % group] + 1; }
 
     // Where a row begins, by the start of its group and the sizes of the rows before it there.
     LABELTREE_INLINE int64_t start(int64_t row) const {
+        const uint8_t *const start = group_of(row), *const sizes = start + 4;
         const auto n_before = static_cast<uint32_t>(row % group);
-        const uint8_t* const size = sizes_ + (row - n_before);
         uint32_t at;
-        std::memcpy(&at, starts_ + row / group * 4, 4);
+        std::memcpy(&at, start, 4);
         int64_t sum = int64_t{at} + n_before;
-        if (n_before >= 8) sum += sum_of_bytes(word(size));
-        // The others as the upper part of the word that ends there. It begins in the block or before it: `starts_` is
-        // in front of the sizes, and the header of the file in front of the first block.
-        if (n_before % 8) sum += sum_of_bytes(word(sizes_ + row - 8) >> (64 - 8 * (n_before % 8)));
+        if (n_before >= 8) sum += sum_of_bytes(word(sizes));
+        // The others as the upper part of the word that ends there. It begins after the start of the block.
+        if (n_before % 8) sum += sum_of_bytes(word(sizes + n_before - 8) >> (64 - 8 * (n_before % 8)));
         return sum;
     }
+
+    // Call this before asking for a row.
+    LABELTREE_INLINE void prefetch(int64_t row) const { __builtin_prefetch(group_of(row)); }
 
     LABELTREE_INLINE std::span<const uint8_t> row(int64_t row) const {
         const int64_t first = start(row), n_bytes = size(row);
@@ -74,6 +83,7 @@ class SparseBlock {
     }
 
   private:
+    LABELTREE_INLINE const uint8_t* group_of(int64_t row) const { return groups_ + row / group * (4 + group); }
     static LABELTREE_INLINE uint64_t word(const uint8_t* bytes) {
         uint64_t out;
         std::memcpy(&out, bytes, 8);
@@ -84,7 +94,7 @@ class SparseBlock {
         return static_cast<int64_t>(((bytes & low) + (bytes >> 8 & low)) * 0x0001000100010001 >> 48);
     }
 
-    const uint8_t *starts_, *sizes_, *rows_;
+    const uint8_t *groups_, *rows_;
     int64_t row_bytes_;
 };
 
@@ -116,7 +126,6 @@ class SparseEncoder {
         int64_t n_used = 0;
         for (int64_t c = 0; c < n_children; ++c) n_used += weights[c] != 0;
         if (n_used == 0) return;
-        if (features.size() % SparseBlock::group == 0) starts_.push_back(static_cast<uint32_t>(rows_.size()));
         features.push_back(feature);
         n_nonzeros += n_used;
         const int64_t size = sparse_row_bytes(n_used, n_children);
@@ -135,11 +144,18 @@ class SparseEncoder {
     std::vector<uint8_t> block() const {
         if (std::ssize(rows_) > SparseBlock::max_bytes)
             throw std::length_error("the weights of a node take more than 2 GB");
-        const auto* starts = reinterpret_cast<const uint8_t*>(starts_.data());
-        std::vector<uint8_t> out(starts, starts + 4 * starts_.size());
-        const auto end = static_cast<uint32_t>(rows_.size());
-        out.insert(out.end(), reinterpret_cast<const uint8_t*>(&end), reinterpret_cast<const uint8_t*>(&end + 1));
-        out.insert(out.end(), sizes_.begin(), sizes_.end());
+        std::vector<uint8_t> out;
+        const auto append = [&](size_t number) {
+            const auto narrow = static_cast<uint32_t>(number);
+            const auto* bytes = reinterpret_cast<const uint8_t*>(&narrow);
+            out.insert(out.end(), bytes, bytes + 4);
+        };
+        append(rows_.size());
+        for (size_t f = 0, start = 0; f < sizes_.size(); ++f) {
+            if (f % SparseBlock::group == 0) append(start);
+            out.push_back(sizes_[f]);
+            start += sizes_[f] + size_t{1};
+        }
         out.insert(out.end(), rows_.begin(), rows_.end());
         return out;
     }
@@ -148,7 +164,6 @@ class SparseEncoder {
     int64_t n_nonzeros = 0;
 
   private:
-    std::vector<uint32_t> starts_;
     std::vector<uint8_t> sizes_, rows_;
 };
 

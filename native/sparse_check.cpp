@@ -31,7 +31,7 @@ std::string_view fault_of(const Blocks& blocks, int64_t panel, int64_t n_childre
         if (size != sparse_row_bytes(n_used, n_children)) return "a row has an impossible size";
         if (!valid) return "a child is out of order or out of range";
     }
-    return end == block.row_bytes() ? "" : "the sizes of its rows do not add up";
+    return end == block.row_bytes() && end == block.total() ? "" : "the sizes of its rows do not add up";
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ struct SparseRowList {
 // Locates rows, and returns the ends of the lists. Prefetches the rows, so that their cache misses overlap.
 LABELTREE_INLINE void locate_rows(const SparseBlock& block, std::span<const Match> matches, int n_columns,
                                   SparseRowList& lists) {
+    for (const Match& match : matches) block.prefetch(match.row);
     for (const Match& match : matches) {
         const auto row = block.row(match.row);
         const int64_t n_bytes = std::ssize(row);
