@@ -25,7 +25,7 @@ from labeltree.settings import StorageSettings
 from labeltree.system import umask
 
 FORMAT = "labeltree model"
-# The newest version. A model is written with the lowest version that describes it: 1 if its weights are float32.
+# The newest version. A model has the lowest version that describes it: 1 if its weights are float32.
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 # What to do about a model whose files are damaged.
@@ -148,6 +148,14 @@ def stored_as(storage: StorageSettings) -> StorageEntries:
     if storage.prune is None:
         return {"codec": storage.codec}
     return {"codec": storage.codec, "pruned": {"threshold": storage.prune}}
+
+
+def storage_of(manifest: Manifest) -> StorageSettings:
+    """Return the settings that a model's weights are stored with."""
+    codec = manifest.get("codec", "float32")
+    if codec == "sparse":
+        return StorageSettings(prune=manifest["pruned"]["threshold"])
+    return StorageSettings(None if codec == "float32" else codec)
 
 
 def carried_over(manifest: Manifest) -> Description:
