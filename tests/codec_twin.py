@@ -96,8 +96,6 @@ def decode_block(block, n_rows, n_children):
             out[row, used[:n_children]] = content[n_bits:].view(np.int8)
         else:
             out[row, content[::2]] = content[1::2].view(np.int8)
-        n_used = np.count_nonzero(out[row])
-        assert size == min(2 * n_used, n_bits + n_used, n_children)
     return out
 
 

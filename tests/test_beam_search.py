@@ -389,4 +389,4 @@ def test_refuses_bad_queries(arguments, message):
     good = dict(zip(("indptr", "indices", "data"), csr([ONE]), strict=True))
     good |= {"beam": 10, "top": 5, "score": SIGMOID, "scale": 3.0, "threads": 1}
     with pytest.raises(ValueError, match=message):
-        BeamSearch(*tiny_model([1.0, 2.0])).search(**good | arguments)
+        BeamSearch(*kernel_arguments(tiny_model([1.0, 2.0]))).search(**good | arguments)
