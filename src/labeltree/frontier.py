@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from labeltree import metrics
 from labeltree.budget import Form, Trial, TrialReport, Validation, loss, threshold_grid
 from labeltree.compress import check_source, sparse_bytes
-from labeltree.data import Dataset
 from labeltree.model import Model
 from labeltree.progress import Progress
 from labeltree.settings import DEFAULT_RANKS, StorageSettings
@@ -84,7 +83,7 @@ def tree_counts(n_trees: int) -> list[int]:
 
 def measure(
     model: Model,
-    dataset: Dataset,
+    validation: Validation,
     directory: Path,
     storages: Sequence[StorageSettings] | None = None,
     *,
@@ -98,8 +97,8 @@ def measure(
     ----------
     model : Model
         With float32 weights.
-    dataset : Dataset
-        Labeled data that the model was not trained on.
+    validation : Validation
+        Labeled data that the model was not trained on, with the labels of the model.
     directory : Path
         An existing directory, where one compact copy exists at a time, in a temporary directory.
     storages : sequence of StorageSettings, optional
@@ -116,7 +115,6 @@ def measure(
         For every form, one per number of trees.
     """
     check_source(model.path, model.trees)
-    validation = Validation.of(dataset, model)
     storages = default_storages(model, threads) if storages is None else storages
     thresholds = np.array([storage.prune or 0.0 for storage in storages])
     n_nonzeros = np.cumsum(

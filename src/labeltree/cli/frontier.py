@@ -50,6 +50,7 @@ def frontier(
     Evaluates the model with float32, float16 and int8 weights, and without weights below a range of
     thresholds; if it has several trees, also with the first trees alone. No other model is kept.
     """
+    from labeltree.budget import Validation
     from labeltree.compress import check_source
     from labeltree.files import check_output
     from labeltree.frontier import chosen_points, measure
@@ -68,7 +69,8 @@ def frontier(
     work = out if out.is_dir() else out.parent
     try:
         with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {model}") as progress:
-            points = measure(opened, dataset, work, threads=threads, progress=progress)
+            data = Validation.of(dataset, opened)
+            points = measure(opened, data, work, threads=threads, progress=progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; nothing was written") from None
     chosen = chosen_points(points, max_loss)
@@ -102,7 +104,7 @@ def _write(rows: list[PointReport], out: Path) -> None:
     curves: dict[str, list[Any]] = {
         f"{printing.plural(n, 'tree')}, pruned": [row for row in rows if row["trees"] == n] for n in counts
     }
-    figure = frontier_figure(curves)
+    figure = frontier_figure({"": curves})
     contents = (to_csv(Table("frontier", "", {}, rows)), figures.png(figure), figures.svg(figure))
     out.mkdir(exist_ok=True)
     for name, content in zip(_NAMES, contents, strict=True):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from labeltree.extras import optional
 from labeltree.paper.experiments import figures
@@ -13,18 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Curves: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 _DENSE = {"float32": "s", "float16": "D", "int8": "^"}
 
 
-def frontier_figure(
-    curves: Mapping[str, Sequence[Mapping[str, Any]]], threshold: float | None = None
-) -> Figure:
-    """Draw P@1, P@3 and P@5 over the size of a model, one panel each.
+def frontier_figure(rows: Mapping[str, Curves], threshold: float | None = None) -> Figure:
+    """Draw P@1, P@3 and P@5 over the size of a model.
 
     Parameters
     ----------
-    curves : mapping of str to sequence of mapping
-        Points of each curve by its name, with the keys of `labeltree.frontier.PointReport`.
+    rows : mapping of str to mapping
+        Each row has three panels; its key is the name of the dataset, or empty. Its value are the curves by
+        name, each a sequence of points with the keys of `labeltree.frontier.PointReport`.
     threshold : float, optional
         Mark the points with this threshold too, such as the paper's 0.1.
 
@@ -32,16 +33,20 @@ def frontier_figure(
     -------
     Figure
     """
-    figure, panels = figures.new_figure(1, len(PRECISIONS), panel=(3.9, 3.4))
+    figure, panels = figures.new_figure(len(rows), len(PRECISIONS), panel=(3.9, 3.1))
     with figures.style():
-        for axes, name in zip(panels, PRECISIONS, strict=True):
-            for number, points in enumerate(curves.values()):
-                _draw_curve(axes, name, points, figures.COLOURS[number % len(figures.COLOURS)], threshold)
-            axes.set_title(name)
-            axes.set(xlabel="size of the model", xscale="log")
-            _size_ticks(axes)
-        panels[0].set_ylabel("precision (%)")
-        _legend(figure, list(curves), threshold)
+        for number, (data, curves) in enumerate(rows.items()):
+            for k, name in enumerate(PRECISIONS):
+                axes = panels[len(PRECISIONS) * number + k]
+                for curve, colour in zip(curves.values(), cycle(figures.COLOURS), strict=False):
+                    _draw_curve(axes, name, curve, colour, threshold)
+                figures.title(axes, f"{data}: {name}" if data else name)
+                axes.set_xscale("log")
+                _size_ticks(axes)
+                if number == len(rows) - 1:
+                    axes.set_xlabel("size of the model")
+            panels[len(PRECISIONS) * number].set_ylabel("precision (%)")
+        _legend(figure, list(next(iter(rows.values()))), threshold)
     return figure
 
 
