@@ -358,7 +358,6 @@ class Model:
             stored = write_compact(writer, self.trees, storage, threads, progress)
             if storage.prune is not None:
                 described["weights"] = stored
-                described["pruned"] = {"threshold": storage.prune, "bytes_before": self.bytes}
         writer.finish(cast(Description, described))
         return load(place, verify=False)
 
