@@ -22,7 +22,7 @@ from seeds import METRICS, find
 from labeltree import Model, Plan, TreeSettings, build_plan, make_plan, read_svm, train_model
 from labeltree.data import Dataset
 from labeltree.settings import StorageSettings
-from labeltree.store import directory_bytes
+from labeltree.store import directory_bytes, storage_of
 
 ROUNDS = 5  # of each measurement of time, the models in turn
 SINGLE_ROWS = 1000
@@ -61,10 +61,7 @@ def choose(train: Dataset, place: Path, options: argparse.Namespace) -> tuple[St
         threads=options.threads,
         report=lambda trial: tried.append(trial.report()),
     )
-    if small.codec == "sparse":
-        storage = StorageSettings(prune=small.manifest["pruned"]["threshold"])
-    else:
-        storage = StorageSettings(small.codec)
+    storage = storage_of(small.manifest)
     for name in ("nine-tenths", "chosen"):
         shutil.rmtree(place / name)
     return storage, tried

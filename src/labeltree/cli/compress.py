@@ -88,7 +88,7 @@ def compress(
     from labeltree.compress import check_apart, check_source
     from labeltree.model import load
     from labeltree.settings import StorageSettings
-    from labeltree.store import check_target, directory_bytes, read_manifest
+    from labeltree.store import check_target, directory_bytes, read_manifest, storage_of
 
     # Refuse what is wrong with the options before anything is read.
     Budget(max_loss, max_size).check(weights, prune, validation is not None)
@@ -128,11 +128,11 @@ def compress(
             )
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; nothing was written") from None
-    stored = small.manifest.get("pruned", {}).get("threshold") if small.codec == "sparse" else None
+    stored = storage_of(small.manifest)
     chosen = next(
         trial
         for trial in tried
-        if (trial.form.storage.codec, trial.form.storage.prune) == (small.codec, stored)
+        if (trial.form.storage.codec, trial.form.storage.prune) == (stored.codec, stored.prune)
     )
     figures: dict[str, Any] = {
         "model": str(model),
