@@ -63,7 +63,7 @@ def solver_pass(part, write=False):
     The instances are read once for all children; the weights are written once with ``write=True``.
     """
     entries = part.nonzeros + part.bias * part.instances
-    written = int(part.weight_ptr[-1]) if write else 0
+    written = int(part.layout.weight_ptr[-1]) if write else 0
     return Work(
         2 * int(entries @ part.tree.child_count),
         (INDEX + VALUE) * int(part.nonzeros.sum()) + VALUE * written,

@@ -6,6 +6,19 @@
 namespace labeltree {
 namespace {
 
+// Whether the size of a row fits its form, whichever of the possible forms the writer chose.
+bool is_possible(std::span<const uint8_t> row, int64_t n_children) {
+    const int64_t size = std::ssize(row), n_bit_bytes = bit_bytes(n_children);
+    switch (form_of(size, n_children)) {
+        case RowForm::full: return true;
+        case RowForm::pairs: return size % 2 == 0;
+        case RowForm::bits: break;
+    }
+    int64_t n_set = 0;
+    for (const uint8_t byte : row.first(static_cast<size_t>(n_bit_bytes))) n_set += std::popcount(byte);
+    return size == n_bit_bytes + n_set;
+}
+
 // What is wrong with a block; empty if nothing is.
 std::string_view fault_of(const Blocks& blocks, int64_t panel, int64_t n_children, int64_t n_features) {
     const ShortFeatureList list = blocks.short_features_of(panel);
@@ -21,14 +34,14 @@ std::string_view fault_of(const Blocks& blocks, int64_t panel, int64_t n_childre
         const int64_t size = block.size(f);
         if (block.start(f) != end || size > block.row_bytes() - end) return "the sizes of its rows do not add up";
         end += size;
+        const auto row = block.row(f);
+        if (!is_possible(row, n_children)) return "a row has an impossible size";
         bool valid = true;
-        int64_t child = -1, n_used = 0;
-        for_each_weight(block.row(f), n_children, [&](int64_t c, int8_t weight) {
+        int64_t child = -1;
+        for_each_weight(row, n_children, [&](int64_t c, int8_t) {
             valid &= c > child && c < n_children;
             child = c;
-            n_used += weight != 0;
         });
-        if (size != sparse_row_bytes(n_used, n_children)) return "a row has an impossible size";
         if (!valid) return "a child is out of order or out of range";
     }
     return end == block.row_bytes() && end == block.total() ? "" : "the sizes of its rows do not add up";

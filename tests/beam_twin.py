@@ -71,8 +71,11 @@ def is_before(one, other, surely):
     return gap > error if surely else gap >= -error
 
 
-def twin_tree(tree, x, beam, score, keep, scale=3):
-    """Every label that a dense query reaches, or may reach, with this beam."""
+def twin_tree(tree, x, beam, score, keep, scale=3, n_more=0):
+    """Every label that a dense query reaches, or may reach, with this beam.
+
+    A margin is rounded once per feature and product, and `n_more` times.
+    """
     child_ptr, children, feature_ptr, features, weight_ptr, weights = tree
     labels, level = [], [Reached(0.0, 0.0, 0, 0.0, 0.0, True, ())]
     while level:
@@ -83,7 +86,8 @@ def twin_tree(tree, x, beam, score, keep, scale=3):
             block = weights[weight_ptr[at.id] : weight_ptr[at.id + 1]].reshape(len(known), len(kids))
             block = block.astype(np.float64)
             margins = x[known] @ block
-            rounded = EPSILON * np.count_nonzero(x[known]) * (np.abs(x[known]) @ np.abs(block))
+            n_rounded = np.count_nonzero(x[known]) + n_more
+            rounded = EPSILON * n_rounded * (np.abs(x[known]) @ np.abs(block))
             totals = at.minus_log_score - log_g(score, margins, scale)
             errors = at.error + log_g_error(score, margins, rounded, scale) + EPSILON * totals
             for k, kid in enumerate(kids.tolist()):
@@ -110,13 +114,14 @@ def score_of(at):
     return min(1.0, max(TINY, np.exp(-at.minus_log_score)))
 
 
-def twin(model, rows, beam, score, scale=3):
+def twin(model, rows, beam, score, scale=3, n_more=0):
     """For each row and label the `Reached` of the trees that reach it; beam=None is exhaustive."""
     found = []
     for row in rows:
         by_label = {}
         for tree in model[0]:
-            for at in twin_tree(tree, dense(model, row), beam, score, keep_within_error, scale):
+            reached = twin_tree(tree, dense(model, row), beam, score, keep_within_error, scale, n_more)
+            for at in reached:
                 by_label.setdefault(at.id, []).append(at)
         found.append(by_label)
     return found
@@ -207,7 +212,10 @@ def make_tree(rng, n_features, n_labels, bias, depth, draw):
 
 
 def make_model(seed, *, n_trees=1, grid=False, n_labels=None, bias=None, depth=None):
-    """Arguments of BeamSearch. On a grid every margin is exact in float32, so that ties are ties."""
+    """Trees as arrays, features, labels and bias.
+
+    On a grid every margin is exact in float32, so that ties are ties.
+    """
     rng = np.random.default_rng(seed)
     n_features = int(rng.choice([rng.integers(1, 30), 900]))  # of 900, a node with fewer than 29 has no cells
     n_labels = n_labels or int(rng.choice([1, 2, 7, 8, 9, 20, 40, 120]))
@@ -243,8 +251,15 @@ def csr(rows):
     return indptr, indices, np.concatenate([np.empty(0, np.float32), *(v for _, v in rows)])
 
 
+def kernel_arguments(model):
+    """Return the arguments of BeamSearch: the blocks as float32."""
+    none = np.zeros(0, np.float32)
+    trees = [("float32", *arrays, weights.view(np.uint8), none, none) for *arrays, weights in model[0]]
+    return trees, *model[1:]
+
+
 def search(model, rows, *, beam=10, top=5, score=SIGMOID, scale=3, threads=1):
-    labels, scores = BeamSearch(*model).search(*csr(rows), beam, top, score, scale, threads)
+    labels, scores = BeamSearch(*kernel_arguments(model)).search(*csr(rows), beam, top, score, scale, threads)
     assert labels.dtype == np.int32
     assert scores.dtype == np.float32
     return labels.reshape(-1, top), scores.reshape(-1, top)

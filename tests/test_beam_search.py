@@ -11,6 +11,7 @@ from beam_twin import (
     assert_equals_exact_twin,
     csr,
     is_in_doubt,
+    kernel_arguments,
     make_model,
     make_rows,
     search,
@@ -217,7 +218,7 @@ def test_an_interrupt_stops_the_search():
     indptr, indices, data = csr(make_rows(2, model, 100))
     steps = np.tile(np.diff(indptr), 20_000)
     queries = np.append(0, np.cumsum(steps)), np.tile(indices, 20_000), np.tile(data, 20_000)
-    kernel = BeamSearch(*model)
+    kernel = BeamSearch(*kernel_arguments(model))
     with ctrl_c() as send:
         send()
         with pytest.raises(KeyboardInterrupt):
@@ -321,9 +322,9 @@ def first_node(value):
     ],
 )
 def test_refuses_arrays_that_do_not_fit(position, change, message):
-    BeamSearch(*corrupt(0, lambda a: a))
+    BeamSearch(*kernel_arguments(corrupt(0, lambda a: a)))
     with pytest.raises(ValueError, match=message):
-        BeamSearch(*corrupt(position, change))
+        BeamSearch(*kernel_arguments(corrupt(position, change)))
 
 
 @pytest.mark.parametrize(
@@ -353,11 +354,13 @@ def test_survives_a_damaged_feature_list(damage, count, n_features):
 
 
 def test_refuses_wrong_types():
-    trees, *rest = make_model(0)
+    trees, *rest = kernel_arguments(make_model(0))
     with pytest.raises(TypeError):
-        BeamSearch([(*trees[0][:5], trees[0][5].astype(np.float64))], *rest)
+        BeamSearch([(*trees[0][:6], trees[0][6].view(np.float32), *trees[0][7:])], *rest)
     with pytest.raises(TypeError):
-        BeamSearch([trees[0][:5]], *rest)
+        BeamSearch([trees[0][:8]], *rest)
+    with pytest.raises(ValueError, match="codec"):
+        BeamSearch([("float64", *trees[0][1:])], *rest)
     with pytest.raises(ValueError, match="at least one tree"):
         BeamSearch([], *rest)
     with pytest.raises(ValueError, match="n_labels"):
@@ -386,4 +389,4 @@ def test_refuses_bad_queries(arguments, message):
     good = dict(zip(("indptr", "indices", "data"), csr([ONE]), strict=True))
     good |= {"beam": 10, "top": 5, "score": SIGMOID, "scale": 3.0, "threads": 1}
     with pytest.raises(ValueError, match=message):
-        BeamSearch(*tiny_model([1.0, 2.0])).search(**good | arguments)
+        BeamSearch(*kernel_arguments(tiny_model([1.0, 2.0]))).search(**good | arguments)

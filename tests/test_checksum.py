@@ -96,13 +96,14 @@ def blocks():
         twin(features[a:b].tobytes() + weights[c:d].tobytes())
         for a, b, c, d in ((0, 2, 0, 4), (2, 2, 4, 4), (2, 7, 4, 12))
     ]
-    return [feature_ptr, features, weight_ptr, weights, np.array(checksums, np.uint32)]
+    checksums = np.array(checksums, np.uint32)
+    return [feature_ptr, features.view(np.uint8), 4, weight_ptr, weights.view(np.uint8), 4, checksums]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_damaged_blocks_are_named(threads):
     assert damaged_blocks(*blocks(), threads).tolist() == []
-    for argument, place, node in [(1, 0, 0), (1, 6, 2), (3, 3, 0), (3, 4, 2), (4, 1, 1)]:
+    for argument, place, node in [(1, 0, 0), (1, 6, 2), (4, 3, 0), (4, 4, 2), (6, 1, 1)]:
         changed = blocks()
         changed[argument].view(np.uint32)[place] ^= 1
         assert damaged_blocks(*changed, threads).tolist() == [node]
@@ -114,9 +115,9 @@ def test_damaged_blocks_are_named(threads):
         (0, np.array([0, 2, 2, 8])),
         (0, np.array([0, 3, 2, 7])),
         (0, np.array([0, 2, 7])),
-        (2, np.array([1, 4, 4, 12])),
-        (2, np.array([0, 4, 4, 11])),
-        (4, np.zeros(2, np.uint32)),
+        (3, np.array([1, 4, 4, 12])),
+        (3, np.array([0, 4, 4, 11])),
+        (6, np.zeros(2, np.uint32)),
     ],
 )
 def test_pointers_that_do_not_fit_are_refused(argument, value):

@@ -241,7 +241,7 @@ def test_quiet_commands_print_only_results(run, folder, tmp_path):
     data, model = folder / "train.svm", tmp_path / "m"
     for command in (
         ["train", data, model],
-        ["prune", model, tmp_path / "p", "--threshold", "0.01"],
+        ["compress", model, tmp_path / "p", "--prune", "0.01"],
         ["synth", tmp_path / "s", "--scale", "0.01"],
         ["predict", model, data, "-o", tmp_path / "p.tsv"],
     ):

@@ -153,13 +153,13 @@ def test_spaces_in_file_names_are_kept(refused, tmp_path):
     assert "/two  spaces and a line: no such file" in refused("estimate", name)
 
 
-def test_the_target_of_pruning_is_checked_first(refused, folder, tmp_path, monkeypatch):
+def test_the_target_of_compress_is_checked_first(refused, folder, tmp_path, monkeypatch):
     def fail(*arguments, **options):
         raise AssertionError("the model was opened")
 
     monkeypatch.setattr("labeltree.model.load", fail)
     (tmp_path / "p").mkdir()
-    command = ["prune", folder / "model", tmp_path / "p", "--threshold", "0.1"]
+    command = ["compress", folder / "model", tmp_path / "p", "--prune", "0.1"]
     assert "already exists" in refused(*command)
     assert "no such directory" in refused(*command[:2], tmp_path / "no" / "p", *command[3:])
     assert "the same directory" in refused(*command[:2], folder / "model", *command[3:], "--overwrite")
@@ -169,7 +169,7 @@ def test_the_target_of_pruning_is_checked_first(refused, folder, tmp_path, monke
 
 def test_a_disk_that_fails_during_training(refused, folder, tmp_path, monkeypatch):
     @contextlib.contextmanager
-    def read_only(writer, name, spec):
+    def read_only(writer, name, spec, exact=True):
         with open(os.devnull, "rb") as file:
             yield file.fileno(), 0
 

@@ -64,8 +64,12 @@ def test_every_command_is_listed_in_one_line(run, monkeypatch):
         ("train d m --json=1", "option '--json' does not take a value; see `labeltree train --help`"),
         ("train d", "missing argument 'MODEL'; see `labeltree train --help`"),
         ("train d m x", "unexpected argument (x); see `labeltree train --help`"),
-        ("prune m o", "missing option '--threshold';"),
-        ("prune m o --threshold 0", "--threshold is 0.0, expected a positive number"),
+        ("compress m", "missing argument 'OUT';"),
+        ("compress m o --prune -1", "--prune is -1.0, expected a number from 0 to 1e+15;"),
+        ("compress m o --max-loss nan", "--max-loss is nan, expected a number from 0 to 100;"),
+        ("compress m o --max-size -5", "--max-size is '-5', expected a number of bytes such as 8GB"),
+        ("compress m o --weights float32", "--weights is 'float32', expected float16 or int8;"),
+        ("frontier m d", "missing option '--out'"),
         ("predict m d --score cosine", "--score is 'cosine', expected one of sigmoid, hinge2, hinge3;"),
         ("predict m d --score-scale 0", "--score-scale is 0.0, expected a positive number of at most 1000;"),
         ("predict m d --format xml", "--format is 'xml', expected tsv or svm;"),
@@ -143,8 +147,8 @@ def test_help_needs_no_large_import():
 
 def test_a_command_imports_no_other():
     program = (
-        "import sys; from labeltree.cli.app import COMMANDS, main; main(['prune', '--help']);"
+        "import sys; from labeltree.cli.app import COMMANDS, main; main(['compress', '--help']);"
         "sys.exit(str([name for name in COMMANDS if f'labeltree.cli.{name}' in sys.modules]))"
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert finished.stderr == "['prune']\n"
+    assert finished.stderr == "['compress']\n"

@@ -249,8 +249,8 @@ def test_info_shows_how_text_is_read(run, place):
     assert json.loads(out)["text"] == json.loads(json.dumps(asdict(TextSettings(**json.loads(out)["text"]))))
 
 
-def test_a_pruned_model_keeps_its_text(run, place, tmp_path):
-    assert run("prune", place / "model", tmp_path / "p", "--threshold", "0.01", "-q")[0] == 0
+def test_a_compact_model_keeps_its_text(run, place, tmp_path):
+    assert run("compress", place / "model", tmp_path / "p", "--prune", "0.01", "-q")[0] == 0
     assert load(tmp_path / "p").text.names == load(place / "model").text.names
     assert run("predict", tmp_path / "p", place / "test.tsv", "-q")[0] == 0
 

@@ -167,8 +167,8 @@ def edit(model_dir, change):
 
 
 def test_a_newer_format_is_refused(model_dir):
-    edit(model_dir, lambda manifest: manifest.update(format_version=2))
-    refused(model_dir, "format version 2, but only versions up to 1 are supported; install a newer version")
+    edit(model_dir, lambda manifest: manifest.update(format_version=3))
+    refused(model_dir, "format version 3, but only versions up to 2 are supported; install a newer version")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"format": "other"}', b"7"])

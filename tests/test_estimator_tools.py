@@ -69,7 +69,7 @@ def test_the_command_line_reads_a_saved_estimator(estimator, tmp_path, run):
     code, out, _ = run("info", tmp_path / "model", "--json")
     assert code == 0
     assert json.loads(out)["notes"] == {"clusters": 5, "max_depth": 6}
-    assert run("prune", tmp_path / "model", tmp_path / "small", "--threshold", 0.1)[0] == 0
+    assert run("compress", tmp_path / "model", tmp_path / "small", "--prune", 0.1)[0] == 0
     assert LabelTreeClassifier.load(tmp_path / "small").get_params() == estimator.get_params()
 
 

@@ -77,9 +77,8 @@ def test_pruned_weights_agree_with_a_recount(result, models, splits, tmp_path):
         assert row["pruned_of_all_share"] == pytest.approx(small.mean())
         assert row["paper_bytes"] == 12 * row["nonzeros"]
         if row["threshold"]:
-            pruned = models[row["seed"]].prune(
-                row["threshold"], tmp_path / f"{row['seed']}{row['threshold']}"
-            )
+            path = tmp_path / f"{row['seed']}{row['threshold']}"
+            pruned = models[row["seed"]].compress(path, prune=row["threshold"])
             assert row["disk_bytes"] == disk_bytes(pruned.path)
             for key, value in precision(pruned, splits[0].test).items():
                 assert row[key] == pytest.approx(value, rel=1e-12)
@@ -101,7 +100,7 @@ def test_tables_hold_means_over_the_seeds(result):
 
 
 def test_figure_and_words(result, done):
-    (plot,) = result.plots
+    plot, curve = result.plots
     precision, size = plot.figure.axes
     curves = [line for line in precision.lines if len(line.get_xdata()) == len(THRESHOLDS) + 1]
     assert [line.get_ydata()[0] for line in curves] == [0] * 3
@@ -114,11 +113,28 @@ def test_figure_and_words(result, done):
     assert plot.takeaway == (
         f"A threshold of 0.1 changes P@1 by {change:+.2f} points on one, which is within noise."
     )
+    assert [axes.get_title(loc="left") for axes in curve.figure.axes] == ["one: P@1", "one: P@3", "one: P@5"]
+    assert curve.takeaway.startswith("The smallest model that loses at most 0.1 points takes ")
     assert "Skipped for lack of test data: no test." in result.introduction
     assert result.settings["left_out"] == ["no test"]
     assert result.settings["tolerance"] == 0.001
     assert done == sorted(done)
     assert done[-1] == pytest.approx(1)
+
+
+def test_the_frontier_has_every_form_and_the_papers_threshold(result):
+    """Means over the seeds; the smallest form that loses at most 0.1 points is marked."""
+    rows, runs = (table_rows(result, f"pruning-{name}") for name in ("frontier", "runs"))
+    assert [row["weights"] for row in rows] == ["float32", "float16", *["int8"] * (1 + len(THRESHOLDS))]
+    assert [row["threshold"] for row in rows] == [None, None, None, *THRESHOLDS]
+    for row in [rows[0], *rows[3:]]:
+        mine = [run for run in runs if run["threshold"] == (row["threshold"] or 0)]
+        assert row["model_bytes"] == round(np.mean([run["disk_bytes"] for run in mine]))
+        for name in ("P@1", "P@3", "P@5"):
+            assert row[name] == pytest.approx(np.mean([run[name] for run in mine]), abs=1e-4)
+    allowed = [row for row in rows if all(row[f"P@{k}"] >= rows[0][f"P@{k}"] - 0.1 for k in (1, 3, 5))]
+    (chosen,) = [row for row in rows if row["chosen"]]
+    assert chosen["model_bytes"] == min(row["model_bytes"] for row in allowed)
 
 
 def test_changes_are_paired_over_the_rows(result, models, splits, tmp_path):
@@ -127,7 +143,7 @@ def test_changes_are_paired_over_the_rows(result, models, splits, tmp_path):
     truth = test.Y.toarray() != 0
     of_row = {False: [], True: []}
     for seed, model in models.items():
-        pruned = model.prune(0.1, tmp_path / f"{seed}")
+        pruned = model.compress(tmp_path / f"{seed}", prune=0.1)
         for after, one in ((False, model), (True, pruned)):
             predicted, _ = one.predict(test.X, score="hinge2")
             of_row[after].append([100 * truth[i, row[:3]].sum() / 3 for i, row in enumerate(predicted)])
@@ -225,7 +241,7 @@ def test_claims_follow_the_numbers():
     assert threshold_claim(gentle, of_gentle).holds is None
 
 
-@pytest.mark.parametrize("broken", ["prune", "predict"])
+@pytest.mark.parametrize("broken", ["compress", "predict"])
 def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, broken):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     seen = []

@@ -190,7 +190,7 @@ data = random_data()
 write_svm(sys.argv[1] + "/d.svm", data)
 model = train_small(sys.argv[1] + "/model", read_svm(sys.argv[1] + "/d.svm"), threads=2)
 model.predict(data.X)
-model.prune(0.1, sys.argv[1] + "/pruned")
+model.compress(sys.argv[1] + "/pruned", prune=0.1).predict(data.X)
 del data, model
 """
     done = subprocess.run(

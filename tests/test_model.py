@@ -104,8 +104,9 @@ def test_a_model_predicts_with_the_score_that_it_stores(tmp_path, stored):
     model = train_small(tmp_path / "model", data, score=stored)
     assert model.manifest["score"] == {"function": stored.function, "scale": stored.scale}
     model.save(tmp_path / "copy")
-    model.prune(1e-30, tmp_path / "pruned")
-    for name in ("model", "copy", "pruned"):
+    model.compress(tmp_path / "int8")
+    model.compress(tmp_path / "pruned", prune=0.01)
+    for name in ("model", "copy", "int8", "pruned"):
         opened = load(tmp_path / name)
         assert opened.score == stored
         for given, used in (
@@ -115,7 +116,7 @@ def test_a_model_predicts_with_the_score_that_it_stores(tmp_path, stored):
             ({"score_scale": 7.0}, ScoreSettings("sigmoid", 7.0)),
             ({"score": "sigmoid", "score_scale": 7.0}, ScoreSettings("sigmoid", 7.0)),
         ):
-            expected = model.predict(data.X, score=used.function, score_scale=used.scale)
+            expected = opened.predict(data.X, score=used.function, score_scale=used.scale)
             found = opened.predict(data.X, **given)
             assert found[0].tobytes() == expected[0].tobytes()
             assert found[1].tobytes() == expected[1].tobytes()
@@ -286,7 +287,7 @@ def test_a_manifest_names_the_version_that_wrote_the_files(trained, tmp_path, mo
     model = load(trained)
     monkeypatch.setattr("labeltree.store.__version__", "9.9")
     model.save(tmp_path / "saved")
-    model.prune(0.1, tmp_path / "pruned")
+    model.compress(tmp_path / "pruned", prune=0.1)
     train_small(tmp_path / "trained")
     assert model.manifest["labeltree_version"] != "9.9"
     for name in ("saved", "pruned", "trained"):

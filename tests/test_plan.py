@@ -67,9 +67,9 @@ def test_formulas_of_the_paper(bias):
     assert plan.paper_tree_bytes == 12 * weights
     assert plan.paper_ovr_bytes == 8 * used[0] * 15
     assert plan.ratio == pytest.approx(1.5 * weights / (used[0] * 15))
-    assert plan.trees[0].feature_ptr.tolist() == np.cumsum([0, *(f + bias for f in used)]).tolist()
+    assert plan.trees[0].layout.feature_ptr.tolist() == np.cumsum([0, *(f + bias for f in used)]).tolist()
     blocks = [(f + bias) * r for f, r in zip(used, tree.child_count.tolist(), strict=True)]
-    assert plan.trees[0].weight_ptr.tolist() == np.cumsum([0, *blocks]).tolist()
+    assert plan.trees[0].layout.weight_ptr.tolist() == np.cumsum([0, *blocks]).tolist()
     twice = make_plan(data, [tree, tree], SolverSettings(bias=float(bias)))
     assert twice.n_weights == 2 * weights
     assert twice.paper_ovr_bytes == plan.paper_ovr_bytes
@@ -231,15 +231,11 @@ def test_the_planned_memory_covers_strips_of_one_node_side_by_side(monkeypatch):
     monkeypatch.setattr("labeltree.plan.PANEL_BYTES", strip := 64 * 31)
     data = random_data(labels=200)
     part = make_plan(data, build_tree(data, max_depth=1)).trees[0]
-    n, lines = (
-        data.n_features,
-        64 * (31 + data.n_instances),
-    )  # what the solver holds of each feature and each instance
-    assert (
-        part.training_bytes(n, 2, precise=False) - part.training_bytes(n, 1, precise=False) >= strip + lines
-    )
+    lines = 64 * (31 + data.n_instances)  # what the solver holds of each feature and each instance
+    one, two = (part.training_bytes(threads, precise=False) for threads in (1, 2))
+    assert two - one >= strip + lines
     few = make_plan(data, build_tree(data, clusters=200)).trees[0]
-    assert few.training_bytes(n, 2, precise=False) > few.training_bytes(n, 1, precise=False)
+    assert few.training_bytes(2, precise=False) > few.training_bytes(1, precise=False)
 
 
 @pytest.mark.parametrize("threads", [0, 2000, True, 2.5, "2"])

@@ -36,7 +36,7 @@ def block_files(model, plan, tree=0):
             stream = stack.enter_context(open(model.path / f"tree-{tree}" / name, "rb"))
             return stream.fileno(), len(spec.header)
 
-        yield BlockFiles(opened("features.npy"), opened("weights.npy"))
+        yield BlockFiles(*opened("features.npy"), *opened("weights.npy"))
 
 
 def rankings(
@@ -54,7 +54,7 @@ def rankings(
     seed=0,
 ):
     """Labels and scores, functions x rows x top."""
-    settings, part = plan.settings, plan.trees[0]
+    settings, part, stored = plan.settings, plan.trees[0], model.trees[0]
     top = top or data.n_labels
     with block_files(model, plan) as files:
         labels, scores = _native.held_out_rankings(
@@ -62,10 +62,12 @@ def rankings(
             part.tree.native,
             costs,
             settings.positive_costs(part.tree.node_depth),
-            part.feature_ptr,
-            part.weight_ptr,
-            *files.features,
-            *files.weights,
+            stored.codec,
+            stored.feature_ptr,
+            stored.weight_ptr,
+            stored.scales,
+            stored.biases,
+            *files,
             settings.loss,
             settings.cost,
             settings.bias,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from labeltree.explain import describe_label, explain_prediction
     from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
-    from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
+    from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
     from labeltree.svm import read_svm, write_svm
     from labeltree.text.documents import read_documents
     from labeltree.text.formats import Columns
@@ -37,6 +37,7 @@ _HOMES = {
     "Plan": "plan",
     "ScoreSettings": "settings",
     "SolverSettings": "settings",
+    "StorageSettings": "settings",
     "TextFeatures": "text.tfidf",
     "TextSettings": "text.settings",
     "TreeSettings": "settings",
@@ -71,6 +72,7 @@ __all__ = [
     "Plan",
     "ScoreSettings",
     "SolverSettings",
+    "StorageSettings",
     "TextFeatures",
     "TextSettings",
     "TreeSettings",

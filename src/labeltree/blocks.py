@@ -39,7 +39,7 @@ class BlockFiles(NamedTuple):
 
 
 class TrainedBlocks(NamedTuple):
-    """The blocks of a tree whose files are still open: where they are, as `_native.held_out_rankings` takes it."""
+    """The blocks of a tree whose files are still open, as `_native.held_out_rankings` takes them."""
 
     codec: str
     feature_ptr: NDArray[np.int64]
@@ -204,7 +204,7 @@ class TreeBlocks:
         return np.unique(self.panels.node[damaged])
 
     def fault(self, threads: int) -> tuple[int, str] | None:
-        """Read every sparse block and return the first node that is damaged, and how; None if there is none."""
+        """Read every sparse block; return the first node that is damaged, and how, or None."""
         if self.codec != SPARSE:
             return None
         _, *arrays = self.arrays

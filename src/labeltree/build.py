@@ -6,7 +6,7 @@ from labeltree.clustering import LabelVectors, build_tree
 from labeltree.data import Dataset
 from labeltree.plan import Plan, make_plan
 from labeltree.progress import Stage, part_of, silent
-from labeltree.settings import SolverSettings, TreeSettings
+from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 from labeltree.system import threads_to_use
 
 
@@ -14,6 +14,7 @@ def build_plan(
     dataset: Dataset,
     tree_settings: TreeSettings | None = None,
     solver_settings: SolverSettings | None = None,
+    storage: StorageSettings | None = None,
     *,
     threads: int | None = None,
     memory_limit: int | None = None,
@@ -28,6 +29,7 @@ def build_plan(
         The training data.
     tree_settings : TreeSettings, optional
     solver_settings : SolverSettings, optional
+    storage : StorageSettings, optional
     threads : int, optional
         Number of threads for building, and later for training. Default: all CPUs.
     memory_limit : int, optional
@@ -66,4 +68,4 @@ def build_plan(
                 for number in range(count)
             ]
     with stage("plan", "planning"):
-        return make_plan(dataset, trees, solver_settings, threads=threads)
+        return make_plan(dataset, trees, solver_settings, storage, threads=threads)

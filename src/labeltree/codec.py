@@ -96,7 +96,7 @@ class Layout:
         return cls(tree, codec, n_segments(codec, n_features), pointers(rows), pointers(size))
 
     def files(self) -> dict[str, ArrayFile]:
-        """Return the arrays that the tree is stored in; the two large ones are bounds if blocks are sparse."""
+        """Return the arrays of the stored tree; the two large ones are bounds if blocks are sparse."""
         n_blocks, n_children = self.weight_ptr.size - 1, self.tree.children.size
         files = {
             "child_ptr.npy": ArrayFile("<i8", self.tree.n_nodes + 1),
@@ -152,4 +152,5 @@ def decode_sparse(
 def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64], step: int = 1) -> NDArray[np.int64]:
     """Return start, start + step, ... for each start, as many as its count."""
     before = np.cumsum(counts) - counts
-    return np.repeat(starts - step * before, counts) + step * np.arange(counts.sum())
+    numbers: NDArray[np.int64] = np.repeat(starts - step * before, counts) + step * np.arange(counts.sum())
+    return numbers

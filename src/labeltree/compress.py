@@ -33,7 +33,7 @@ def write_compact(
     threads: int,
     progress: Progress | None = None,
 ) -> int:
-    """Write the trees of a float32 model with another codec; return the number of non-zero weights, if pruned.
+    """Write the trees of a float32 model with another codec; return the non-zero weights, if pruned.
 
     Memory does not grow with the model.
     """

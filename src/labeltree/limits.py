@@ -225,7 +225,10 @@ MEMORY = Size()
 
 # Compact models.
 WEIGHTS = OneOf(tuple(name for name in _native.CODECS if name != "sparse"))
+SMALL_WEIGHTS = OneOf(tuple(name for name in WEIGHTS.values if name != "float32"))
 PRUNE = Number(0.0, LARGEST_VALUE)
+MAX_LOSS = Number(0.0, 100.0)
+MAX_SIZE = Size()
 
 
 def parse_bytes(text: str) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 
 from labeltree import _native, limits, metrics
 from labeltree.blocks import TreeBlocks, copy_blocks, read_blocks
-from labeltree.compress import check_apart, check_source, write_compact
+from labeltree.budget import Budget, Form, Trial, Trials, Validation, choose, form_of, list_forms
+from labeltree.compress import check_apart, check_source, dense_bytes, write_compact
 from labeltree.data import Dataset
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
@@ -27,10 +29,14 @@ from labeltree.store import (
     Description,
     Manifest,
     ModelReader,
+    ModelWriter,
     carried_over,
+    check_target,
     new_model,
+    publish,
     read_manifest,
     stored_as,
+    temporary_directory,
 )
 from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.text.tfidf import SETTINGS_FILE, TextFeatures
@@ -107,6 +113,11 @@ class Model:
     def bytes(self) -> int:
         """Size of the model directory without its manifest."""
         return sum(entry["bytes"] for entry in self.manifest["files"].values())
+
+    @property
+    def codec(self) -> str:
+        """How the weights are stored: "float32", "float16", "int8", or "sparse" if small ones are dropped."""
+        return self.trees[0].codec
 
     def file(self, name: str) -> str:
         """Return the name of a file of this model for messages."""
@@ -257,12 +268,17 @@ class Model:
         *,
         weights: str | None = None,
         prune: float | None = None,
+        max_loss: float | None = None,
+        max_size: int | str | None = None,
+        validation: Dataset | None = None,
         overwrite: bool = False,
         threads: int | None = None,
         progress: Progress | None = None,
+        report: Callable[[Trial], None] | None = None,
     ) -> Model:
         """Write a compact copy of a model with float32 weights.
 
+        Say how to store the weights (``weights``, ``prune``), or give a budget (``max_loss``, ``max_size``).
         Memory does not grow with the model, and the copy appears once it is complete.
 
         Parameters
@@ -274,31 +290,76 @@ class Model:
         prune : float, optional
             Drop weights with a smaller absolute value; the others are stored as int8. 0 drops only what
             rounds to zero. Bias weights are kept. Default: store all weights.
+        max_loss : float, optional
+            Find the smallest model whose P@1, P@3 and P@5 on the validation data are each at most so many
+            percentage points below those of this model.
+        max_size : int or str, optional
+            Find the best model of at most so many bytes, or a text such as "50MB": the one with the largest
+            sum of P@1, P@3 and P@5 on the validation data, or without data the one that changes the weights
+            least.
+        validation : Dataset, optional
+            Labeled data that the model was not trained on.
         overwrite : bool, default False
             Replace another existing model, once the new one is complete.
         threads : int, optional
             Default: all CPUs.
         progress : callable, optional
             Called periodically with the fraction of the work that is done.
+        report : callable, optional
+            Called with each form of the model that is evaluated, as a `labeltree.budget.Trial`.
 
         Returns
         -------
         Model
-            The compact model, opened from disk.
+            The compact model, opened from disk. With a budget, its weights are still float32 if nothing
+            smaller loses as little as ``max_loss``, or if this model fits in ``max_size``.
         """
-        storage, path = StorageSettings(weights or "int8", prune), Path(path)
+        budget, path = Budget(max_loss, cast("int | None", max_size)), Path(os.path.abspath(path))
+        budget.check(weights, prune, validation is not None)
+        limits.checked("weights", weights, limits.Optional(limits.SMALL_WEIGHTS))
+        storage = StorageSettings(weights or "int8", prune)
+        limits.checked("threads", threads, limits.Optional(limits.THREADS))
         check_source(self.path, self.trees)
         if self.path is not None:
             check_apart(self.path, path)
+        check_target(path, overwrite)
+        checked = None if validation is None else Validation.of(validation, self)
         self.verify(threads)
-        with new_model(path, overwrite) as writer:
-            writer.write_common(self.label_counts, self.label_names, self.text)
-            stored = write_compact(writer, self.trees, storage, threads_to_use(threads), progress)
-            described = {**carried_over(self.manifest), **stored_as(storage)}
+        with temporary_directory(path) as work:
+
+            def write(storage: StorageSettings, place: Path, progress: Progress | None) -> Model:
+                return self._write_compact(storage, place, threads_to_use(threads), progress)
+
+            trials = Trials(work, self, write, checked, threads, report)
+            other_bytes = self.bytes - dense_bytes(self.trees, "float32")
+            if budget:
+                forms = list_forms(self.trees, other_bytes, threads_to_use(threads))
+                form = choose(forms, budget, trials, checked is not None, progress).form
+            else:
+                form = form_of(storage, self.trees, other_bytes, threads_to_use(threads))
+                if checked is not None:
+                    trials.measure(Form(StorageSettings(), self.bytes))
+                trials.measure(form, progress)
+            publish(trials.path(form, progress), path, overwrite)
+        return load(path, verify=False)
+
+    def _write_compact(
+        self, storage: StorageSettings, place: Path, threads: int, progress: Progress | None
+    ) -> Model:
+        """Write a copy of the model to a new directory."""
+        place.mkdir()
+        writer = ModelWriter(place)
+        writer.write_common(self.label_counts, self.label_names, self.text)
+        described = {**carried_over(self.manifest), **stored_as(storage)}
+        if storage.codec == "float32":
+            for t, part in enumerate(self.trees):
+                copy_blocks(writer, f"tree-{t}", part)
+        else:
+            stored = write_compact(writer, self.trees, storage, threads, progress)
             if storage.prune is not None:
                 described["weights"] = stored
-            writer.finish(cast(Description, described))
-        return load(path, verify=False)
+        writer.finish(cast(Description, described))
+        return load(place, verify=False)
 
     def verify(self, threads: int | None = None) -> None:
         """Read every block, compare it with its checksum, and check that its contents are valid."""

@@ -105,7 +105,10 @@ class TreePlan:
 
 
 class PlanReport(TypedDict):
-    """Every figure of a plan, as ``labeltree estimate --json`` prints it."""
+    """Every figure of a plan, as ``labeltree estimate --json`` prints it.
+
+    If weights are to be pruned, only a bound of the size is known: figures that need the size are None.
+    """
 
     instances: int
     features: int
@@ -117,8 +120,8 @@ class PlanReport(TypedDict):
     model_bytes: int | None
     model_bytes_at_most: int
     bytes_per_weight: float | None
-    ovr_bytes: int
-    ovr_ratio: float
+    ovr_bytes: int | None
+    ovr_ratio: float | None
     paper_tree_bytes: int
     paper_ovr_bytes: int
     ratio: float
@@ -171,7 +174,8 @@ class Plan:
     def _repr_html_(self) -> str:
         rows = [depth_cells(row) for row in self.depths()]
         size = f"{human_bytes(self.model_bytes)} on disk ({self.model_bytes:,} bytes)"
-        title = f"Plan: {size}, {human_bytes(self.training_memory_bytes)} of memory to train"
+        bound = "" if self.is_exact else "at most "
+        title = f"Plan: {bound}{size}, {human_bytes(self.training_memory_bytes)} of memory to train"
         return html_table(title, list(rows[0]), (list(row.values()) for row in rows))
 
     @property
@@ -221,7 +225,7 @@ class Plan:
 
     @property
     def ovr_bytes(self) -> int:
-        """Size of a one-vs-rest model of the same data in the same format, exact."""
+        """Size of a one-vs-rest model of the same data in the same format; as exact as ``model_bytes``."""
         return replace(self, trees=(self.trees[0].clip(1),)).model_bytes
 
     @property
@@ -264,9 +268,11 @@ class Plan:
             "weights": self.n_weights,
             "model_bytes": self.model_bytes if self.is_exact else None,
             "model_bytes_at_most": self.model_bytes,
-            "bytes_per_weight": self.model_bytes / self.n_weights if self.n_weights else None,
-            "ovr_bytes": self.ovr_bytes,
-            "ovr_ratio": self.ovr_ratio,
+            "bytes_per_weight": self.model_bytes / self.n_weights
+            if self.is_exact and self.n_weights
+            else None,
+            "ovr_bytes": self.ovr_bytes if self.is_exact else None,
+            "ovr_ratio": self.ovr_ratio if self.is_exact else None,
             "paper_tree_bytes": self.paper_tree_bytes,
             "paper_ovr_bytes": self.paper_ovr_bytes,
             "ratio": self.ratio,

@@ -63,6 +63,12 @@ SOLVER_LIMITS: dict[str, limits.Limit] = {
 }
 
 
+STORAGE_LIMITS: dict[str, limits.Limit] = {
+    "weights": limits.Optional(limits.WEIGHTS),
+    "prune": limits.Optional(limits.PRUNE),
+}
+
+
 @dataclass(frozen=True)
 class ScoreSettings:
     """How the margin of a child becomes the factor by which its parent's score is multiplied.
@@ -123,9 +129,7 @@ class StorageSettings:
     prune: float | None = None
 
     def __post_init__(self) -> None:
-        limits.check_fields(
-            self, {"weights": limits.Optional(limits.WEIGHTS), "prune": limits.Optional(limits.PRUNE)}
-        )
+        limits.check_fields(self, STORAGE_LIMITS)
         if self.prune is not None and self.weights not in (None, "int8"):
             raise InputError(
                 f"pruned weights are stored as int8, not as {self.weights}",

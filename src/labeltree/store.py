@@ -25,7 +25,7 @@ from labeltree.settings import StorageSettings
 from labeltree.system import umask
 
 FORMAT = "labeltree model"
-# The newest version. A model is written with the lowest version that describes it: 1 if its weights are float32.
+# The newest version. A model has the lowest version that describes it: 1 if its weights are float32.
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 # What to do about a model whose files are damaged.
@@ -148,6 +148,14 @@ def stored_as(storage: StorageSettings) -> StorageEntries:
     if storage.prune is None:
         return {"codec": storage.codec}
     return {"codec": storage.codec, "pruned": {"threshold": storage.prune}}
+
+
+def storage_of(manifest: Manifest) -> StorageSettings:
+    """Return the settings that a model's weights are stored with."""
+    codec = manifest.get("codec", "float32")
+    if codec == "sparse":
+        return StorageSettings(prune=manifest["pruned"]["threshold"])
+    return StorageSettings(None if codec == "float32" else codec)
 
 
 def carried_over(manifest: Manifest) -> Description:
@@ -273,33 +281,43 @@ def check_target(path: Path, overwrite: bool) -> None:
 
 
 @contextmanager
+def temporary_directory(path: Path) -> Iterator[Path]:
+    """Make a directory next to a model that is to be written; at the end it is removed with its contents."""
+    work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def publish(work: Path, path: Path, overwrite: bool) -> None:
+    """Move a complete model directory to its place, where it may replace another model."""
+    check_target(path, overwrite)  # it may have appeared in the meantime
+    work.chmod(0o777 & ~umask())
+    if not path.exists():
+        os.replace(work, path)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
+    try:
+        os.replace(path, old / path.name)
+        os.replace(work, path)
+    except BaseException:
+        if not path.exists():
+            os.replace(old / path.name, path)
+        raise
+    finally:
+        if path.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
 def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
     """Write a model directory that appears once it is complete; after an error nothing is left of it."""
     path = Path(os.path.abspath(path))
     check_target(path, overwrite)
-    work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-    try:
-        work.chmod(0o777 & ~umask())
-        writer = ModelWriter(work)
-        yield writer
-        check_target(path, overwrite)  # it may have appeared in the meantime
-        if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-            try:
-                os.replace(path, old / path.name)
-                os.replace(work, path)
-            except BaseException:
-                if not path.exists():
-                    os.replace(old / path.name, path)
-                raise
-            finally:
-                if path.exists():
-                    shutil.rmtree(old, ignore_errors=True)
-        else:
-            os.replace(work, path)
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
+    with temporary_directory(path) as work:
+        yield ModelWriter(work)
+        publish(work, path, overwrite)
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -26,7 +26,7 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 
 # The subcommands in the order of the help. Each is a function in the module of the same name.
 COMMANDS = (
-    *("estimate", "train", "evaluate", "predict", "info", "explain", "prune"),
+    *("estimate", "train", "evaluate", "predict", "info", "explain", "compress", "frontier"),
     *("reproduce", "download", "synth", "demo"),
 )
 

@@ -1,4 +1,4 @@
-"""`labeltree estimate`: the exact size of a model, before it is trained."""
+"""`labeltree estimate`: the size of a model, before it is trained."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ def estimate(
 ) -> None:
     """Report a model's exact size and whether it fits on this machine.
 
-    With the same options, `labeltree train` writes a model of exactly this size.
+    With the same options, `labeltree train` writes a model of exactly this size; with --prune, of at most
+    this size.
     """
     from labeltree.build import build_plan
 
-    tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
+    settings = training.tree_settings(), training.solver_settings(), training.storage_settings()
     source = Source(data, text, one_based)
     stages = Stages(quiet or json)
     dataset = source.read(stages, threads)
     with printing.warnings_as_notes():
-        plan = build_plan(dataset, tree_settings, solver_settings, threads=threads, stage=stages.stage)
+        plan = build_plan(dataset, *settings, threads=threads, stage=stages.stage)
     report = plan.report()
     try:
         plan.check_resources(Path("."), memory_limit)
@@ -55,14 +56,11 @@ def estimate(
 
 def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
     memory = report["available_memory_bytes"] if memory_limit is None else memory_limit
-    exact, per_weight = f"exactly {report['model_bytes']:,} bytes", report["bytes_per_weight"]
-    if per_weight:
-        exact += f", {per_weight:.2f} bytes per weight"
     tree, ovr = human_bytes(report["paper_tree_bytes"]), human_bytes(report["paper_ovr_bytes"])
     return printing.facts(
         [
-            ("model", f"{human_bytes(report['model_bytes'])} on disk ({exact})"),
-            ("ovr", _one_vs_rest(report)),
+            ("model", _size(report)),
+            *_one_vs_rest(report),
             ("paper", f"{tree} as a sparse tree, {ovr} as one-vs-rest, ratio {report['ratio']:.3g}"),
             (
                 "memory",
@@ -71,7 +69,8 @@ def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
             ),
             (
                 "disk",
-                f"{human_bytes(report['model_bytes'])} needed, {human_bytes(report['free_disk_bytes'])} free",
+                f"{'at most ' * (report['model_bytes'] is None)}{human_bytes(report['model_bytes_at_most'])} "
+                f"needed, {human_bytes(report['free_disk_bytes'])} free",
             ),
             ("data", printing.shape(report)),
             ("trees", f"{printing.forest(report)}, {printing.plural(report['weights'], 'weight')}"),
@@ -79,16 +78,28 @@ def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
     )
 
 
-def _one_vs_rest(report: PlanReport) -> str:
-    """Compare the model with one-vs-rest in the same format."""
+def _size(report: PlanReport) -> str:
+    most, per_weight = report["model_bytes_at_most"], report["bytes_per_weight"]
+    if report["model_bytes"] is None:
+        return f"at most {human_bytes(most)} on disk ({most:,} bytes, if no weight is pruned)"
+    more = f", {per_weight:.2f} bytes per weight" if per_weight else ""
+    return f"{human_bytes(most)} on disk (exactly {most:,} bytes{more})"
+
+
+def _one_vs_rest(report: PlanReport) -> list[tuple[str, str]]:
+    """Compare the model with one-vs-rest in the same format, if both sizes are known."""
+    if report["ovr_bytes"] is None:
+        return []
     size = f"{human_bytes(report['ovr_bytes'])} as one-vs-rest in the same format"
     if report["depth"] == 1 and report["trees"] == 1:
-        return f"{size} (this model)"
-    return f"{size}, ratio {report['ovr_ratio']:.3g}"
+        return [("ovr", f"{size} (this model)")]
+    return [("ovr", f"{size}, ratio {report['ovr_ratio']:.3g}")]
 
 
 def _larger(report: PlanReport) -> list[str]:
     """Return a sentence if the model is not smaller than one-vs-rest."""
+    if report["ovr_ratio"] is None:
+        return []
     more = report["ovr_ratio"] - 1
     if report["trees"] > 1:
         together = f"The {report['trees']} trees together are"

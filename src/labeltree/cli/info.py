@@ -68,7 +68,9 @@ def _figures(model: Model) -> dict[str, Any]:
         "nodes": sum(part.tree.n_nodes for part in model.trees),
         "depth": max(part.tree.depth for part in model.trees),
         "weights": manifest.get("weights"),
+        "codec": model.codec,
         "model_bytes": model.bytes,
+        "float32_bytes": _float32_bytes(model),
         "ovr_bytes": ovr_bytes,
         "ovr_ratio": None if ovr_bytes is None else model.bytes / ovr_bytes,
         "settings": manifest["settings"],
@@ -81,12 +83,23 @@ def _figures(model: Model) -> dict[str, Any]:
     }
 
 
+def _float32_bytes(model: Model) -> int | None:
+    """Return the size of the model with all its float32 weights; None if it is not known."""
+    from labeltree.compress import dense_bytes
+
+    if "pruned" in model.manifest:
+        return model.manifest["pruned"].get("bytes_before")
+    if model.codec == "sparse":
+        return None
+    return model.bytes + dense_bytes(model.trees, "float32") - dense_bytes(model.trees, model.codec)
+
+
 def _summary(figures: dict[str, Any]) -> list[str]:
     settings = ", ".join(
         f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in {**figures["notes"], **figures["settings"]}.items()
     )
-    size, pruned = figures["model_bytes"], figures["pruned"]
+    size = figures["model_bytes"]
     return printing.facts(
         [
             ("model", f"{figures['model']} (labeltree {figures['labeltree_version']})"),
@@ -96,13 +109,24 @@ def _summary(figures: dict[str, Any]) -> list[str]:
             *([("ovr", _one_vs_rest(figures))] if figures["ovr_bytes"] else []),
             ("trained", settings),
             *([("text", _text_settings(figures["text"]))] if figures["text"] else []),
-            *(
-                [("pruned", f"weights with an absolute value below {pruned['threshold']:g}")]
-                if pruned
-                else []
-            ),
+            *_storage(figures),
         ]
     )
+
+
+def _storage(figures: dict[str, Any]) -> list[tuple[str, str]]:
+    """Describe how the weights are stored, if not all as float32."""
+    codec, pruned, before = figures["codec"], figures["pruned"], figures["float32_bytes"]
+    was = f", {human_bytes(before)} before" if before else ""
+    pairs = []
+    if codec == "sparse":
+        pairs.append(("stored", f"{printing.plural(figures['weights'], 'non-zero weight')} as int8{was}"))
+    elif codec != "float32":
+        pairs.append(("stored", f"all weights as {codec}, {human_bytes(before)} as float32"))
+    if pruned:
+        limit = f"below {pruned['threshold']:g}" if pruned["threshold"] else "that rounds to zero"
+        pairs.append(("pruned", f"weights with an absolute value {limit}{was * (codec == 'float32')}"))
+    return pairs
 
 
 def _one_vs_rest(figures: dict[str, Any]) -> str:

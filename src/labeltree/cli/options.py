@@ -13,10 +13,11 @@ import typer
 
 from labeltree import limits
 from labeltree.errors import InputError, alternatives
-from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
+from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
 
 _TREE = "Label tree"
 _SOLVER = "Classifiers"
+_STORAGE = "Stored weights"
 # Options that have another name than the parameter of the library.
 _NAMES = {
     "add_missing": "--tree-rest",
@@ -188,13 +189,36 @@ StoredScoreScale = Annotated[
         default=f"chosen with the function, {ScoreSettings.scale:g} with --score sigmoid",
     ),
 ]
+Weights = Annotated[
+    str | None,
+    limited(
+        "--weights",
+        limits.WEIGHTS,
+        "TYPE",
+        "Type of the stored weights",
+        _STORAGE,
+        default="float32, or int8 with --prune",
+    ),
+]
+Prune = Annotated[
+    float | None,
+    limited(
+        "--prune",
+        limits.PRUNE,
+        "T",
+        "Drop weights with an absolute value below T, and store the others as int8; 0 drops what rounds to "
+        "zero",
+        _STORAGE,
+        default="keep all",
+    ),
+]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Suppress progress and summaries.")]
 Json = Annotated[bool, _option("--json", help="Print the results as a single JSON object.")]
 
 
 @dataclass(frozen=True)
 class Training:
-    """How the trees of a model are built, and how its classifiers are trained."""
+    """How the trees of a model are built, how its classifiers are trained, and how weights are stored."""
 
     clusters: Clusters = TreeSettings.clusters
     max_depth: Annotated[
@@ -282,6 +306,8 @@ class Training:
             _SOLVER,
         ),
     ] = SolverSettings.bias
+    weights: Weights = StorageSettings.weights
+    prune: Prune = StorageSettings.prune
 
     def tree_settings(self) -> TreeSettings:
         """Return the settings of the trees; reads the file of a given tree."""
@@ -295,6 +321,10 @@ class Training:
     def solver_settings(self) -> SolverSettings:
         """Return the settings of the solver."""
         return SolverSettings(**{field.name: getattr(self, field.name) for field in fields(SolverSettings)})
+
+    def storage_settings(self) -> StorageSettings:
+        """Return how weights are stored."""
+        return StorageSettings(self.weights, self.prune)
 
 
 def takes(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -10,10 +10,14 @@ from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import ResourceError
 from labeltree.limits import AUTO
-from labeltree.system import human_bytes, peak_memory
+from labeltree.system import available_memory, human_bytes, peak_memory
 
 if TYPE_CHECKING:
+    from labeltree.model import Model
     from labeltree.store import ScoreEntry
+
+# The threshold of the paper, for which the size of a pruned copy is reported.
+_PRUNED_AT = 0.1
 
 
 class TrainReport(TypedDict):
@@ -27,6 +31,8 @@ class TrainReport(TypedDict):
     nodes: int
     depth: int
     weights: int
+    codec: str
+    nonzeros: int | None
     not_converged: int
     score: ScoreEntry
     threads: int
@@ -63,6 +69,7 @@ def train(
 
     # Refuse what is wrong with the options before the data is read.
     tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
+    storage = training.storage_settings()
     score_settings = stored_score(score, score_scale)
     source = Source(data, text, one_based)
     check_target(model, overwrite)
@@ -75,6 +82,7 @@ def train(
                 dataset,
                 tree_settings,
                 solver_settings,
+                storage,
                 threads=threads,
                 memory_limit=limit,
                 stage=stages.stage,
@@ -109,6 +117,8 @@ def train(
         "nodes": plan.n_nodes,
         "depth": plan.depth,
         "weights": plan.n_weights,
+        "codec": storage.codec,
+        "nonzeros": None if plan.is_exact else trained.manifest["weights"],
         "not_converged": trained.manifest["not_converged"],
         "score": trained.manifest["score"],
         "threads": plan.threads,
@@ -121,6 +131,8 @@ def train(
         printing.print_json(figures)
     elif not quiet:
         print(*_summary(figures, score_settings == AUTO), sep="\n")
+        if storage.codec == "float32":
+            print(_compact_sizes(trained, plan.threads))
 
 
 def _summary(figures: TrainReport, chosen: bool) -> list[str]:
@@ -130,15 +142,35 @@ def _summary(figures: TrainReport, chosen: bool) -> list[str]:
     formula = score_of(ScoreSettings(**figures["score"])).formula
     size, expected = figures["model_bytes"], figures["planned_bytes"]
     planned = "as planned" if size == expected else f"but {expected:,} were planned"
+    weights = printing.plural(figures["weights"], "weight")
+    if figures["nonzeros"] is not None:
+        planned = f"at most {expected:,} were planned"
+        weights += f", {figures['nonzeros']:,} of them kept"
     times = ", ".join(f"{name} {printing.human_seconds(spent)}" for name, spent in figures["seconds"].items())
     return printing.facts(
         [
             ("model", figures["model"]),
             ("data", printing.shape(figures)),
-            ("trees", f"{printing.forest(figures)}, {printing.plural(figures['weights'], 'weight')}"),
+            ("trees", f"{printing.forest(figures)}, {weights}"),
             ("score", f"{formula}{', chosen automatically' * chosen}"),
             ("size", f"{human_bytes(size)} on disk ({size:,} bytes, {planned})"),
             ("time", f"{times} ({printing.plural(figures['threads'], 'thread')})"),
             ("memory", f"{human_bytes(figures['peak_memory_bytes'])} at peak"),
         ]
     )
+
+
+def _compact_sizes(model: Model, threads: int) -> str:
+    """Return a sentence with the sizes that compact copies of a model would have."""
+    import numpy as np
+
+    from labeltree.compress import dense_bytes, sparse_bytes
+
+    common = model.bytes - dense_bytes(model.trees, "float32")
+    sizes = {"--weights int8": dense_bytes(model.trees, "int8")}
+    if model.bytes <= available_memory():  # otherwise reading all weights again takes too long
+        sizes[f"--prune {_PRUNED_AT:g}"] = int(
+            sparse_bytes(model.trees, np.array([_PRUNED_AT]), threads)[0][0]
+        )
+    listed = ", ".join(f"{human_bytes(common + size)} with {option}" for option, size in sizes.items())
+    return f"`labeltree compress` would reduce it to {listed}."

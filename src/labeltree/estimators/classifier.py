@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,11 +23,13 @@ from labeltree.predict import as_matrix, reach
 from labeltree.settings import (
     DEFAULT_BEAM,
     SOLVER_LIMITS,
+    STORAGE_LIMITS,
     TREE_LIMITS,
     SolverSettings,
+    StorageSettings,
     TreeSettings,
 )
-from labeltree.store import EstimatorEntry
+from labeltree.store import EstimatorEntry, storage_of
 
 # The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23
@@ -66,6 +69,10 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Maximum number of passes over the instances of a node.
     bias : float, default 1
         Value of a constant feature added to every instance; 0 for none.
+    weights : {"float32", "float16", "int8"}, optional
+        Type of the stored weights. Default: "float32", or "int8" with ``prune``.
+    prune : float, optional
+        Drop weights with a smaller absolute value, and store the others as int8. Default: store all weights.
     beam : int, default 10
         Number of nodes kept at each depth during prediction.
     score_function : {"auto", "sigmoid", "hinge2", "hinge3"}, default "auto"
@@ -115,6 +122,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _limits: ClassVar[dict[str, Limit]] = {
         **TREE_LIMITS,
         **SOLVER_LIMITS,
+        **STORAGE_LIMITS,
         "beam": limits.BEAM,
         "score_function": limits.STORED_SCORE,
         "score_scale": Optional(limits.SCORE_SCALE),
@@ -137,6 +145,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tolerance: float = SolverSettings.tolerance,
         max_iterations: int = SolverSettings.max_iterations,
         bias: float = SolverSettings.bias,
+        weights: str | None = StorageSettings.weights,
+        prune: float | None = StorageSettings.prune,
         beam: int = DEFAULT_BEAM,
         score_function: str = AUTO,
         score_scale: float | None = None,
@@ -155,6 +165,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tolerance = tolerance
         self.max_iterations = max_iterations
         self.bias = bias
+        self.weights = weights
+        self.prune = prune
         self.beam = beam
         self.score_function = score_function
         self.score_scale = score_scale
@@ -201,7 +213,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Plan
-            Its ``model_bytes`` is the exact size of the model; ``report()`` returns all figures.
+            Its ``model_bytes`` is the exact size of the model, or with ``prune`` an upper bound;
+            ``report()`` returns all figures.
         """
         parameters = self._checked()
         rows = check_array(X, input_name="X", **_X)
@@ -366,6 +379,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 **{name: settings[name] for name in settings if name in cls._limits},
                 **{name: notes[name] for name in ("clusters", "max_depth") if name in notes},
                 "trees": len(model.trees),
+                **asdict(storage_of(model.manifest)),
             },
             "given_tree": "tree" in notes,
         }

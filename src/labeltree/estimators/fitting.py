@@ -17,7 +17,15 @@ from labeltree.estimators.targets import Target
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.model import Model
 from labeltree.plan import Plan
-from labeltree.settings import SOLVER_LIMITS, TREE_LIMITS, SolverSettings, TreeSettings, stored_score
+from labeltree.settings import (
+    SOLVER_LIMITS,
+    STORAGE_LIMITS,
+    TREE_LIMITS,
+    SolverSettings,
+    StorageSettings,
+    TreeSettings,
+    stored_score,
+)
 from labeltree.train import train_model
 
 
@@ -50,6 +58,7 @@ def plan_model(parameters: dict[str, Any], dataset: Dataset) -> Plan:
         dataset,
         _tree_settings(parameters),
         SolverSettings(**{name: parameters[name] for name in SOLVER_LIMITS}),
+        StorageSettings(**{name: parameters[name] for name in STORAGE_LIMITS}),
         threads=parameters["threads"],
         memory_limit=sys.maxsize if parameters["force"] else parameters["memory_limit"],
     )

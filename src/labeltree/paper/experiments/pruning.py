@@ -11,17 +11,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree import metrics
+from labeltree.budget import Validation
 from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
+from labeltree.frontier import Point, measure
 from labeltree.model import Model
 from labeltree.paper.experiments import paired
+from labeltree.paper.experiments.frontier_figure import frontier_figure
 from labeltree.paper.experiments.paired import NOISE, PRECISIONS, ChangeRow
 from labeltree.paper.experiments.pruning_findings import (
+    SMALL_LOSS,
     Precision,
     PruningRow,
     PruningSummary,
     changes_takeaway,
+    frontier_rows,
+    frontier_takeaway,
     precision_claim,
     sizes_takeaway,
     suitable_takeaway,
@@ -34,12 +39,12 @@ from labeltree.paper.experiments.rows import count, group, join_words, listed, m
 from labeltree.paper.experiments.session import Session, Split, check_seeds
 from labeltree.plan import Plan
 from labeltree.progress import Progress, part_of
-from labeltree.settings import ScoreSettings, SolverSettings
-from labeltree.store import directory_bytes
+from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.system import free_disk, human_bytes
 from labeltree.train import train_model
 
 THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+_COUNTED = 2**22  # weights that are counted at a time
 _COLUMNS: dict[str, str] = {
     **{name: name for name in PRECISIONS},
     "pruned_share": "non-zeros pruned",
@@ -97,16 +102,19 @@ def run(
     settings = SolverSettings(tolerance=tolerance, max_iterations=1000, bias=0)
     rows: list[PruningRow] = []
     by_row: dict[tuple[str, float], list[NDArray[np.float64]]] = {}  # P@k of each test instance, per seed
+    frontiers: dict[str, list[list[Point]]] = {}  # one per seed
     runs = [(split, test, seed) for split, test in tested for seed in seeds]
     for number, (split, test, seed) in enumerate(runs):
         part = part_of(progress, number, len(runs))
         plan = session.plan(split.name, clusters, max_depth, seed, part_of(part, 0, 3))
         plan = replace(plan, settings=settings)
-        measured = _measure(split, test, plan, seed, tried, beam, score, session.threads, part)
+        measured, points = _measure(split, test, plan, seed, tried, beam, score, session.threads, part)
+        frontiers.setdefault(split.name, []).append(points)
         for row, precision in measured:
             rows.append(row)
             by_row.setdefault((split.name, row["threshold"]), []).append(precision)
     means = _means(rows)
+    curve = [row for name, seeds_points in frontiers.items() for row in frontier_rows(name, seeds_points)]
     changed = [
         change
         for (name, tried_threshold), precision in by_row.items()
@@ -120,15 +128,16 @@ def run(
         source="Table 3 of the paper",
         introduction=(
             "Many tree-based methods set small weights to zero to save space. What does that cost? Here a "
-            f"model is trained once per seed, every weight w with |w| < {threshold:g} is set to zero in a "
-            "copy of it, and both are evaluated on the test data: P@k is the share of correct labels among "
-            f"the first k that are predicted. Each number is the mean over {count(len(seeds), 'seed')}. Both "
-            "models are evaluated on the same instances, so a change is tested instance by instance: its "
-            "standard error is that of the mean of these differences, and a change of less than "
-            f"{NOISE:g} standard errors is within noise. The size is given twice: that of the model "
-            "directory, whose blocks stay dense except for features that no child of a node needs anymore, "
-            "and that of the paper's sparse format, 12 bytes per non-zero weight. In the paper's own table, "
-            "on four datasets, ten of the twelve scores fall, one stays the same and one rises."
+            f"model is trained once per seed, every weight w with |w| < {threshold:g} is dropped in a "
+            "compact copy of it, which stores the others as int8, and both are evaluated on the test data: "
+            "P@k is the share of correct labels among the first k that are predicted. Each number is the "
+            f"mean over {count(len(seeds), 'seed')}. Both models are evaluated on the same instances, so a "
+            "change is tested instance by instance: its standard error is that of the mean of these "
+            f"differences, and a change of less than {NOISE:g} standard errors is within noise. The size is "
+            "given twice: that of the model directory, and that of the paper's sparse format, 12 bytes per "
+            "non-zero weight. The frontier also shows what rounding alone costs, with all weights as float16 "
+            "or int8. In the paper's own table, on four datasets, ten of the twelve scores fall, one stays "
+            "the same and one rises."
             + (f" Skipped for lack of test data: {join_words(skipped)}." if skipped else "")
         ),
         settings={
@@ -191,6 +200,19 @@ def run(
                 shown=False,
             ),
             Table(
+                "pruning-frontier",
+                "Size and precision with each type of weights and each threshold.",
+                {
+                    "data": "dataset",
+                    "weights": "weights",
+                    "threshold": "threshold",
+                    "model_bytes": "on disk",
+                    **{name: name for name in PRECISIONS},
+                },
+                curve,
+                shown=False,
+            ),
+            Table(
                 "pruning-runs",
                 "One row per dataset, seed and threshold.",
                 {"data": "dataset", "seed": "seed", "threshold": "threshold", **_COLUMNS},
@@ -206,7 +228,16 @@ def run(
                 f"within noise. The dotted line is the threshold of the table, {threshold:g}.",
                 thresholds_figure(means, changed, threshold),
                 thresholds_takeaway(changed, threshold),
-            )
+            ),
+            Plot(
+                "pruning-frontier",
+                "Precision over the size of the model on disk: with weights as float32, float16 and int8, "
+                "and without weights below a threshold (the line). The star is the smallest model that loses "
+                f"at most {SMALL_LOSS:g} points of each precision on the test data, the circle the threshold "
+                f"of the table, {threshold:g}.",
+                frontier_figure({name: {"pruned": where(curve, data=name)} for name in frontiers}, threshold),
+                frontier_takeaway(curve, threshold),
+            ),
         ],
         claims=[precision_claim(changed, rows, threshold), threshold_claim(means, changed)],
     )
@@ -222,10 +253,11 @@ def _measure(
     score: str,
     threads: int | None,
     progress: Progress | None,
-) -> list[tuple[PruningRow, NDArray[np.float64]]]:
-    """Train one model in a temporary directory, and evaluate it and its pruned copies.
+) -> tuple[list[tuple[PruningRow, NDArray[np.float64]]], list[Point]]:
+    """Train one model in a temporary directory, and evaluate it and its compact copies.
 
-    Returns the rows of the result, the model as trained first, each with P@k of every test instance.
+    Returns the rows of the result, the model as trained first, each with P@k of every test instance; and
+    the points of the frontier.
     """
     with tempfile.TemporaryDirectory(prefix="labeltree-pruning-") as directory:
         place = Path(directory)
@@ -233,48 +265,46 @@ def _measure(
         model = train_model(
             split.train, plan, place / "model", score=ScoreSettings(), progress=part_of(progress, 1, 3)
         )
-        evaluating = part_of(progress, 2, 3)
-
-        def evaluate(model: Model) -> NDArray[np.float64]:
-            predicted, _ = model.predict(test.X, top=5, beam=beam, score=score, threads=threads)
-            missing = 5 - predicted.shape[1]  # the model may have fewer labels
-            ranked = np.pad(predicted, ((0, 0), (0, missing)), constant_values=-1)
-            truth = test.align(model.label_names, model.n_labels).Y
-            return paired.row_precision(metrics.hits(truth, ranked, 5))
-
-        measured: list[tuple[PruningRow, NDArray[np.float64]]] = []
-        for number, threshold in enumerate(thresholds):
-            pruned = model.prune(threshold, place / "pruned", overwrite=True)
-            report = pruned.pruning_report()
-            precision = evaluate(pruned)
-            row: PruningRow = {
-                "data": split.name,
-                "test_instances": test.n_instances,
-                "seed": seed,
-                "threshold": threshold,
-                **_means_of_rows(precision),
-                "weights": report["weights"],
-                "nonzeros": report["nonzeros_after"],
-                "pruned_share": report["pruned_of_nonzeros"],
-                "pruned_of_all_share": report["pruned_of_all"],
-                "disk_bytes": directory_bytes(place / "pruned"),
-                "paper_bytes": report["paper_bytes_after"],
-            }
-            measured.append((row, precision))
-            if evaluating is not None:
-                evaluating((number + 1) / len(thresholds))
-        precision = evaluate(model)
-        not_pruned: PruningRow = {
-            **measured[0][0],
+        dense = [StorageSettings(codec) for codec in ("float32", "float16", "int8")]
+        points = measure(
+            model,
+            Validation(test.X, test.align(model.label_names, model.n_labels).Y),
+            place,
+            dense + [StorageSettings(prune=threshold) for threshold in thresholds],
+            threads=threads,
+            progress=part_of(progress, 2, 3),
+            beam=beam,
+            score=score,
+        )
+        sizes = _nonzeros(model, [0.0, *thresholds])
+    measured: list[tuple[PruningRow, NDArray[np.float64]]] = []
+    for point, nonzeros in zip([points[0], *points[len(dense) :]], sizes, strict=True):
+        precision = paired.row_precision(point.hits)
+        row: PruningRow = {
+            "data": split.name,
+            "test_instances": test.n_instances,
+            "seed": seed,
+            "threshold": point.form.storage.prune or 0.0,
             **_means_of_rows(precision),
-            "threshold": 0.0,
-            "nonzeros": report["nonzeros_before"],
-            "pruned_share": 0.0,
-            "pruned_of_all_share": 0.0,
-            "disk_bytes": directory_bytes(place / "model"),
-            "paper_bytes": report["paper_bytes_before"],
+            "weights": plan.n_weights,
+            "nonzeros": nonzeros,
+            "pruned_share": 1 - nonzeros / max(sizes[0], 1),
+            "pruned_of_all_share": (sizes[0] - nonzeros) / max(plan.n_weights, 1),
+            "disk_bytes": point.form.model_bytes,
+            "paper_bytes": 12 * nonzeros,
         }
-        return [(not_pruned, precision), *measured]
+        measured.append((row, precision))
+    return measured, points
+
+
+def _nonzeros(model: Model, thresholds: Sequence[float]) -> list[int]:
+    """Count the non-zero weights of a model without a bias that are at least as large as each threshold."""
+    counts = np.zeros(len(thresholds), np.int64)
+    for part in model.trees:
+        for start in range(0, part.weights.size, _COUNTED):
+            sizes = np.abs(part.weights[start : start + _COUNTED].astype(np.float64))
+            counts += [np.count_nonzero(sizes >= t) if t else np.count_nonzero(sizes) for t in thresholds]
+    return counts.tolist()
 
 
 def _means_of_rows(precision: NDArray[np.float64]) -> Precision:
@@ -284,12 +314,12 @@ def _means_of_rows(precision: NDArray[np.float64]) -> Precision:
 
 
 def _check_space(plan: Plan, place: Path) -> None:
-    """Check memory and disk space; two pruned copies exist while one replaces the other."""
+    """Check memory and disk space; one compact copy exists at a time."""
     plan.check_resources(place)
-    needed, free = 3 * plan.model_bytes, free_disk(place)
+    needed, free = 2 * plan.model_bytes, free_disk(place)
     if needed > free:
         raise ResourceError(
-            f"not enough disk space: a model and its pruned copies need {human_bytes(needed)}, "
+            f"not enough disk space: a model and a compact copy need {human_bytes(needed)}, "
             f"{human_bytes(free)} are free",
             file=place.parent,
             hint="set TMPDIR to a directory with more space",

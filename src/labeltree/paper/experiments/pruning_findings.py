@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from labeltree.frontier import Point, PointReport
 from labeltree.paper.experiments import figures, paired
 from labeltree.paper.experiments.paired import NOISE, PRECISIONS, ChangeRow, PrecisionName
 from labeltree.paper.experiments.result import Claim, Findings
-from labeltree.paper.experiments.rows import by_dataset, distinct, percent, where
+from labeltree.paper.experiments.rows import by_dataset, distinct, mean, percent, where
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,6 +50,47 @@ class PruningSummary(Precision, PruningSizes):
     threshold: float
     test_instances: int
     seeds: int
+
+
+class FrontierRow(PointReport):
+    """A point of the frontier of a dataset: means over the seeds."""
+
+    data: str
+
+
+def frontier_rows(data: str, seeds: Sequence[Sequence[Point]]) -> list[FrontierRow]:
+    """Return the means over the seeds, which all have the same forms, with the chosen form marked."""
+    rows: list[Any] = []
+    for points in zip(*seeds, strict=True):
+        reports = [point.report(False) for point in points]
+        stored = None if reports[0]["nonzeros"] is None else round(mean(reports, "nonzeros"))
+        rows.append(
+            {
+                "data": data,
+                **reports[0],
+                "model_bytes": round(mean(reports, "model_bytes")),
+                "nonzeros": stored,
+                **{name: mean(reports, name) for name in PRECISIONS},
+            }
+        )
+    worst = [max(rows[0][name] - row[name] for name in PRECISIONS) for row in rows]
+    allowed = [row for row, loss in zip(rows, worst, strict=True) if loss <= SMALL_LOSS]
+    min(allowed, key=lambda row: row["model_bytes"])["chosen"] = True
+    return rows
+
+
+def frontier_takeaway(rows: Sequence[FrontierRow], threshold: float) -> str:
+    """Compare the chosen size with that of the threshold of the table."""
+    full = {row["data"]: row["model_bytes"] for row in rows if row["weights"] == "float32"}
+
+    def shares(points: Sequence[FrontierRow]) -> dict[str, float]:
+        return {row["data"]: row["model_bytes"] / full[row["data"]] for row in points}
+
+    chosen = by_dataset(shares(where(rows, chosen=True)), unit="of the size of the float32 model")
+    return (
+        f"The smallest model that loses at most {SMALL_LOSS:g} points takes {chosen}; "
+        f"a threshold of {threshold:g} gives {by_dataset(shares(where(rows, threshold=threshold)))}."
+    )
 
 
 def changes(means: Sequence[PruningSummary], data: str) -> dict[PrecisionName, list[float]]:
