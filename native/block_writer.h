@@ -153,8 +153,8 @@ class BlockWriter {
         if (std::ssize(features) != n_features(node))
             throw std::invalid_argument("the plan was made for other data: a node's used features differ");
         const int64_t panel = panel_ptr_[node] + first_child / panel_children;
-        SparseEncoder encoder;
-        for (size_t f = 0; f < features.size(); ++f) encoder.add(features[f], rows + f * n_children, n_children);
+        SparseEncoder encoder(n_children);
+        for (size_t f = 0; f < features.size(); ++f) encoder.add(features[f], rows + f * n_children);
         std::vector<uint16_t> ids;
         for (const int32_t feature : encoder.features) {
             ids.push_back(static_cast<uint16_t>(feature));

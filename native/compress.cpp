@@ -157,6 +157,7 @@ void bind_compress(nb::module_& m) {
     m.attr("CODECS") = names_of(codecs);
     m.attr("PANEL_CHILDREN") = panel_children;
     m.attr("SPARSE_GROUP") = SparseBlock::group;
+    m.attr("SPARSE_HEADER_BYTES") = SparseBlock::header_bytes;
     m.def(
         "compress_blocks",
         [](const SourceArrays& arrays, int64_t n_features, bool has_bias, std::string_view codec, float threshold,

@@ -1,7 +1,7 @@
 // A sparse block: for each feature of a panel, its non-zero weights in one of three forms.
 //
 // Layout, for F rows and r <= 256 children, with B = (r + 7) / 8:
-//   uint32                 bytes of all rows
+//   uint32[4]              F, r, the number of non-zero weights, and the bytes of all rows
 //   for each 16 rows, and those that are left:
 //     uint32               where the first of them begins, in bytes from the first row
 //     uint8[16]            bytes of each row, less one; fewer for those that are left
@@ -38,25 +38,36 @@ inline int64_t sparse_row_bytes(int64_t n_used, int64_t n_children) {
     return std::min({2 * n_used, bit_bytes(n_children) + n_used, n_children});
 }
 
+// For each n below 16, which of sixteen bytes to keep so that the last n are left: two words.
+struct LastBytes {
+    uint64_t of[16][2] = {};
+    constexpr LastBytes() {
+        for (int n = 0; n < 16; ++n)
+            for (int byte = 0; byte < n; ++byte) of[n][byte < 8] |= uint64_t{0xff} << (56 - 8 * (byte % 8));
+    }
+};
+inline constexpr LastBytes last_bytes;
+
 // Views a block, which may be mapped from a damaged file: whatever it holds, no row is outside it.
 class SparseBlock {
   public:
     static constexpr int64_t group = 16;
     static constexpr int64_t max_bytes = std::numeric_limits<int32_t>::max();
-    static int64_t head_bytes(int64_t n_rows) { return 4 + (n_rows + group - 1) / group * 4 + n_rows; }
+    static constexpr int64_t header_bytes = 16;
+    static int64_t head_bytes(int64_t n_rows) { return header_bytes + (n_rows + group - 1) / group * 4 + n_rows; }
 
     // The block must have at least head_bytes(n_rows) bytes.
     SparseBlock(std::span<const uint8_t> block, int64_t n_rows)
-        : groups_(block.data() + 4), rows_(block.data() + head_bytes(n_rows)),
+        : groups_(block.data() + header_bytes), rows_(block.data() + head_bytes(n_rows)),
           row_bytes_(std::ssize(block) - head_bytes(n_rows)) {}
 
     const uint8_t* rows() const { return rows_; }
     int64_t row_bytes() const { return row_bytes_; }
-    // The same as stored; different only if the block is damaged.
-    int64_t total() const {
-        uint32_t stored;
-        std::memcpy(&stored, groups_ - 4, 4);
-        return stored;
+    // What the header says; all this follows from the rest of the block.
+    std::array<uint32_t, 4> header() const {
+        std::array<uint32_t, 4> out;
+        std::memcpy(out.data(), groups_ - header_bytes, header_bytes);
+        return out;
     }
     LABELTREE_INLINE int64_t size(int64_t row) const { return group_of(row)[4 + row % group] + 1; }
 
@@ -66,11 +77,12 @@ class SparseBlock {
         const auto n_before = static_cast<uint32_t>(row % group);
         uint32_t at;
         std::memcpy(&at, start, 4);
-        int64_t sum = int64_t{at} + n_before;
-        if (n_before >= 8) sum += sum_of_bytes(word(sizes));
-        // The others as the upper part of the word that ends there. It begins after the start of the block.
-        if (n_before % 8) sum += sum_of_bytes(word(sizes + n_before - 8) >> (64 - 8 * (n_before % 8)));
-        return sum;
+        const int64_t sum = int64_t{at} + n_before;
+        // The 16 bytes before the row's own size, which begin in the header at the earliest, without those of others.
+        // There are no branches, which could not be predicted.
+        const uint64_t *const kept = last_bytes.of[n_before], lower = word(sizes + n_before - 16) & kept[0],
+                              upper = word(sizes + n_before - 8) & kept[1];
+        return sum + sum_of_bytes(lower) + sum_of_bytes(upper);
     }
 
     // Call this before asking for a row.
@@ -121,8 +133,11 @@ void for_each_weight(std::span<const uint8_t> row, int64_t n_children, Use&& use
 // Encodes the rows of a panel one by one.
 class SparseEncoder {
   public:
-    // Adds a row of `n_children` weights, unless all are zero.
-    void add(int32_t feature, const int8_t* weights, int64_t n_children) {
+    explicit SparseEncoder(int64_t n_children) : n_children_(n_children) {}
+
+    // Adds a row of weights, one per child, unless all are zero.
+    void add(int32_t feature, const int8_t* weights) {
+        const int64_t n_children = n_children_;
         int64_t n_used = 0;
         for (int64_t c = 0; c < n_children; ++c) n_used += weights[c] != 0;
         if (n_used == 0) return;
@@ -150,6 +165,9 @@ class SparseEncoder {
             const auto* bytes = reinterpret_cast<const uint8_t*>(&narrow);
             out.insert(out.end(), bytes, bytes + 4);
         };
+        append(sizes_.size());
+        append(static_cast<size_t>(n_children_));
+        append(static_cast<size_t>(n_nonzeros));
         append(rows_.size());
         for (size_t f = 0, start = 0; f < sizes_.size(); ++f) {
             if (f % SparseBlock::group == 0) append(start);
@@ -164,6 +182,7 @@ class SparseEncoder {
     int64_t n_nonzeros = 0;
 
   private:
+    const int64_t n_children_;
     std::vector<uint8_t> sizes_, rows_;
 };
 

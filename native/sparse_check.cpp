@@ -23,7 +23,7 @@ bool is_possible(std::span<const uint8_t> row, int64_t n_children) {
 std::string_view fault_of(const Blocks& blocks, int64_t panel, int64_t n_children, int64_t n_features) {
     const ShortFeatureList list = blocks.short_features_of(panel);
     const SparseBlock block = blocks.sparse_block(panel);
-    int64_t last = -1, end = 0;
+    int64_t last = -1, end = 0, n_nonzeros = 0;
     bool sorted = true;
     list.for_each([&](uint32_t feature, int32_t) {
         sorted &= feature > last && feature < n_features;
@@ -38,13 +38,17 @@ std::string_view fault_of(const Blocks& blocks, int64_t panel, int64_t n_childre
         if (!is_possible(row, n_children)) return "a row has an impossible size";
         bool valid = true;
         int64_t child = -1;
-        for_each_weight(row, n_children, [&](int64_t c, int8_t) {
+        for_each_weight(row, n_children, [&](int64_t c, int8_t weight) {
             valid &= c > child && c < n_children;
             child = c;
+            n_nonzeros += weight != 0;
         });
         if (!valid) return "a child is out of order or out of range";
     }
-    return end == block.row_bytes() && end == block.total() ? "" : "the sizes of its rows do not add up";
+    if (end != block.row_bytes()) return "the sizes of its rows do not add up";
+    const std::array expected{list.size(), n_children, n_nonzeros, end};
+    const auto header = block.header();
+    return std::equal(header.begin(), header.end(), expected.begin()) ? "" : "its header is wrong";
 }
 
 }  // namespace

@@ -78,14 +78,19 @@ def read_sparse(folder, codec, n_features):
 
 def decode_block(block, n_rows, n_children):
     """Return the integers of a sparse block, rows x children."""
-    n_starts = -(-n_rows // 16)
-    starts = np.frombuffer(block, "<u4", n_starts + 1)
-    sizes = np.frombuffer(block, np.uint8, n_rows, 4 * n_starts + 4).astype(int) + 1
-    assert starts[:-1].tolist() == [sum(sizes[:row]) for row in range(0, n_rows, 16)]
-    first = 4 * n_starts + 4 + n_rows
-    assert starts[-1] == sum(sizes) == len(block) - first
+    header = np.frombuffer(block, "<u4", 4)
+    first = 16
+    starts, sizes = [], []
+    for row in range(0, n_rows, 16):
+        starts.append(int(np.frombuffer(block, "<u4", 1, first)[0]))
+        group = np.frombuffer(block, np.uint8, min(16, n_rows - row), first + 4)
+        sizes += (group.astype(int) + 1).tolist()
+        first += 4 + group.size
+    assert starts == [sum(sizes[:row]) for row in range(0, n_rows, 16)]
+    assert header[0] == n_rows
+    assert header[3] == sum(sizes) == len(block) - first
     out, n_bits = np.zeros((n_rows, n_children), np.int8), -(-n_children // 8)
-    for row, size in enumerate(sizes.tolist()):
+    for row, size in enumerate(sizes):
         content = np.frombuffer(block, np.uint8, size, first)
         first += size
         if size == n_children:

@@ -11,6 +11,7 @@ CODECS: tuple[str, ...]
 # Children of a sparse block at most, and rows of it whose start is stored once.
 PANEL_CHILDREN: int
 SPARSE_GROUP: int
+SPARSE_HEADER_BYTES: int
 # Bytes of the solver's two arrays per feature and per instance: the weights of sixteen siblings.
 LINE_BYTES: int
 NEWTON_FEATURE_BYTES: int

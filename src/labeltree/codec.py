@@ -92,7 +92,7 @@ class Layout:
         rows = used_features[panels.node] + (bias and not is_scaled(codec))
         size = rows * panels.width
         if codec == SPARSE:
-            size += 4 + 4 * -(-rows // _native.SPARSE_GROUP) + rows
+            size += _native.SPARSE_HEADER_BYTES + 4 * -(-rows // _native.SPARSE_GROUP) + rows
         return cls(tree, codec, n_segments(codec, n_features), pointers(rows), pointers(size))
 
     def files(self) -> dict[str, ArrayFile]:
@@ -127,12 +127,10 @@ def decode_sparse(
     rows : ndarray of int64
         The rows to return.
     """
-    n_groups = -(-n_rows // _native.SPARSE_GROUP)
-    sizes = (
-        block[4 + 4 * (np.arange(n_rows) // _native.SPARSE_GROUP + 1) + np.arange(n_rows)].astype(np.int64)
-        + 1
-    )
-    starts = (4 + 4 * n_groups + n_rows + np.cumsum(sizes) - sizes)[rows]
+    group = np.arange(n_rows) // _native.SPARSE_GROUP  # each begins with four bytes
+    places = _native.SPARSE_HEADER_BYTES + 4 * (group + 1) + np.arange(n_rows)
+    sizes = block[places].astype(np.int64) + 1
+    starts = (block.size - sizes.sum() + np.cumsum(sizes) - sizes)[rows]
     sizes = sizes[rows]
     out = np.zeros((rows.size, n_children), np.int8)
     n_bits = -(-n_children // 8)
