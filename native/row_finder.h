@@ -78,6 +78,9 @@ class RowFinder {
         return slice(std::span<const Match>(matches_), match_ptr_[k], match_ptr_[k + 1]);
     }
 
+    // In all.
+    int64_t n_matches() const { return match_ptr_.back(); }
+
   private:
     static bool is_identity(const FeatureList& features) {
         return features.size() > 0 && features.ids.back() == features.size() - 1;

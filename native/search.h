@@ -198,8 +198,9 @@ class Search {
             const int n_columns = static_cast<int>(std::min(panel_children, std::ssize(children) - c));
             const SparseBlock block = tree.blocks.sparse_block(panel);
             rows_.find(tree.blocks.short_features_of(panel), tree.indexes[panel], queries_, promising_);
+            sparse_sums_.begin(block, tree.blocks.n_features(panel), n_columns, rows_.n_matches());
             for (size_t v = 0; v < promising_.size(); ++v) {
-                sparse_sums_.run(block, rows_.matches(v), n_columns, child_sums_);
+                sparse_sums_.run(rows_.matches(v), child_sums_);
                 const float most = scale(tree, tree.shape.child_ptr[node] + c, n_columns);
                 offer_children(tree, node, promising_[v], most, slice(children, c, c + n_columns));
             }

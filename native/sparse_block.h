@@ -23,7 +23,7 @@
 
 namespace labeltree {
 
-enum class RowForm { full, bits, pairs };
+enum class RowForm : uint8_t { full, bits, pairs };
 
 inline int64_t bit_bytes(int64_t n_children) { return (n_children + 7) / 8; }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "margins.h"
+#include "memory.h"
 #include "sparse_block.h"
 
 namespace labeltree {
@@ -101,31 +102,74 @@ LABELTREE_INLINE void add_pair_rows(std::span<const SparseRowList::Row> rows, fl
             sums[pair[0]] += x * static_cast<float>(static_cast<int8_t>(pair[1]));
 }
 
-// Its buffers are reused from block to block.
+// The sums of one block, for one query after another. Rows are added in the order full, bits, pairs, whether the block
+// is expanded or not: a sum does not depend on it. Buffers are reused from block to block.
 class SparseSums {
   public:
-    // Writes the sums of `n_columns` children.
-    void run(const SparseBlock& block, std::span<const Match> matches, int n_columns, float* sums) {
-        if (full_.size() < matches.size() + prefetch_ahead) {
-            full_.resize(matches.size() + prefetch_ahead);
-            bits_.resize(matches.size() + 1);
-            pairs_.resize(matches.size() + 1);
+    // `n_matches` is the number of rows that will be added in all. With many, the block is first expanded to bytes.
+    void begin(const SparseBlock& block, int64_t n_rows, int n_columns, int64_t n_matches) {
+        block_ = &block;
+        n_columns_ = n_columns;
+        expanded_ = n_matches > 2 * n_rows && n_rows * n_columns <= max_expanded_bytes;
+        if (!expanded_) return;
+        int8_t* const dense = dense_.zeros(n_rows * n_columns);
+        forms_.resize(n_rows);
+        for (int64_t f = 0; f < n_rows; ++f) {
+            const auto row = block.row(f);
+            forms_[f] = form_of(std::ssize(row), n_columns);
+            for_each_weight(row, n_columns, [&](size_t child, int8_t weight) {
+                if (child < static_cast<size_t>(n_columns)) dense[f * n_columns + static_cast<int64_t>(child)] = weight;
+            });
         }
-        SparseRowList ends{full_.data(), bits_.data(), pairs_.data()};
-        locate_(block, matches, n_columns, ends);
-        std::fill_n(ends.full, prefetch_ahead, Match{0, 0});
-        const std::span<const Match> full(full_.data(), ends.full);
-        const auto* rows = reinterpret_cast<const int8_t*>(block.rows());
-        const int64_t step = tiles_.step(n_columns);
-        for (int64_t c = 0; c < n_columns; c += step) {
-            const int width = static_cast<int>(std::min(step, n_columns - c));
-            tiles_.tile(width)(rows + c, 1, full, width, sums + c);
-        }
-        add_bit_rows_({bits_.data(), ends.bits}, n_columns, block.rows() + block.row_bytes(), sums);
-        add_pair_rows_({pairs_.data(), ends.pairs}, sums);
+    }
+
+    // Writes the sums of the children. More matches follow, as prefetch_ahead requires.
+    void run(std::span<const Match> matches, float* sums) {
+        full_.resize(std::max(full_.size(), matches.size() + prefetch_ahead));
+        bits_.resize(std::max(bits_.size(), matches.size() + 1));
+        pairs_.resize(std::max(pairs_.size(), matches.size() + 1));
+        if (expanded_)
+            add_expanded(matches, sums);
+        else
+            add_stored(matches, sums);
     }
 
   private:
+    static constexpr int64_t max_expanded_bytes = 16 << 20;
+
+    void add_stored(std::span<const Match> matches, float* sums) {
+        SparseRowList ends{full_.data(), bits_.data(), pairs_.data()};
+        locate_(*block_, matches, n_columns_, ends);
+        add_tiles(reinterpret_cast<const int8_t*>(block_->rows()), 1, ends.full, sums);
+        add_bit_rows_({bits_.data(), ends.bits}, n_columns_, block_->rows() + block_->row_bytes(), sums);
+        add_pair_rows_({pairs_.data(), ends.pairs}, sums);
+    }
+
+    void add_expanded(std::span<const Match> matches, float* sums) {
+        Match* end = full_.data();
+        for (const RowForm form : {RowForm::full, RowForm::bits, RowForm::pairs})
+            for (const Match& match : matches) {
+                *end = match;
+                end += forms_[match.row] == form;
+            }
+        add_tiles(dense_.data(), n_columns_, end, sums);
+    }
+
+    void add_tiles(const int8_t* rows, int64_t stride, Match* end, float* sums) {
+        std::fill_n(end, prefetch_ahead, Match{0, 0});
+        const std::span<const Match> matches(full_.data(), end);
+        const int64_t step = tiles_.step(n_columns_);
+        for (int64_t c = 0; c < n_columns_; c += step) {
+            const int width = static_cast<int>(std::min<int64_t>(step, n_columns_ - c));
+            tiles_.tile(width)(rows + c, stride, matches, width, sums + c);
+        }
+    }
+
+    const SparseBlock* block_ = nullptr;
+    int n_columns_ = 0;
+    bool expanded_ = false;
+    Buffer<int8_t> dense_;
+    std::vector<RowForm> forms_;
     const MarginTiles<int8_t>& tiles_ = margin_tiles<int8_t>();
     decltype(&locate_rows) const locate_ = for_this_cpu<locate_rows>();
     decltype(&add_bit_rows) const add_bit_rows_ = for_this_cpu<add_bit_rows>();
