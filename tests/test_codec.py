@@ -17,10 +17,11 @@ from scipy import sparse
 from labeltree import InputError, _native
 from labeltree.clustering import build_tree
 from labeltree.compress import dense_bytes, sparse_bytes
+from labeltree.data import Dataset
 from labeltree.explain import describe_label, explain_prediction
 from labeltree.model import load
 from labeltree.plan import make_plan
-from labeltree.settings import ScoreSettings, SolverSettings
+from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.store import storage_of
 from labeltree.train import train_model
 
@@ -237,6 +238,44 @@ def test_training_in_strips_stores_the_same(tmp_path, monkeypatch):
         assert load(tmp_path / f"{codec}-strips", verify=True).n_labels == 200
         one, other = (read_model(tmp_path / f"{codec}-{name}") for name in ("whole", "strips"))
         assert one[0].weights[0].shape == other[0].weights[0].shape
+
+
+def allocated(path):
+    """Return the disk space of all files of a model that is being written."""
+    partial = [entry for entry in path.parent.iterdir() if entry.name.endswith(".partial")]
+    return sum(file.stat().st_blocks * 512 for place in partial for file in place.rglob("*"))
+
+
+def has_holes(directory):
+    """Return whether the file system stores the gaps of a file without space."""
+    with open(directory / "probe", "wb") as file:
+        file.seek(1 << 24)
+        file.write(b"x")
+    blocks = (directory / "probe").stat().st_blocks
+    (directory / "probe").unlink()
+    return blocks * 512 < 1 << 20
+
+
+def test_training_with_pruning_never_holds_the_large_model_on_disk(tmp_path):
+    if not has_holes(tmp_path):
+        pytest.skip("the file system has no sparse files")
+    rng = np.random.default_rng(0)
+    x = sparse.random(300, 20_000, 0.02, "csr", np.float32, rng=rng)
+    y = sparse.csr_matrix((np.ones(2000), (rng.integers(0, 300, 2000), np.arange(2000))), (300, 2000))
+    data = Dataset.from_matrices(x, y)
+    tree = build_tree(data, max_depth=1)
+    plan = make_plan(data, tree, None, StorageSettings(prune=0.004), threads=2)
+    seen = []
+    path = tmp_path / "model"
+    model = train_model(data, plan, path, progress=lambda _: seen.append(allocated(path)))
+    assert len(seen) > 1
+    n_panels = model.trees[0].panels.node.size
+    reserve = (5 << 20) + 4 * 4096 * n_panels  # moved, not yet released; first and last pages of each panel
+    assert 30e6 < plan.model_bytes < 1.05 * make_plan(data, tree, None, StorageSettings("int8")).model_bytes
+    assert model.bytes < plan.model_bytes / 3
+    assert max(seen) <= model.bytes + reserve
+    assert allocated(path) == 0
+    assert model.bytes == disk_bytes(path)
 
 
 @every_codec
