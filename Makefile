@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-tables clean
+.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -63,6 +63,10 @@ bench-seeds: $(VENV)/.installed
 # Compares sampled binary problems with LIBLINEAR's optimum.
 bench-optimum: $(VENV)/.installed
 	$(BIN)/python benchmarks/optimum.py $(DATA) $(OPTIONS)
+
+# Sizes, precision and speed of compact models, with a threshold chosen on held-out rows.
+bench-compact: $(VENV)/.installed
+	$(BIN)/python benchmarks/compact.py $(DATA) $(OPTIONS)
 
 # Measures how cost grows with the labels, for example OUT=DIR LIKE=amazon-670k SIZES="1/27 1/9 1/3 1".
 bench-scale: $(VENV)/.installed

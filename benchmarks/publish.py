@@ -181,7 +181,7 @@ def size_sentences(shapes):
     return (
         f"A tree takes {span(shares)}% of the space of one-vs-rest in the same format, without pruning. "
         f"{listed(pruning)} prune small weights by default, which makes their files smaller. labeltree keeps "
-        "all weights unless you shrink the model with `labeltree prune`."
+        "all weights unless you shrink the model with `labeltree compress`."
     )
 
 

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <vector>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "blocks.h"
@@ -45,6 +46,15 @@ struct ArrayFile {
         }
     }
 
+    // Frees the disk space of a range that is not needed any more, if the file system can.
+    void release([[maybe_unused]] int64_t first, [[maybe_unused]] int64_t last) const {
+#ifdef FALLOC_FL_PUNCH_HOLE
+        constexpr int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+        if (first < last) [[maybe_unused]]
+            const int failed = ::fallocate(descriptor, mode, start + first, last - first);
+#endif
+    }
+
     uint32_t checksum(int64_t first, int64_t last, uint32_t before, const Cancel& cancel) const {
         std::vector<char> piece(1 << 20);
         while (first < last && !cancel) {
@@ -55,10 +65,12 @@ struct ArrayFile {
         return before;
     }
 
-    // Moves blocks to the front, in order and without gaps. Block b has n_bytes[b] bytes from position[b] on.
+    // Moves blocks to the front, in order and without gaps. Block b has n_bytes[b] bytes from position[b] on. The space
+    // that they leave is released meanwhile, so that the disk holds only a few MB twice.
     void close_gaps(std::span<const int64_t> position, std::span<const int64_t> n_bytes, const Cancel& cancel) const {
+        constexpr int64_t most_twice = 4 << 20;
         std::vector<char> piece(1 << 20);
-        int64_t to = 0;
+        int64_t to = 0, released = 0, n_moved = 0;
         for (size_t b = 0; b < n_bytes.size(); ++b) {
             if (to == position[b]) {
                 to += n_bytes[b];
@@ -69,6 +81,10 @@ struct ArrayFile {
                 write(piece.data(), n_read, to);
                 from += n_read;
                 to += n_read;
+                n_moved += n_read;
+                if (n_moved < most_twice) continue;
+                release(std::max(to, released), from);
+                released = from, n_moved = 0;
             }
         }
         if (!cancel && ::ftruncate(descriptor, start + to) != 0)

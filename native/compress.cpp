@@ -26,6 +26,14 @@ std::vector<Strip> make_strips(const FloatBlocks& source, int64_t width) {
     return strips;
 }
 
+// Raises the largest magnitude of each child to that of a weight which is not pruned.
+LABELTREE_INLINE void raise_largest(const float* weights, float threshold, int64_t n_children, float* largest) {
+    for (int64_t c = 0; c < n_children; ++c) {
+        const float magnitude = std::abs(weights[c]);
+        largest[c] = magnitude >= threshold && magnitude > largest[c] ? magnitude : largest[c];
+    }
+}
+
 // The weights of one strip, and the scales of its children.
 class StripView {
   public:
@@ -33,10 +41,12 @@ class StripView {
         : weights_(source.blocks.weights_of<float>(strip.node) + strip.first_child),
           stride_(source.tree.n_children(strip.node)), threshold_(threshold), n_rows(source.n_rows(strip.node)),
           n_children(strip.n_children), scales(strip.n_children, 0) {
-        for (int64_t f = 0; f < n_rows; ++f)
-            for (int64_t c = 0; c < n_children; ++c) scales[c] = std::max(scales[c], std::abs(weight(f, c)));
+        static const auto raise = for_this_cpu<raise_largest>();
+        for (int64_t f = 0; f < n_rows; ++f) raise(row(f), threshold, n_children, scales.data());
         for (float& scale : scales) scale = scale_of(codec, scale);
     }
+
+    const float* row(int64_t f) const { return weights_ + f * stride_; }
 
     float weight(int64_t row, int64_t child) const { return pruned(weights_[row * stride_ + child], threshold_); }
     float bias(int64_t child) const { return weights_[n_rows * stride_ + child]; }
@@ -95,19 +105,31 @@ struct Sizes {
     std::vector<int64_t> n_bytes, n_nonzeros;  // bytes of features and weights
 };
 
+// The smallest magnitude that does not round to 0: one half does.
+float least_stored(float scale) {
+    if (scale == 0) return std::numeric_limits<float>::infinity();
+    auto least = static_cast<float>(0.5 * scale);
+    while (least <= 0.5 * scale) least = std::nextafter(least, std::numeric_limits<float>::infinity());
+    return least;
+}
+
+// How many weights have at least the magnitude that their child requires.
+LABELTREE_INLINE int32_t count_used(const float* weights, const float* least, int64_t n_children) {
+    int32_t n_used = 0;
+    for (int64_t c = 0; c < n_children; ++c) n_used += std::abs(weights[c]) >= least[c];
+    return n_used;
+}
+
 void add_sizes(const FloatBlocks& source, const Strip& strip, std::span<const float> thresholds, Sizes& sizes) {
+    static const auto count = for_this_cpu<count_used>();
     const StripView view(source, strip, Codec::sparse, 0);
     std::vector<int64_t> n_rows(thresholds.size());
-    std::vector<float> magnitudes(view.n_children);
+    std::vector<float> least;  // thresholds x children
+    for (const float threshold : thresholds)
+        for (const float scale : view.scales) least.push_back(std::max(threshold, least_stored(scale)));
     for (int64_t f = 0; f < view.n_rows; ++f) {
-        for (int64_t c = 0; c < view.n_children; ++c) {
-            int8_t stored;
-            store_weight(view.weight(f, c), view.scales[c], stored);
-            magnitudes[c] = stored ? std::abs(view.weight(f, c)) : -1;
-        }
         for (size_t t = 0; t < thresholds.size(); ++t) {
-            int64_t n_used = 0;
-            for (int64_t c = 0; c < view.n_children; ++c) n_used += magnitudes[c] >= thresholds[t];
+            const int64_t n_used = count(view.row(f), least.data() + t * view.scales.size(), view.n_children);
             n_rows[t] += n_used > 0;
             sizes.n_nonzeros[t] += n_used;
             sizes.n_bytes[t] += sparse_row_bytes(n_used, view.n_children);

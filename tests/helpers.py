@@ -1,5 +1,6 @@
 """Small data with all that is awkward in real ones, small models, and dense twins of what a node sees."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,9 +12,11 @@ import numpy as np
 from hypothesis import settings
 from scipy import sparse
 
+from labeltree._native import crc32c
 from labeltree.clustering import build_tree
 from labeltree.data import Dataset
 from labeltree.plan import make_plan
+from labeltree.store import MANIFEST
 from labeltree.train import train_model
 
 PATIENCE = 600  # seconds to wait for what always comes, however busy the machine is
@@ -179,3 +182,21 @@ def table_rows(result, name):
     for row in table.rows:
         assert set(table.columns) <= set(row)
     return table.rows
+
+
+def write_manifest(model_dir, manifest):
+    """A manifest with its right checksum."""
+    manifest.pop("crc32c", None)
+    content = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+    manifest["crc32c"] = crc32c(np.frombuffer(content, np.uint8))
+    (model_dir / MANIFEST).write_text(json.dumps(manifest))
+
+
+def seal(model_dir, name):
+    """Make the manifest agree with a changed file, as one who forges a model would."""
+    manifest = json.loads((model_dir / MANIFEST).read_text())
+    content = np.fromfile(model_dir / name, np.uint8)
+    manifest["files"][name]["bytes"] = content.size
+    if "crc32c" in manifest["files"][name]:
+        manifest["files"][name]["crc32c"] = crc32c(content)
+    write_manifest(model_dir, manifest)

@@ -4,6 +4,7 @@ import gzip
 import inspect
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from helpers import PATIENCE, contents, disk_bytes, make_data, shell, topic_data
 
 from labeltree import Dataset, ScoreSettings, load, read_svm, write_svm
+from labeltree.system import human_bytes
 
 PLAN_KEYS = {
     *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
@@ -44,6 +46,75 @@ def test_the_estimate_is_the_size_on_disk(run, folder, tmp_path, trees):
     assert report["model_bytes"] == trained["model_bytes"] == disk_bytes(tmp_path / "model")
     assert len(list((tmp_path / "model").glob("tree-*"))) == trees
     assert {f.name for f in tmp_path.iterdir()} == {"model"}
+
+
+@pytest.mark.parametrize("weights", ["float32", "float16", "int8"])
+def test_the_estimate_of_compact_weights_is_the_size_on_disk(run, folder, tmp_path, weights):
+    options = ["--clusters", 5, "--weights", weights, "--json"]
+    report = json.loads(run("estimate", folder / "train.svm", *options)[1])
+    trained = json.loads(run("train", folder / "train.svm", tmp_path / "model", *options)[1])
+    assert report["model_bytes"] == trained["model_bytes"] == disk_bytes(tmp_path / "model")
+    assert report["model_bytes_at_most"] == trained["planned_bytes"] == report["model_bytes"]
+    assert (trained["codec"], trained["nonzeros"]) == (weights, None)
+    assert load(tmp_path / "model").codec == weights
+
+
+def test_the_estimate_of_pruned_weights_is_a_bound(run, folder, tmp_path):
+    options = ["--clusters", 5, "--prune", 0.1]
+    report = json.loads(run("estimate", folder / "train.svm", *options, "--json")[1])
+    trained = json.loads(run("train", folder / "train.svm", tmp_path / "model", *options, "--json")[1])
+    assert trained["model_bytes"] == disk_bytes(tmp_path / "model") <= report["model_bytes_at_most"]
+    assert report["model_bytes"] is report["bytes_per_weight"] is report["ovr_bytes"] is None
+    assert trained["codec"] == "sparse"
+    assert trained["nonzeros"] == load(tmp_path / "model").manifest["weights"] < trained["weights"]
+    out = run("estimate", folder / "train.svm", *options)[1]
+    bound = f"{report['model_bytes_at_most']:,}"
+    assert re.search(rf"^model   at most .*B on disk \({bound} bytes, if no weight is pruned\)$", out, re.M)
+    assert re.search(r"^disk    at most .*B needed", out, re.M)
+    assert "ovr" not in out
+    out = run("train", folder / "train.svm", tmp_path / "other", *options)[1]
+    assert f"at most {bound} were planned" in out
+    assert f"{trained['nonzeros']:,} of them kept" in out
+    assert "labeltree compress" not in out
+
+
+def test_a_bound_larger_than_the_disk_is_no_reason_to_refuse(run, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("labeltree.plan.free_disk", lambda path: 10)
+    command = ["train", folder / "train.svm", tmp_path / "model", "--quiet"]
+    assert run(*command)[0] == 2
+    assert run(*command, "--prune", 0.1)[0] == 0
+
+
+def test_train_ends_with_what_compress_would_save(run, folder, tmp_path, monkeypatch):
+    code, out, _ = run("train", folder / "train.svm", tmp_path / "model", "--clusters", 5)
+    sizes = re.fullmatch(
+        r"`labeltree compress` would reduce it to (.*) with --weights int8, (.*) with --prune 0.1\.",
+        out.splitlines()[-1],
+    )
+    assert code == 0
+    model = load(tmp_path / "model")
+    expected = [model.compress(tmp_path / "int8"), model.compress(tmp_path / "pruned", prune=0.1)]
+    assert list(sizes.groups()) == [human_bytes(compact.bytes) for compact in expected]
+    monkeypatch.setattr("labeltree.cli.train.available_memory", lambda: 1)  # weights are not read again
+    out = run("train", folder / "train.svm", tmp_path / "again", "--clusters", 5)[1]
+    assert out.endswith(f"would reduce it to {sizes[1]} with --weights int8.\n")
+    out = run("train", folder / "train.svm", tmp_path / "small", "--weights", "int8")[1]
+    assert "labeltree compress" not in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--prune -1", "--prune is -1.0, expected a number from 0 to 1e+15"),
+        ("--prune nan", "--prune is nan, expected a number from 0"),
+        ("--prune much", "--prune is 'much', expected a number from 0"),
+        ("--weights double", "--weights is 'double', expected one of float32, float16, int8"),
+        ("--weights float16 --prune 0.1", "stored as int8, not as float16; remove --prune or --weights"),
+    ],
+)
+@pytest.mark.parametrize("command", ["train d m", "estimate d"])
+def test_bad_storage_options(refused, command, options, message):
+    assert message in refused(*command.split(), *options.split())
 
 
 def test_estimate(run, folder):

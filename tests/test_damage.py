@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import TREE_FILES, random_data
+from helpers import TREE_FILES, random_data, seal, write_manifest
 from scipy import sparse
 
 from labeltree import InputError
-from labeltree._native import crc32c
 from labeltree.model import load
 from labeltree.settings import ScoreSettings
 from labeltree.store import MANIFEST
@@ -102,24 +101,6 @@ def test_an_array_of_another_type_is_refused(model_dir, name):
         model_dir,
         re.escape(f"{name}: the array is {np.dtype(other)}[{right.size}], expected {right.dtype}"),
     )
-
-
-def write_manifest(model_dir, manifest):
-    """A manifest with its right checksum."""
-    manifest.pop("crc32c", None)
-    content = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
-    manifest["crc32c"] = crc32c(np.frombuffer(content, np.uint8))
-    (model_dir / MANIFEST).write_text(json.dumps(manifest))
-
-
-def seal(model_dir, name):
-    """Make the manifest agree with a changed file, as one who forges a model would."""
-    manifest = json.loads((model_dir / MANIFEST).read_text())
-    content = np.fromfile(model_dir / name, np.uint8)
-    manifest["files"][name]["bytes"] = content.size
-    if "crc32c" in manifest["files"][name]:
-        manifest["files"][name]["crc32c"] = crc32c(content)
-    write_manifest(model_dir, manifest)
 
 
 @pytest.mark.parametrize(

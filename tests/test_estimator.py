@@ -67,6 +67,26 @@ def test_fit_stores_the_score():
     assert fitted(score_scale=2).model_.score == ScoreSettings("sigmoid", 2.0)
 
 
+@pytest.mark.parametrize("parameters", [{"weights": "float16"}, {"weights": "int8"}, {"prune": 0.05}])
+def test_fit_stores_compact_weights(tmp_path, parameters):
+    estimator = fitted(**parameters)
+    plan = estimator.estimate(DATA.X, DATA.Y)
+    large = fitted().model_
+    assert estimator.model_.bytes < 0.8 * large.bytes
+    assert estimator.model_.bytes <= plan.model_bytes
+    assert plan.is_exact == (estimator.model_.bytes == plan.model_bytes) == ("prune" not in parameters)
+    estimator.save(tmp_path / "model")
+    loaded = LabelTreeClassifier.load(tmp_path / "model")
+    assert loaded.get_params() == estimator.get_params()
+    for one, two in zip(loaded.predict_top(TEST.X), estimator.predict_top(TEST.X), strict=True):
+        np.testing.assert_array_equal(one, two)
+    large.save(tmp_path / "large")
+    labeltree.load(tmp_path / "large").compress(tmp_path / "compact", **parameters)
+    found = LabelTreeClassifier.load(tmp_path / "compact")
+    assert {name: getattr(found, name) for name in parameters} == parameters
+    np.testing.assert_array_equal(found.predict_top(TEST.X)[0], estimator.predict_top(TEST.X)[0])
+
+
 def test_parameters_have_the_names_and_defaults_of_the_command_line():
     from dataclasses import fields
     from inspect import signature
@@ -344,6 +364,9 @@ def test_bad_weights(weights, message):
         ({"cost": 10**400}, "expected a number from 1e-15"),
         ({"tolerance": 0}, "tolerance is 0, expected a positive number of at most 1"),
         ({"bias": -1}, "bias is -1, expected a number from 0"),
+        ({"weights": "double"}, "weights is 'double', expected None or one of float32, float16, int8"),
+        ({"prune": -0.5}, "prune is -0.5, expected None or a number from 0"),
+        ({"prune": 0.1, "weights": "float16"}, "pruned weights are stored as int8, not as float16"),
         (
             {"score_function": "tanh"},
             "score_function is 'tanh', expected one of auto, sigmoid, hinge2, hinge3",

@@ -20,6 +20,9 @@ EXPECTED_FAILURES = {
 }
 
 
-@parametrize_with_checks([LabelTreeClassifier()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
+@parametrize_with_checks(
+    [LabelTreeClassifier(), LabelTreeClassifier(weights="int8"), LabelTreeClassifier(prune=0.001)],
+    expected_failed_checks=lambda _: EXPECTED_FAILURES,
+)
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)

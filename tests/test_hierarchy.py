@@ -100,7 +100,9 @@ def test_plan_training_and_search_of_a_hierarchy(tmp_path_factory, hierarchy, se
     assert plan.model_bytes == disk_bytes(path)
     found = model.predict(data.X[:5], beam=tree.n_nodes, top=len(labels))
     assert (np.sort(found[0]) == np.arange(len(labels))).all()
-    same = [model.trees[0].arrays], model.n_features, model.n_labels, model.bias
+    part = model.trees[0]
+    blocks = part.feature_ptr, part.features, part.weight_ptr, part.weights
+    same = [(tree.child_ptr, tree.children, *blocks)], model.n_features, model.n_labels, model.bias
     rows = [(row.indices, row.data) for row in data.X[:5]]
     assert_agrees(found, twin(same, rows, None, SIGMOID), len(labels), 1)
 

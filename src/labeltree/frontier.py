@@ -21,7 +21,7 @@ from labeltree.system import threads_to_use
 
 # Thresholds per power of ten, and the shares of the non-zero weights that they may keep.
 PER_DECADE = 8
-MOST_KEPT, LEAST_KEPT = 0.98, 0.01
+MOST_KEPT, LEAST_KEPT = 0.9, 0.0005
 
 
 class PointReport(TrialReport):

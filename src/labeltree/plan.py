@@ -87,9 +87,9 @@ class TreePlan:
         features, instances = self.used_features + 1, self.instances
         copied = self.nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
-        if self.codec == SPARSE:  # a panel as bytes, and the same encoded
-            whole = 2 * features * (self.tree.child_count + 12)
-            strip = np.minimum(whole, 2 * features * (_native.PANEL_CHILDREN + 12))
+        if self.codec == SPARSE:  # a panel as bytes, and the same encoded, which is copied once
+            whole = 3 * features * (self.tree.child_count + 12)
+            strip = np.minimum(whole, 3 * features * (_native.PANEL_CHILDREN + 12))
         else:
             whole = features * self.tree.child_count * 4
             strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))

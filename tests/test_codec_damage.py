@@ -1,0 +1,281 @@
+"""Damaged compact weights with correct checksums: named by the default load, and never a crash."""
+
+import contextlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from codec_models import drawing, make_model, store_model, wide_tree
+from helpers import examples, run_portable, seal, write_manifest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from labeltree import InputError
+from labeltree._native import crc32c
+from labeltree.model import load
+
+TREE = "tree-0"
+N_LABELS, N_FEATURES = 300, 70_000  # two panels, the second with 44 children; two segments
+
+
+@pytest.fixture(scope="module")
+def pruned(tmp_path_factory):
+    """A root whose panels have rows of all forms: many bits, few pairs, some in full."""
+    rng = np.random.default_rng(7)
+    place = tmp_path_factory.mktemp("damage")
+    *arrays, weights = wide_tree(rng, N_LABELS, N_FEATURES, drawing(rng, 1.0), n_used=60)
+    weights = np.sign(weights.reshape(-1, N_LABELS)).astype(np.float32)
+    for row, share in enumerate(np.resize([0.02, 0.2, 1.0], len(weights))):
+        weights[row, rng.random(N_LABELS) >= share] = 0
+    model = [(*arrays, weights.ravel())], N_FEATURES, N_LABELS, 0.0
+    return store_model(place / "float32", model).compress(place / "pruned", prune=0).path
+
+
+@pytest.fixture
+def damaged(pruned, tmp_path):
+    return Path(shutil.copytree(pruned, tmp_path / "model"))
+
+
+class Panel:
+    """The parts of the first block of a model, to be changed in place."""
+
+    def __init__(self, path):
+        self.path = path
+        names = "feature_ptr", "features", "weight_ptr", "weights", "scales", "biases", "checksums"
+        self.arrays = {name: np.load(path / TREE / f"{name}.npy") for name in names}
+        n_rows = self.arrays["feature_ptr"][2]
+        block = self.arrays["weights"][: self.arrays["weight_ptr"][1]]
+        n_starts = 4 * (-(-n_rows // 16) + 1)
+        self.features = self.arrays["features"][:n_rows]
+        self.starts = block[:n_starts].view("<u4")
+        self.sizes = block[n_starts : n_starts + n_rows]
+        self.rows = block[n_starts + n_rows :]
+
+    def row(self, form):
+        """Return the first row of a form."""
+        sizes = self.sizes.astype(int) + 1
+        forms = np.where(sizes == 256, "full", np.where(sizes >= 64, "bits", "pairs"))
+        row = int(np.flatnonzero(forms == form)[0])
+        start = sizes[:row].sum()
+        return self.rows[start : start + sizes[row]]
+
+    def write(self):
+        """Write all arrays, with the checksums that belong to them."""
+        ptr, weight_ptr = self.arrays["feature_ptr"][::2], self.arrays["weight_ptr"]
+        for panel in range(len(ptr) - 1):
+            content = self.arrays["features"][slice(*np.maximum(0, ptr[panel : panel + 2]))].tobytes()
+            content += self.arrays["weights"][slice(*np.maximum(0, weight_ptr[panel : panel + 2]))].tobytes()
+            self.arrays["checksums"][panel] = crc32c(np.frombuffer(content, np.uint8))
+        for name, array in self.arrays.items():
+            np.save(self.path / TREE / f"{name}.npy", array)
+            seal(self.path, f"{TREE}/{name}.npy")
+
+
+def change(path, edit):
+    panel = Panel(path)
+    edit(panel)
+    panel.write()
+
+
+def put(part, place, value):
+    """Set an entry of an array of the panel, or of the tree."""
+
+    def edit(panel):
+        array = getattr(panel, part) if hasattr(panel, part) else panel.arrays[part]
+        array[place] = value
+
+    return edit
+
+
+def put_in_row(form, place, value):
+    def edit(panel):
+        panel.row(form)[place] = value
+
+    return edit
+
+
+def swap(part, form=None):
+    def edit(panel):
+        array = getattr(panel, part) if form is None else panel.row(form)
+        array[[0, 2]] = array[[2, 0]]
+
+    return edit
+
+
+def exchange_sizes(panel):
+    """Two rows of one group have other sizes, and the same sum."""
+    sizes = panel.sizes[:16].astype(int)
+    a, b = np.argsort(sizes)[[0, -1]]
+    panel.sizes[[a, b]] = panel.sizes[[b, a]] - [1, 0] + [0, 1]
+
+
+def odd_pairs(panel):
+    at = int(np.flatnonzero(panel.sizes[:15] < 60)[0])
+    panel.sizes[at] += 1
+    panel.sizes[at + 1] -= 1
+
+
+# What can be read safely, and is wrong.
+WRONG_BLOCKS = {
+    "sizes that overflow": (put("sizes", slice(None), 255), "sizes of its rows do not add up"),
+    "a size too large": (put("sizes", -1, 255), "sizes of its rows do not add up|impossible size"),
+    "sizes of zero": (put("sizes", slice(None), 0), "sizes of its rows do not add up|impossible size"),
+    "exchanged sizes": (exchange_sizes, "impossible size|out of range|do not add up"),
+    "an odd number of bytes": (odd_pairs, "impossible size|do not add up|out of range"),
+    "a start beyond the end": (put("starts", 0, 2**32 - 1), "sizes of its rows do not add up"),
+    "all starts beyond the end": (put("starts", slice(None), 2**32 - 1), "do not add up"),
+    "a start in the middle": (put("starts", 1, 7), "sizes of its rows do not add up"),
+    "children out of order": (swap("rows", "pairs"), "a child is out of order or out of range"),
+    "more bits than weights": (put_in_row("bits", slice(0, 8), 255), "a row has an impossible size"),
+    "no bits": (put_in_row("bits", slice(0, 32), 0), "a row has an impossible size"),
+    "features out of order": (swap("features"), "features are out of order or out of range"),
+    "a feature twice": (lambda p: put("features", 1, p.features[0])(p), "features are out of order"),
+    "a feature out of range": (put("features", -1, 65_535), "features are out of order or out of range"),
+}
+# What is checked before anything else, even without verification.
+WRONG_ARRAYS = {
+    "scale NaN": (put("scales", 5, np.nan), "scales must be finite and not negative"),
+    "scale infinite": (put("scales", 5, np.inf), "scales must be finite and not negative"),
+    "scale negative": (put("scales", -1, -1), "scales must be finite and not negative"),
+    "bias infinite": (put("biases", 0, np.inf), "biases must be finite"),
+    "bias NaN": (put("biases", -1, np.nan), "biases must be finite"),
+    "a block too short": (put("weight_ptr", 1, 20), "a sparse block is too short for its rows"),
+    "blocks that overlap": (put("weight_ptr", 1, -5), "pointers of the tree are damaged"),
+    "a block beyond the end": (put("weight_ptr", -1, 2**62), "weights.npy: the array is"),
+    "lists that overlap": (put("feature_ptr", 1, -1), "pointers of the tree are damaged"),
+    "a list beyond the end": (put("feature_ptr", -1, 2**40), "features.npy: the array is"),
+}
+
+
+def queries():
+    rng = np.random.default_rng(0)
+    rows = sparse.random(20, N_FEATURES, 0.01, "csr", np.float32, rng=rng)
+    every = sparse.csr_matrix(np.ones((2, N_FEATURES), np.float32))
+    return sparse.csr_matrix(sparse.vstack([rows, every]))
+
+
+def assert_predicts(model, rows):
+    labels, scores = model.predict(rows, top=7, threads=1)
+    assert np.all((labels >= 0) & (labels < model.n_labels))
+    assert np.all(np.isfinite(scores))
+    alone = model.predict(rows[-1:], top=7)
+    assert alone[0].tolist() == labels[-1:].tolist()
+
+
+@pytest.mark.parametrize("case", [*WRONG_BLOCKS, *WRONG_ARRAYS])
+def test_damage_is_named(damaged, case):
+    edit, message = (WRONG_BLOCKS | WRONG_ARRAYS)[case]
+    load(damaged, verify=True)
+    change(damaged, edit)
+    for verify in (None, True) if case in WRONG_BLOCKS else (None, True, False):
+        with pytest.raises(InputError, match=message) as caught:
+            load(damaged, verify=verify)
+        assert "\n" not in str(caught.value)
+        assert str(damaged) in str(caught.value)
+        assert str(caught.value).endswith("restore the model from a copy, or train it again")
+
+
+def test_a_child_out_of_range_is_named(tmp_path):
+    """In a panel of fewer than 256 children."""
+    rng = np.random.default_rng(1)
+    *arrays, weights = wide_tree(rng, 40, 10, drawing(rng, 1.0))
+    weights = weights.reshape(-1, 40)
+    weights[:, 1:] = 0
+    model = [(*arrays, np.sign(weights).ravel())], 10, 40, 0.0
+    path = store_model(tmp_path / "float32", model).compress(tmp_path / "pruned", prune=0).path
+    block = np.load(path / TREE / "weights.npy")
+    n_rows = np.load(path / TREE / "feature_ptr.npy")[1]
+    block[4 * (-(-n_rows // 16) + 1) + n_rows] = 40
+    np.save(path / TREE / "weights.npy", block)
+    features = np.load(path / TREE / "features.npy")
+    checksum = crc32c(np.frombuffer(features.tobytes() + block.tobytes(), np.uint8))
+    np.save(path / TREE / "checksums.npy", np.array([checksum], np.uint32))
+    seal(path, f"{TREE}/checksums.npy")
+    with pytest.raises(InputError, match="node 0 is damaged: a child is out of order or out of range"):
+        load(path)
+    assert_predicts(load(path, verify=False), sparse.csr_matrix(np.ones((9, 10))))
+
+
+@pytest.mark.parametrize("case", WRONG_BLOCKS)
+def test_damage_that_is_not_verified_does_not_crash(damaged, case):
+    change(damaged, WRONG_BLOCKS[case][0])
+    assert_predicts(load(damaged, verify=False), queries())
+
+
+def randomize(path, seed):
+    """Overwrite bytes of blocks and lists, a few or all of them."""
+    rng = np.random.default_rng(seed)
+
+    def edit(panel):
+        for name in ("weights", "features"):
+            content = panel.arrays[name].view(np.uint8)
+            size = int(rng.choice([0, 1, 3, 100, content.size]))
+            place = rng.integers(0, content.size, size)
+            content[place] = rng.choice([rng.integers(0, 256), 0, 255], size)
+        n_head = panel.starts.nbytes + panel.sizes.size
+        for _ in range(int(rng.integers(0, 4))):
+            panel.arrays["weights"][rng.integers(0, n_head)] = rng.integers(0, 256)
+
+    change(path, edit)
+
+
+@examples(40)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_random_damage_is_named_or_harmless(pruned, tmp_path_factory, seed):
+    path = tmp_path_factory.mktemp("random") / "model"
+    shutil.copytree(pruned, path)
+    randomize(path, seed)
+    rows = queries()[-4:]
+    assert_predicts(load(path, verify=False), rows)
+    with contextlib.suppress(InputError):
+        model = load(path)
+        for node in range(model.trees[0].tree.n_nodes):
+            assert np.isfinite(model.block(node)[1]).all()
+    shutil.rmtree(path)
+
+
+PORTABLE = """
+import sys
+from labeltree.model import load
+from test_codec_damage import assert_predicts, queries
+for path in sys.argv[1:]:
+    assert_predicts(load(path, verify=False), queries())
+"""
+
+
+def test_damage_does_not_crash_without_wide_instructions(pruned, tmp_path):
+    paths = []
+    for case, (edit, _) in WRONG_BLOCKS.items():
+        paths.append(Path(shutil.copytree(pruned, tmp_path / case)))
+        change(paths[-1], edit)
+    for seed in range(10):
+        paths.append(Path(shutil.copytree(pruned, tmp_path / str(seed))))
+        randomize(paths[-1], seed)
+    run_portable(PORTABLE, *paths)
+
+
+@pytest.mark.parametrize("codec", ["float16", "int8"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -1])
+@pytest.mark.parametrize("name", ["scales", "biases"])
+def test_damaged_scales_of_dense_blocks_are_named(tmp_path, codec, name, value):
+    path = store_model(tmp_path / "float32", make_model(3)).compress(tmp_path / codec, weights=codec).path
+    array = np.load(path / TREE / f"{name}.npy")
+    array[-1] = value
+    np.save(path / TREE / f"{name}.npy", array)
+    seal(path, f"{TREE}/{name}.npy")
+    if (name, value) == ("biases", -1):
+        load(path)
+        return
+    with pytest.raises(InputError, match=f"{name} must be finite"):
+        load(path, verify=False)
+
+
+@pytest.mark.parametrize("codec", ["double", 7, None, "float32", "int8"])
+def test_another_codec_is_refused(damaged, codec):
+    manifest = json.loads((damaged / "manifest.json").read_text())
+    write_manifest(damaged, manifest | {"codec": codec})
+    with pytest.raises(InputError, match="restore the model from a copy"):
+        load(damaged)
