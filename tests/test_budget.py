@@ -14,7 +14,6 @@ from labeltree.budget import (
     Budget,
     Form,
     Trial,
-    Validation,
     choose,
     form_of,
     list_forms,
@@ -23,6 +22,7 @@ from labeltree.budget import (
 )
 from labeltree.compress import dense_bytes
 from labeltree.settings import SolverSettings, StorageSettings
+from labeltree.validation import Validation
 
 
 class FakeTrials:

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from codec_twin import read_model
 from helpers import TREE_FILES, random_data, seal, write_manifest
 from scipy import sparse
 
 from labeltree import InputError
 from labeltree.model import load
 from labeltree.settings import ScoreSettings
-from labeltree.store import MANIFEST
+from labeltree.store import FORMAT_VERSION, MANIFEST
 
-V1 = Path(__file__).parent / "models/v1"
+V1, V2 = (Path(__file__).parent / "models" / version for version in ("v1", "v2"))
 FILES = ["label_counts.npy", "label_names.json", *(f"tree-1/{name}.npy" for name in TREE_FILES)]
 
 
@@ -238,3 +239,28 @@ def test_a_model_of_format_1_always_predicts_the_same():
         assert labels.tolist() == best["labels"]
         np.testing.assert_allclose(scores, best["scores"], rtol=1e-5)
     np.testing.assert_array_equal(model.predict(x)[1], model.predict(x, score="sigmoid", score_scale=3)[1])
+
+
+@pytest.mark.parametrize("codec", ["float16", "int8", "sparse"])
+def test_a_model_of_format_2_always_predicts_the_same(codec):
+    expected = json.loads((V2.parent / "v2.json").read_text("utf-8"))
+    model = load(V2 / codec, verify=True)
+    assert (model.manifest["format_version"], model.codec) == (2, codec)
+    assert list(model.label_names) == expected["label_names"]
+    indptr = np.cumsum([0, *(len(indices) for indices, _ in expected["rows"])])
+    indices, values = (np.concatenate(parts) for parts in zip(*expected["rows"], strict=True))
+    x = sparse.csr_matrix((values, indices, indptr), (len(indptr) - 1, expected["features"]))
+    for score, best in expected["predictions"][codec].items():
+        labels, scores = model.predict(x, top=4, beam=3, score=score)
+        assert labels.tolist() == best["labels"]
+        np.testing.assert_allclose(scores, best["scores"], rtol=1e-5)
+    for part, read in zip(model.trees, read_model(V2 / codec), strict=True):
+        for node in range(part.tree.n_nodes):
+            features, weights = part.block(node)
+            assert features[:-1].tolist() == read.features[node].tolist()
+            assert weights[:-1].tobytes() == read.weights[node].tobytes()
+
+
+def test_every_format_version_has_a_sample():
+    samples = {path.name for path in V1.parent.iterdir() if path.is_dir()}
+    assert samples == {f"v{version}" for version in range(1, FORMAT_VERSION + 1)}

@@ -7,9 +7,9 @@ import pytest
 from helpers import disk_bytes, make_data, train_small
 
 from labeltree import load, write_svm
-from labeltree.budget import Validation
 from labeltree.frontier import chosen_points, default_storages, first_trees, measure, tree_counts
 from labeltree.settings import StorageSettings
+from labeltree.validation import Validation
 
 NAMES = ("frontier.csv", "frontier.png", "frontier.svg")
 

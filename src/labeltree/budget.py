@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 import shutil
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import TypedDict
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from labeltree import limits, metrics
+from labeltree import limits
 from labeltree.blocks import TreeBlocks
 from labeltree.compress import dense_bytes, sparse_bytes
-from labeltree.data import Dataset, TextSource
 from labeltree.errors import InputError
 from labeltree.progress import Progress, part_of
-from labeltree.settings import DEFAULT_RANKS, StorageSettings
+from labeltree.settings import StorageSettings
 from labeltree.system import human_bytes
+from labeltree.validation import Predictor, Validation
 
 # Thresholds are round numbers, so many per power of ten, from this many powers below the largest weight.
 PER_DECADE = 24
@@ -131,76 +128,6 @@ class Trial:
             "P@3": p3,
             "P@5": p5,
         }
-
-
-class Predictor(Protocol):
-    """A model, as far as trials need it."""
-
-    def predict(
-        self, X: Any, *, top: int, threads: int | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Find the best labels of each row."""
-
-
-class Source(Protocol):
-    """What a model knows about its training data."""
-
-    n_instances: int
-    n_features: int
-    n_labels: int
-    label_names: tuple[str, ...] | None
-    label_counts: NDArray[np.int64]
-
-    @property
-    def text(self) -> TextSource | None:
-        """How features were computed from text, if they were."""
-
-
-@dataclass(frozen=True, eq=False)
-class Validation:
-    """Data that models are evaluated on: features, and labels as the model numbers them."""
-
-    X: sp.csr_matrix
-    truth: sp.csr_matrix
-
-    @classmethod
-    def of(cls, dataset: Dataset, model: Source) -> Validation:
-        """Match data with a model; data that cannot show what compression costs is refused.
-
-        Warns about data that looks like the training data: it has as many rows, and as many of each label.
-        """
-        if dataset.text is not None and (model.text is None or dataset.text.contents != model.text.contents):
-            what = "the validation data was read with text features that are not the model's"
-            raise InputError(what, hint="read the documents with the features of the model")
-        if dataset.n_features > model.n_features:
-            raise InputError(
-                f"the validation data has {dataset.n_features:,} features, but the model has "
-                f"{model.n_features:,}",
-                hint="use data with the features of the training data",
-            )
-        if dataset.Y.nnz == 0:
-            raise InputError("the validation data has no labels", hint="use labeled data")
-        truth = dataset.align(model.label_names, model.n_labels).Y
-        counts = np.bincount(truth.indices, minlength=truth.shape[1])
-        if not counts[: model.n_labels].any():
-            what = "no label of the validation data is known to the model"
-            raise InputError(what, hint="use data with the labels of the training data")
-        same = counts.size == model.n_labels and np.array_equal(counts, model.label_counts)
-        if same and dataset.n_instances == model.n_instances:
-            warnings.warn(
-                "The validation data looks like the training data: it has as many rows, and as many of each "
-                "label. A model is better on its training data than on any other, so this choice does not "
-                "show what compression costs.",
-                stacklevel=3,
-            )
-        return cls(dataset.X, truth)
-
-    def precision(self, model: Predictor, threads: int | None) -> tuple[float, ...]:
-        """Return P@1, P@3 and P@5 of a model in percent."""
-        top = max(DEFAULT_RANKS)
-        labels = metrics.pad_labels(model.predict(self.X, top=top, threads=threads)[0], top)
-        hits = metrics.hits(self.truth, labels, top)
-        return tuple(100 * float(hits[:, :k].mean()) for k in DEFAULT_RANKS)
 
 
 def threshold_grid(trees: Sequence[TreeBlocks], per_decade: int = PER_DECADE) -> list[float]:

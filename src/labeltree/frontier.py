@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import metrics
-from labeltree.budget import Form, Trial, TrialReport, Validation, loss, threshold_grid
+from labeltree.budget import Form, Trial, TrialReport, loss, threshold_grid
 from labeltree.compress import check_source, sparse_bytes
 from labeltree.model import Model
 from labeltree.progress import Progress
 from labeltree.settings import DEFAULT_RANKS, StorageSettings
 from labeltree.system import threads_to_use
+from labeltree.validation import Validation
 
 # Thresholds per power of ten, and the shares of the non-zero weights that they may keep.
 PER_DECADE = 8

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native, limits, metrics
 from labeltree.blocks import TreeBlocks, copy_blocks, read_blocks
-from labeltree.budget import Budget, Form, Trial, Trials, Validation, choose, form_of, list_forms
+from labeltree.budget import Budget, Form, Trial, Trials, choose, form_of, list_forms
 from labeltree.compress import check_apart, check_source, dense_bytes, write_compact
 from labeltree.data import Dataset
 from labeltree.display import html_table
@@ -41,6 +41,7 @@ from labeltree.store import (
 from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.text.tfidf import SETTINGS_FILE, TextFeatures
 from labeltree.tree import DepthSummary, describe_depths
+from labeltree.validation import Validation
 
 
 class Model:

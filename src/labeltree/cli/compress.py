@@ -143,6 +143,8 @@ def compress(
         "tried": [trial.report() for trial in tried],
         "seconds": stages.seconds,
     }
+    if max_loss is not None and figures["weights"] == "float32":
+        printing.note(f"No smaller form loses at most {max_loss:g} points, so all weights are still float32.")
     if json:
         printing.print_json(figures)
     elif not quiet:

@@ -50,12 +50,12 @@ def frontier(
     Evaluates the model with float32, float16 and int8 weights, and without weights below a range of
     thresholds; if it has several trees, also with the first trees alone. No other model is kept.
     """
-    from labeltree.budget import Validation
     from labeltree.compress import check_source
     from labeltree.files import check_output
     from labeltree.frontier import chosen_points, measure
     from labeltree.model import load
     from labeltree.paper.experiments import figures
+    from labeltree.validation import Validation
 
     figures.require()
     stages = Stages(quiet or json)

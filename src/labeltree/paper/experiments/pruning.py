@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.budget import Validation
 from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.frontier import Point, measure
@@ -42,6 +41,7 @@ from labeltree.progress import Progress, part_of
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.system import free_disk, human_bytes
 from labeltree.train import train_model
+from labeltree.validation import Validation
 
 THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 _COUNTED = 2**22  # weights that are counted at a time
