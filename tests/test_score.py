@@ -19,7 +19,7 @@ from labeltree import (
     train_model,
 )
 from labeltree.blocks import BlockFiles
-from labeltree.settings import ScoreSettings, SolverSettings
+from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.store import ArrayFile
 
 SIGMOID = ScoreSettings()
@@ -171,6 +171,19 @@ def test_held_out_scores_equal_the_twin(tmp_path, loss, more, weighted, shape):
     for (_, scale), found in zip(functions, best, strict=True):
         expected = np.sort(twin_scores(data, model, plan, scale, beam=2, costs=costs))[:, :-4:-1]
         np.testing.assert_allclose(found, expected, rtol=2e-4)
+
+
+@pytest.mark.parametrize(
+    "storage", [StorageSettings("float16"), StorageSettings("int8"), StorageSettings(prune=0.05)]
+)
+def test_held_out_scores_of_compact_weights_equal_the_twin(tmp_path, storage):
+    data = random_data(labels=300, instances=400, density=0.1)
+    plan = make_plan(data, build_tree(data, clusters=270), None, storage, threads=1)
+    model = train_model(data, plan, tmp_path / "model", score=SIGMOID)
+    assert plan.trees[0].tree.child_count[0] > 256
+    labels, scores = rankings(data, plan, model, np.arange(0, 400, 7), [("sigmoid", 0.1)])
+    expected = twin_scores(data, model, plan, 0.1)[::7]
+    np.testing.assert_allclose(by_label(labels, scores)[0], expected, rtol=2e-4)
 
 
 def test_a_wide_node_is_like_the_twin(tmp_path):
