@@ -12,6 +12,7 @@ import json
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,8 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         plan = build_plan(train, TreeSettings(clusters=options.clusters, trees=3), threads=options.threads)
         three = train_model(train, with_storage(train, plan, storage), place / "three")
         rows.append(evaluate("3 compact trees", three, test, None))
+        for size in options.sizes:
+            rows += evaluate_size(train, plan, test, place, size)
     return {
         "data": folder.resolve().name,
         "threshold": storage.prune,
@@ -142,6 +145,19 @@ def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         "rows": rows,
         "tried": tried,
     }
+
+
+def evaluate_size(train: Dataset, plan: Plan, test: Dataset, place: Path, size: str) -> list[dict[str, Any]]:
+    """Return the precision of one, two and three trees that are compressed to fit in a size."""
+    rows = []
+    for n_trees in range(1, len(plan.trees) + 1):
+        some = replace(plan, trees=plan.trees[:n_trees])
+        model = train_model(train, some, place / "some", overwrite=True)
+        small = model.compress(place / "fitting", max_size=size, threads=plan.threads, overwrite=True)
+        storage = storage_of(small.manifest)
+        stored = storage.codec if storage.prune is None else f"threshold {storage.prune:g}"
+        rows.append(evaluate(f"{n_trees} in {size}: {stored}", small, test, None))
+    return rows
 
 
 def table(result: dict[str, Any]) -> list[str]:
@@ -167,6 +183,13 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
     parser.add_argument("--max-loss", type=float, default=0.1, metavar="X", help="default: 0.1")
+    parser.add_argument(
+        "--sizes",
+        nargs="+",
+        default=[],
+        metavar="SIZE",
+        help="also evaluate 1, 2 and 3 trees that fit in each size, such as 50MB",
+    )
     parser.add_argument("--clusters", type=int, default=TreeSettings.clusters, metavar="K")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the held-out rows (default: 0)")
     parser.add_argument("--work", type=Path, metavar="DIR", help="for the models (default: TMPDIR)")

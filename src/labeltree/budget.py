@@ -25,6 +25,8 @@ PER_DECADE = 24
 DECADES = 4
 # With a byte budget, these of the forms that fit are evaluated, counted from the one that loses least.
 _FITTING = (0, 1, 2, 4, 8, 16, 32)
+# With a loss budget, how many forms are tried that are smaller than the first one that loses too much.
+_MORE = 5
 # Two shares of the same counts may differ in their last bits.
 _ROUNDING = 1e-9
 
@@ -279,8 +281,11 @@ def choose(
 
 
 def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials, progress: Progress | None) -> Trial:
-    """Find the last form that loses at most so many points, by bisection: later forms lose more."""
-    total = 1 + math.ceil(math.log2(len(forms)))
+    """Find the last form that loses at most so many points.
+
+    Later forms lose more, so bisection finds it; but not steadily, so a few more are tried after it.
+    """
+    total = 1 + math.ceil(math.log2(len(forms))) + _MORE
     best = original = trials.measure(forms[0], part_of(progress, 0, total))
     low, high, number = 0, len(forms), 1
     while high - low > 1:
@@ -291,6 +296,13 @@ def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials, progress: 
             low, best = middle, trial
         else:
             high = middle
+        trials.keep(best.form)
+    last = min(high + _MORE, len(forms) - 1)
+    for form in forms[high + 1 : last + 1]:
+        trial = trials.measure(form, part_of(progress, number, total))
+        number += 1
+        if loss(original, trial) <= max_loss + _ROUNDING:
+            best = trial
         trials.keep(best.form)
     return best
 
