@@ -62,7 +62,7 @@ def test_the_smallest_that_loses_little_is_found(n_forms, last, max_loss, worst)
     found = choose(forms, Budget(max_loss=max_loss), trials, True, seen.append)
     assert found.form == forms[last]
     assert loss(Trial(forms[0], precision[forms[0]]), found) <= max_loss + 1e-9
-    assert len(trials.measured) <= 1 + math.ceil(math.log2(n_forms))
+    assert len(trials.measured) <= 1 + math.ceil(math.log2(n_forms)) + 5
     assert len(set(trials.measured)) == len(trials.measured)
     assert trials.kept == (found.form if n_forms > 1 else None)
     assert seen == sorted(seen)
@@ -275,3 +275,10 @@ def test_a_model_with_fewer_labels_than_ranks(tmp_path):
     other = make_data(40, seed=1)
     test = Dataset.from_matrices(other.X, other.Y[:, :3])
     assert few.compress(tmp_path / "small", max_loss=1, validation=test).bytes < few.bytes
+
+
+def test_a_smaller_form_after_one_that_loses_too_much_is_found():
+    forms = made_forms([1000 - k for k in range(9)])
+    losses = [0, 0, 0, 0, 0.2, 0.2, 0.1, 0.2, 0.2]
+    precision = {form: (80 - lost, 60.0, 40.0) for form, lost in zip(forms, losses, strict=True)}
+    assert choose(forms, Budget(max_loss=0.1), FakeTrials(precision), True).form == forms[6]
