@@ -288,6 +288,7 @@ def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials, progress: 
     total = 1 + math.ceil(math.log2(len(forms))) + _MORE
     best = original = trials.measure(forms[0], part_of(progress, 0, total))
     low, high, number = 0, len(forms), 1
+    failed: set[int] = set()
     while high - low > 1:
         middle = (low + high) // 2
         trial = trials.measure(forms[middle], part_of(progress, number, total))
@@ -296,10 +297,10 @@ def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials, progress: 
             low, best = middle, trial
         else:
             high = middle
+            failed.add(middle)
         trials.keep(best.form)
-    last = min(high + _MORE, len(forms) - 1)
-    for form in forms[high + 1 : last + 1]:
-        trial = trials.measure(form, part_of(progress, number, total))
+    for more in sorted(set(range(high + 1, min(high + _MORE + 1, len(forms)))) - failed):
+        trial = trials.measure(forms[more], part_of(progress, number, total))
         number += 1
         if loss(original, trial) <= max_loss + _ROUNDING:
             best = trial
