@@ -75,8 +75,10 @@ struct Blocks {
                     short_features_of(p).for_each([&](uint32_t feature, int32_t row) {
                         const auto at = std::lower_bound(ids.begin(), ids.end(), static_cast<int32_t>(feature));
                         float* const to = weights.data() + (at - ids.begin()) * width + c;
-                        for_each_weight(block.row(row), std::min(panel_children, width - c),
-                                        [&](size_t k, int8_t weight) { to[k] = weight * scales[first + c + k]; });
+                        const int64_t n_columns = std::min(panel_children, width - c);
+                        for_each_weight(block.row(row), n_columns, [&](int64_t k, int8_t weight) {
+                            if (k < n_columns) to[k] = weight * scales[first + c + k];
+                        });
                     });
                 }
                 break;

@@ -18,11 +18,15 @@ struct Strip {
     int64_t node, first_child, n_children;
 };
 
-std::vector<Strip> make_strips(const FloatBlocks& source, int64_t width) {
+// Strips of panel_children each; or of as many as have about 64 MB of floats, so that a wide node needs little memory.
+std::vector<Strip> make_strips(const FloatBlocks& source, bool by_panels) {
     std::vector<Strip> strips;
-    for (int64_t u = 0; u < source.tree.n_nodes(); ++u)
-        for (int64_t c = 0; c < source.tree.n_children(u); c += width)
-            strips.push_back({u, c, std::min(width, source.tree.n_children(u) - c)});
+    for (int64_t u = 0; u < source.tree.n_nodes(); ++u) {
+        const int64_t n_children = source.tree.n_children(u);
+        const int64_t fitting = (16 << 20) / std::max<int64_t>(1, source.n_rows(u));
+        const int64_t width = by_panels ? panel_children : std::max<int64_t>(16, fitting);
+        for (int64_t c = 0; c < n_children; c += width) strips.push_back({u, c, std::min(width, n_children - c)});
+    }
     return strips;
 }
 
@@ -34,6 +38,12 @@ LABELTREE_INLINE void raise_largest(const float* weights, float threshold, int64
     }
 }
 
+LABELTREE_INLINE bool all_finite(const float* weights, int64_t n_weights) {
+    float sum = 0;  // stays 0 unless a weight is infinite or NaN
+    for (int64_t c = 0; c < n_weights; ++c) sum += weights[c] * 0;
+    return sum == 0;
+}
+
 // The weights of one strip, and the scales of its children.
 class StripView {
   public:
@@ -42,7 +52,14 @@ class StripView {
           stride_(source.tree.n_children(strip.node)), threshold_(threshold), n_rows(source.n_rows(strip.node)),
           n_children(strip.n_children), scales(strip.n_children, 0) {
         static const auto raise = for_this_cpu<raise_largest>();
-        for (int64_t f = 0; f < n_rows; ++f) raise(row(f), threshold, n_children, scales.data());
+        static const auto finite = for_this_cpu<all_finite>();
+        bool valid = true;
+        for (int64_t f = 0; f < n_rows; ++f) {
+            valid &= finite(row(f), n_children);
+            raise(row(f), threshold, n_children, scales.data());
+        }
+        if (source.has_bias) valid &= finite(row(n_rows), n_children);
+        require(valid, "the model has weights that are not finite");
         for (float& scale : scales) scale = scale_of(codec, scale);
     }
 
@@ -82,8 +99,7 @@ void store_strip(const FloatBlocks& source, const Strip& strip, BlockWriter& wri
 
 void compress(const FloatBlocks& source, BlockWriter& writer, int threads, std::atomic<double>& fraction,
               const Cancel& cancel) {
-    constexpr int64_t widest = 4096;  // children of a strip, so that a wide node does not need much memory
-    const auto strips = make_strips(source, writer.codec() == Codec::sparse ? panel_children : widest);
+    const auto strips = make_strips(source, writer.codec() == Codec::sparse);
     std::atomic<int64_t> done{0};
     parallel_for(std::ssize(strips), threads, [&](int64_t k, int) {
         if (cancel) return;
@@ -140,7 +156,7 @@ void add_sizes(const FloatBlocks& source, const Strip& strip, std::span<const fl
 }
 
 Sizes sparse_sizes(const FloatBlocks& source, std::span<const float> thresholds, int threads, const Cancel& cancel) {
-    const auto strips = make_strips(source, panel_children);
+    const auto strips = make_strips(source, true);
     const Sizes none{std::vector<int64_t>(thresholds.size(), 0), std::vector<int64_t>(thresholds.size(), 0)};
     std::vector<Sizes> sums(threads, none);
     parallel_for(std::ssize(strips), threads, [&](int64_t k, int worker) {

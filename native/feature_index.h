@@ -59,7 +59,7 @@ class FeatureIndex {
             return static_cast<int32_t>(n_before + std::popcount(used & ((1u << (feature & 31)) - 1)));
         }
     };
-    // If so, the cells take at most twice the memory of the list.
+    // If so, the cells take at most eight bytes per feature of the list.
     template <class List>
     static bool has_cells(const List& features, int64_t n_features) {
         return features.size() * List::cell_share >= n_features;

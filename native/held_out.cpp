@@ -44,7 +44,7 @@ class TrainedFiles {
         blocks.check(tree, data.n_features());
     }
 
-    // Call this after reading the block of a node, which has so many bytes.
+    // Call this after reading this many bytes.
     void done_with(size_t n_feature_bytes, size_t n_weight_bytes) const {
         features_.done_with(n_feature_bytes);
         weights_.done_with(n_weight_bytes);
@@ -201,6 +201,10 @@ class HeldOutSearch {
             std::vector<int32_t> features;
             std::vector<float> weights;
             blocks.decode(trained_.tree.shape, node, trained_.data.n_features(), trained_.bias != 0, features, weights);
+            const int64_t first = blocks.panel_ptr[node], last = blocks.panel_ptr[node + 1];
+            files_.done_with(features.size() * sizeof(int32_t),
+                             static_cast<size_t>(blocks.weight_ptr[last] - blocks.weight_ptr[first]) *
+                                 static_cast<size_t>(blocks.weight_bytes()));
             space.run(node, features, weights.data(), rows, any_trained, cancel_, keep_best);
         }
         for (const int32_t number : numbers) nodes_.rank(number), leaves_.rank(number);

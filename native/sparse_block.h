@@ -157,8 +157,8 @@ class SparseEncoder {
     }
 
     std::vector<uint8_t> block() const {
-        if (std::ssize(rows_) > SparseBlock::max_bytes)
-            throw std::length_error("the weights of a node take more than 2 GB");
+        if (SparseBlock::head_bytes(std::ssize(sizes_)) + std::ssize(rows_) > SparseBlock::max_bytes)
+            throw std::length_error("the pruned weights of a node take more than 2 GB");
         std::vector<uint8_t> out;
         const auto append = [&](size_t number) {
             const auto narrow = static_cast<uint32_t>(number);

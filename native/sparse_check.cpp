@@ -9,6 +9,7 @@ namespace {
 // Whether the size of a row fits its form, whichever of the possible forms the writer chose.
 bool is_possible(std::span<const uint8_t> row, int64_t n_children) {
     const int64_t size = std::ssize(row), n_bit_bytes = bit_bytes(n_children);
+    if (size > n_children) return false;
     switch (form_of(size, n_children)) {
         case RowForm::full: return true;
         case RowForm::pairs: return size % 2 == 0;

@@ -73,7 +73,7 @@ def test_the_estimate_of_pruned_weights_is_a_bound(run, folder, tmp_path):
     assert re.search(r"^disk    at most .*B needed", out, re.M)
     assert "ovr" not in out
     out = run("train", folder / "train.svm", tmp_path / "other", *options)[1]
-    assert f"at most {bound} were planned" in out
+    assert f"planned: at most {bound}" in out
     assert f"{trained['nonzeros']:,} of them kept" in out
     assert "labeltree compress" not in out
 

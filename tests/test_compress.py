@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ from helpers import contents, disk_bytes, make_data, random_data, train_small
 
 from labeltree import InputError, load, write_svm
 from labeltree.cli import main
-from labeltree.settings import SolverSettings
+from labeltree.compress import sparse_bytes, write_compact
+from labeltree.settings import SolverSettings, StorageSettings
+from labeltree.store import new_model
 
 V1 = Path(__file__).parent / "models/v1"
 FORMS = ({"weights": "float16"}, {"weights": "int8"}, {"prune": 0.0}, {"prune": 0.1})
@@ -165,7 +168,7 @@ def test_the_command(run, folder, tmp_path):
     assert figures["tried"] == [{key: figures[key] for key in keys}]
     code, out, err = run("compress", folder / "model", tmp_path / "p", "--prune", 0.3, "--overwrite")
     assert code == 0
-    assert f"{figures['nonzeros']:,} non-zero weights as int8, dropped below 0.3" in out
+    assert f"{figures['nonzeros']:,} weights kept as int8; those below 0.3 were dropped" in out
     assert f"{figures['bytes_before']:,} -> {figures['model_bytes']:,} bytes" in out
     assert [line.split()[0] for line in err.splitlines()] == ["opening", "compressing"]
     assert run("compress", folder / "model", tmp_path / "q", "--prune", 0.3, "-q") == (0, "", "")
@@ -199,7 +202,7 @@ def test_a_budget_on_the_command_line(run, folder, tmp_path):
     head = lines.index("weights   threshold        non-zeros            bytes     P@1     P@3     P@5")
     trials = [line for line in lines[head + 1 :] if line.startswith(("float", "int"))]
     assert trials[0].split()[:3] == ["float32", "-", "-"]
-    assert 4 <= len(trials) <= 14
+    assert 4 <= len(trials) <= 15
     assert "on the validation data" in out
     figures = json.loads(run(*command, "--overwrite", "--json")[1])
     assert len(figures["tried"]) == len(trials)
@@ -322,3 +325,16 @@ def test_training_data_is_noticed(run, folder, tmp_path):
     command = ("compress", folder / "model", tmp_path / "p", "--max-loss", 1, "--validation")
     assert "note: The validation data looks like the training data" in run(*command, folder / "train.svm")[2]
     assert "note:" not in run(*command, folder / "test.svm", "--overwrite")[2]
+
+
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("place", [0, -1])  # the last row of a block belongs to the bias
+def test_weights_that_are_not_finite_are_refused(trained, tmp_path, bad, place):
+    part = trained.trees[0]
+    weights = np.array(part.weights)
+    weights[part.weight_ptr[1] + place] = bad
+    damaged = replace(part, weights=weights)
+    with pytest.raises(InputError, match="not finite"):
+        sparse_bytes([damaged], np.array([0.1]), 1)
+    with new_model(tmp_path / "m", False) as writer, pytest.raises(InputError, match="not finite"):
+        write_compact(writer, [damaged], StorageSettings("int8"), 1)

@@ -187,7 +187,15 @@ class TreeBlocks:
             if self.has_bias and is_scaled(self.codec):
                 out[features == self.n_features] = self.biases[self.tree.child_ptr[node] + child]
             return out
-        return self.rows(node, features)[:, child]
+        first = self.tree.child_ptr[node]
+        block = int(self.panels.ptr[node]) + child // _native.PANEL_CHILDREN
+        found, rows = _find(self._block_features(block), features)
+        column = self._stored(block, rows)[:, child % _native.PANEL_CHILDREN]
+        out = np.zeros(features.size, np.float32)
+        out[found] = column.astype(np.float32) * self.scales[first + child]
+        if self.has_bias:
+            out[features == self.n_features] = self.biases[first + child]
+        return out
 
     def damaged_nodes(self, threads: int) -> NDArray[np.int64]:
         """Read every block and return the nodes whose checksum is wrong."""

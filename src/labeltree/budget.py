@@ -20,13 +20,13 @@ from labeltree.settings import StorageSettings
 from labeltree.system import human_bytes
 from labeltree.validation import Predictor, Validation
 
-# Thresholds are round numbers, so many per power of ten, from this many powers below the largest weight.
+# Thresholds are round numbers: how many per power of ten, and how many powers below the largest weight.
 PER_DECADE = 24
 DECADES = 4
 # With a byte budget, these of the forms that fit are evaluated, counted from the one that loses least.
 _FITTING = (0, 1, 2, 4, 8, 16, 32)
-# With a loss budget, how many forms are tried that are smaller than the first one that loses too much.
-_MORE = 5
+# With a loss budget, which smaller forms are tried after the first one that loses too much.
+_MORE = (1, 2, 3, 5, 8, 12)
 # Two shares of the same counts may differ in their last bits.
 _ROUNDING = 1e-9
 
@@ -53,7 +53,7 @@ class Budget:
     max_loss : float, optional
         Percentage points that P@1, P@3 and P@5 may each lose.
     max_size : int or str, optional
-        Bytes that the model directory may take, or a text such as "50MB".
+        Bytes that the model directory may take without its manifest, or a string such as "50MB".
     """
 
     max_loss: float | None = None
@@ -281,11 +281,11 @@ def choose(
 
 
 def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials, progress: Progress | None) -> Trial:
-    """Find the last form that loses at most so many points.
+    """Find the last form that loses at most `max_loss` points.
 
     Later forms lose more, so bisection finds it; but not steadily, so a few more are tried after it.
     """
-    total = 1 + math.ceil(math.log2(len(forms))) + _MORE
+    total = 1 + math.ceil(math.log2(len(forms))) + len(_MORE)
     best = original = trials.measure(forms[0], part_of(progress, 0, total))
     low, high, number = 0, len(forms), 1
     failed: set[int] = set()
@@ -299,7 +299,7 @@ def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials, progress: 
             high = middle
             failed.add(middle)
         trials.keep(best.form)
-    for more in sorted(set(range(high + 1, min(high + _MORE + 1, len(forms)))) - failed):
+    for more in sorted({high + step for step in _MORE if high + step < len(forms)} - failed):
         trial = trials.measure(forms[more], part_of(progress, number, total))
         number += 1
         if loss(original, trial) <= max_loss + _ROUNDING:

@@ -87,7 +87,7 @@ class Layout:
     def of(
         cls, tree: LabelTree, codec: str, used_features: NDArray[np.int64], bias: bool, n_features: int
     ) -> Layout:
-        """Lay out the blocks of nodes that use so many features, not counting the bias."""
+        """Lay out the blocks of nodes with these numbers of used features, without the bias."""
         panels = Panels.of(tree, codec)
         rows = used_features[panels.node] + (bias and not is_scaled(codec))
         size = rows * panels.width

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def write_compact(
     n_nonzeros = 0
     for t, part in enumerate(trees):
         layout = _layout(part, storage.codec)
-        with reserve_blocks(writer, f"tree-{t}", layout) as files:
+        with reserve_blocks(writer, f"tree-{t}", layout) as files, _refusals():
             written = _native.compress_blocks(
                 _source(part),
                 part.n_features,
@@ -70,7 +71,10 @@ def sparse_bytes(
     limits = np.array([float32_threshold(t) for t in thresholds], np.float32)
     n_bytes, n_nonzeros = np.zeros((2, limits.size), np.int64)
     for part in trees:
-        large, stored = _native.sparse_sizes(_source(part), part.n_features, part.has_bias, limits, threads)
+        with _refusals():
+            large, stored = _native.sparse_sizes(
+                _source(part), part.n_features, part.has_bias, limits, threads
+            )
         files = _layout(part, SPARSE).files()
         small = sum(
             ArrayFile(file.dtype, 0).bytes if name in ("features.npy", "weights.npy") else file.bytes
@@ -93,6 +97,16 @@ def check_apart(model: Path, target: Path) -> None:
     if goal in source.parents:
         what = f"the output directory contains the model {model}"
         raise InputError(what, file=target, hint="choose another directory")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what a kernel refuses into an error for the user: weights that are not finite, or too many."""
+    try:
+        yield
+    except ValueError as error:
+        hint = "train the model again, or do not prune it"
+        raise InputError(str(error), hint=hint) from None
 
 
 def _layout(part: TreeBlocks, codec: str) -> Layout:

@@ -144,7 +144,7 @@ def measure(
 
 
 def chosen_points(points: Sequence[Point], max_loss: float) -> list[Point]:
-    """Return the smallest point for each number of trees that loses at most so many percentage points.
+    """Return the smallest point for each number of trees within a loss, in percentage points.
 
     The loss is that of P@1, P@3 or P@5, whichever is largest, against float32 weights of the same trees.
     """

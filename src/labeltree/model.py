@@ -292,10 +292,11 @@ class Model:
             Drop weights with a smaller absolute value; the others are stored as int8. 0 drops only what
             rounds to zero. Bias weights are kept. Default: store all weights.
         max_loss : float, optional
-            Find the smallest model whose P@1, P@3 and P@5 on the validation data are each at most so many
-            percentage points below those of this model.
+            Find the smallest model whose P@1, P@3 and P@5 on the validation data are each at most this
+            many percentage points below those of this model, by bisection and a few more trials.
         max_size : int or str, optional
-            Find the best model of at most so many bytes, or a text such as "50MB": the one with the largest
+            Find the best model of at most this many bytes, or a string such as "50MB", not counting the
+            manifest: the one with the largest
             sum of P@1, P@3 and P@5 on the validation data, or without data the one that changes the weights
             least.
         validation : Dataset, optional
@@ -352,6 +353,8 @@ class Model:
         writer = ModelWriter(place)
         writer.write_common(self.label_counts, self.label_names, self.text)
         described = {**carried_over(self.manifest), **stored_as(storage)}
+        if storage.prune is None and storage.codec != "float32":
+            described.pop("pruned", None)  # of a float32 model that an earlier version pruned
         if storage.codec == "float32":
             for t, part in enumerate(self.trees):
                 copy_blocks(writer, f"tree-{t}", part)

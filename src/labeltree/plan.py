@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.codec import SPARSE, Layout
+from labeltree.codec import SPARSE, Layout, is_scaled
 from labeltree.data import Dataset, TextSource
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
@@ -87,21 +87,27 @@ class TreePlan:
         features, instances = self.used_features + 1, self.instances
         copied = self.nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
+        children = self.tree.child_count
+        whole = features * children * 4
         if self.codec == SPARSE:  # a panel as bytes, and the same encoded, which is copied once
-            whole = 3 * features * (self.tree.child_count + 12)
-            strip = np.minimum(whole, 3 * features * (_native.PANEL_CHILDREN + 12))
+            strip = 3 * features * (np.minimum(children, _native.PANEL_CHILDREN) + 12)
+            n_strips = -(-children // _native.PANEL_CHILDREN)
         else:
-            whole = features * self.tree.child_count * 4
             strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))
+            n_strips = -(-whole // strip)
         # Per instance: its number, a pointer, norm, cost and the marks of sixteen siblings.
         held = copied + strip + instances * 22 + features * 4
-        held = np.repeat(held, np.minimum(-(-whole // strip), threads))  # strips of one node at the same time
+        held = np.repeat(held, np.minimum(n_strips, threads))  # strips of one node at the same time
         rows = features.copy()
         rows[0] = self.n_features + 1  # the root does not renumber its features
         solver = (rows + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
         solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
         numbers = 4 * max(int(instances[0]), self.n_features) + (int(instances[0]) + self.n_features) // 8
-        return int(np.sort(held)[-threads:].sum()) + threads * (int(solver.max()) + numbers)
+        training = int(np.sort(held)[-threads:].sum()) + threads * (int(solver.max()) + numbers)
+        if not is_scaled(self.codec) or self.tree.depth == 1:
+            return training
+        # The score is chosen with the weights of a node as floats.
+        return max(training, int(np.sort(whole + features * 4)[-threads:].sum()) + threads * 2 * numbers)
 
 
 class PlanReport(TypedDict):

@@ -166,5 +166,6 @@ def _train_tree(
             part.codec,
             float32_threshold(plan.storage.prune or 0.0),
         )
-    except ValueError as error:  # the plan belongs to other data of the same shape
-        raise InputError(str(error), hint="make the plan again") from None
+    except ValueError as error:  # the plan belongs to other data of the same shape, or a block is too large
+        hint = "make the plan again" if "plan" in str(error) else "use fewer {clusters}"
+        raise InputError(str(error), hint=hint, parameters={"clusters": None}) from None

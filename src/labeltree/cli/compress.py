@@ -187,5 +187,9 @@ def described(weights: str, threshold: float | None, nonzeros: int | None) -> st
     """Describe how weights are stored."""
     if threshold is None:
         return f"all weights as {weights}"
-    small = "weights that round to zero dropped" if not threshold else f"dropped below {threshold:g}"
-    return f"{printing.plural(nonzeros or 0, 'non-zero weight')} as {weights}, {small}"
+    small = (
+        "those that round to zero were dropped"
+        if not threshold
+        else f"those below {threshold:g} were dropped"
+    )
+    return f"{printing.plural(nonzeros or 0, 'weight')} kept as {weights}; {small}"

@@ -131,8 +131,8 @@ def train(
         printing.print_json(figures)
     elif not quiet:
         print(*_summary(figures, score_settings == AUTO), sep="\n")
-        if storage.codec == "float32":
-            print(_compact_sizes(trained, plan.threads))
+        if storage.codec == "float32" and (smaller := _compact_sizes(trained, plan.threads)):
+            print(smaller)
 
 
 def _summary(figures: TrainReport, chosen: bool) -> list[str]:
@@ -144,7 +144,7 @@ def _summary(figures: TrainReport, chosen: bool) -> list[str]:
     planned = "as planned" if size == expected else f"but {expected:,} were planned"
     weights = printing.plural(figures["weights"], "weight")
     if figures["nonzeros"] is not None:
-        planned = f"at most {expected:,} were planned"
+        planned = f"planned: at most {expected:,}"
         weights += f", {figures['nonzeros']:,} of them kept"
     times = ", ".join(f"{name} {printing.human_seconds(spent)}" for name, spent in figures["seconds"].items())
     return printing.facts(
@@ -172,5 +172,9 @@ def _compact_sizes(model: Model, threads: int) -> str:
         sizes[f"--prune {_PRUNED_AT:g}"] = int(
             sparse_bytes(model.trees, np.array([_PRUNED_AT]), threads)[0][0]
         )
-    listed = ", ".join(f"{human_bytes(common + size)} with {option}" for option, size in sizes.items())
-    return f"`labeltree compress` would reduce it to {listed}."
+    listed = [
+        f"{human_bytes(common + size)} with {option}"
+        for option, size in sizes.items()
+        if common + size < model.bytes
+    ]
+    return f"`labeltree compress` would reduce it to {', '.join(listed)}." if listed else ""
