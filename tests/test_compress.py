@@ -330,7 +330,7 @@ def test_training_data_is_noticed(run, folder, tmp_path):
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("place", [0, -1])  # the last row of a block belongs to the bias
 def test_weights_that_are_not_finite_are_refused(trained, tmp_path, bad, place):
-    part = trained.trees[0]
+    part = load(trained).trees[0]
     weights = np.array(part.weights)
     weights[part.weight_ptr[1] + place] = bad
     damaged = replace(part, weights=weights)
