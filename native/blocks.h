@@ -75,9 +75,9 @@ struct Blocks {
                     short_features_of(p).for_each([&](uint32_t feature, int32_t row) {
                         const auto at = std::lower_bound(ids.begin(), ids.end(), static_cast<int32_t>(feature));
                         float* const to = weights.data() + (at - ids.begin()) * width + c;
-                        const int64_t n_columns = std::min(panel_children, width - c);
-                        for_each_weight(block.row(row), n_columns, [&](int64_t k, int8_t weight) {
-                            if (k < n_columns) to[k] = weight * scales[first + c + k];
+                        const int64_t n_stored = std::min(panel_children, width - c);
+                        for_each_weight(block.row(row), n_stored, [&](int64_t k, int8_t weight) {
+                            if (k < n_stored) to[k] = weight * scales[first + c + k];
                         });
                     });
                 }

@@ -159,22 +159,23 @@ class SparseEncoder {
     std::vector<uint8_t> block() const {
         if (SparseBlock::head_bytes(std::ssize(sizes_)) + std::ssize(rows_) > SparseBlock::max_bytes)
             throw std::length_error("the pruned weights of a node take more than 2 GB");
-        std::vector<uint8_t> out;
-        const auto append = [&](size_t number) {
+        std::vector<uint8_t> out(static_cast<size_t>(SparseBlock::head_bytes(std::ssize(sizes_))) + rows_.size());
+        uint8_t* at = out.data();
+        const auto put = [&](size_t number) {
             const auto narrow = static_cast<uint32_t>(number);
-            const auto* bytes = reinterpret_cast<const uint8_t*>(&narrow);
-            out.insert(out.end(), bytes, bytes + 4);
+            std::memcpy(at, &narrow, 4);
+            at += 4;
         };
-        append(sizes_.size());
-        append(static_cast<size_t>(n_children_));
-        append(static_cast<size_t>(n_nonzeros));
-        append(rows_.size());
+        put(sizes_.size());
+        put(static_cast<size_t>(n_children_));
+        put(static_cast<size_t>(n_nonzeros));
+        put(rows_.size());
         for (size_t f = 0, start = 0; f < sizes_.size(); ++f) {
-            if (f % SparseBlock::group == 0) append(start);
-            out.push_back(sizes_[f]);
+            if (f % SparseBlock::group == 0) put(start);
+            *at++ = sizes_[f];
             start += sizes_[f] + size_t{1};
         }
-        out.insert(out.end(), rows_.begin(), rows_.end());
+        std::copy(rows_.begin(), rows_.end(), at);
         return out;
     }
 
