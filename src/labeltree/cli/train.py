@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict
 
 from labeltree.cli import options, printing, text_options
@@ -131,8 +132,9 @@ def train(
         printing.print_json(figures)
     elif not quiet:
         print(*_summary(figures, score_settings == AUTO), sep="\n")
-        if storage.codec == "float32" and (smaller := _compact_sizes(trained, plan.threads)):
-            print(smaller)
+        if storage.codec == "float32":
+            with suppress(KeyboardInterrupt):  # the model is complete
+                print(_compact_sizes(trained, plan.threads), end="")
 
 
 def _summary(figures: TrainReport, chosen: bool) -> list[str]:
@@ -177,4 +179,4 @@ def _compact_sizes(model: Model, threads: int) -> str:
         for option, size in sizes.items()
         if common + size < model.bytes
     ]
-    return f"`labeltree compress` would reduce it to {', '.join(listed)}." if listed else ""
+    return f"`labeltree compress` would reduce it to {', '.join(listed)}.\n" if listed else ""
