@@ -109,9 +109,7 @@ class BlockWriter {
                 ArrayFile weights)
         : tree_(tree), codec_(codec), threshold_(threshold),
           n_segments_(codec == Codec::sparse ? n_segments(n_features) : 1), feature_ptr_(feature_ptr),
-          weight_ptr_(weight_ptr), features_(features), weights_(weights) {
-        for (int64_t u = 0; u < tree.n_nodes(); ++u)
-            panel_ptr_.push_back(panel_ptr_.back() + (codec == Codec::sparse ? n_panels(tree.n_children(u)) : 1));
+          weight_ptr_(weight_ptr), features_(features), weights_(weights), panel_ptr_(first_blocks(tree, codec)) {
         const int64_t n_blocks = panel_ptr_.back();
         require(std::ssize(feature_ptr) == n_blocks + 1 && std::ssize(weight_ptr) == n_blocks + 1,
                 "feature_ptr and weight_ptr must have one entry per block, and one more");
@@ -127,7 +125,7 @@ class BlockWriter {
 
     Codec codec() const { return codec_; }
     float threshold() const { return threshold_; }
-    int64_t weight_bytes() const { return codec_ == Codec::float32 ? 4 : codec_ == Codec::float16 ? 2 : 1; }
+    int64_t weight_bytes() const { return labeltree::weight_bytes(codec_); }
     // The features of a node, by the plan.
     int64_t n_features(int64_t node) const {
         return feature_ptr_[panel_ptr_[node] + 1] - feature_ptr_[panel_ptr_[node]];
@@ -206,7 +204,7 @@ class BlockWriter {
     const int64_t n_segments_;
     const std::span<const int64_t> feature_ptr_, weight_ptr_;
     const ArrayFile features_, weights_;
-    std::vector<int64_t> panel_ptr_{0};  // the first block of each node
+    const std::vector<int64_t> panel_ptr_;  // the first block of each node
 };
 
 }  // namespace labeltree

@@ -10,6 +10,14 @@
 
 namespace labeltree {
 
+// The first block of each node, and the end of the last.
+inline std::vector<int64_t> first_blocks(const TreeShape& tree, Codec codec) {
+    std::vector<int64_t> ptr(1, 0);
+    for (int64_t u = 0; u < tree.n_nodes(); ++u)
+        ptr.push_back(ptr.back() + (codec == Codec::sparse ? n_panels(tree.n_children(u)) : 1));
+    return ptr;
+}
+
 // A dense block belongs to a node, a sparse one to a panel of at most 256 of its children.
 struct Blocks {
     Codec codec = Codec::float32;
@@ -26,7 +34,7 @@ struct Blocks {
     int64_t n_features(int64_t block) const {
         return feature_ptr[(block + 1) * n_segments] - feature_ptr[block * n_segments];
     }
-    int64_t weight_bytes() const { return codec == Codec::float32 ? 4 : codec == Codec::float16 ? 2 : 1; }
+    int64_t weight_bytes() const { return labeltree::weight_bytes(codec); }
 
     FeatureList features_of(int64_t node) const { return {slice(features, feature_ptr[node], feature_ptr[node + 1])}; }
     template <class T>
@@ -90,9 +98,7 @@ struct Blocks {
     void check(const TreeShape& tree, int64_t n_columns) {
         const bool sparse = codec == Codec::sparse;
         n_segments = sparse ? labeltree::n_segments(n_columns) : 1;
-        panel_ptr.assign(1, 0);
-        for (int64_t u = 0; u < tree.n_nodes(); ++u)
-            panel_ptr.push_back(panel_ptr.back() + (sparse ? n_panels(tree.n_children(u)) : 1));
+        panel_ptr = first_blocks(tree, codec);
         require(std::ssize(weight_ptr) == panel_ptr.back() + 1,
                 "weight_ptr must have one entry per block, and one more");
         require(std::ssize(feature_ptr) == panel_ptr.back() * n_segments + 1,

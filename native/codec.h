@@ -18,6 +18,8 @@ enum class Codec {
     sparse,   // int8 in lists per row (sparse_block.h), scaled
 };
 
+inline int64_t weight_bytes(Codec codec) { return codec == Codec::float32 ? 4 : codec == Codec::float16 ? 2 : 1; }
+
 // Scaled weights are the stored value times the scale of the child. Their bias is a float32 outside the block: it is
 // often much larger than the other weights, and would make the scale coarse.
 inline bool is_scaled(Codec codec) { return codec != Codec::float32; }

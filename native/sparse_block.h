@@ -38,6 +38,12 @@ inline int64_t sparse_row_bytes(int64_t n_used, int64_t n_children) {
     return std::min({2 * n_used, bit_bytes(n_children) + n_used, n_children});
 }
 
+LABELTREE_INLINE uint64_t load_word(const uint8_t* bytes) {
+    uint64_t out;
+    std::memcpy(&out, bytes, 8);
+    return out;
+}
+
 // For each n below 16, which of sixteen bytes to keep so that the last n are left: two words.
 struct LastBytes {
     uint64_t of[16][2] = {};
@@ -80,8 +86,8 @@ class SparseBlock {
         const int64_t sum = int64_t{at} + n_before;
         // The 16 bytes before the row's own size, which begin in the header at the earliest, without those of others.
         // There are no branches, which could not be predicted.
-        const uint64_t *const kept = last_bytes.of[n_before], lower = word(sizes + n_before - 16) & kept[0],
-                              upper = word(sizes + n_before - 8) & kept[1];
+        const uint64_t *const kept = last_bytes.of[n_before], lower = load_word(sizes + n_before - 16) & kept[0],
+                              upper = load_word(sizes + n_before - 8) & kept[1];
         return sum + sum_of_bytes(lower) + sum_of_bytes(upper);
     }
 
@@ -96,11 +102,6 @@ class SparseBlock {
 
   private:
     LABELTREE_INLINE const uint8_t* group_of(int64_t row) const { return groups_ + row / group * (4 + group); }
-    static LABELTREE_INLINE uint64_t word(const uint8_t* bytes) {
-        uint64_t out;
-        std::memcpy(&out, bytes, 8);
-        return out;
-    }
     static LABELTREE_INLINE int64_t sum_of_bytes(uint64_t bytes) {
         constexpr uint64_t low = 0x00ff00ff00ff00ff;
         return static_cast<int64_t>(((bytes & low) + (bytes >> 8 & low)) * 0x0001000100010001 >> 48);

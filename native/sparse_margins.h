@@ -19,12 +19,6 @@ struct ExpandTable {
 };
 inline constexpr ExpandTable expand_table;
 
-LABELTREE_INLINE uint64_t load_word(const uint8_t* bytes) {
-    uint64_t out;
-    std::memcpy(&out, bytes, 8);
-    return out;
-}
-
 // The weights of the bits of one byte as floats.
 LABELTREE_INLINE Eight expand_eight(uint8_t bits, const uint8_t* packed) {
     const uint8_t* const places = expand_table.of[bits];

@@ -27,7 +27,7 @@ def estimate(
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Report a model's exact size and whether it fits on this machine.
+    """Report a model's size and whether it fits on this machine.
 
     With the same options, `labeltree train` writes a model of exactly this size; with --prune, of at most
     this size.
@@ -43,11 +43,12 @@ def estimate(
     report = plan.report()
     try:
         plan.check_resources(Path("."), memory_limit)
-        verdict = "It fits."
+        fits, verdict = True, "It fits."
+        if plan.model_bytes > report["free_disk_bytes"]:  # a bound, or it would not fit
+            verdict = "It fits in memory, and on disk if enough weights are pruned."
     except ResourceError as error:
-        verdict = f"It does not fit: {error.message(options.spelled)}."
+        fits, verdict = False, f"It does not fit: {error.message(options.spelled)}."
     if json:
-        fits = verdict == "It fits."
         printing.print_json({**report, "memory_limit_bytes": memory_limit, "fits": fits})
         return
     lines = [*_summary(report, memory_limit), "", *_depth_table(report["depths"]), ""]
