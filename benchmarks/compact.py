@@ -22,8 +22,9 @@ from seeds import METRICS, find
 
 from labeltree import Model, Plan, TreeSettings, build_plan, make_plan, read_svm, train_model
 from labeltree.data import Dataset
+from labeltree.manifest import storage_of
+from labeltree.publish import directory_bytes
 from labeltree.settings import StorageSettings
-from labeltree.store import directory_bytes, storage_of
 
 ROUNDS = 5  # of each measurement of time, the models in turn
 SINGLE_ROWS = 1000

@@ -7,8 +7,8 @@ from beam_twin import make_tree
 
 from labeltree._native import crc32c
 from labeltree.model import load
+from labeltree.publish import new_model
 from labeltree.settings import StorageSettings
-from labeltree.store import new_model
 
 STORED = {
     "float16": StorageSettings("float16"),

@@ -15,8 +15,8 @@ from scipy import sparse
 from labeltree._native import crc32c
 from labeltree.clustering import build_tree
 from labeltree.data import Dataset
+from labeltree.manifest import MANIFEST
 from labeltree.plan import make_plan
-from labeltree.store import MANIFEST
 from labeltree.train import train_model
 
 PATIENCE = 600  # seconds to wait for what always comes, however busy the machine is

@@ -19,10 +19,10 @@ from labeltree.clustering import build_tree
 from labeltree.compress import dense_bytes, sparse_bytes
 from labeltree.data import Dataset
 from labeltree.explain import describe_label, explain_prediction
+from labeltree.manifest import storage_of
 from labeltree.model import load
 from labeltree.plan import make_plan
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
-from labeltree.store import storage_of
 from labeltree.train import train_model
 
 seeds = st.integers(0, 2**32 - 1)

@@ -13,8 +13,8 @@ from helpers import contents, disk_bytes, make_data, random_data, train_small
 from labeltree import InputError, load, write_svm
 from labeltree.cli import main
 from labeltree.compress import sparse_bytes, write_compact
+from labeltree.publish import new_model
 from labeltree.settings import SolverSettings, StorageSettings
-from labeltree.store import new_model
 
 V1 = Path(__file__).parent / "models/v1"
 FORMS = ({"weights": "float16"}, {"weights": "int8"}, {"prune": 0.0}, {"prune": 0.1})
@@ -243,7 +243,7 @@ def test_info_and_explain_take_a_compact_model(run, folder, tmp_path):
 
 
 def test_info_describes_a_pruned_model_of_the_first_version(run, model_dir):
-    from labeltree.store import manifest_checksum
+    from labeltree.manifest import manifest_checksum
 
     manifest = json.loads((model_dir / "manifest.json").read_text("utf-8"))
     manifest["pruned"] = {"threshold": 0.2, "bytes_before": 123_456}

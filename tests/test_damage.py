@@ -12,9 +12,9 @@ from helpers import TREE_FILES, random_data, seal, write_manifest
 from scipy import sparse
 
 from labeltree import InputError
+from labeltree.manifest import FORMAT_VERSION, MANIFEST
 from labeltree.model import load
 from labeltree.settings import ScoreSettings
-from labeltree.store import FORMAT_VERSION, MANIFEST
 
 V1, V2 = (Path(__file__).parent / "models" / version for version in ("v1", "v2"))
 FILES = ["label_counts.npy", "label_names.json", *(f"tree-1/{name}.npy" for name in TREE_FILES)]

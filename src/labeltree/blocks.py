@@ -23,7 +23,8 @@ from labeltree.codec import (
     n_segments,
 )
 from labeltree.errors import InputError
-from labeltree.store import RESTORE, ModelReader, ModelWriter
+from labeltree.manifest import RESTORE
+from labeltree.store import ModelReader, ModelWriter
 from labeltree.tree import LabelTree, pointers
 
 NO_FLOATS = np.zeros(0, np.float32)

@@ -21,23 +21,12 @@ from labeltree.compress import check_apart, check_source, dense_bytes, write_com
 from labeltree.data import Dataset
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
+from labeltree.manifest import RESTORE, Description, Manifest, carried_over, read_manifest, stored_as
 from labeltree.predict import as_matrix, check_queries
 from labeltree.progress import Progress
+from labeltree.publish import check_target, new_model, publish, temporary_directory
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_TOP, ScoreSettings, StorageSettings
-from labeltree.store import (
-    RESTORE,
-    Description,
-    Manifest,
-    ModelReader,
-    ModelWriter,
-    carried_over,
-    check_target,
-    new_model,
-    publish,
-    read_manifest,
-    stored_as,
-    temporary_directory,
-)
+from labeltree.store import ModelReader, ModelWriter
 from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.text.tfidf import SETTINGS_FILE, TextFeatures
 from labeltree.tree import DepthSummary, describe_depths

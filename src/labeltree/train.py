@@ -17,12 +17,13 @@ from labeltree.codec import float32_threshold
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
+from labeltree.manifest import Description, ScoreEntry, stored_as
 from labeltree.model import Model, load
 from labeltree.plan import PANEL_BYTES, Plan, TreePlan
 from labeltree.progress import Progress, part_of
+from labeltree.publish import new_model
 from labeltree.score import choose_score
 from labeltree.settings import ScoreSettings
-from labeltree.store import Description, ScoreEntry, new_model, stored_as
 
 
 def train_model(

@@ -86,9 +86,10 @@ def compress(
     """
     from labeltree.budget import Budget
     from labeltree.compress import check_apart, check_source
+    from labeltree.manifest import read_manifest, storage_of
     from labeltree.model import load
+    from labeltree.publish import check_target, directory_bytes
     from labeltree.settings import StorageSettings
-    from labeltree.store import check_target, directory_bytes, read_manifest, storage_of
 
     # Refuse what is wrong with the options before anything is read.
     Budget(max_loss, max_size).check(weights, prune, validation is not None)

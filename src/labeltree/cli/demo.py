@@ -100,7 +100,7 @@ def run_demo(
     """
     from labeltree.build import build_plan
     from labeltree.datasets.synthetic import synthesize
-    from labeltree.store import directory_bytes
+    from labeltree.publish import directory_bytes
     from labeltree.svm import read_svm, write_svm
     from labeltree.train import train_model
 

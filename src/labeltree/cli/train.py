@@ -14,8 +14,8 @@ from labeltree.limits import AUTO
 from labeltree.system import available_memory, human_bytes, peak_memory
 
 if TYPE_CHECKING:
+    from labeltree.manifest import ScoreEntry
     from labeltree.model import Model
-    from labeltree.store import ScoreEntry
 
 # The threshold of the paper, for which the size of a pruned copy is reported.
 _PRUNED_AT = 0.1
@@ -64,8 +64,8 @@ def train(
     Before training starts, the size of the model and the memory needed are compared with what is available.
     """
     from labeltree.build import build_plan
+    from labeltree.publish import check_target, directory_bytes
     from labeltree.settings import stored_score
-    from labeltree.store import check_target, directory_bytes
     from labeltree.train import train_model
 
     # Refuse what is wrong with the options before the data is read.

@@ -17,6 +17,7 @@ from labeltree.errors import InputError
 from labeltree.estimators.fitting import check_rows, make_dataset, plan_model, train_unsaved
 from labeltree.estimators.targets import read_target, restore_classes
 from labeltree.limits import AUTO, Limit, Number, Optional, checked
+from labeltree.manifest import EstimatorEntry, storage_of
 from labeltree.model import Model, load
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix, reach
@@ -29,7 +30,6 @@ from labeltree.settings import (
     StorageSettings,
     TreeSettings,
 )
-from labeltree.store import EstimatorEntry, storage_of
 
 # The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23

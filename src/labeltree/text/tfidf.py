@@ -20,7 +20,8 @@ from scipy import sparse
 
 from labeltree import _native
 from labeltree.errors import InputError, NoTermError
-from labeltree.store import RESTORE, ModelReader
+from labeltree.manifest import RESTORE
+from labeltree.store import ModelReader
 from labeltree.system import threads_to_use
 from labeltree.text.formats import Columns
 from labeltree.text.settings import TextSettings
