@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from labeltree.errors import InputError
 from labeltree.files import REPLACE
-from labeltree.manifest import MANIFEST
+from labeltree.manifest import FORMAT, MANIFEST
 from labeltree.store import ModelWriter
 from labeltree.system import umask
+
+# The subdirectories of a model; its files, if the manifest is too damaged to list them; and how such a
+# manifest is recognized.
+_FOLDER = re.compile(r"tree-[0-9]+|text")
+_MODEL_FILE = re.compile(
+    r"label_counts\.npy|label_names\.json|text/(?:settings\.json|terms\.json|idf\.npy)|tree-[0-9]+/(?:child_ptr"
+    r"|children|feature_ptr|features|weight_ptr|weights|scales|biases|checksums)\.npy"
+)
+_FORMAT_ENTRY = re.compile(rb'"format"\s*:\s*"' + FORMAT.encode() + rb'"')
 
 
 def directory_bytes(path: Path) -> int:
@@ -22,20 +34,87 @@ def directory_bytes(path: Path) -> int:
 
 
 def check_target(path: Path, overwrite: bool) -> None:
-    """Refuse to write a model where something exists, unless it is a model that may be replaced."""
+    """Refuse to write a model where something exists, unless it is a model that may be replaced.
+
+    A directory is replaced only if it is empty, or has the manifest of a model and no file besides those that
+    the manifest lists.
+    """
+    path = Path(os.path.abspath(path))
     if not path.parent.is_dir():
         raise InputError("no such directory", file=path.parent, hint="create it first")
     exists = path.exists() or path.is_symlink()
+    if exists and path.is_dir() and (_contains_current_directory(path) or os.path.ismount(path)):
+        what = "is the current directory, contains it or is a mount point, so it cannot be replaced"
+        raise InputError(what, file=path, hint="choose another name")
     if (overwrite or not exists) and not os.access(path.parent, os.W_OK | os.X_OK):
         raise InputError("no write permission", file=path.parent, hint="choose another directory")
     if not exists:
         return
     if not overwrite:
         raise InputError("already exists", file=path, hint=REPLACE, parameters={"overwrite": True})
-    if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).is_file()):
+    if path.is_symlink() or not path.is_dir():
         raise InputError(
             "not a model directory, so it is not replaced", file=path, hint="choose another name"
         )
+    _check_contents(path)
+
+
+def _contains_current_directory(path: Path) -> bool:
+    try:
+        current = Path.cwd()
+    except FileNotFoundError:  # it was removed
+        return False
+    return any(path.samefile(place) for place in (current, *current.parents))
+
+
+def _check_contents(path: Path) -> None:
+    """Refuse a directory that is neither empty nor a model, or has files that are not the model's."""
+    present = sorted(_entries(path))
+    if not present:
+        return
+    listed = _listed_files(path / MANIFEST)
+    if listed is None:
+        raise InputError(
+            "not a model directory, so it is not replaced", file=path, hint="choose another name"
+        )
+    for name in present:
+        if name != MANIFEST and not listed(name):
+            what = f"contains {name}, which is not part of the model, so it is not replaced"
+            raise InputError(what, file=path, hint="move that file, or choose another name")
+
+
+def _entries(path: Path, folder: str = "") -> Iterator[str]:
+    """Yield the files below a directory; of a subdirectory that models do not have, only its name."""
+    with os.scandir(path) as entries:
+        for entry in entries:
+            name = folder + entry.name
+            if not folder and _FOLDER.fullmatch(name) and entry.is_dir(follow_symlinks=False):
+                yield from _entries(path / entry.name, f"{name}/")
+            elif entry.is_file(follow_symlinks=False):
+                yield name
+            else:
+                yield f"{name}/" if entry.is_dir(follow_symlinks=False) else f"{name} (a special file)"
+
+
+def _listed_files(manifest: Path) -> Callable[[str], object] | None:
+    """Return whether a manifest lists a file, as a function; None if it is not a model's.
+
+    A damaged manifest counts if it is recognizable; then the names that models have are assumed.
+    """
+    try:
+        if not stat.S_ISREG(manifest.lstat().st_mode):
+            return None
+        content = manifest.read_bytes()
+    except OSError:
+        return None
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return _MODEL_FILE.fullmatch if _FORMAT_ENTRY.search(content) else None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        return None
+    files = found.get("files")
+    return files.__contains__ if isinstance(files, dict) else _MODEL_FILE.fullmatch
 
 
 @contextmanager

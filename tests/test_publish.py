@@ -1,0 +1,143 @@
+"""Where a model may be written, and what it may replace."""
+
+import json
+import os
+import shutil
+
+import pytest
+from helpers import contents, train_small
+
+from labeltree import InputError, load
+from labeltree.manifest import MANIFEST
+from labeltree.publish import check_target
+from labeltree.store import ModelWriter
+
+
+def foreign_entry(kind, target):
+    """Put something into a model directory that is not the model's."""
+    if kind == "notes":
+        (target / "NOTES.md").write_text("trained on Monday")
+        return "NOTES.md"
+    if kind == "in a tree":
+        (target / "tree-0/notes.txt").write_text("trained on Monday")
+        return "tree-0/notes.txt"
+    if kind == "not listed":
+        shutil.copy(target / "tree-0/weights.npy", target / "tree-0/weights-2.npy")
+        return "tree-0/weights-2.npy"
+    if kind == "directory":
+        (target / "sources").mkdir()
+        return "sources/"
+    if kind == "link":
+        (target / "label_counts.npy").rename(target.parent / "elsewhere.npy")
+        (target / "label_counts.npy").symlink_to(target.parent / "elsewhere.npy")
+        return "label_counts.npy (a special file)"
+    (target / "tree-7").symlink_to(target.parent)
+    return "tree-7 (a special file)"
+
+
+@pytest.mark.parametrize(
+    "kind", ["notes", "in a tree", "not listed", "directory", "link", "link to a directory"]
+)
+def test_a_model_with_other_files_is_not_replaced(model_dir, kind):
+    name = foreign_entry(kind, model_dir)
+    before = contents(model_dir.parent)
+    with pytest.raises(InputError) as caught:
+        train_small(model_dir, overwrite=True)
+    assert caught.value.what == f"contains {name}, which is not part of the model, so it is not replaced"
+    with pytest.raises(InputError, match="not part of the model"):
+        load(shutil.copytree(model_dir, model_dir.parent / "source", symlinks=True)).compress(
+            model_dir, overwrite=True
+        )
+    shutil.rmtree(model_dir.parent / "source")
+    assert contents(model_dir.parent) == before
+
+
+def test_training_data_in_the_directory_is_not_replaced(refused, folder, tmp_path):
+    target = tmp_path / "um"
+    shutil.copytree(folder / "model", target)
+    shutil.copy(folder / "train.svm", target)
+    before = contents(target)
+    for name in (target, f"{target}/", target / "tree-0" / ".."):
+        message = refused("train", target / "train.svm", name, "--overwrite")
+        assert "um: contains train.svm, which is not part of the model" in message
+    assert contents(target) == before
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "{}",
+        "[]",
+        '{"name": "my app", "start_url": "/"}',
+        '{"format": "labeltree tree"}',
+        "",
+        "{",
+        '{"format": ["labeltree model"]}',
+    ],
+)
+def test_another_manifest_does_not_make_a_model(tmp_path, manifest):
+    (tmp_path / "web/src").mkdir(parents=True)
+    (tmp_path / "web/src/index.js").write_text("code")
+    (tmp_path / "web" / MANIFEST).write_text(manifest)
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match="not a model directory, so it is not replaced"):
+        train_small(tmp_path / "web", overwrite=True)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("damage", ["truncated", "checksum", "no files", "newer"])
+def test_a_damaged_model_is_replaced(model_dir, damage):
+    manifest = model_dir / MANIFEST
+    content = json.loads(manifest.read_text())
+    (model_dir / "tree-0/weights.npy").unlink()
+    if damage == "truncated":
+        manifest.write_bytes(manifest.read_bytes()[:300])
+    else:
+        change = {"checksum": {"crc32c": 1}, "no files": {"files": 3}, "newer": {"format_version": 99}}
+        manifest.write_text(json.dumps(content | change[damage]))
+    train_small(model_dir, overwrite=True)
+    assert load(model_dir).n_labels == 12
+
+
+def test_a_damaged_model_with_other_files_is_not_replaced(model_dir):
+    (model_dir / MANIFEST).write_bytes((model_dir / MANIFEST).read_bytes()[:300])
+    (model_dir / "package.json").write_text("{}")
+    with pytest.raises(InputError, match=r"contains package\.json"):
+        train_small(model_dir, overwrite=True)
+
+
+def test_a_file_that_appears_during_training_is_kept(model_dir, monkeypatch):
+    finish, before = ModelWriter.finish, contents(model_dir)
+
+    def appear(writer, manifest):
+        finish(writer, manifest)
+        (model_dir / "late.txt").write_text("mine")
+
+    monkeypatch.setattr(ModelWriter, "finish", appear)
+    with pytest.raises(InputError, match=r"contains late\.txt"):
+        train_small(model_dir, overwrite=True)
+    (model_dir / "late.txt").unlink()
+    assert contents(model_dir) == before
+    assert os.listdir(model_dir.parent) == [model_dir.name]
+
+
+@pytest.mark.parametrize("place", [".", "..", "../..", "here", "link"])
+@pytest.mark.parametrize("empty", [True, False])
+def test_the_current_directory_is_never_replaced(model_dir, tmp_path, monkeypatch, place, empty):
+    inner = tmp_path / "outer/here"
+    inner.mkdir(parents=True) if empty else shutil.copytree(model_dir, inner)
+    (tmp_path / "link").symlink_to(inner)
+    monkeypatch.chdir(inner)
+    target = {"here": inner, "link": tmp_path / "link"}.get(place, place)
+    before = contents(tmp_path)
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="the current directory, contains it or is a mount point"):
+            train_small(target, overwrite=overwrite)
+    assert contents(tmp_path) == before
+
+
+def test_a_mount_point_is_never_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.path.ismount", lambda path: path == tmp_path / "disk")
+    (tmp_path / "disk").mkdir()
+    with pytest.raises(InputError, match="mount point"):
+        check_target(tmp_path / "disk", True)
