@@ -246,7 +246,8 @@ def test_an_error_while_writing_leaves_the_old_model(model_dir, monkeypatch, ste
     assert snapshot(model_dir.parent) == before
 
 
-def test_an_error_while_renaming_leaves_the_old_model(model_dir, monkeypatch):
+@pytest.mark.parametrize("atomic", [True, False])
+def test_an_error_while_renaming_leaves_the_old_model(model_dir, monkeypatch, atomic):
     before, replace = snapshot(model_dir.parent), os.replace
 
     def fail(source, target):
@@ -255,9 +256,11 @@ def test_an_error_while_renaming_leaves_the_old_model(model_dir, monkeypatch):
         replace(source, target)
 
     monkeypatch.setattr("os.replace", fail)
+    monkeypatch.setattr("labeltree.publish._exchange", fail if atomic else lambda *_: False)
     with pytest.raises(OSError, match="Stale"):
         train_small(model_dir, overwrite=True)
     assert snapshot(model_dir.parent) == before
+    assert os.listdir(model_dir.parent) == [model_dir.name]
 
 
 def test_a_model_that_appears_meanwhile_is_kept(tmp_path, trained, monkeypatch):

@@ -4,10 +4,13 @@ import json
 import os
 import shutil
 
+import numpy as np
 import pytest
-from helpers import contents, train_small
+import replace_under_readers
+from helpers import contents, random_data, train_small
 
-from labeltree import InputError, load
+from labeltree import InputError, load, publish
+from labeltree import model as model_module
 from labeltree.manifest import MANIFEST
 from labeltree.publish import check_target
 from labeltree.store import ModelWriter
@@ -141,3 +144,95 @@ def test_a_mount_point_is_never_replaced(tmp_path, monkeypatch):
     (tmp_path / "disk").mkdir()
     with pytest.raises(InputError, match="mount point"):
         check_target(tmp_path / "disk", True)
+
+
+# Replacement, while others read
+
+
+def test_readers_see_the_old_or_the_new_model():
+    seen = replace_under_readers.run(300)
+    assert set(seen) == {"first", "second"}
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_model_replaced_while_it_is_read(model_dir, monkeypatch, removed):
+    other, read, times = random_data(5, labels=9), model_module.read_manifest, []
+    if not removed:
+        monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+
+    def replace(*arguments):
+        manifest = read(*arguments)
+        if not times:
+            times.append(1)
+            train_small(model_dir, other, trees=1, overwrite=True)
+        return manifest
+
+    monkeypatch.setattr(model_module, "read_manifest", replace)
+    assert load(model_dir).n_labels == (9 if removed else 12)
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_new_model_is_on_the_disk_before_the_old_one_goes(model_dir, monkeypatch, atomic):
+    steps = []
+
+    def record(module, function, label):
+        call = getattr(module, function)
+
+        def recorded(*arguments, **options):
+            steps.append((label, arguments[0]))
+            return call(*arguments, **options)
+
+        monkeypatch.setattr(module, function, recorded)
+
+    if not atomic:
+        monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: None)
+    record(publish, "_sync", "sync")
+    record(publish, "_replace", "rename")
+    record(shutil, "rmtree", "remove")
+    train_small(model_dir, overwrite=True)
+    names = [(label, os.fspath(path)) for label, path in steps]
+    rename = next(i for i, (label, _) in enumerate(names) if label == "rename")
+    work = names[rename][1]
+    written = {f"{work}/{name.relative_to(model_dir)}" for name in (model_dir, *model_dir.rglob("*"))}
+    assert {os.path.normpath(path) for label, path in names[:rename]} == {*map(os.path.normpath, written)}
+    assert {label for label, _ in names[:rename]} == {"sync"}
+    assert names[rename + 1] == ("sync", os.fspath(model_dir.parent))
+    assert names[rename + 2][0] == "remove"
+    assert os.listdir(model_dir.parent) == [model_dir.name]
+    assert load(model_dir).n_labels == 12
+
+
+def test_without_sync_nothing_waits_for_the_disk(model_dir, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda _: pytest.fail("fsync"))
+    with publish.new_model(model_dir.parent / "new", False, sync=False) as writer:
+        writer.write("label_counts.npy", np.zeros(3))
+    assert (model_dir.parent / "new/label_counts.npy").exists()
+
+
+def test_ctrl_c_after_the_replacement_is_reported_as_complete(model_dir, monkeypatch):
+    remove = shutil.rmtree
+
+    def stop(path, **options):
+        monkeypatch.setattr("shutil.rmtree", remove)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", stop)
+    with pytest.raises(KeyboardInterrupt, match="the new model is complete"):
+        train_small(model_dir, random_data(5, labels=9), overwrite=True)
+    assert load(model_dir).n_labels == 9
+    assert os.listdir(model_dir.parent) == [model_dir.name]
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(model_dir):
+    (model_dir / "tree-0/weights.npy").unlink()
+    os.mkfifo(model_dir / "tree-0/weights.npy")
+    with pytest.raises(InputError, match=r"weights\.npy: the file is missing"):
+        load(model_dir)
+
+
+def test_a_model_directory_that_cannot_be_listed_can_be_read(model_dir):
+    model_dir.chmod(0o311)
+    try:
+        assert load(model_dir).n_labels == 12
+    finally:
+        model_dir.chmod(0o755)

@@ -11,6 +11,7 @@ import numpy as np
 
 from labeltree import _native
 from labeltree.errors import InputError
+from labeltree.opened import ModelDirectory
 from labeltree.settings import StorageSettings
 
 FORMAT = "labeltree model"
@@ -134,16 +135,19 @@ def manifest_checksum(manifest: Mapping[str, Any]) -> int:
     return _native.crc32c(np.frombuffer(content, np.uint8))
 
 
-def read_manifest(path: Path) -> Manifest:
-    """Read and check ``manifest.json``: whether this is a model, and one that this version can read."""
-    if not path.exists():
-        raise InputError("no such model directory", file=path, hint="check the path, or train a model first")
-    if not path.is_dir():
-        raise InputError("is a file, not a directory", file=path)
-    if not (path / MANIFEST).is_file():
-        raise InputError(f"not a model directory: it has no {MANIFEST}", file=path)
+def read_manifest(path: Path, directory: ModelDirectory | None = None) -> Manifest:
+    """Read and check ``manifest.json``: whether this is a model, and one that this version can read.
+
+    It is read from `directory`, the open directory of this path, if given.
+    """
+    if directory is None:
+        with ModelDirectory(path) as opened:
+            return read_manifest(path, opened)
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        with directory.open(MANIFEST) as stream:
+            manifest = json.loads(stream.read().decode("utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"not a model directory: it has no {MANIFEST}", file=path) from None
     except (ValueError, OSError, RecursionError) as error:
         raise InputError(
             f"the manifest cannot be read ({error})", file=path / MANIFEST, hint=RESTORE

@@ -22,6 +22,7 @@ from labeltree.data import Dataset
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
 from labeltree.manifest import RESTORE, Description, Manifest, carried_over, read_manifest, stored_as
+from labeltree.opened import ModelDirectory, read_whole
 from labeltree.predict import as_matrix, check_queries
 from labeltree.progress import Progress
 from labeltree.publish import check_target, new_model, publish, temporary_directory
@@ -393,10 +394,14 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
     InputError
         If the directory is not a model, or is damaged.
     """
-    path = Path(path)
-    manifest = read_manifest(path)
+    return read_whole(Path(path), lambda directory: _load(directory, verify))
+
+
+def _load(directory: ModelDirectory, verify: bool | None) -> Model:
+    path = directory.path
+    manifest = read_manifest(path, directory)
     try:
-        reader = ModelReader(path, manifest)
+        reader = ModelReader(directory, manifest)
         n_labels, n_features, _ = (
             _count(value) for value in (manifest["labels"], manifest["features"], manifest["instances"])
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import json
 import os
 import re
@@ -26,6 +28,9 @@ _MODEL_FILE = re.compile(
     r"|children|feature_ptr|features|weight_ptr|weights|scales|biases|checksums)\.npy"
 )
 _FORMAT_ENTRY = re.compile(rb'"format"\s*:\s*"' + FORMAT.encode() + rb'"')
+
+# Of renameat2 in Linux.
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 def directory_bytes(path: Path) -> int:
@@ -127,13 +132,68 @@ def temporary_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def publish(work: Path, path: Path, overwrite: bool) -> None:
-    """Move a complete model directory to its place, where it may replace another model."""
+def publish(work: Path, path: Path, overwrite: bool, *, sync: bool = True) -> None:
+    """Move a complete model directory to its place, where it may replace another model.
+
+    At every moment the name leads to a whole model, where the system can exchange two directories (Linux).
+    Afterwards, `work` does not exist; if the process is killed before, `work` may be the old model.
+
+    Parameters
+    ----------
+    work : Path
+        The complete directory, on the same file system.
+    path : Path
+        Its place.
+    overwrite : bool
+        Whether a model there may be replaced.
+    sync : bool, default True
+        Wait until the new model is on the disk before it takes its place, and until it has its place before
+        the old one is removed, so that a power failure leaves one of them.
+    """
     check_target(path, overwrite)  # it may have appeared in the meantime
     work.chmod(0o777 & ~umask())
+    if sync:
+        sync_directory(work)
+    new = work.stat()
+    try:
+        old = _replace(work, path)
+        if sync:
+            _sync(path.parent)
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
+    except KeyboardInterrupt:
+        if path.exists() and os.path.samestat(path.stat(), new):
+            raise KeyboardInterrupt("stopped, but the new model is complete") from None
+        raise
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until all files and directories below a directory, and itself, are on the disk."""
+    for folder, _, names in os.walk(path, topdown=False):
+        for name in names:
+            _sync(os.path.join(folder, name))
+        _sync(folder)
+
+
+def _sync(path: str | os.PathLike[str]) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some file systems cannot do this for directories.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise
+    finally:
+        os.close(handle)
+
+
+def _replace(work: Path, path: Path) -> Path | None:
+    """Give a directory its name; return where the directory is now that had the name."""
     if not path.exists():
         os.replace(work, path)
-        return
+        return None
+    if _exchange(work, path):
+        return work
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
     try:
         os.replace(path, old / path.name)
@@ -141,17 +201,29 @@ def publish(work: Path, path: Path, overwrite: bool) -> None:
     except BaseException:
         if not path.exists():
             os.replace(old / path.name, path)
+            old.rmdir()
         raise
-    finally:
-        if path.exists():
-            shutil.rmtree(old, ignore_errors=True)
+    return old
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two directories in one step; return False if the system cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), os.fspath(other))
 
 
 @contextmanager
-def new_model(path: Path, overwrite: bool) -> Iterator[ModelWriter]:
+def new_model(path: Path, overwrite: bool, *, sync: bool = True) -> Iterator[ModelWriter]:
     """Write a model directory that appears once it is complete; after an error nothing is left of it."""
     path = Path(os.path.abspath(path))
     check_target(path, overwrite)
     with temporary_directory(path) as work:
         yield ModelWriter(work)
-        publish(work, path, overwrite)
+        publish(work, path, overwrite, sync=sync)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +19,13 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree._version import __version__
 from labeltree.data import TextSource
-from labeltree.errors import InputError
+from labeltree.errors import InputError, ResourceError
 from labeltree.manifest import FORMAT, MANIFEST, RESTORE, Description, FileEntry, Manifest, manifest_checksum
+from labeltree.opened import ModelDirectory
+from labeltree.system import human_bytes
+
+# Of the data of an array in its file, in all versions of NumPy.
+_ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
@@ -137,47 +144,86 @@ class ModelWriter:
 class ModelReader:
     """The files of a complete model directory, each checked when it is read."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
-        self.path = path
+    def __init__(self, directory: ModelDirectory, manifest: Manifest) -> None:
+        self.path = directory.path
+        self._directory = directory
         self._files = manifest["files"]
         if not all(isinstance(entry["bytes"], int) for entry in self._files.values()):
             raise TypeError("the size of a file is not a number")
 
-    def _checked(self, name: str) -> Path:
+    @contextmanager
+    def _checked(self, name: str) -> Iterator[BinaryIO]:
+        """Open a file that has the size and the checksum of the manifest."""
         target = self.path / name
         expected = self._files.get(name)
         if expected is None:
             raise InputError(f"{name} is not listed", file=self.path / MANIFEST, hint=RESTORE)
-        if not target.is_file():
-            raise InputError("the file is missing from the model", file=target, hint=RESTORE)
-        size = target.stat().st_size
-        if size != expected["bytes"]:
-            raise InputError(
-                f"the file has {size:,} bytes, but the manifest records {expected['bytes']:,}",
-                file=target,
-                hint=RESTORE,
-            )
-        if "crc32c" in expected and _native.crc32c(np.fromfile(target, np.uint8)) != expected["crc32c"]:
-            raise InputError("checksum mismatch: the file is damaged", file=target, hint=RESTORE)
-        return target
+        try:
+            with self._directory.open(name) as stream:
+                size = os.fstat(stream.fileno()).st_size
+                if size != expected["bytes"]:
+                    raise InputError(
+                        f"the file has {size:,} bytes, but the manifest records {expected['bytes']:,}",
+                        file=target,
+                        hint=RESTORE,
+                    )
+                if (
+                    "crc32c" in expected
+                    and _native.crc32c(np.fromfile(stream, np.uint8)) != expected["crc32c"]
+                ):
+                    raise InputError("checksum mismatch: the file is damaged", file=target, hint=RESTORE)
+                stream.seek(0)
+                yield stream
+        except FileNotFoundError:
+            raise InputError("the file is missing from the model", file=target, hint=RESTORE) from None
+        except (MemoryError, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+                raise InputError(f"cannot be read ({error.strerror or error})", file=target) from None
+            what = f"not enough memory to open the file of {human_bytes(expected['bytes'])}"
+            hint = "raise the memory limit of the process, or use a machine with more memory"
+            raise ResourceError(what, file=target, hint=hint) from None
 
     def array(self, name: str, dtype: str, length: int, *, mapped: bool = False) -> NDArray[Any]:
         """Read, or map, an array that must have this type and length."""
-        target = self._checked(name)
-        try:
-            array = np.load(target, mmap_mode="r" if mapped and length else None, allow_pickle=False)
-        except Exception as error:  # NumPy parses the header as Python, which can raise nearly anything
-            raise InputError(f"not a NumPy array ({error})", file=target, hint=RESTORE) from None
-        if isinstance(array, np.memmap) and array.offset + array.nbytes != target.stat().st_size:
-            raise InputError("the header is damaged", file=target, hint=RESTORE)
-        if array.dtype != np.dtype(dtype) or array.shape != (length,):
-            raise InputError(
-                f"the array is {array.dtype}{list(array.shape)}, expected {np.dtype(dtype)}[{length}]",
-                file=target,
-                hint=RESTORE,
-            )
-        return np.asarray(array)
+        with self._checked(name) as stream:
+            start = _data_start(stream, self.path / name, ArrayFile(dtype, length))
+            if not mapped or not length:
+                stream.seek(start)
+                return np.fromfile(stream, dtype, length)
+            mapping = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            # Through a memory view: joblib would send an array on a map to other processes as the name of its
+            # file, which may be another model by then, or none.
+            return np.frombuffer(memoryview(mapping), dtype, length, start)
 
     def text(self, name: str) -> bytes:
         """Read a file that is not an array."""
-        return self._checked(name).read_bytes()
+        with self._checked(name) as stream:
+            return stream.read()
+
+
+def _data_start(stream: BinaryIO, target: Path, expected: ArrayFile) -> int:
+    """Read the header of an array, which must be the expected one, and return where its data begins."""
+    header = expected.header
+    if stream.read(len(header)) == header:
+        start = len(header)
+    else:  # the header of another array, or of another version of NumPy
+        stream.seek(0)
+        try:
+            major, _ = np.lib.format.read_magic(stream)
+            parse = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}[major]
+            shape, _, dtype = parse(stream)
+        except OSError:
+            raise
+        except Exception as error:  # NumPy parses the header as Python, which can raise nearly anything
+            raise InputError(f"not a NumPy array ({error})", file=target, hint=RESTORE) from None
+        if dtype != np.dtype(expected.dtype) or shape != (expected.length,):
+            raise InputError(
+                f"the array is {dtype}{list(shape)}, expected {np.dtype(expected.dtype)}[{expected.length}]",
+                file=target,
+                hint=RESTORE,
+            )
+        start = stream.tell()
+    n_bytes = start + expected.length * np.dtype(expected.dtype).itemsize
+    if n_bytes != os.fstat(stream.fileno()).st_size or start % _ALIGNMENT:
+        raise InputError("the header is damaged", file=target, hint=RESTORE)
+    return start

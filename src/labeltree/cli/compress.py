@@ -127,8 +127,8 @@ def compress(
                 progress=progress,
                 report=report,
             )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; nothing was written") from None
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(str(stop) or "stopped; nothing was written") from None
     stored = storage_of(small.manifest)
     chosen = next(
         trial

@@ -107,8 +107,8 @@ def train(
             )
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; nothing was written") from None
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(str(stop) or "stopped; nothing was written") from None
     figures: TrainReport = {
         "model": str(model),
         "instances": plan.n_instances,

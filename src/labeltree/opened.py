@@ -1,0 +1,105 @@
+"""A model directory that is open: all files are read from it, even if another model takes its name."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, TypeVar
+
+from labeltree.errors import InputError
+
+_N_TRIES = 1000
+
+T = TypeVar("T")
+
+
+class ModelDirectory:
+    """A directory handle, relative to which files are opened.
+
+    Parameters
+    ----------
+    path : Path
+        The directory; it must exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # A handle for search only, where there is one: it needs no permission to list the directory.
+            self._handle = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
+        except FileNotFoundError:
+            hint = "check the path, or train a model first"
+            raise InputError("no such model directory", file=path, hint=hint) from None
+        except NotADirectoryError:
+            raise InputError("is a file, not a directory", file=path) from None
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot be opened ({error})", file=path) from None
+
+    def __enter__(self) -> ModelDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._handle)
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file, or it is not a regular one.
+        """
+        return open(name, "rb", opener=self._open)
+
+    def _open(self, name: str, flags: int) -> int:
+        try:
+            # Without waiting for the other end of a pipe.
+            handle = os.open(name, flags | os.O_NONBLOCK, dir_fd=self._handle)
+        except NotADirectoryError:
+            raise FileNotFoundError(name) from None
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise FileNotFoundError(name)
+        return handle
+
+    def is_replaced(self) -> bool:
+        """Return whether the path leads to another directory now, or to none."""
+        try:
+            return not os.path.samestat(os.stat(self.path), os.fstat(self._handle))
+        except OSError:
+            return True
+
+
+def read_whole(path: Path, read: Callable[[ModelDirectory], T]) -> T:
+    """Read a model that may be replaced meanwhile: wholly the old one or wholly the new one.
+
+    Files of the old model can be read until they are removed. If that happens too early, the new model is
+    read instead.
+
+    Parameters
+    ----------
+    path : Path
+        The model directory.
+    read : callable
+        Reads the files of an open directory; called again with another one if it fails and the model has been
+        replaced.
+
+    Returns
+    -------
+    object
+        What `read` returns.
+    """
+    for _ in range(_N_TRIES - 1):
+        with ModelDirectory(path) as directory:
+            try:
+                return read(directory)
+            except InputError:
+                if not directory.is_replaced():
+                    raise
+    with ModelDirectory(path) as directory:
+        return read(directory)
