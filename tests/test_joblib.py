@@ -1,0 +1,195 @@
+"""Models and estimators in the worker processes of joblib: copied by content, whatever happens to files."""
+
+import pickle
+
+import numpy as np
+import pytest
+from helpers import random_data, train_small
+from joblib import Parallel, delayed, dump
+from joblib import load as load_dump
+from sklearn.base import clone
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate, learning_curve
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+from labeltree import LabelTreeClassifier, load
+
+SMALL = {"clusters": 3, "threads": 1, "cost": 10.0}
+
+
+def classes_data():
+    """Data with one class per row, which the features show."""
+    rng = np.random.default_rng(0)
+    y = np.arange(90) % 3
+    X = rng.random((90, 6))
+    X[np.arange(90), y] += 3
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A model with more weights than joblib sends to a worker through a pipe: it writes them to a file."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((200, 500)), np.eye(600)[rng.integers(600, size=200)]
+    estimator = LabelTreeClassifier(**SMALL | {"max_depth": 1}).fit(X, Y)
+    assert estimator.model_.trees[0].weights.nbytes > 1_000_000
+    return estimator, X
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    data = random_data()
+    return LabelTreeClassifier(**SMALL).fit(data.X, data.Y), data
+
+
+@pytest.mark.parametrize("backend", ["loky", "multiprocessing", "threading"])
+@pytest.mark.parametrize("size", ["small", "large"])
+def test_predict_in_workers(fitted, large, backend, size):
+    estimator, X = (fitted[0], fitted[1].X) if size == "small" else large
+    right = estimator.predict_top(X)
+    found = Parallel(n_jobs=2, backend=backend)(delayed(estimator.predict_top)(X) for _ in range(3))
+    for labels, scores in found:
+        assert np.array_equal(labels, right[0])
+        assert np.array_equal(scores, right[1])
+
+
+@pytest.mark.parametrize("codec", [{}, {"weights": "int8"}, {"prune": 0.1}])
+def test_a_model_replaced_after_loading_is_not_mixed_up(tmp_path, codec):
+    data = random_data()
+    train_small(tmp_path / "first", data)
+    if codec:
+        load(tmp_path / "first").compress(tmp_path / "model", **codec)
+    else:
+        (tmp_path / "first").rename(tmp_path / "model")
+    model = load(tmp_path / "model")
+    right = model.predict(data.X)
+    train_small(tmp_path / "model", random_data(7), overwrite=True)
+    for labels, scores in Parallel(n_jobs=2)(delayed(model.predict)(data.X, threads=1) for _ in range(2)):
+        assert np.array_equal(labels, right[0])
+        assert np.array_equal(scores, right[1])
+    copies = Parallel(n_jobs=2)(delayed(same)(part) for part in (model, *model.trees))
+    assert np.array_equal(copies[0].predict(data.X)[1], right[1])
+    assert np.array_equal(copies[1].weights, model.trees[0].weights)
+
+
+def same(value):
+    return value
+
+
+def test_estimators_come_back_from_workers(large):
+    estimator, X = large
+    for copy in Parallel(n_jobs=2)(delayed(same)(value) for value in (estimator, clone(estimator))):
+        if hasattr(copy, "model_"):
+            assert np.array_equal(copy.predict_top(X)[1], estimator.predict_top(X)[1])
+            assert (
+                pickle.loads(pickle.dumps(copy)).predict_top(X)[0].tolist() == copy.predict_top(X)[0].tolist()
+            )
+
+
+def test_cross_validation(fitted):
+    data = fitted[1]
+    found = cross_validate(
+        LabelTreeClassifier(**SMALL),
+        data.X,
+        data.Y.toarray(),
+        cv=3,
+        n_jobs=2,
+        return_estimator=True,
+        error_score="raise",
+    )
+    alone = cross_validate(
+        LabelTreeClassifier(**SMALL),
+        data.X,
+        data.Y.toarray(),
+        cv=3,
+        return_estimator=True,
+        error_score="raise",
+    )
+    assert found["test_score"].tolist() == alone["test_score"].tolist()
+    for one, other in zip(found["estimator"], alone["estimator"], strict=True):
+        assert np.array_equal(one.predict_top(data.X)[1], other.predict_top(data.X)[1])
+
+
+def test_grid_search_and_learning_curve(fitted):
+    data = fitted[1]
+    search = GridSearchCV(
+        LabelTreeClassifier(**SMALL), {"cost": [1.0, 10.0]}, cv=2, n_jobs=2, error_score="raise"
+    ).fit(data.X, data.Y.toarray())
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    _, train_scores, _ = learning_curve(
+        LabelTreeClassifier(**SMALL),
+        data.X,
+        data.Y.toarray(),
+        cv=2,
+        train_sizes=[0.5, 1.0],
+        n_jobs=2,
+        error_score="raise",
+    )
+    assert np.isfinite(train_scores).all()
+
+
+def test_cross_val_predict():
+    X, y = classes_data()
+    for n_jobs in (1, 2):
+        assert (cross_val_predict(LabelTreeClassifier(**SMALL), X, y, cv=3, n_jobs=n_jobs) == y).mean() > 0.9
+
+
+def test_permutation_importance(fitted):
+    estimator, data = fitted
+    X, scores = data.X.toarray(), []
+    for n_jobs in (1, 2):
+        found = permutation_importance(
+            estimator, X, data.Y.toarray(), n_repeats=2, random_state=0, n_jobs=n_jobs
+        )
+        scores.append(found.importances.tolist())
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("kind", ["voting", "bagging", "stacking", "one-vs-rest", "pipeline"])
+def test_ensembles(kind):
+    X, y = classes_data()
+    one, other = LabelTreeClassifier(**SMALL), LabelTreeClassifier(**SMALL | {"seed": 1})
+    make = {
+        "voting": lambda: VotingClassifier([("a", one), ("b", other)], voting="soft", n_jobs=2),
+        "bagging": lambda: BaggingClassifier(one, n_estimators=4, n_jobs=2, random_state=0),
+        "stacking": lambda: StackingClassifier(
+            [("a", one), ("b", other)], final_estimator=LogisticRegression(), cv=3, n_jobs=2
+        ),
+        "one-vs-rest": lambda: OneVsRestClassifier(one, n_jobs=2),
+        "pipeline": lambda: BaggingClassifier(make_pipeline(MaxAbsScaler(), one), n_estimators=2, n_jobs=2),
+    }
+    estimator = make[kind]().fit(X, y)
+    assert (estimator.predict(X) == y).mean() > 0.9
+    # Fitted members are sent to the workers, too.
+    found = Parallel(n_jobs=2)(delayed(estimator.predict)(X) for _ in range(2))
+    assert all(np.array_equal(labels, estimator.predict(X)) for labels in found)
+
+
+def test_one_classifier_per_output():
+    X, y = classes_data()
+    Y = np.stack([y, (y + 1) % 3], axis=1)
+    estimator = MultiOutputClassifier(LabelTreeClassifier(**SMALL), n_jobs=2).fit(X, Y)
+    assert (estimator.predict(X) == Y).mean() > 0.9
+
+
+def test_multilabel_one_vs_rest(fitted):
+    data = fitted[1]
+    Y = data.Y.toarray()[:, :-1].astype(int)  # the last label is idle
+    found = [
+        OneVsRestClassifier(LabelTreeClassifier(**SMALL), n_jobs=n_jobs).fit(data.X, Y).predict(data.X)
+        for n_jobs in (1, 2)
+    ]
+    assert np.array_equal(*found)
+
+
+@pytest.mark.parametrize("mmap_mode", [None, "r"])
+def test_dump_and_load(large, tmp_path, mmap_mode):
+    estimator, X = large
+    dump(estimator, tmp_path / "dump")
+    copy = load_dump(tmp_path / "dump", mmap_mode=mmap_mode)
+    assert np.array_equal(copy.predict_top(X)[1], estimator.predict_top(X)[1])
