@@ -32,11 +32,13 @@ struct Ranking {
 // Its buffers are reused from chunk to chunk.
 class Search {
   public:
-    Search(const Forest& forest, const SearchSettings& settings, const Cancel& cancel)
-        : forest_(forest), settings_(settings), cancel_(cancel), rows_(forest.n_features) {}
+    explicit Search(const Forest& forest) : forest_(forest), rows_(forest.n_features) {}
 
     // Answers the queries [first, last).
-    void run(const SparseRows& queries, int64_t first, int64_t last, const Ranking& ranking) {
+    void run(const SparseRows& queries, int64_t first, int64_t last, const SearchSettings& settings,
+             const Ranking& ranking, const Cancel& cancel) {
+        settings_ = settings;
+        cancel_ = &cancel;
         copy_queries(queries, first, last);
         const int64_t top = std::min(settings_.top, forest_.n_labels);
         labels_.reset(n_queries_, several() ? 0 : top);
@@ -47,7 +49,7 @@ class Search {
             else
                 search(tree);
         }
-        if (cancel_) return;
+        if (is_cancelled()) return;
         for (int64_t q = 0; q < n_queries_; ++q) {
             if (several()) merge(q, top);
             labels_.rank(several() ? 0 : q);
@@ -82,6 +84,7 @@ class Search {
     static constexpr int64_t first_stage = 3;
 
     bool several() const { return forest_.trees.size() > 1; }
+    bool is_cancelled() const { return cancel_->load(std::memory_order_relaxed); }
 
     // Copies the queries without features that the model does not know, and with the bias as the last feature.
     void copy_queries(const SparseRows& queries, int64_t first, int64_t last) {
@@ -116,7 +119,7 @@ class Search {
                         {stage << 63 | static_cast<uint64_t>(c->id) << 32 | static_cast<uint64_t>(q), c->log_score});
                 }
             }
-            if (visits_.empty() || cancel_) return;
+            if (visits_.empty() || is_cancelled()) return;
             std::sort(visits_.begin(), visits_.end(), [](const Visit& a, const Visit& b) { return a.key < b.key; });
             next_.reset(n_queries_, beam);
             for (auto from = visits_.begin(); from != visits_.end();) {
@@ -140,7 +143,7 @@ class Search {
         const int64_t beam = std::min(settings_.beam, tree.max_width);
         next_.reset(tree.n_levels, beam);
         open_.assign(1, {{0, 0, 0}, 0});
-        while (!open_.empty() && !cancel_.load(std::memory_order_relaxed)) {
+        while (!open_.empty() && !is_cancelled()) {
             std::pop_heap(open_.begin(), open_.end(), comes_later);
             const auto [node, depth] = open_.back();
             open_.pop_back();
@@ -177,7 +180,7 @@ class Search {
         const int64_t n_children = std::ssize(children), first = tree.shape.child_ptr[node];
         const MarginTiles<T>& tiles = margin_tiles<T>();
         const int64_t step = tiles.step(n_children);
-        for (int64_t c = 0; c < n_children && !cancel_.load(std::memory_order_relaxed); c += step) {
+        for (int64_t c = 0; c < n_children && !is_cancelled(); c += step) {
             const int n_columns = static_cast<int>(std::min(step, n_children - c));
             const MarginTile<T> tile = tiles.tile(n_columns);
             for (size_t v = 0; v < promising_.size(); ++v) {
@@ -193,7 +196,7 @@ class Search {
         const auto children = tree.shape.children_of(node);
         const int64_t first_panel = tree.blocks.panel_ptr[node];
         for (int64_t panel = first_panel; panel < tree.blocks.panel_ptr[node + 1]; ++panel) {
-            if (cancel_.load(std::memory_order_relaxed)) return;
+            if (is_cancelled()) return;
             const int64_t c = (panel - first_panel) * panel_children;
             const int n_columns = static_cast<int>(std::min(panel_children, std::ssize(children) - c));
             const SparseBlock block = tree.blocks.sparse_block(panel);
@@ -280,8 +283,8 @@ class Search {
     }
 
     const Forest& forest_;
-    const SearchSettings& settings_;
-    const Cancel& cancel_;
+    SearchSettings settings_{};
+    const Cancel* cancel_ = nullptr;
     decltype(&score_siblings) const score_siblings_ = for_this_cpu<score_siblings>();
     decltype(&scaled_margins) const scaled_margins_ = for_this_cpu<scaled_margins>();
     RowFinder rows_;

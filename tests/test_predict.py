@@ -1,5 +1,8 @@
 """Predictions of a model: rows in any form, bad ones refused, the same labels on any number of threads."""
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from helpers import random_data, train_small
@@ -142,3 +145,79 @@ def test_the_training_rows_get_their_labels(tmp_path):
     best = model.predict(data.X, top=1)[0][:, 0]
     hits = data.Y.toarray()[np.arange(data.n_instances), best]
     assert hits[4:].mean() > 0.9
+
+
+def same(one, other):
+    return all(a.tobytes() == b.tobytes() and a.shape == b.shape for a, b in zip(one, other, strict=True))
+
+
+def spread(array):
+    """Return the same array with a gap after each element."""
+    wide = np.zeros(2 * array.size, array.dtype)
+    wide[::2] = array
+    return wide[::2]
+
+
+def raw_row(data, indices, indptr, width=30):
+    """Return a row of exactly these arrays, which SciPy does not check."""
+    row = sparse.csr_matrix((1, width), dtype=np.float32)
+    row.data, row.indices, row.indptr = data, indices, indptr
+    return row
+
+
+def test_a_single_row_is_predicted_from_whatever_arrays_it_has(model):
+    row = random_data(3).X[7]
+    data, indices, indptr = row.data, row.indices, row.indptr
+    expected = model.predict(row.toarray())
+    for other in (
+        row,
+        sparse.csr_array(row),
+        raw_row(data, indices.astype(np.int64), indptr.astype(np.int64)),
+        raw_row(data, indices, indptr.astype(np.int64)),
+        raw_row(data.astype(np.float64), indices, indptr),
+        raw_row(spread(data), spread(indices), indptr),
+        raw_row(data[::-1], indices[::-1], indptr),
+        raw_row(data[::-1].copy(), indices[::-1].copy(), indptr),
+        raw_row(np.append(data, 0).astype(np.float32), np.append(indices, 0).astype(np.int32), indptr),
+    ):
+        assert same(model.predict(other), expected)
+
+
+@pytest.mark.parametrize(
+    ("indices", "indptr"),
+    [
+        ([2, -1], [0, 2]),
+        ([-1, 2], [0, 2]),
+        ([2], [0, 2]),
+        ([2, 3], [0, 1, 2]),
+        ([2, 3], [1, 2]),
+        ([2, 3], [0, 3]),
+    ],
+)
+def test_a_single_row_with_damaged_arrays_is_refused(model, indices, indptr):
+    row = raw_row(np.ones(2, np.float32), np.array(indices, np.int32), np.array(indptr, np.int32))
+    with pytest.raises(ValueError, match=r"indices|data|indptr|reshape|index"):
+        model.predict(row)
+
+
+def test_threads_and_copies_predict_single_rows_at_the_same_time(trained):
+    """They share the buffers of the search, which outlive a call."""
+    model = load(trained)
+    x = random_data(3).X
+    rows = [x[i] for i in range(60)]
+    options = [{"top": 5, "beam": 10}, {"top": 12, "beam": 1}]
+    expected = [[model.predict(row, **some) for row in rows] for some in options]
+    copy = pickle.loads(pickle.dumps(model))
+
+    def check(of):
+        for _ in range(20):
+            for some, wanted in zip(options, expected, strict=True):
+                for row, want in zip(rows, wanted, strict=True):
+                    assert same(of.predict(row, **some), want)
+        return True
+
+    with ThreadPoolExecutor(12) as pool:
+        assert all(pool.map(check, [model, copy] * 6))
+    kept = model.predict(rows[0])
+    del model, copy
+    assert same(kept, expected[0][0])  # results outlive the model

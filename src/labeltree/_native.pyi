@@ -161,6 +161,15 @@ class BeamSearch:
         scale: float,
         threads: int,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+    def search_row(
+        self,
+        indices: NDArray[np.int32],
+        data: NDArray[np.float32],
+        beam: int,
+        top: int,
+        score: str,
+        scale: float,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None: ...
 
 def damaged_blocks(
     feature_ptr: NDArray[np.int64],

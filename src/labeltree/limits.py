@@ -47,6 +47,8 @@ class Whole:
 
     def plain(self, value: Any) -> int | None:
         """Return the value as an int, or None if it is not allowed."""
+        if type(value) is int:  # much faster, for single predictions
+            return value if self.least <= value <= self.most else None
         whole = isinstance(value, Integral) and not isinstance(value, bool)
         return int(value) if whole and self.least <= value <= self.most else None
 
@@ -221,6 +223,7 @@ STOP_WORDS = Words(("english",))
 
 # The machine.
 THREADS = Whole(1, 1024)
+OPTIONAL_THREADS = Optional(THREADS)
 MEMORY = Size()
 
 # Compact models.

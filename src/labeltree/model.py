@@ -23,7 +23,7 @@ from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
 from labeltree.manifest import RESTORE, Description, Manifest, carried_over, read_manifest, stored_as
 from labeltree.opened import ModelDirectory, read_whole
-from labeltree.predict import as_matrix, check_queries
+from labeltree.predict import as_matrix, check_options, check_queries, is_csr_row
 from labeltree.progress import Progress
 from labeltree.publish import check_target, new_model, publish, temporary_directory
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_TOP, ScoreSettings, StorageSettings
@@ -157,15 +157,19 @@ class Model:
             In (0, 1], the mean over the model's trees; 0 where the label is -1. Scores rank the labels of a
             row; they are not calibrated probabilities.
         """
-        queries = check_queries(X, top=top, beam=beam, threads=threads)
+        check_options(top, beam, threads)
         settings = self.score.replace(score, score_scale)
-        if queries.n_features > self.n_features:
-            warnings.warn(
-                f"The data has {queries.n_features:,} features, but the model has {self.n_features:,}; "
-                "the additional ones are ignored.",
-                stacklevel=2,
-            )
         top = min(top, self.n_labels)
+        if is_csr_row(X):
+            found = self._search.search_row(X.indices, X.data, beam, top, settings.function, settings.scale)
+            if found is not None:
+                self._warn_of_features(X.shape[1])
+                if self.text is not None and X.data.size == 0:
+                    found[0].fill(-1)
+                    found[1].fill(0)
+                return found
+        queries = check_queries(X)
+        self._warn_of_features(queries.n_features)
         # One row needs no second thread, and finding the number of CPUs would take longer than the search.
         workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
         labels, scores = self._search.search(
@@ -176,6 +180,14 @@ class Model:
             unknown = np.diff(queries.arrays[0]) == 0
             labels[unknown], scores[unknown] = -1, 0
         return labels, scores
+
+    def _warn_of_features(self, n_features: int) -> None:
+        if n_features > self.n_features:
+            warnings.warn(
+                f"The data has {n_features:,} features, but the model has {self.n_features:,}; "
+                "the additional ones are ignored.",
+                stacklevel=3,
+            )
 
     def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
         """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
@@ -310,7 +322,7 @@ class Model:
         budget.check(weights, prune, validation is not None)
         limits.checked("weights", weights, limits.Optional(limits.SMALL_WEIGHTS))
         storage = StorageSettings(weights or "int8", prune)
-        limits.checked("threads", threads, limits.Optional(limits.THREADS))
+        limits.checked("threads", threads, limits.OPTIONAL_THREADS)
         check_source(self.path, self.trees)
         if self.path is not None:
             check_apart(self.path, path)

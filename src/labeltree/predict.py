@@ -56,15 +56,27 @@ class Queries(NamedTuple):
     n_features: int
 
 
-def check_queries(X: Any, *, top: int, beam: int, threads: int | None) -> Queries:
-    """Validate the arguments of ``Model.predict``, and bring the rows into the kernel's form.
-
-    A single query takes a few microseconds in the kernel, so a matrix that is already in that form takes a
-    short path.
-    """
+def check_options(top: int, beam: int, threads: int | None) -> None:
+    """Validate the options of ``Model.predict``."""
     limits.checked("top", top, limits.TOP)
     limits.checked("beam", beam, limits.BEAM)
-    limits.checked("threads", threads, limits.Optional(limits.THREADS))
+    limits.checked("threads", threads, limits.OPTIONAL_THREADS)
+
+
+def is_csr_row(X: Any) -> bool:
+    """Return whether X is a single row whose indices and values the kernel may take as they are.
+
+    A single query takes a few microseconds in the kernel, which then checks the contents of the arrays, too.
+    """
+    if not isinstance(X, _CSR):
+        return False
+    shape, indptr = X.shape, X.indptr
+    is_row = len(shape) == 2 and shape[0] == 1 and shape[1] <= limits.LARGEST_INT32
+    return bool(is_row and len(indptr) == 2 and indptr[0] == 0 and indptr[1] == X.data.size)
+
+
+def check_queries(X: Any) -> Queries:
+    """Validate rows, and bring them into the kernel's form; a matrix that is already in it is not copied."""
     if isinstance(X, _CSR) and X.ndim == 2 and X.dtype == np.float32 and X.data.size == X.indptr[-1]:
         if not np.isfinite(X.data).all():
             raise InputError("X contains NaN or infinity", hint="replace or remove them")

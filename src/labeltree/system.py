@@ -116,7 +116,7 @@ def threads_to_use(threads: int | None) -> int:
     -------
     int
     """
-    chosen: int | None = limits.checked("threads", threads, limits.Optional(limits.THREADS))
+    chosen: int | None = limits.checked("threads", threads, limits.OPTIONAL_THREADS)
     return usable_cpus() if chosen is None else chosen
 
 

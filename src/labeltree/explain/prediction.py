@@ -13,7 +13,7 @@ from labeltree.data import canonical_csr
 from labeltree.errors import InputError
 from labeltree.explain.parts import Child, Word, label_name, largest, path_to
 from labeltree.limits import WORDS, checked
-from labeltree.predict import Queries, Score, check_queries, score_of
+from labeltree.predict import Queries, Score, check_options, check_queries, score_of
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, DEFAULT_WORDS, ScoreSettings
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ def explain_prediction(
             what = "the row is a document, but the model was not trained on text"
             raise InputError(what, hint="pass a row of feature values")
         row = model.text.transform([row])
-    queries = check_queries(row, top=top, beam=beam, threads=None)
+    check_options(top, beam, None)
+    queries = check_queries(row)
     settings = model.score.replace(score, score_scale)
     if queries.n_rows != 1:
         raise InputError(f"expected 1 row, got {queries.n_rows}", hint="explain one row at a time")
