@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "binding.h"
 #include "simd.h"
+#include "stored.h"
 
 #if defined(__x86_64__)
 #include <nmmintrin.h>
@@ -75,22 +75,69 @@ struct Pieces {
     }
 };
 
-// The blocks whose features and weights do not match the checksum that is stored with them.
-std::vector<int64_t> damaged_blocks(const Pieces& features, const Pieces& weights, std::span<const uint32_t> checksums,
-                                    int threads, const Cancel& cancel) {
+// What dense blocks may contain. Sparse blocks are checked in sparse_check.cpp.
+struct Expected {
+    Codec codec;
+    int64_t n_features;
+    bool has_bias;
+};
+
+bool all_finite(std::span<const uint8_t> weights, Codec codec) {
+    const auto none_is = [&]<class Bits>(Bits exponent) {
+        const std::span bits(reinterpret_cast<const Bits*>(weights.data()), weights.size() / sizeof(Bits));
+        bool special = false;  // no early exit, so that the loop is vectorised
+        for (const Bits weight : bits) special |= (weight & exponent) == exponent;
+        return !special;
+    };
+    if (codec == Codec::float32) return none_is(uint32_t{0x7f800000});
+    if (codec == Codec::float16) return none_is(uint16_t{0x7c00});
+    return true;
+}
+
+// What is wrong with the features of a dense block; empty if nothing is.
+std::string_view list_fault(std::span<const uint8_t> bytes, const Expected& expected) {
+    std::span ids(reinterpret_cast<const int32_t*>(bytes.data()), bytes.size() / sizeof(int32_t));
+    if (expected.has_bias && !is_scaled(expected.codec)) {
+        if (ids.empty() || ids.back() != expected.n_features) return "the weights of the bias are missing";
+        ids = ids.first(ids.size() - 1);
+    }
+    if (ids.empty()) return "";
+    bool sorted = ids.front() >= 0 && ids.back() < expected.n_features;
+    for (size_t k = 1; k < ids.size(); ++k) sorted &= ids[k] > ids[k - 1];
+    return sorted ? "" : "features are out of order or out of range";
+}
+
+// The blocks whose features and weights do not match the checksum that is stored with them, and the first dense block
+// with contents that no writer stores.
+struct Damage {
+    std::vector<int64_t> blocks;
+    std::optional<std::tuple<int64_t, std::string_view>> fault;
+};
+
+Damage find_damage(const Pieces& features, const Pieces& weights, std::span<const uint32_t> checksums,
+                   const Expected& expected, int threads, const Cancel& cancel) {
     const int64_t n_blocks = std::ssize(checksums);
     std::vector<char> damaged(n_blocks, 0);
+    std::vector<std::string_view> faults(n_blocks);
     parallel_for(n_blocks, threads, [&](int64_t b, int) {
-        constexpr int64_t step = 1 << 26;  // a one-vs-rest model is one block, and Ctrl-C must not wait for all of it
+        constexpr int64_t step = 1 << 16;  // stays in cache; and Ctrl-C must not wait for all of a large block
         const auto bytes = weights.of(b);
         uint32_t crc = crc32c(features.of(b));
-        for (int64_t w = 0; w < std::ssize(bytes) && !cancel; w += step)
-            crc = crc32c(slice(bytes, w, std::min(w + step, std::ssize(bytes))), crc);
+        bool finite = true;
+        for (int64_t w = 0; w < std::ssize(bytes) && !cancel; w += step) {
+            const auto part = slice(bytes, w, std::min(w + step, std::ssize(bytes)));
+            crc = crc32c(part, crc);
+            finite &= all_finite(part, expected.codec);
+        }
         damaged[b] = crc != checksums[b];
+        if (expected.codec == Codec::sparse) return;
+        faults[b] = finite ? list_fault(features.of(b), expected) : "a weight is not finite";
     });
-    std::vector<int64_t> out;
-    for (int64_t b = 0; b < n_blocks; ++b)
-        if (damaged[b]) out.push_back(b);
+    Damage out;
+    for (int64_t b = 0; b < n_blocks; ++b) {
+        if (damaged[b]) out.blocks.push_back(b);
+        if (!faults[b].empty() && !out.fault) out.fault = {b, faults[b]};
+    }
     return out;
 }
 
@@ -107,13 +154,14 @@ void bind_checksum(nb::module_& m) {
         "Return the CRC-32C of a uint8 array, continuing from the checksum of the bytes before it.");
     m.def(
         "damaged_blocks",
-        [](In<int64_t> feature_ptr, In<uint8_t> features, int64_t feature_bytes, In<int64_t> weight_ptr,
-           In<uint8_t> weights, int64_t weight_bytes, In<uint32_t> checksums, int threads) {
+        [](std::string_view codec, In<int64_t> feature_ptr, In<uint8_t> features, In<int64_t> weight_ptr,
+           In<uint8_t> weights, In<uint32_t> checksums, int64_t n_features, bool has_bias, int threads) {
             require(threads >= 1, "threads must be at least 1");
-            require(feature_bytes >= 1 && weight_bytes >= 1, "an element has at least one byte");
+            const Expected expected{choose(codecs, codec, "codec"), n_features, has_bias};
+            const int64_t feature_bytes = expected.codec == Codec::sparse ? sizeof(uint16_t) : sizeof(int32_t);
             const Pieces pieces[2] = {{span_of(feature_ptr), span_of(features), feature_bytes},
-                                      {span_of(weight_ptr), span_of(weights), weight_bytes}};
-            std::vector<int64_t> damaged;
+                                      {span_of(weight_ptr), span_of(weights), weight_bytes(expected.codec)}};
+            Damage found;
             {
                 nb::gil_scoped_release no_gil;
                 for (const auto& [ptr, bytes, element] : pieces)
@@ -121,14 +169,15 @@ void bind_checksum(nb::module_& m) {
                 require(feature_ptr.size() == checksums.size() + 1 && weight_ptr.size() == checksums.size() + 1,
                         "feature_ptr and weight_ptr must have one entry per checksum, and one more");
                 run_interruptible([&](const Cancel& cancel) {
-                    damaged = damaged_blocks(pieces[0], pieces[1], span_of(checksums), threads, cancel);
+                    found = find_damage(pieces[0], pieces[1], span_of(checksums), expected, threads, cancel);
                 });
             }
-            return to_numpy(std::move(damaged));
+            return nb::make_tuple(to_numpy(std::move(found.blocks)), found.fault);
         },
-        "feature_ptr"_a.noconvert(), "features"_a.noconvert(), "feature_bytes"_a, "weight_ptr"_a.noconvert(),
-        "weights"_a.noconvert(), "weight_bytes"_a, "checksums"_a.noconvert(), "threads"_a,
-        "Return the blocks that do not match their checksum; the large files are given as bytes.");
+        "codec"_a, "feature_ptr"_a.noconvert(), "features"_a.noconvert(), "weight_ptr"_a.noconvert(),
+        "weights"_a.noconvert(), "checksums"_a.noconvert(), "n_features"_a, "has_bias"_a, "threads"_a,
+        "Return the blocks that do not match their checksum, and the first dense block with invalid contents and what "
+        "is wrong with it, or None; the large files are given as bytes.");
 }
 
 }  // namespace labeltree

@@ -26,19 +26,14 @@ class SvmReader {
 
     // Parses the whole lines of the piece and keeps the rest for the next one. Returns false after a fault.
     bool feed(const char* piece, int64_t size, bool last) {
-        const std::string_view text(piece, size);
-        if (text.find('\n') == std::string_view::npos && text.find('\0') != std::string_view::npos) {
-            // An endless binary file must not be kept as one line.
-            fault_ = {"binary", n_lines_ + 1, std::string(text.substr(0, 80))};
-            return false;
-        }
-        auto texts = lines_.split(text, last);
-        if (!started_ && !texts.empty()) begin(texts.front());
-        if (chunks_.size() < texts.size()) chunks_.resize(texts.size());
-        parallel_for(texts.size(), threads_, [&](int64_t i, int) {
-            chunks_[i].parse(texts[i].data(), texts[i].data() + texts[i].size(), limits_);
-        });
-        return append(texts.size());
+        std::string_view text(piece, size);
+        // Also in a comment, and before its line is complete: an endless binary file must not be kept as one line.
+        const size_t zero = text.find('\0');
+        const bool binary = zero != std::string_view::npos;
+        if (binary) text = text.substr(0, text.substr(0, zero).rfind('\n') + 1);
+        if (!parse(text, last && !binary)) return false;
+        if (binary) fault_ = {"binary", n_lines_ + 1, std::string(1, '\0')};
+        return !binary;
     }
 
     // After the last piece: assigns columns to labels and subtracts the base. Returns false if a label is too large.
@@ -123,6 +118,17 @@ class SvmReader {
         std::copy(numbers, numbers + 3, header_);
         limits_.highest = std::min(limits_.highest, header_[1] - (one_based_ != 1));
         limits_.n_labels = std::min(limits_.n_labels, header_[2]);
+    }
+
+    // Parses the whole lines of a text.
+    bool parse(std::string_view text, bool last) {
+        auto texts = lines_.split(text, last);
+        if (!started_ && !texts.empty()) begin(texts.front());
+        if (chunks_.size() < texts.size()) chunks_.resize(texts.size());
+        parallel_for(texts.size(), threads_, [&](int64_t i, int) {
+            chunks_[i].parse(texts[i].data(), texts[i].data() + texts[i].size(), limits_);
+        });
+        return append(texts.size());
     }
 
     // Appends the contents of the chunks of a piece, in the order of the file.

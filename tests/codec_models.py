@@ -6,9 +6,10 @@ import numpy as np
 from beam_twin import make_tree
 
 from labeltree._native import crc32c
-from labeltree.model import load
+from labeltree.opening import load
 from labeltree.publish import new_model
 from labeltree.settings import StorageSettings
+from labeltree.tree import LabelTree
 
 STORED = {
     "float16": StorageSettings("float16"),
@@ -78,6 +79,7 @@ def make_model(seed, *, shape=None, n_trees=1):
             tree = make_tree(rng, n_features, n_labels, 0, int(rng.integers(1, 5)), draw)
             while np.diff(tree[0]).min() == 0:  # every node of a stored tree has children
                 tree = make_tree(rng, n_features, n_labels, 0, int(rng.integers(1, 5)), draw)
+            tree[1][tree[1] >= 0] = np.arange(1, tree[0].size - 1)  # and its nodes are in order
         trees.append(add_bias(rng, tree, n_features) if bias else tree)
     return trees, n_features, n_labels, bias
 
@@ -86,6 +88,8 @@ def store_model(path, model):
     """Write a model with float32 weights, and open it."""
     trees, n_features, n_labels, bias = model
     names = "child_ptr", "children", "feature_ptr"
+    shapes = [LabelTree(tree[0], tree[1]) for tree in trees]
+    used = [np.diff(tree[2]) - bool(bias) for tree in trees]
     with new_model(path, False) as writer:
         writer.write_common(np.ones(n_labels, np.int64), None, None)
         for t, tree in enumerate(trees):
@@ -104,8 +108,8 @@ def store_model(path, model):
                 "instances": 1,
                 "features": n_features,
                 "labels": n_labels,
-                "trees": [{"nodes": len(tree[0]) - 1, "depth": 1} for tree in trees],
-                "weights": 0,
+                "trees": [{"nodes": shape.n_nodes, "depth": shape.depth} for shape in shapes],
+                "weights": sum(int(n @ shape.child_count) for n, shape in zip(used, shapes, strict=True)),
                 "settings": {"bias": bias},
             }
         )

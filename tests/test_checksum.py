@@ -97,27 +97,54 @@ def blocks():
         for a, b, c, d in ((0, 2, 0, 4), (2, 2, 4, 4), (2, 7, 4, 12))
     ]
     checksums = np.array(checksums, np.uint32)
-    return [feature_ptr, features.view(np.uint8), 4, weight_ptr, weights.view(np.uint8), 4, checksums]
+    lists = feature_ptr, features.view(np.uint8), weight_ptr, weights.view(np.uint8)
+    return ["float32", *lists, checksums, 7, False]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_damaged_blocks_are_named(threads):
-    assert damaged_blocks(*blocks(), threads).tolist() == []
-    for argument, place, node in [(1, 0, 0), (1, 6, 2), (4, 3, 0), (4, 4, 2), (6, 1, 1)]:
+    damaged, fault = damaged_blocks(*blocks(), threads)
+    assert (damaged.tolist(), fault) == ([], None)
+    for argument, place, node in [(2, 0, 0), (2, 6, 2), (4, 3, 0), (4, 4, 2), (5, 1, 1)]:
         changed = blocks()
         changed[argument].view(np.uint32)[place] ^= 1
-        assert damaged_blocks(*changed, threads).tolist() == [node]
+        assert damaged_blocks(*changed, threads)[0].tolist() == [node]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_contents_that_no_writer_stores_are_found(threads):
+    unsorted = "features are out of order or out of range"
+    for place, value, node in [(0, 1, 0), (0, -1, 0), (1, 7, 0), (6, 7, 2), (4, 3, 2)]:
+        changed = blocks()
+        changed[2].view(np.int32)[place] = value
+        assert damaged_blocks(*changed, threads)[1] == (node, unsorted)
+    for place, value, node in [(0, np.nan, 0), (3, np.inf, 0), (4, -np.inf, 2), (11, np.nan, 2)]:
+        changed = blocks()
+        changed[4].view(np.float32)[place] = value
+        assert damaged_blocks(*changed, threads)[1] == (node, "a weight is not finite")
+    changed = blocks()
+    changed[4] = changed[4].view(np.float32).astype(np.float16).view(np.uint8)
+    changed[0] = "float16"
+    assert damaged_blocks(*changed, threads)[1] is None
+    changed[4].view(np.float16)[5] = np.nan
+    assert damaged_blocks(*changed, threads)[1] == (2, "a weight is not finite")
+    changed = blocks()
+    changed[-1] = True
+    assert damaged_blocks(*changed, threads)[1] == (0, "the weights of the bias are missing")
+    changed[0], changed[4] = "int8", np.zeros(12, np.uint8)
+    assert damaged_blocks(*changed, threads)[1] is None  # the bias is not in the list
 
 
 @pytest.mark.parametrize(
     ("argument", "value"),
     [
-        (0, np.array([0, 2, 2, 8])),
-        (0, np.array([0, 3, 2, 7])),
-        (0, np.array([0, 2, 7])),
+        (1, np.array([0, 2, 2, 8])),
+        (1, np.array([0, 3, 2, 7])),
+        (1, np.array([0, 2, 7])),
         (3, np.array([1, 4, 4, 12])),
         (3, np.array([0, 4, 4, 11])),
-        (6, np.zeros(2, np.uint32)),
+        (5, np.zeros(2, np.uint32)),
+        (0, "float64"),
     ],
 )
 def test_pointers_that_do_not_fit_are_refused(argument, value):

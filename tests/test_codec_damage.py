@@ -15,7 +15,7 @@ from scipy import sparse
 
 from labeltree import InputError
 from labeltree._native import crc32c
-from labeltree.model import load
+from labeltree.opening import load
 
 TREE = "tree-0"
 N_LABELS, N_FEATURES = 300, 70_000  # two panels, the second with 44 children; two segments
@@ -146,16 +146,16 @@ WRONG_BLOCKS = {
 }
 # What is checked before anything else, even without verification.
 WRONG_ARRAYS = {
-    "scale NaN": (put("scales", 5, np.nan), "scales must be finite and not negative"),
-    "scale infinite": (put("scales", 5, np.inf), "scales must be finite and not negative"),
-    "scale negative": (put("scales", -1, -1), "scales must be finite and not negative"),
-    "bias infinite": (put("biases", 0, np.inf), "biases must be finite"),
-    "bias NaN": (put("biases", -1, np.nan), "biases must be finite"),
+    "scale NaN": (put("scales", 5, np.nan), "scales.npy: a scale is negative, not finite or too large"),
+    "scale infinite": (put("scales", 5, np.inf), "scales.npy: a scale is negative, not finite or too large"),
+    "scale negative": (put("scales", -1, -1), "scales.npy: a scale is negative, not finite or too large"),
+    "bias infinite": (put("biases", 0, np.inf), "biases.npy: a bias is not finite"),
+    "bias NaN": (put("biases", -1, np.nan), "biases.npy: a bias is not finite"),
     "a block too short": (put("weight_ptr", 1, 20), "a sparse block is too short for its rows"),
-    "blocks that overlap": (put("weight_ptr", 1, -5), "pointers of the tree are damaged"),
+    "blocks that overlap": (put("weight_ptr", 1, -5), "_ptr.npy: the pointers do not start at 0"),
     "a block beyond the end": (put("weight_ptr", -1, 2**62), "weights.npy: the array is"),
-    "lists that overlap": (put("feature_ptr", 1, -1), "pointers of the tree are damaged"),
-    "a list beyond the end": (put("feature_ptr", -1, 2**40), "features.npy: the array is"),
+    "lists that overlap": (put("feature_ptr", 1, -1), "_ptr.npy: the pointers do not start at 0"),
+    "a list beyond the end": (put("feature_ptr", -1, 2**40), "more features than the data"),
 }
 
 
@@ -247,7 +247,7 @@ def test_random_damage_is_named_or_harmless(pruned, tmp_path_factory, seed):
 
 PORTABLE = """
 import sys
-from labeltree.model import load
+from labeltree.opening import load
 from test_codec_damage import assert_predicts, queries
 for path in sys.argv[1:]:
     assert_predicts(load(path, verify=False), queries())
@@ -277,7 +277,7 @@ def test_damaged_scales_of_dense_blocks_are_named(tmp_path, codec, name, value):
     if (name, value) == ("biases", -1):
         load(path)
         return
-    with pytest.raises(InputError, match=f"{name} must be finite"):
+    with pytest.raises(InputError, match=f"{name}.npy: a (scale|bias) is .*not finite"):
         load(path, verify=False)
 
 

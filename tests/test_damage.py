@@ -12,8 +12,9 @@ from helpers import TREE_FILES, random_data, seal, write_manifest
 from scipy import sparse
 
 from labeltree import InputError
+from labeltree.errors import ResourceError
 from labeltree.manifest import FORMAT_VERSION, MANIFEST
-from labeltree.model import load
+from labeltree.opening import load
 from labeltree.settings import ScoreSettings
 
 V1, V2 = (Path(__file__).parent / "models" / version for version in ("v1", "v2"))
@@ -217,13 +218,18 @@ def test_verification_can_be_skipped_and_done_later(model_dir):
 
 
 def test_a_model_larger_than_memory_is_not_read_through(model_dir, monkeypatch):
-    monkeypatch.setattr("labeltree.model.available_memory", lambda: 1)
+    files = json.loads((model_dir / MANIFEST).read_text())["files"].values()
+    small = sum(entry["bytes"] for entry in files if "crc32c" in entry)
+    monkeypatch.setattr("labeltree.opening.available_memory", lambda: small)
     content = bytearray((model_dir / "tree-0/weights.npy").read_bytes())
     content[-2] ^= 1
     (model_dir / "tree-0/weights.npy").write_bytes(content)
     load(model_dir)
     with pytest.raises(InputError, match="checksum mismatch"):
         load(model_dir, verify=True)
+    monkeypatch.setattr("labeltree.opening.available_memory", lambda: small - 1)
+    with pytest.raises(ResourceError, match="opening the model needs"):
+        load(model_dir, verify=False)
 
 
 def test_a_model_of_format_1_always_predicts_the_same():

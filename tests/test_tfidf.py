@@ -14,6 +14,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from labeltree import InputError, TextSettings
 from labeltree.errors import NoTermError
+from labeltree.opened import ModelDirectory
 from labeltree.store import ModelReader
 from labeltree.text import term_counts, tfidf
 from labeltree.text.tfidf import TextFeatures, learn_features
@@ -62,7 +63,8 @@ def stored(features, place):
     for name, content in features.contents.items():
         (place / name).write_bytes(content)
     files = {name: {"bytes": len(content)} for name, content in features.contents.items()}
-    return TextFeatures.load(ModelReader(place, {"files": files}), len(features.names))
+    with ModelDirectory(place) as directory:
+        return TextFeatures.load(ModelReader(directory, {"files": files}), len(features.names))
 
 
 @examples(150)

@@ -172,15 +172,16 @@ class BeamSearch:
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None: ...
 
 def damaged_blocks(
+    codec: str,
     feature_ptr: NDArray[np.int64],
     features: NDArray[np.uint8],
-    feature_bytes: int,
     weight_ptr: NDArray[np.int64],
     weights: NDArray[np.uint8],
-    weight_bytes: int,
     checksums: NDArray[np.uint32],
+    n_features: int,
+    has_bias: bool,
     threads: int,
-) -> NDArray[np.int64]: ...
+) -> tuple[NDArray[np.int64], tuple[int, str] | None]: ...
 def sparse_fault(
     child_ptr: NDArray[np.int64],
     children: NDArray[np.int32],

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.codec import (
-    FEATURE_TYPE,
     SPARSE,
     WEIGHT_TYPE,
     Layout,
@@ -22,9 +21,7 @@ from labeltree.codec import (
     is_scaled,
     n_segments,
 )
-from labeltree.errors import InputError
-from labeltree.manifest import RESTORE
-from labeltree.store import ModelReader, ModelWriter
+from labeltree.store import ModelWriter
 from labeltree.tree import LabelTree, pointers
 
 NO_FLOATS = np.zeros(0, np.float32)
@@ -198,26 +195,31 @@ class TreeBlocks:
             out[features == self.n_features] = self.biases[first + child]
         return out
 
-    def damaged_nodes(self, threads: int) -> NDArray[np.int64]:
-        """Read every block and return the nodes whose checksum is wrong."""
-        damaged = _native.damaged_blocks(
+    def damaged_nodes(self, threads: int) -> tuple[NDArray[np.int64], tuple[int, str] | None]:
+        """Read every block and check it.
+
+        Returns
+        -------
+        damaged : ndarray of int64
+            The nodes whose checksum is wrong.
+        fault : tuple of int and str, or None
+            The first node with contents that no writer stores, and what is wrong with it.
+        """
+        damaged, fault = _native.damaged_blocks(
+            self.codec,
             self._list_ptr,
             self.features.view(np.uint8),
-            self.features.itemsize,
             self.weight_ptr,
             self.weights.view(np.uint8),
-            self.weights.itemsize,
             self.checksums,
+            self.n_features,
+            self.has_bias,
             threads,
         )
-        return np.unique(self.panels.node[damaged])
-
-    def fault(self, threads: int) -> tuple[int, str] | None:
-        """Read every sparse block; return the first node that is damaged, and how, or None."""
-        if self.codec != SPARSE:
-            return None
-        _, *arrays = self.arrays
-        return _native.sparse_fault(*arrays, self.n_features, threads)  # type: ignore[call-arg, arg-type]
+        if self.codec == SPARSE and not damaged.size:
+            _, *arrays = self.arrays
+            fault = _native.sparse_fault(*arrays, self.n_features, threads)  # type: ignore[call-arg, arg-type]
+        return np.unique(self.panels.node[damaged]), fault
 
     def _features(self, node: int) -> NDArray[np.int32]:
         """Return the sorted features of all blocks of a node."""
@@ -254,45 +256,6 @@ def _find(
     found = np.flatnonzero(rows < used.size)
     found = found[used[rows[found]] == features[found]]
     return found, rows[found]
-
-
-def read_blocks(
-    reader: ModelReader, folder: str, codec: str, n_nodes: int, n_labels: int, n_features: int, has_bias: bool
-) -> TreeBlocks:
-    """Open a tree of a model directory: small arrays are read, blocks are mapped."""
-    child_ptr = reader.array(f"{folder}/child_ptr.npy", "<i8", n_nodes + 1)
-    children = reader.array(f"{folder}/children.npy", "<i4", n_nodes - 1 + n_labels)
-    damaged = InputError("the pointers of the tree are damaged", file=reader.path / folder, hint=RESTORE)
-    if child_ptr[-1] != children.size or (np.diff(child_ptr) < 0).any():
-        raise damaged
-    tree = LabelTree(child_ptr, children)
-    n_blocks = Panels.of(tree, codec).node.size
-    n_lists = n_blocks * n_segments(codec, n_features)
-    feature_ptr = reader.array(f"{folder}/feature_ptr.npy", "<i8", n_lists + 1)
-    if codec == SPARSE:
-        weight_ptr = reader.array(f"{folder}/weight_ptr.npy", "<i8", n_blocks + 1)
-    else:
-        weight_ptr = tree.weight_ptr(feature_ptr)
-    if any(ptr[0] != 0 or (np.diff(ptr) < 0).any() for ptr in (feature_ptr, weight_ptr)):
-        raise damaged
-    scales = biases = NO_FLOATS
-    if is_scaled(codec):
-        scales, biases = (
-            reader.array(f"{folder}/{name}.npy", "<f4", children.size) for name in ("scales", "biases")
-        )
-    return TreeBlocks(
-        tree,
-        codec,
-        n_features,
-        has_bias,
-        feature_ptr,
-        reader.array(f"{folder}/features.npy", FEATURE_TYPE[codec], int(feature_ptr[-1]), mapped=True),
-        weight_ptr,
-        reader.array(f"{folder}/weights.npy", WEIGHT_TYPE[codec], int(weight_ptr[-1]), mapped=True),
-        scales,
-        biases,
-        reader.array(f"{folder}/checksums.npy", "<u4", n_blocks),
-    )
 
 
 @contextmanager

@@ -271,6 +271,11 @@ def _checked_names(label_names: Iterable[str], n_labels: int) -> tuple[str, ...]
     wrong = next((name for name in names if not isinstance(name, str)), None)
     if wrong is not None:
         raise InputError(f"the label name {wrong!r} is not a string")
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        what = "a label name contains an unpaired surrogate"
+        raise InputError(what, hint="use valid Unicode text") from None
     if len(set(names)) != len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise InputError(f"the label name {twice!r} occurs twice", hint="rename one of the labels")

@@ -14,6 +14,8 @@ from labeltree import _native
 from labeltree.errors import InputError
 
 LARGEST_INT32 = 2**31 - 1
+# The most instances, features, labels or nodes that a model can have.
+LARGEST_COUNT = LARGEST_INT32 - 1
 # The square of a larger value, summed over a row, may overflow a float32.
 LARGEST_VALUE = 1e15
 # The inverse of a smaller cost may overflow a float32.
@@ -193,6 +195,7 @@ FLAG = OneOf((True, False))
 # The tree.
 CLUSTERS = Whole(2)
 MAX_DEPTH = Whole(1)
+TREE_DEPTH = Whole(1, 1000)  # of any tree: some steps take time for every node above a label
 TREES = Whole(1, 10_000)
 SEED = Whole(0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -12,7 +13,9 @@ import numpy as np
 from labeltree import _native
 from labeltree.errors import InputError
 from labeltree.opened import ModelDirectory
+from labeltree.schema import check_manifest
 from labeltree.settings import StorageSettings
+from labeltree.strict_json import parse_json
 
 FORMAT = "labeltree model"
 # The newest version. A model has the lowest version that describes it: 1 if its weights are float32.
@@ -145,7 +148,8 @@ def read_manifest(path: Path, directory: ModelDirectory | None = None) -> Manife
             return read_manifest(path, opened)
     try:
         with directory.open(MANIFEST) as stream:
-            manifest = json.loads(stream.read().decode("utf-8"))
+            manifest = parse_json(stream.read())
+        checksum = manifest_checksum(manifest) if isinstance(manifest, dict) else 0
     except FileNotFoundError:
         raise InputError(f"not a model directory: it has no {MANIFEST}", file=path) from None
     except (ValueError, OSError, RecursionError) as error:
@@ -155,12 +159,17 @@ def read_manifest(path: Path, directory: ModelDirectory | None = None) -> Manife
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError("not the manifest of a labeltree model", file=path / MANIFEST)
     version = manifest.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION or version < 1:
+    if type(version) is not int or version > FORMAT_VERSION or version < 1:
         raise InputError(
-            f"the model has format version {version}, but only versions up to {FORMAT_VERSION} are supported",
+            f"the model has format version {reprlib.repr(version)}, but only versions up to {FORMAT_VERSION} "
+            "are supported",
             file=path,
             hint="install a newer version of labeltree",
         )
-    if manifest.get("crc32c") != manifest_checksum(manifest):
+    if type(manifest.get("crc32c")) is not int or manifest["crc32c"] != checksum:
         raise InputError("checksum mismatch: the file is damaged", file=path / MANIFEST, hint=RESTORE)
+    try:
+        check_manifest(manifest)
+    except InputError as error:
+        raise error.replace(file=path / MANIFEST, hint=RESTORE) from None
     return cast(Manifest, manifest)

@@ -1,8 +1,7 @@
-"""A trained model: opened from its directory, mapped into memory, ready to predict."""
+"""A trained model: its blocks mapped into memory, ready to predict."""
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,21 +14,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree import _native, limits, metrics
-from labeltree.blocks import TreeBlocks, copy_blocks, read_blocks
+from labeltree.blocks import TreeBlocks, copy_blocks
 from labeltree.budget import Budget, Form, Trial, Trials, choose, form_of, list_forms
 from labeltree.compress import check_apart, check_source, dense_bytes, write_compact
 from labeltree.data import Dataset
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
-from labeltree.manifest import RESTORE, Description, Manifest, carried_over, read_manifest, stored_as
-from labeltree.opened import ModelDirectory, read_whole
+from labeltree.manifest import RESTORE, Description, Manifest, carried_over, stored_as
 from labeltree.predict import as_matrix, check_options, check_queries, is_csr_row
 from labeltree.progress import Progress
 from labeltree.publish import check_target, new_model, publish, temporary_directory
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_TOP, ScoreSettings, StorageSettings
-from labeltree.store import ModelReader, ModelWriter
-from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
-from labeltree.text.tfidf import SETTINGS_FILE, TextFeatures
+from labeltree.store import ModelWriter
+from labeltree.system import free_disk, human_bytes, threads_to_use
+from labeltree.text.tfidf import TextFeatures
 from labeltree.tree import DepthSummary, describe_depths
 from labeltree.validation import Validation
 
@@ -345,7 +343,7 @@ class Model:
                     trials.measure(Form(StorageSettings(), self.bytes))
                 trials.measure(form, progress)
             publish(trials.path(form, progress), path, overwrite)
-        return load(path, verify=False)
+        return _opened(path)
 
     def _write_compact(
         self, storage: StorageSettings, place: Path, threads: int, progress: Progress | None
@@ -365,12 +363,20 @@ class Model:
             if storage.prune is not None:
                 described["weights"] = stored
         writer.finish(cast(Description, described))
-        return load(place, verify=False)
+        return _opened(place)
 
     def verify(self, threads: int | None = None) -> None:
-        """Read every block, compare it with its checksum, and check that its contents are valid."""
+        """Read every block, compare it with its checksum, and check that its contents are valid.
+
+        Everything else was checked when the model was opened.
+
+        Raises
+        ------
+        InputError
+            If a block is damaged, or contains what no writer stores.
+        """
         for t, part in enumerate(self.trees):
-            damaged = part.damaged_nodes(threads_to_use(threads))
+            damaged, fault = part.damaged_nodes(threads_to_use(threads))
             if damaged.size:
                 raise InputError(
                     f"checksum mismatch in {damaged.size} of {part.tree.n_nodes} blocks, the first is node "
@@ -378,88 +384,13 @@ class Model:
                     file=self.file(f"tree-{t}"),
                     hint=RESTORE,
                 )
-            if fault := part.fault(threads_to_use(threads)):
-                node, what = fault
-                what = f"the block of node {node} is damaged: {what}"
+            if fault:
+                what = f"the block of node {fault[0]} is damaged: {fault[1]}"
                 raise InputError(what, file=self.file(f"tree-{t}"), hint=RESTORE)
 
 
-def load(path: Path | str, *, verify: bool | None = None) -> Model:
-    """Open a model directory.
+def _opened(path: Path) -> Model:
+    """Open a model that was just written."""
+    from labeltree.opening import load  # which imports this module
 
-    The blocks are mapped, not read: a model takes only the memory of the pages in use, so models larger
-    than memory can be served.
-
-    Parameters
-    ----------
-    path : path-like
-    verify : bool, optional
-        Read all blocks and compare their checksums. Default: only if they fit in the available memory.
-        Everything else is always checked.
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    InputError
-        If the directory is not a model, or is damaged.
-    """
-    return read_whole(Path(path), lambda directory: _load(directory, verify))
-
-
-def _load(directory: ModelDirectory, verify: bool | None) -> Model:
-    path = directory.path
-    manifest = read_manifest(path, directory)
-    try:
-        reader = ModelReader(directory, manifest)
-        n_labels, n_features, _ = (
-            _count(value) for value in (manifest["labels"], manifest["features"], manifest["instances"])
-        )
-        nodes_of_trees = [_count(entry["nodes"]) for entry in manifest["trees"]]
-        for entry in manifest["files"].values():
-            _count(entry["bytes"])
-        if not manifest["settings"]["bias"] >= 0:
-            raise ValueError("negative bias")
-        ScoreSettings(**manifest.get("score", {}))
-        codec = manifest.get("codec", "float32")
-        if codec not in _native.CODECS:
-            raise ValueError("unknown codec")
-    except (AttributeError, KeyError, TypeError, ValueError, InputError):
-        raise InputError("manifest.json is damaged", file=path, hint=RESTORE) from None
-    shape = n_labels, n_features, manifest["settings"]["bias"] != 0
-    trees = tuple(
-        read_blocks(reader, f"tree-{t}", codec, nodes, *shape) for t, nodes in enumerate(nodes_of_trees)
-    )
-    names = _read_names(reader, n_labels) if "label_names.json" in manifest["files"] else None
-    text = TextFeatures.load(reader, n_features) if SETTINGS_FILE in manifest["files"] else None
-    model = Model(path, manifest, trees, reader.array("label_counts.npy", "<i8", n_labels), names, text)
-    try:
-        _ = model._search
-    except ValueError as error:
-        raise InputError(f"the model is damaged: {error}", file=path, hint=RESTORE) from None
-    if verify or (verify is None and model.bytes <= available_memory()):
-        model.verify()
-    return model
-
-
-def _count(value: Any) -> int:
-    """Check a number of the manifest, before anything is allocated by it."""
-    if not isinstance(value, int) or value < 0:
-        raise ValueError(value)
-    return value
-
-
-def _read_names(reader: ModelReader, n_labels: int) -> tuple[str, ...]:
-    content = reader.text("label_names.json")
-    try:
-        names = json.loads(content)
-    except (ValueError, RecursionError):
-        names = None
-    if not (
-        isinstance(names, list) and len(names) == n_labels and all(isinstance(name, str) for name in names)
-    ):
-        what = f"expected a name for each of the {n_labels:,} labels"
-        raise InputError(what, file=reader.path / "label_names.json", hint=RESTORE)
-    return tuple(names)
+    return load(path, verify=False)

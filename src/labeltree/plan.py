@@ -11,7 +11,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree import _native
+from labeltree import _native, limits
 from labeltree.codec import SPARSE, Layout, is_scaled
 from labeltree.data import Dataset, TextSource
 from labeltree.display import html_table
@@ -382,6 +382,12 @@ def make_plan(
     for tree in trees:
         if tree.n_labels != dataset.n_labels:
             raise InputError(f"the tree has {tree.n_labels:,} labels, but the data has {dataset.n_labels:,}")
+        if tree.depth > limits.TREE_DEPTH.most:
+            raise InputError(
+                f"the tree has depth {tree.depth:,}, expected at most {limits.TREE_DEPTH.most:,}",
+                hint="use a smaller {max_depth}",
+                parameters={"max_depth": None},
+            )
         usage = _native.used_features(dataset.native, tree.native, threads)
         parts.append(TreePlan(tree, *usage, settings.bias != 0, storage.codec, dataset.n_features))
     return Plan(

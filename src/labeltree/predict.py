@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -107,5 +108,6 @@ def as_matrix(labels: NDArray[np.int32], scores: NDArray[np.float32], n_labels: 
 def reach(tree: LabelTree, beam: int) -> int:
     """Return how many labels of a tree a beam can reach at most: those of the widest nodes of each depth."""
     leaves = np.add.reduceat(tree.children < 0, tree.child_ptr[:-1], dtype=np.int64)
-    widest = (np.sort(leaves[tree.node_depth == d])[-beam:] for d in range(tree.depth))
+    levels = itertools.pairwise(tree.level_ptr.tolist())
+    widest = (np.sort(leaves[first:last])[-beam:] for first, last in levels)
     return sum(int(counts.sum()) for counts in widest)

@@ -18,7 +18,8 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.manifest import Description, ScoreEntry, stored_as
-from labeltree.model import Model, load
+from labeltree.model import Model
+from labeltree.opening import load
 from labeltree.plan import PANEL_BYTES, Plan, TreePlan
 from labeltree.progress import Progress, part_of
 from labeltree.publish import new_model

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -118,7 +119,7 @@ class LabelTree:
     @property
     def depth(self) -> int:
         """Depth of the deepest label (d)."""
-        return int(self.node_depth[-1]) + 1
+        return self.level_ptr.size - 1
 
     @cached_property
     def child_count(self) -> NDArray[np.int64]:
@@ -135,21 +136,38 @@ class LabelTree:
         return parent
 
     @cached_property
+    def child_place(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where each node, and where each label, is in ``children``; the root's place is not used."""
+        inner = self.children >= 0
+        of_node, of_label = np.zeros(self.n_nodes, np.int64), np.zeros(self.n_labels, np.int64)
+        of_node[self.children[inner]] = np.flatnonzero(inner)
+        of_label[~self.children[~inner]] = np.flatnonzero(~inner)
+        return of_node, of_label
+
+    @cached_property
     def node_depth(self) -> NDArray[np.int32]:
         """Depth of each node; non-decreasing, since nodes are numbered breadth-first."""
-        depth = np.zeros(self.n_nodes, np.int32)
-        for u in range(1, self.n_nodes):
-            depth[u] = depth[self.parent[u]] + 1
-        return depth
+        return np.repeat(np.arange(self.depth, dtype=np.int32), np.diff(self.level_ptr))
+
+    @cached_property
+    def level_ptr(self) -> NDArray[np.int64]:
+        """The first node of each depth, and the end of the last."""
+        n_inner = np.concatenate([[0], np.cumsum(self.children >= 0)])[self.child_ptr]
+        ends = [0, 1]
+        while ends[-1] < self.n_nodes:
+            ends.append(1 + int(n_inner[ends[-1]]))
+            if ends[-1] <= ends[-2]:
+                raise InputError("the nodes of the tree are not numbered breadth-first")
+        return np.array(ends, np.int64)
 
     @cached_property
     def _ranges(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
-        levels = [np.flatnonzero(self.node_depth == d) for d in range(self.depth)]
+        levels = [slice(*ends) for ends in itertools.pairwise(self.level_ptr.tolist())]
         size = np.zeros(self.n_nodes, np.int64)
         child_size = np.ones(self.children.size, np.int64)
         inner = self.children >= 0
         for level in reversed(levels):
-            entries = slice(self.child_ptr[level[0]], self.child_ptr[level[-1] + 1])
+            entries = slice(self.child_ptr[level.start], self.child_ptr[level.stop])
             within = np.where(inner[entries], size[np.maximum(self.children[entries], 0)], 1)
             child_size[entries] = within
             size[level] = np.add.reduceat(within, self.child_ptr[level] - entries.start)
@@ -157,7 +175,7 @@ class LabelTree:
         labels = np.zeros(self.n_labels, np.int32)
         before = np.cumsum(child_size) - child_size
         for level in levels:
-            entries = slice(self.child_ptr[level[0]], self.child_ptr[level[-1] + 1])
+            entries = slice(self.child_ptr[level.start], self.child_ptr[level.stop])
             start = first[level] - before[self.child_ptr[level]]
             place = before[entries] + np.repeat(start, self.child_count[level])
             first[self.children[entries][inner[entries]]] = place[inner[entries]]
@@ -278,13 +296,13 @@ def describe_depths(tree: LabelTree, used_features: NDArray[np.int64]) -> list[D
     """
     alpha = node_alpha(tree, used_features)
     rows: list[DepthSummary] = []
-    for d in range(tree.depth):
-        at = tree.node_depth == d
+    for d, ends in enumerate(itertools.pairwise(tree.level_ptr.tolist())):
+        at = slice(*ends)
         children, used = tree.child_count[at], used_features[at]
         rows.append(
             {
                 "depth": d,
-                "nodes": int(at.sum()),
+                "nodes": used.size,
                 "children": int(children.sum()),
                 "mean_used_features": float(used.mean()),
                 "alpha": mean_alpha(alpha[at], children),

@@ -36,7 +36,7 @@ def info(
 
     Also verifies the model's files.
     """
-    from labeltree.model import load
+    from labeltree.opening import load
 
     opened = load(model)
     if label is not None:

@@ -18,7 +18,8 @@ from labeltree.estimators.fitting import check_rows, make_dataset, plan_model, t
 from labeltree.estimators.targets import read_target, restore_classes
 from labeltree.limits import AUTO, Limit, Number, Optional, checked
 from labeltree.manifest import EstimatorEntry, storage_of
-from labeltree.model import Model, load
+from labeltree.model import Model
+from labeltree.opening import load
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix, reach
 from labeltree.settings import (
@@ -389,7 +390,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             estimator.classes_ = restore_classes(model.label_names, model.n_labels, about.get("classes"))
             names = about.get("feature_names")
             given = about["given_tree"]
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
             raise InputError(
                 "manifest.json does not describe an estimator",
                 file=path,

@@ -72,8 +72,13 @@ def read_target(y: Any, known: NDArray[Any] | None = None) -> Target:
 def restore_classes(label_names: tuple[str, ...] | None, n_labels: int, dtype: str | None) -> NDArray[Any]:
     """Return the classes of a saved estimator, from its model's label names and their original type."""
     if label_names is None:
-        return np.arange(n_labels, dtype=dtype)
+        classes: NDArray[Any] = np.arange(n_labels).astype(np.dtype(dtype or int))
+        if not _are_column_numbers(classes):
+            raise ValueError(f"{dtype} is not the type of {n_labels} numbers")
+        return classes
     kind = np.dtype(dtype or "O")
+    if kind.kind == "U":
+        kind = np.dtype("U")  # as long as the names: the stored length may be anything
     if kind.kind == "b":
         return np.array([name == "True" for name in label_names])
     return np.array(label_names, dtype=object).astype(kind)

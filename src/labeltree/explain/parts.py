@@ -90,21 +90,24 @@ def feature_name(model: Model, feature: int) -> str:
 
 def frequent_labels(model: Model, labels: NDArray[np.int32], n_most: int) -> tuple[str, ...]:
     """Return the names of the labels that have the most training instances."""
+    if labels.size > n_most > 0:  # leave out most of them before sorting
+        counts = model.label_counts[labels]
+        labels = labels[counts >= np.partition(counts, -n_most)[-n_most]]
     ranked = labels[np.lexsort((labels, -model.label_counts[labels]))][:n_most]
     return tuple(label_name(model, label) for label in ranked.tolist())
 
 
 def path_to(tree: LabelTree, label: int) -> list[tuple[int, int]]:
     """Return the path from the root to a label: nodes, and which of the node's children comes next."""
+    of_node, of_label = tree.child_place
     steps = []
-    child = ~label
+    at = int(of_label[label])
     while True:
-        at = int(np.flatnonzero(tree.children == child)[0])
         node = int(np.searchsorted(tree.child_ptr, at, side="right")) - 1
         steps.append((node, at - int(tree.child_ptr[node])))
         if node == 0:
             return steps[::-1]
-        child = node
+        at = int(of_node[node])
 
 
 def largest(values: NDArray[np.float64], n_most: int) -> tuple[list[int], list[int]]:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,10 @@ from scipy import sparse
 
 from labeltree import _native
 from labeltree.errors import InputError, NoTermError
+from labeltree.limits import LARGEST_VALUE
 from labeltree.manifest import RESTORE
 from labeltree.store import ModelReader
+from labeltree.strict_json import parse_json
 from labeltree.system import threads_to_use
 from labeltree.text.formats import Columns
 from labeltree.text.settings import TextSettings
@@ -122,30 +124,26 @@ class TextFeatures:
     def load(cls, reader: ModelReader, n_features: int) -> TextFeatures:
         """Read and check the files in a model directory."""
         idf = reader.array(IDF_FILE, "<f8", n_features)
-        terms, content = reader.text(TERMS_FILE), reader.text(SETTINGS_FILE)
-        if not (np.isfinite(idf) & (idf > 0)).all():
+        if not ((idf >= 1 / LARGEST_VALUE) & (idf <= LARGEST_VALUE)).all():
             raise _damaged(reader, IDF_FILE, "the file contains invalid weights")
-        try:
-            names = json.loads(terms)
-        except (ValueError, RecursionError):
-            names = None
+        names, stored = _parsed(reader, TERMS_FILE), _parsed(reader, SETTINGS_FILE)
         if not (
             isinstance(names, list)
-            and all(isinstance(name, str) for name in names)
+            and all(type(name) is str for name in names)
             and len(names) == len(set(names)) == n_features
         ):
             what = f"expected {n_features:,} distinct terms, one per feature"
             raise _damaged(reader, TERMS_FILE, what)
         try:
-            stored = json.loads(content)
             settings, columns = stored["tfidf"], stored["columns"]
             if columns["separators"] is not None:
-                columns["separators"] = tuple(map(str, columns["separators"]))
+                columns["separators"] = tuple(columns["separators"])
+            strings = [columns["text"], columns["labels"], *(columns["separators"] or ())]
             expected = {item.name for item in fields(TextSettings)}
-            if set(settings) != expected or {type(columns["text"]), type(columns["labels"])} != {str}:
+            if set(settings) != expected or not all(type(string) is str for string in strings):
                 raise ValueError(stored)
             return cls(TextSettings(**settings), tuple(names), idf, Columns(**columns))
-        except (KeyError, TypeError, ValueError, RecursionError):  # an InputError is a ValueError
+        except (AttributeError, KeyError, TypeError, ValueError):  # an InputError is a ValueError
             raise _damaged(reader, SETTINGS_FILE, "the settings of TF-IDF are invalid") from None
 
 
@@ -171,6 +169,14 @@ class Transformer:
         features = self._features
         self.counts.flush()
         return features, weighted(self.counts, None, features.idf, features.settings.sublinear, self._threads)
+
+
+def _parsed(reader: ModelReader, name: str) -> Any:
+    content = reader.text(name)
+    try:
+        return parse_json(content)
+    except ValueError as error:
+        raise _damaged(reader, name, f"the file cannot be read ({error})") from None
 
 
 def _damaged(reader: ModelReader, name: str, what: str) -> InputError:

@@ -1,0 +1,50 @@
+"""Strict JSON: parsed into objects whose strings and numbers can be printed and written again."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+
+def parse_json(content: bytes) -> Any:
+    """Parse JSON in UTF-8.
+
+    Unlike ``json.loads``, numbers must be finite, and strings must be valid Unicode.
+
+    Parameters
+    ----------
+    content : bytes
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    ValueError
+        If it is not such a document. The message is one short clause.
+    """
+    try:
+        text = content.decode()
+        value = json.loads(text, parse_float=_finite, parse_constant=_refuse)
+        if "\\u" in text:  # only an escape can stand for half a character
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8") from None
+    except UnicodeEncodeError:
+        raise ValueError("a string contains an unpaired surrogate") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return value
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        _refuse(text)
+    return number
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text[:20]} is not a finite number")
