@@ -4,10 +4,11 @@ import bz2
 import gzip
 import lzma
 import threading
+import time
 
 import pytest
 
-from labeltree import InputError, read_svm
+from labeltree import InputError, limits, read_svm, read_text
 from labeltree.files import _ahead, read_pieces
 
 COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
@@ -108,3 +109,76 @@ def test_only_padding_of_the_format_is_allowed(tmp_path):
         file.write_bytes(COMPRESS[kind](ROWS) + b"\0" * zeros)
         with pytest.raises(InputError, match="truncated or damaged"):
             content(file)
+
+
+# Limits
+
+
+@pytest.mark.parametrize("kind", ["plain", *COMPRESS])
+@pytest.mark.parametrize("piece_bytes", [100, 5000, 100_000])
+def test_a_line_has_a_limit(tmp_path, monkeypatch, kind, piece_bytes):
+    monkeypatch.setattr(limits, "LONGEST_LINE", 10_000)
+    write = COMPRESS.get(kind, bytes)
+    lines = b"x" * 9_900 + b"\n" + b"y" * 9_900
+    (tmp_path / "rows").write_bytes(write(b"\n" + lines + b"\n" + lines))
+    content(tmp_path / "rows", piece_bytes)
+    (tmp_path / "rows").write_bytes(write(lines + b"z" * 200_000))
+    with pytest.raises(InputError, match=r"rows: a line is longer than 10,000 bytes; check"):
+        content(tmp_path / "rows", piece_bytes)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.tsv", "rows.svm"])
+def test_every_reader_limits_lines(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(limits, "LONGEST_LINE", 10**6)
+    (tmp_path / name).write_bytes(b"text,labels\n" * (name == "rows.csv") + b"a" * 10**7)
+    with pytest.raises(InputError, match="a line is longer than 1,000,000 bytes"):
+        read_svm(tmp_path / name) if name == "rows.svm" else list(read_text(tmp_path / name))
+
+
+def test_long_lines_are_joined_in_linear_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("labeltree.text.reader._PIECE_BYTES", 64)
+    (tmp_path / "rows.txt").write_bytes(b"first\n" + b"x" * 4_000_000 + b"\nlast")
+    start = time.process_time()
+    texts = [text for text, _ in read_text(tmp_path / "rows.txt", "txt", require_labels=False)]
+    assert texts == ["first", "x" * 4_000_000, "last"]
+    assert time.process_time() - start < 15  # it would be minutes if each piece were joined to all before
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_an_archive_that_expands_without_end_is_refused(tmp_path, monkeypatch, kind):
+    file = tmp_path / "bomb"
+    file.write_bytes(COMPRESS[kind](b"\n" * 5_000_000))
+    monkeypatch.setattr(limits, "UNPACKED_BYTES", 1_000_000)
+    monkeypatch.setattr(limits, "UNPACKED_RATIO", 100)
+    with pytest.raises(InputError, match=r"bomb: [\d,]+ compressed bytes expand to more than \d MB; if this"):
+        content(file, 100_000)
+    monkeypatch.setenv(limits.UNPACKED_VARIABLE, "10MB")
+    assert len(content(file)) == 5_000_000
+    monkeypatch.setenv(limits.UNPACKED_VARIABLE, "2MB")
+    with pytest.raises(InputError, match="expand to more than 2 MB"):
+        content(file, 100_000)
+    monkeypatch.setenv(limits.UNPACKED_VARIABLE, "much")
+    with pytest.raises(InputError, match=r"LABELTREE_MAX_UNPACKED: .*'much'"):
+        content(file)
+    file.write_bytes(b"\n" * 5_000_000)  # not compressed
+    assert len(content(file)) == 5_000_000
+    monkeypatch.delenv(limits.UNPACKED_VARIABLE)
+    monkeypatch.setattr(limits, "UNPACKED_BYTES", 10_000)
+    monkeypatch.setattr(limits, "UNPACKED_RATIO", 1000)
+    file.write_bytes(COMPRESS[kind](ROWS))  # compressed like data
+    assert content(file) == ROWS
+
+
+def test_a_header_cannot_claim_all_memory(tmp_path, monkeypatch, refused):
+    file = tmp_path / "small.svm"
+    file.write_text("1 2147483646 2147483646\n0 0:1\n")
+    monkeypatch.setattr("labeltree.svm.available_memory", lambda: 10**9)
+    for command in ("estimate", "train"):
+        message = refused(command, file, *[tmp_path / "m"][: command == "train"])
+        assert "small.svm:1: not enough memory: 2,147,483,646 labels need 25.8 GB, 1.0 GB are" in message
+        assert message.endswith("correct the header")
+    file.write_text("1 10 50000000\n0 0:1\n")
+    monkeypatch.setattr("labeltree.build.available_memory", lambda: 10**9)
+    for command in ("estimate", "train"):
+        message = refused(command, file, *[tmp_path / "m"][: command == "train"])
+        assert "a tree of 50,000,000 labels needs 2.5 GB of memory, but only 1.0 GB can be used" in message

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from labeltree.clustering import LabelVectors, build_tree
 from labeltree.data import Dataset
+from labeltree.errors import ResourceError
 from labeltree.plan import Plan, make_plan
 from labeltree.progress import Stage, part_of, silent
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
-from labeltree.system import threads_to_use
+from labeltree.system import available_memory, human_bytes, threads_to_use
+
+# Memory that a label takes while trees are built and planned, even one without instances.
+_LABEL_BYTES = 50
 
 
 def build_plan(
@@ -46,6 +50,14 @@ def build_plan(
     """
     settings = tree_settings or TreeSettings()
     threads = threads_to_use(threads)
+    memory = available_memory() if memory_limit is None else memory_limit
+    if dataset.n_labels * _LABEL_BYTES > memory:
+        raise ResourceError(
+            f"a tree of {dataset.n_labels:,} labels needs {human_bytes(dataset.n_labels * _LABEL_BYTES)} of "
+            f"memory, but only {human_bytes(memory)} can be used",
+            hint="use a machine with more memory, or raise {memory_limit}",
+            parameters={"memory_limit": None},
+        )
     count = settings.trees
     with stage("tree", f"building {count} tree{'s' * (count > 1)}") as progress:
         given = settings.given_tree(dataset)

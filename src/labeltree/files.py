@@ -13,11 +13,12 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree import limits
 from labeltree.errors import InputError
 
 # What to do about output that exists.
@@ -57,14 +58,16 @@ def read_pieces(
         try:
             standard = os.fspath(path) == "-"
             raw = stack.enter_context(open(0 if standard else path, "rb", closefd=not standard))
-            file = stack.enter_context(_decompressed(raw))
+            packed = _Counted(raw)
+            file = stack.enter_context(_decompressed(raw, packed))
         except OSError as error:
             raise _unusable(name, error) from None
         # Pipes and terminals are read by this thread, so that Ctrl-C can interrupt; files are read ahead.
         status = os.fstat(raw.fileno())
         regular = stat.S_ISREG(status.st_mode)
         try:
-            for piece in (_ahead if regular else _in_turn)(file, piece_bytes):
+            pieces = (_ahead if regular else _in_turn)(file, piece_bytes)
+            for piece in _limited(pieces, name, None if file is raw else packed):
                 # Not raw.tell(), which would interfere with the thread that reads ahead.
                 read = os.lseek(raw.fileno(), 0, os.SEEK_CUR) if regular else 0
                 yield piece
@@ -169,14 +172,71 @@ def _fill(file: io.BufferedIOBase, buffer: NDArray[np.uint8]) -> int:
     return filled
 
 
-def _decompressed(raw: io.BufferedReader) -> io.BufferedIOBase:
+class _Counted:
+    """A binary file that counts what is read."""
+
+    def __init__(self, raw: io.BufferedReader) -> None:
+        self.n_bytes = 0
+        self._raw = raw
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes."""
+        content = self._raw.read(size)
+        self.n_bytes += len(content)
+        return content
+
+
+def _limited(
+    pieces: Iterator[tuple[NDArray[np.uint8], bool]], name: str, packed: _Counted | None
+) -> Iterator[tuple[NDArray[np.uint8], bool]]:
+    """Yield pieces of a file until one of its lines is too long, or too much is compressed in it."""
+    line_bytes = unpacked = 0
+    most = None if packed is None else _unpacked_limit()
+    for piece, last in pieces:
+        line_bytes = _open_line(piece, line_bytes)
+        if line_bytes > limits.LONGEST_LINE:
+            what = f"a line is longer than {limits.LONGEST_LINE:,} bytes"
+            raise InputError(what, file=name, hint="check that this is the right file")
+        unpacked += len(piece)
+        if packed and unpacked > (most or max(limits.UNPACKED_BYTES, limits.UNPACKED_RATIO * packed.n_bytes)):
+            raise InputError(
+                f"{packed.n_bytes:,} compressed bytes expand to more than {(unpacked - 1) // 10**6:,} MB",
+                file=name,
+                hint="if this is intended, decompress the file first, or set the environment variable "
+                f"{limits.UNPACKED_VARIABLE} to a larger size, such as 100GB",
+            )
+        yield piece, last
+
+
+def _unpacked_limit() -> int | None:
+    """Return the limit that the environment sets for the content of a compressed file, if any."""
+    given = os.environ.get(limits.UNPACKED_VARIABLE)
+    if not given:
+        return None
+    try:
+        return limits.parse_bytes(given)
+    except InputError as error:
+        raise error.replace(what=f"{limits.UNPACKED_VARIABLE}: {error.what}") from None
+
+
+def _open_line(piece: NDArray[np.uint8], before: int) -> int:
+    """Return the bytes of the line that has begun but not ended after a piece, given those before it."""
+    for size in (1 << 12, len(piece)):  # most lines are short
+        tail = piece[-size:].tobytes() if size else b""
+        newline = tail.rfind(b"\n")
+        if newline >= 0:
+            return len(tail) - newline - 1
+    return before + len(piece)
+
+
+def _decompressed(raw: io.BufferedReader, packed: _Counted) -> io.BufferedIOBase:
     head = raw.peek(10)
     if head.startswith(b"\x1f\x8b"):
-        return gzip.GzipFile(fileobj=raw)
+        return gzip.GzipFile(fileobj=cast(Any, packed))
     if head.startswith(b"BZh") and head[3:4].isdigit() and b"1AY&SY".startswith(head[4:10]):
-        return io.BufferedReader(_Streams(raw, bz2.BZ2Decompressor))
+        return io.BufferedReader(_Streams(packed, bz2.BZ2Decompressor))
     if head.startswith(b"\xfd7zXZ\x00"):
-        return io.BufferedReader(_Streams(raw, lzma.LZMADecompressor, padding=4))
+        return io.BufferedReader(_Streams(packed, lzma.LZMADecompressor, padding=4))
     return raw
 
 
@@ -197,7 +257,7 @@ class _Streams(io.RawIOBase):
 
     def __init__(
         self,
-        raw: io.BufferedReader,
+        raw: _Counted,
         start: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor],
         padding: int = 0,
     ) -> None:

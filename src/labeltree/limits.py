@@ -21,6 +21,13 @@ LARGEST_VALUE = 1e15
 # The inverse of a smaller cost may overflow a float32.
 SMALLEST_COST = 1e-15
 
+# Bytes of a line of a data file.
+LONGEST_LINE = 10**9
+# Bytes that a compressed data file may contain, and how many times its own size, whichever is more: one that
+# expands further is hardly data. The environment variable sets another number of bytes.
+UNPACKED_BYTES, UNPACKED_RATIO = 10**9, 1000
+UNPACKED_VARIABLE = "LABELTREE_MAX_UNPACKED"
+
 
 class Limit(Protocol):
     """The values allowed for one setting."""

@@ -26,10 +26,11 @@ from labeltree import _native, limits
 from labeltree.data import Dataset, csr_arrays, wrap_csr
 from labeltree.errors import InputError
 from labeltree.files import display_name, read_pieces, write_whole
-from labeltree.system import threads_to_use
+from labeltree.system import available_memory, human_bytes, threads_to_use
 
 _PIECE_BYTES = 1 << 23  # read at a time; two pieces are in memory
 _CHUNK_BYTES = 1 << 19  # parsed at a time by a thread
+_LABEL_BYTES = 12  # of a column of Y, even an empty one, in the arrays of `Dataset.by_label`
 
 # Names that can be read back unchanged, and those that would be read as numbers if small enough.
 _WRITABLE = re.compile(r"(?!\ufeff)[^\x00-\x20\x7f,:#\ud800-\udfff]+")
@@ -153,6 +154,7 @@ def _parsed(
     if not reader.finish():
         _raise_fault(name, reader, n_features, n_labels)
     width, height = _shape(name, reader, n_features, n_labels)
+    _check_memory(name, height, reader.header is not None)
     x_indptr, indices, values, y_indptr, columns = reader.arrays()
     n_rows = len(x_indptr) - 1
     _check_rows(name, reader.header, n_rows)
@@ -192,6 +194,19 @@ def _shape(
     if reader.names is not None:
         return width, reader.n_labels
     return width, n_labels or (header[2] if header else reader.n_labels)
+
+
+def _check_memory(name: str, n_labels: int, has_header: bool) -> None:
+    """Refuse more labels than memory can hold, before arrays with an entry for each are allocated."""
+    needed, available = _LABEL_BYTES * n_labels, available_memory()
+    if needed > available:
+        raise InputError(
+            f"not enough memory: {n_labels:,} labels need {human_bytes(needed)}, "
+            f"{human_bytes(available)} are available",
+            file=name,
+            line=1 if has_header else None,
+            hint="correct the header" if has_header else "number the labels from 0 without large gaps",
+        )
 
 
 def _check_label_gaps(name: str, n_labels: int, entries: int) -> None:

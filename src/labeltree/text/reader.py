@@ -87,14 +87,19 @@ def _lines(
     path: str | os.PathLike[str], name: str, progress: Callable[[float], None] | None
 ) -> Iterator[str]:
     """Yield the lines without their line ends."""
-    number, rest = 1, b""
+    number = 1
+    begun: list[bytes] = []  # parts of a line that has not ended
     with contextlib.closing(read_pieces(path, _PIECE_BYTES, progress)) as pieces:
         for piece, last in pieces:
-            parts = (rest + piece.tobytes()).split(b"\n")
-            rest = parts.pop()
-            if last and rest:
-                parts.append(rest)
-            for raw in parts:
+            *ended, rest = piece.tobytes().split(b"\n")
+            if ended:
+                ended[0] = b"".join([*begun, ended[0]])
+                begun = []
+            if rest:
+                begun.append(rest)
+            if last and begun:
+                ended.append(b"".join(begun))
+            for raw in ended:
                 yield decode_line(raw, name, number)
                 number += 1
 
