@@ -46,7 +46,7 @@ def test_fetched_once_and_read_again(tiny):
     found = fetch("eur-lex", tiny.directory)
     assert same(found.train, tiny.train)
     assert same(found.test, tiny.test)
-    assert kept(tiny.directory) == sorted(NAMES)
+    assert kept(tiny.directory) == sorted([*NAMES, *(f"{name}.sha256" for name in NAMES)])
     for name in NAMES:
         assert (tiny.directory / name).read_bytes() == tiny.server.files[name]
     assert [name for name, _, _ in tiny.server.requests] == list(NAMES)

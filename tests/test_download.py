@@ -1,6 +1,7 @@
 """Downloads that are interrupted, and files with the wrong content."""
 
 import bz2
+import hashlib
 import socket
 
 import pytest
@@ -81,9 +82,9 @@ def test_a_test_file_that_fails_leaves_the_training_file(tiny):
     tiny.server.troubles[NAMES[1]] = [404]
     with pytest.raises(InputError, match=NAMES[1]):
         fetch("eur-lex", tiny.directory)
-    assert kept(tiny.directory) == [NAMES[0]]
+    assert kept(tiny.directory) == [NAMES[0], f"{NAMES[0]}.sha256"]
     fetch("eur-lex", tiny.directory)
-    assert kept(tiny.directory) == sorted(NAMES)
+    assert kept(tiny.directory) == sorted([*NAMES, *(f"{name}.sha256" for name in NAMES)])
 
 
 def test_no_server(tiny):
@@ -182,7 +183,7 @@ def test_the_training_file_in_place_of_the_test_file(tiny):
     tiny.server.files[NAMES[1]] = tiny.server.files[NAMES[0]]
     with pytest.raises(InputError, match=r"not the test data of eur-lex: expected 60 instances .*, got 300"):
         fetch("eur-lex", tiny.directory)
-    assert kept(tiny.directory) == [NAMES[0]]
+    assert kept(tiny.directory) == [NAMES[0], f"{NAMES[0]}.sha256"]
 
 
 def test_the_test_file_counts_features_as_the_training_file_does(tiny, tmp_path):
@@ -198,3 +199,81 @@ def test_the_test_file_counts_features_as_the_training_file_does(tiny, tmp_path)
     assert same(found.train, tiny.train)
     assert found.test.one_based is False
     assert same(found.test, cut)
+
+
+# What protects the files
+
+
+def test_a_file_that_changed_after_the_download_is_refused(tiny):
+    fetch("eur-lex", tiny.directory)
+    for name in NAMES:
+        digest, file = (tiny.directory / f"{name}.sha256").read_text().split()
+        assert (digest, file) == (hashlib.sha256(tiny.server.files[name]).hexdigest(), name)
+    fetch("eur-lex", tiny.directory)
+    assert len(tiny.server.requests) == 2
+    # The same rows, so that only the hash shows the change.
+    rows = bz2.decompress(tiny.server.files[NAMES[1]])
+    (tiny.directory / NAMES[1]).write_bytes(bz2.compress(rows, 1))
+    with pytest.raises(InputError, match=r"test\.svm\.bz2: the file has changed since it was downloaded"):
+        fetch("eur-lex", tiny.directory)
+    for suffix in ("", ".sha256"):
+        (tiny.directory / (NAMES[1] + suffix)).unlink()
+    assert same(fetch("eur-lex", tiny.directory).test, tiny.test)
+    (tiny.directory / f"{NAMES[0]}.sha256").unlink()  # such as a file that was saved by hand
+    assert same(fetch("eur-lex", tiny.directory).train, tiny.train)
+    (tiny.directory / f"{NAMES[0]}.sha256").write_bytes(b"")
+    with pytest.raises(InputError, match="has changed"):
+        fetch("eur-lex", tiny.directory)
+
+
+def test_http_is_refused(tiny):
+    with pytest.raises(
+        InputError, match=r"^http://example\.org/data: http:// is not protected .*; use https://"
+    ):
+        fetch("eur-lex", tiny.directory, mirror="http://example.org/data")
+    assert kept(tiny.directory) == []
+
+
+def test_a_redirect_to_http_is_refused(tiny):
+    tiny.server.RequestHandlerClass = type(
+        "Redirecting",
+        (Handler,),
+        {
+            "do_GET": lambda handler: (
+                handler.send_response(302),
+                handler.send_header("Location", "http://example.org/other"),
+                handler.end_headers(),
+            )
+        },
+    )
+    with pytest.raises(InputError, match=r"^http://example\.org/other: http:// is not protected"):
+        fetch("eur-lex", tiny.directory)
+    assert kept(tiny.directory) == []
+
+
+def test_a_redirect_within_the_machine_is_followed(tiny):
+    moved = tiny.server.address.replace("/data", "/moved")
+    do_get = Handler.do_GET
+
+    def redirect(handler):
+        if handler.path.startswith("/data/"):
+            return do_get(handler)
+        handler.send_response(302)
+        handler.send_header("Location", handler.path.replace("/moved/", "/data/"))
+        handler.end_headers()
+
+    tiny.server.RequestHandlerClass = type("Redirecting", (Handler,), {"do_GET": redirect})
+    assert same(fetch("eur-lex", tiny.directory, mirror=moved).train, tiny.train)
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [("https://other.org/x", True), ("http://other.org/x", False), ("http://127.0.0.1/x", False)],
+)
+def test_https_is_never_left(url, allowed):
+    transfer = download._Transfer("https://example.org/train", None, None)
+    if allowed:
+        transfer._check_redirect(url)
+    else:
+        with pytest.raises(InputError, match="not protected against changes on the way"):
+            transfer._check_redirect(url)

@@ -3,13 +3,17 @@
 import bz2
 import gzip
 import lzma
+import os
+import stat
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from labeltree import InputError, limits, read_svm, read_text
-from labeltree.files import _ahead, read_pieces
+from labeltree.files import _ahead, check_output, read_pieces, write_whole
 
 COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 
@@ -182,3 +186,52 @@ def test_a_header_cannot_claim_all_memory(tmp_path, monkeypatch, refused):
     for command in ("estimate", "train"):
         message = refused(command, file, *[tmp_path / "m"][: command == "train"])
         assert "a tree of 50,000,000 labels needs 2.5 GB of memory, but only 1.0 GB can be used" in message
+
+
+# Writing
+
+
+def test_the_temporary_name_cannot_be_guessed(tmp_path):
+    names = set()
+    for _ in range(3):
+        with write_whole(tmp_path / "out.tsv") as file:
+            names |= {path.name for path in tmp_path.glob(".*")}
+            file.write(b"rows")
+    assert len(names) == 3
+    assert not any(str(os.getpid()) in name for name in names)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.tsv"]
+
+
+def test_a_link_under_a_temporary_name_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "precious").write_text("mine")
+    monkeypatch.setattr(tempfile, "_get_candidate_names", lambda: iter(["a", "b"]))
+    (tmp_path / ".out.tsv.a.partial").symlink_to("precious")
+    with write_whole(tmp_path / "out.tsv") as file:
+        assert (tmp_path / ".out.tsv.b.partial").exists()
+        file.write(b"rows")
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert (tmp_path / "out.tsv").read_bytes() == b"rows"
+
+
+def test_permissions_follow_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with write_whole(tmp_path / "out.tsv") as file:
+            file.write(b"rows")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "out.tsv").stat().st_mode) == 0o640
+
+
+def test_nothing_is_left_after_an_error(tmp_path):
+    with pytest.raises(KeyboardInterrupt), write_whole(tmp_path / "out.tsv"):
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_broken_link_is_written_only_on_demand(tmp_path):
+    (tmp_path / "out.tsv").symlink_to("elsewhere")
+    with pytest.raises(InputError, match="already exists"):
+        check_output(tmp_path / "out.tsv", False)
+    check_output(tmp_path / "out.tsv", True)
+    check_output(Path("/dev/null"), False)

@@ -185,3 +185,19 @@ def test_this_machine_has_disk(tmp_path):
 )
 def test_human_bytes(size, text):
     assert system.human_bytes(size) == text
+
+
+@pytest.mark.parametrize("proc", [True, False])
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077, 0])
+def test_umask(monkeypatch, tmp_path, mask, proc):
+    before, umask, seen = os.umask(mask), os.umask, []
+    try:
+        if not proc:
+            monkeypatch.setattr(system, "ROOT", tmp_path)  # a system without /proc
+        elif not os.path.exists("/proc/self/status"):
+            pytest.skip("no /proc")
+        monkeypatch.setattr(os, "umask", lambda value: (seen.append(value), umask(value))[1])
+        assert system.umask() == mask
+    finally:
+        assert umask(before) == mask
+    assert seen == ([] if proc else [0o077, mask])

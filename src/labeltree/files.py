@@ -9,6 +9,7 @@ import io
 import lzma
 import os
 import stat
+import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from labeltree import limits
 from labeltree.errors import InputError
+from labeltree.system import umask
 
 # What to do about output that exists.
 REPLACE = "choose another name, or use {overwrite} to replace it"
@@ -107,17 +109,23 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
     check_place(given)
     special = given.exists() and not given.is_file()
     target = given if special else Path(os.path.realpath(given))
-    partial = target if special else target.with_name(f".{target.name}.{os.getpid()}.partial")
+    place: int | Path = target
+    partial = None
     try:
-        with open(partial, "wb") as raw, _compressed(raw, given.suffix) as file:
-            yield file
         if not special:
+            # A new file with a name that nobody can guess, so that no link is followed.
+            place, partial = tempfile.mkstemp(".partial", f".{target.name}.", target.parent)
+        with open(place, "wb") as raw, _compressed(raw, given.suffix) as file:
+            yield file
+        if partial is not None:
+            os.chmod(partial, 0o666 & ~umask())  # a temporary file can be read by its owner only
             os.replace(partial, target)
+            partial = None
     except OSError as error:
         raise _unusable(os.fspath(path), error) from None
     finally:
-        if not special:
-            partial.unlink(missing_ok=True)
+        if partial is not None:
+            Path(partial).unlink(missing_ok=True)
 
 
 def check_place(path: Path) -> None:
@@ -131,7 +139,8 @@ def check_place(path: Path) -> None:
 def check_output(path: Path, overwrite: bool) -> None:
     """Refuse a path that no file can be written to, or a file that exists unless it may be replaced."""
     check_place(path)
-    if path.is_file() and not overwrite:
+    broken_link = path.is_symlink() and not path.exists()
+    if (path.is_file() or broken_link) and not overwrite:
         raise InputError("already exists", file=path, hint=REPLACE, parameters={"overwrite": True})
 
 
@@ -216,7 +225,7 @@ def _unpacked_limit() -> int | None:
     try:
         return limits.parse_bytes(given)
     except InputError as error:
-        raise error.replace(what=f"{limits.UNPACKED_VARIABLE}: {error.what}") from None
+        raise error.replace(file=limits.UNPACKED_VARIABLE) from None
 
 
 def _open_line(piece: NDArray[np.uint8], before: int) -> int:

@@ -10,6 +10,7 @@ import os
 import resource
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from labeltree import limits
 INTERPRETER_BYTES = 140 << 20
 
 ROOT = Path("/")
+
+_UMASK_LOCK = threading.Lock()
 
 
 def total_memory() -> int:
@@ -127,8 +130,14 @@ def umask() -> int:
     -------
     int
     """
-    mask = os.umask(0)
-    os.umask(mask)
+    for line in _read(ROOT / "proc/self/status").splitlines():
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    # Elsewhere it can only be read by setting another, which holds for all threads: one that lets nobody else
+    # read the files that they create at this moment.
+    with _UMASK_LOCK:
+        mask = os.umask(0o077)
+        os.umask(mask)
     return mask
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeltree.datasets.checks import Check, all_checks, identifying_checks
-from labeltree.datasets.download import download
+from labeltree.datasets.download import download, verify
 from labeltree.datasets.sources import ATTENTION_XML, LIBSVM, SOURCES, Source
 from labeltree.errors import InputError
 from labeltree.extras import optional
@@ -90,6 +90,7 @@ def fetch(
         if not file:
             files.append(_find_file(name, source, part, directory / name))
         elif (directory / file).exists():
+            verify(directory / file)
             files.append(directory / file)
         else:
             begin, check = partial(reader.stage, f"download_{part}"), partial(reader.read, part)

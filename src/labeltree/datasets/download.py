@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import time
@@ -9,9 +10,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import urljoin, urlsplit
 
 from labeltree.errors import InputError
 from labeltree.extras import optional
+from labeltree.files import write_whole
 from labeltree.progress import Progress
 from labeltree.system import umask
 
@@ -21,6 +24,7 @@ TIMEOUT_SECONDS = 30.0  # without an answer
 _CHUNK_BYTES = 1 << 18
 # HTTP status codes of errors that may be temporary; 416: the requested range lies beyond the end of the file.
 _TEMPORARY = {408, 416, 425, 429, 500, 502, 503, 504}
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _MIRROR_HINT = "set LABELTREE_MIRROR to the address of a mirror"
 
 
@@ -45,7 +49,7 @@ def download(
         Called with a description of the transfer; returns a context that provides the progress callback.
     check : callable
         Called with the complete file, under a temporary name, and its address. If it raises an exception,
-        the file is deleted.
+        the file is deleted. Otherwise its SHA-256 is recorded next to it, for `verify`.
 
     Returns
     -------
@@ -53,12 +57,15 @@ def download(
         The file.
     """
     pooch = optional("pooch")
+    _check_address(address)
 
     def fill(url: str, target: str, _: Any) -> None:
         with begin(f"downloading {file}") as progress, open(target, "wb") as stream:
             _Transfer(url, stream, progress).run()
         os.chmod(target, 0o666 & ~umask())  # a temporary file can be read by its owner only
         check(Path(target), url)
+        with write_whole(_record(directory / file)) as record:
+            record.write(f"{_sha256(Path(target))}  {file}\n".encode())
 
     cache = pooch.create(directory, address.rstrip("/") + "/", registry={file: None})
     logger: logging.Logger = pooch.get_logger()
@@ -68,6 +75,50 @@ def download(
         return Path(cache.fetch(file, downloader=fill))
     finally:
         logger.setLevel(level)
+
+
+def verify(path: Path) -> None:
+    """Refuse a file that is not the one that was downloaded: its SHA-256 was recorded next to it then.
+
+    A file without a record, which was not downloaded by labeltree, is accepted.
+
+    Parameters
+    ----------
+    path : Path
+    """
+    try:
+        recorded = _record(path).read_text("utf-8", errors="replace").split()
+    except FileNotFoundError:
+        return
+    if recorded[:1] != [_sha256(path)]:
+        raise InputError(
+            f"the file has changed since it was downloaded: its SHA-256 differs from {_record(path).name}",
+            file=path,
+            hint="remove both files to download it again",
+        )
+
+
+def _record(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while content := file.read(_CHUNK_BYTES):
+            digest.update(content)
+    return digest.hexdigest()
+
+
+def _check_address(url: str) -> None:
+    """Refuse addresses that anybody on the way could answer for."""
+    parts = urlsplit(url)
+    if parts.scheme == "http" and parts.hostname and parts.hostname not in _THIS_MACHINE:
+        raise InputError(
+            "http:// is not protected against changes on the way",
+            file=url,
+            hint="use https://, or download the file yourself and save it in the directory of the datasets",
+        )
 
 
 class _Transfer:
@@ -134,6 +185,8 @@ class _Transfer:
     def _start(self, response: Any, **_: Any) -> None:
         """Inspect a response before its content is read: does it resume the transfer, or start again?"""
         self._response = response
+        if response.is_redirect:
+            self._check_redirect(urljoin(response.url, response.headers["Location"]))
         self._resumed_at = self._stream.tell()
         resumes = response.headers.get("Content-Range", "").startswith(f"bytes {self._resumed_at}-")
         if response.status_code == 206 and not resumes:
@@ -145,6 +198,12 @@ class _Transfer:
             self._resumed_at = 0
             tag = response.headers.get("ETag", "W/")
             self._version = response.headers.get("Last-Modified") if tag.startswith("W/") else tag
+
+    def _check_redirect(self, url: str) -> None:
+        _check_address(url)
+        if self._url.startswith("https:") and not url.startswith("https:"):
+            what = f"the server redirects to {url}, which is not protected against changes on the way"
+            raise InputError(what, file=self._url, hint=_MIRROR_HINT)
 
     def update(self, count: int) -> None:
         """Count bytes that Pooch received."""
