@@ -1,7 +1,7 @@
 // Writes blocks to the two large files of a tree, in any order, and records what the small files need to know.
 //
 // The place of a dense block is known from the plan. A sparse block is written where it would begin if no weight were
-// pruned; the holes in between take no disk space, and are closed at the end.
+// pruned; the holes in between take no disk space, and the blocks are moved next to each other later.
 #pragma once
 
 #include <cerrno>
@@ -63,32 +63,6 @@ struct ArrayFile {
             first += n_read;
         }
         return before;
-    }
-
-    // Moves blocks to the front, in order and without gaps. Block b has n_bytes[b] bytes from position[b] on. The space
-    // that they leave is released meanwhile, so that the disk holds only a few MB twice.
-    void close_gaps(std::span<const int64_t> position, std::span<const int64_t> n_bytes, const Cancel& cancel) const {
-        constexpr int64_t most_twice = 4 << 20;
-        std::vector<char> piece(1 << 20);
-        int64_t to = 0, released = 0, n_moved = 0;
-        for (size_t b = 0; b < n_bytes.size(); ++b) {
-            if (to == position[b]) {
-                to += n_bytes[b];
-                continue;
-            }
-            for (int64_t from = position[b], end = from + n_bytes[b]; from < end && !cancel;) {
-                const int64_t n_read = read(piece.data(), std::min(end - from, std::ssize(piece)), from);
-                write(piece.data(), n_read, to);
-                from += n_read;
-                to += n_read;
-                n_moved += n_read;
-                if (n_moved < most_twice) continue;
-                release(std::max(to, released), from);
-                released = from, n_moved = 0;
-            }
-        }
-        if (!cancel && ::ftruncate(descriptor, start + to) != 0)
-            throw std::system_error(errno, std::generic_category(), "writing the model");
     }
 };
 
@@ -182,17 +156,27 @@ class BlockWriter {
         written.checksums[panel] = crc32c(std::span(block), crc32c(std::span(ids)));
     }
 
-    // After the last block: moves sparse blocks next to each other.
-    void finish(const Cancel& cancel) const {
-        if (codec_ != Codec::sparse) return;
-        const int64_t n_blocks = panel_ptr_.back();
-        std::vector<int64_t> id_bytes(n_blocks, 0), id_positions;
-        for (int64_t b = 0; b < n_blocks; ++b) {
-            for (int64_t s = 0; s < n_segments_; ++s) id_bytes[b] += 2 * written.segment_rows[b * n_segments_ + s];
-            id_positions.push_back(2 * feature_ptr_[b]);
-        }
-        features_.close_gaps(id_positions, id_bytes, cancel);
-        weights_.close_gaps(weight_ptr_, written.n_bytes, cancel);
+    // What the small files need to know about consecutive children of a node, once they are written: checksum, bytes
+    // and non-zeros of the block and the rows of its segments as int64, then scales and biases as float32. A dense
+    // block that is written in pieces is recorded with the first; its checksum is not known.
+    void record(int64_t node, int64_t first_child, int64_t n_children, std::vector<uint8_t>& to) const {
+        const bool sparse = codec_ == Codec::sparse, recorded = sparse || first_child == 0;
+        const int64_t block = panel_ptr_[node] + (sparse ? first_child / panel_children : 0);
+        append(to, int64_t{recorded ? written.checksums[block] : 0});
+        append(to, recorded ? written.n_bytes[block] : 0);
+        append(to, recorded ? written.n_nonzeros[block] : 0);
+        for (int64_t s = 0; s < n_segments_; ++s)
+            append(to, recorded ? written.segment_rows[block * n_segments_ + s] : 0);
+        if (!is_scaled(codec_)) return;
+        const int64_t first = tree_.child_ptr[node] + first_child;
+        for (const auto* values : {&written.scales, &written.biases})
+            for (int64_t c = first; c < first + n_children; ++c) append(to, (*values)[c]);
+    }
+
+    template <class T>
+    static void append(std::vector<uint8_t>& to, T value) {
+        const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
+        to.insert(to.end(), bytes, bytes + sizeof value);
     }
 
     Written written;

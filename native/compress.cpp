@@ -113,7 +113,6 @@ void compress(const FloatBlocks& source, BlockWriter& writer, int threads, std::
         for (const Strip& strip : strips)
             if (strip.first_child == 0 && strip.n_children < source.tree.n_children(strip.node) && !cancel)
                 writer.read_checksum(strip.node, cancel);
-    writer.finish(cancel);
 }
 
 // Totals of sparse blocks for each threshold.
@@ -196,6 +195,9 @@ void bind_compress(nb::module_& m) {
     m.attr("PANEL_CHILDREN") = panel_children;
     m.attr("SPARSE_GROUP") = SparseBlock::group;
     m.attr("SPARSE_HEADER_BYTES") = SparseBlock::header_bytes;
+    m.def(
+        "release_range", [](int file, int64_t first, int64_t last) { ArrayFile{file, 0}.release(first, last); },
+        "file"_a, "first"_a, "last"_a, "Free the disk space of a range of bytes of a file, if the file system can.");
     m.def(
         "compress_blocks",
         [](const SourceArrays& arrays, int64_t n_features, bool has_bias, std::string_view codec, float threshold,

@@ -42,9 +42,6 @@ class Panel {
 
     int64_t node() const { return node_; }
     int64_t n_groups() const { return (n_children_ + siblings - 1) / siblings; }
-    bool is_first() const { return first_child_ == 0; }
-    // All children of the node, unless the node is very large.
-    bool is_whole_node() const { return n_children_ == training_.tree.shape.n_children(node_); }
 
     // Gathers what the groups share. The first thread to get here does it, and others wait.
     void prepare(Workspace& space, const Cancel& cancel) {
@@ -78,6 +75,16 @@ class Panel {
                                  n_children_);
         else
             writer_.write_dense(node_, features_, weights_.data(), first_child_, n_children_);
+    }
+
+    // What there is to know about a panel that is written: its number, the problems whose solution is not proven, and
+    // what the writer recorded.
+    std::vector<uint8_t> record(int64_t number) const {
+        std::vector<uint8_t> out;
+        BlockWriter::append(out, number);
+        BlockWriter::append(out, n_open.load());
+        writer_.record(node_, first_child_, n_children_, out);
+        return out;
     }
 
     // Frees all memory. Assigning {} would empty a vector and keep its memory.

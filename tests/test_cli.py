@@ -166,7 +166,15 @@ def test_estimate_and_train_take_the_same_options():
     from labeltree.cli.train import train
 
     ours, theirs = (inspect.signature(command).parameters for command in (estimate, train))
-    assert set(theirs) - set(ours) == {"model", "force", "overwrite", "score", "score_scale"}
+    assert set(theirs) - set(ours) == {
+        "model",
+        "force",
+        "overwrite",
+        "resume",
+        "score",
+        "score_scale",
+        "sync",
+    }
     assert all(theirs[name].default == parameter.default for name, parameter in ours.items())
 
 
@@ -495,11 +503,12 @@ def test_given_first_index(run, refused, folder, tmp_path):
 @pytest.mark.parametrize(
     ("sent", "code", "last_line"),
     [
-        (signal.SIGINT, 130, "stopped; nothing was written"),
+        (signal.SIGINT, 130, "stopped; the same command with --resume continues"),
         (signal.SIGTERM, 143, "training 1 tree, 1 node ..."),
+        (signal.SIGHUP, 129, "training 1 tree, 1 node ..."),
     ],
 )
-def test_a_signal_leaves_everything_as_it_was(folder, tmp_path, sent, code, last_line):
+def test_a_signal_leaves_the_old_model_as_it_was(folder, tmp_path, sent, code, last_line):
     """It is sent once the first block is being trained, which would go on for ever."""
     data = tmp_path / "data.svm"
     write_svm(data, make_data(300, features=40, labels=30))
@@ -508,7 +517,7 @@ def test_a_signal_leaves_everything_as_it_was(folder, tmp_path, sent, code, last
     endless = ["--tolerance", "1e-30", "--max-iterations", "2000000000", "--cost", "1e6", "--loss", "hinge"]
     with shell("train", data, tmp_path / "m", "--overwrite", *endless) as process:
         deadline = time.monotonic() + PATIENCE
-        while not list(tmp_path.glob(".m.*.partial/tree-0/weights.npy")):
+        while not list(tmp_path.glob("m.work/model/tree-0/weights.npy")):
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -520,7 +529,7 @@ def test_a_signal_leaves_everything_as_it_was(folder, tmp_path, sent, code, last
     assert (process.returncode, out) == (code, "")
     assert err.splitlines()[-1].startswith(last_line)
     assert contents(tmp_path / "m") == before
-    assert {f.name for f in tmp_path.iterdir()} == {"m", "data.svm"}
+    assert {f.name for f in tmp_path.iterdir()} == {"m", "m.work", "data.svm"}
 
 
 def test_a_closed_pipe_is_quiet(folder):

@@ -122,13 +122,15 @@ def test_not_enough_memory_or_disk_space(run, refused, folder, tmp_path, monkeyp
 @pytest.mark.parametrize(
     "error", [MemoryError(), OSError(28, "No space left on device"), PermissionError(13, "No")]
 )
-def test_errors_of_the_machine_are_no_traceback(refused, folder, tmp_path, monkeypatch, error):
+def test_errors_of_the_machine_are_no_traceback(run, refused, folder, tmp_path, monkeypatch, error):
     def fail(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("labeltree.train._native.train_nodes", fail)
+    monkeypatch.setattr("labeltree.train._native.train_panels", fail)
     refused("train", folder / "train.svm", tmp_path / "m")
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["m.work"]
+    monkeypatch.undo()
+    assert run("train", folder / "train.svm", tmp_path / "m", "--resume", "-q")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -169,13 +171,13 @@ def test_the_target_of_compress_is_checked_first(refused, folder, tmp_path, monk
 
 def test_a_disk_that_fails_during_training(refused, folder, tmp_path, monkeypatch):
     @contextlib.contextmanager
-    def read_only(writer, name, spec, exact=True):
+    def read_only(writer, name, spec):
         with open(os.devnull, "rb") as file:
             yield file.fileno(), 0
 
     monkeypatch.setattr("labeltree.store.ModelWriter.reserve", read_only)
     assert "bad file descriptor" in refused("train", folder / "train.svm", tmp_path / "m")
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["m.work"]
 
 
 # Damaged models, and models that exist

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import TREE_FILES, ctrl_c, random_data, train_small
+from helpers import TREE_FILES, contents, ctrl_c, random_data, train_small
 
 from labeltree import InputError, explain_prediction
 from labeltree.clustering import build_tree
@@ -235,23 +235,28 @@ def test_ctrl_c_stops_training(tmp_path):
 
 @pytest.mark.parametrize("step", ["write", "finish"])
 def test_an_error_while_writing_leaves_the_old_model(model_dir, monkeypatch, step):
-    before = snapshot(model_dir.parent)
+    before, other = snapshot(model_dir), random_data(5, labels=9)
 
     def fail(*_):
         raise OSError("No space left on device")
 
     monkeypatch.setattr(f"labeltree.store.ModelWriter.{step}", fail)
     with pytest.raises(OSError, match="No space"):
-        train_small(model_dir, overwrite=True)
-    assert snapshot(model_dir.parent) == before
+        train_small(model_dir, other, trees=1, overwrite=True)
+    assert snapshot(model_dir) == before
+    monkeypatch.undo()
+    train_small(model_dir, other, trees=1, overwrite=True, resume=True)
+    assert [entry.name for entry in model_dir.parent.iterdir()] == [model_dir.name]
+    train_small(model_dir.parent / "at-once", other, trees=1)
+    assert contents(model_dir) == contents(model_dir.parent / "at-once")
 
 
 @pytest.mark.parametrize("atomic", [True, False])
 def test_an_error_while_renaming_leaves_the_old_model(model_dir, monkeypatch, atomic):
-    before, replace = snapshot(model_dir.parent), os.replace
+    before, replace = snapshot(model_dir), os.replace
 
     def fail(source, target):
-        if str(source).endswith(".partial"):
+        if Path(source).name == "model" and Path(source).parent.suffix == ".work":
             raise OSError("Stale file handle")
         replace(source, target)
 
@@ -259,8 +264,8 @@ def test_an_error_while_renaming_leaves_the_old_model(model_dir, monkeypatch, at
     monkeypatch.setattr("labeltree.publish._exchange", fail if atomic else lambda *_: False)
     with pytest.raises(OSError, match="Stale"):
         train_small(model_dir, overwrite=True)
-    assert snapshot(model_dir.parent) == before
-    assert os.listdir(model_dir.parent) == [model_dir.name]
+    assert snapshot(model_dir) == before
+    assert set(os.listdir(model_dir.parent)) == {model_dir.name, f"{model_dir.name}.work"}
 
 
 def test_a_model_that_appears_meanwhile_is_kept(tmp_path, trained, monkeypatch):
@@ -273,7 +278,7 @@ def test_a_model_that_appears_meanwhile_is_kept(tmp_path, trained, monkeypatch):
     monkeypatch.setattr(ModelWriter, "finish", appear)
     with pytest.raises(InputError, match="already exists"):
         train_small(tmp_path / "model", random_data(5))
-    assert list(snapshot(tmp_path).values()) == list(snapshot(trained).values())
+    assert contents(tmp_path / "model") == contents(trained)
 
 
 def test_evaluation_checks_its_ranks_and_takes_lists(tmp_path):

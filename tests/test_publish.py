@@ -121,7 +121,6 @@ def test_a_file_that_appears_during_training_is_kept(model_dir, monkeypatch):
         train_small(model_dir, overwrite=True)
     (model_dir / "late.txt").unlink()
     assert contents(model_dir) == before
-    assert os.listdir(model_dir.parent) == [model_dir.name]
 
 
 @pytest.mark.parametrize("place", [".", "..", "../..", "here", "link"])
@@ -186,7 +185,7 @@ def test_a_new_model_is_on_the_disk_before_the_old_one_goes(model_dir, monkeypat
 
     if not atomic:
         monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: None)
-    record(publish, "_sync", "sync")
+    record(publish, "sync_path", "sync")
     record(publish, "_replace", "rename")
     record(shutil, "rmtree", "remove")
     train_small(model_dir, overwrite=True)

@@ -404,7 +404,7 @@ def test_a_node_in_strips_is_the_same_model(tmp_path, monkeypatch, panel_bytes, 
     data = random_data(14, labels=70)
     tree = build_tree(data, clusters=37, max_depth=2)
     whole = train(tmp_path, data, tree, name="whole")
-    monkeypatch.setattr("labeltree.train.PANEL_BYTES", panel_bytes)
+    monkeypatch.setattr("labeltree.panels.PANEL_BYTES", panel_bytes)
     strips, alone = (
         train(tmp_path, data, tree, name=f"strips-{count}", threads=count) for count in (threads, 1)
     )

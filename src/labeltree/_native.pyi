@@ -229,6 +229,7 @@ def compress_blocks(
     threads: int,
     progress: Callable[[float], None] | None,
 ) -> WrittenArrays: ...
+def release_range(file: int, first: int, last: int) -> None: ...
 def sparse_sizes(
     source: FloatArrays, n_features: int, has_bias: bool, thresholds: NDArray[np.float32], threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
@@ -256,7 +257,14 @@ def cluster_level(
 def used_features(
     data: TrainingData, tree: Tree, threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
-def train_nodes(
+
+class FinishedPanels:
+    def take(self) -> list[bytes]: ...
+
+def list_panels(
+    tree: Tree, codec: str, feature_ptr: NDArray[np.int64], panel_bytes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+def train_panels(
     data: TrainingData,
     tree: Tree,
     costs: NDArray[np.float32] | None,
@@ -280,7 +288,9 @@ def train_nodes(
     progress: Callable[[float], None] | None,
     codec: str,
     threshold: float,
-) -> tuple[WrittenArrays, int]: ...
+    panels: NDArray[np.int64],
+    finished: FinishedPanels,
+) -> None: ...
 def held_out_rankings(
     data: TrainingData,
     tree: Tree,

@@ -9,6 +9,7 @@ from labeltree.plan import Plan, make_plan
 from labeltree.progress import Stage, part_of, silent
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 from labeltree.system import available_memory, human_bytes, threads_to_use
+from labeltree.work import WorkDirectory
 
 # Memory that a label takes while trees are built and planned, even one without instances.
 _LABEL_BYTES = 50
@@ -24,6 +25,7 @@ def build_plan(
     memory_limit: int | None = None,
     vectors: LabelVectors | None = None,
     stage: Stage = silent,
+    work: WorkDirectory | None = None,
 ) -> Plan:
     """Build the trees of a model and plan its files.
 
@@ -43,6 +45,8 @@ def build_plan(
     stage : callable, optional
         Called as ``stage(name, description)`` for the stages "tree" and "plan"; returns a context manager
         that gives a progress callback.
+    work : WorkDirectory, optional
+        Where to keep the trees. Those that it has already are not built again.
 
     Returns
     -------
@@ -66,18 +70,22 @@ def build_plan(
         else:
             # Several trees share the label vectors; a single one lets go of them when it is built.
             shared = vectors or (LabelVectors(dataset) if count > 1 else None)
-            trees = [
-                build_tree(
-                    dataset,
-                    clusters=settings.clusters,
-                    max_depth=settings.max_depth,
-                    seed=settings.seed + number,
-                    threads=threads,
-                    memory_limit=memory_limit,
-                    progress=part_of(progress, number, count),
-                    vectors=shared,
-                )
-                for number in range(count)
-            ]
+            trees = []
+            for number in range(count):
+                tree = work.tree(number) if work else None
+                if tree is None:
+                    tree = build_tree(
+                        dataset,
+                        clusters=settings.clusters,
+                        max_depth=settings.max_depth,
+                        seed=settings.seed + number,
+                        threads=threads,
+                        memory_limit=memory_limit,
+                        progress=part_of(progress, number, count),
+                        vectors=shared,
+                    )
+                    if work:
+                        work.keep_tree(number, tree)
+                trees.append(tree)
     with stage("plan", "planning"):
         return make_plan(dataset, trees, solver_settings, storage, threads=threads)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.blocks import TreeBlocks, reserve_blocks, write_small
+from labeltree.blocks import TreeBlocks, pack_blocks, remove_loose, reserve_blocks, write_small
 from labeltree.codec import SPARSE, Layout, float32_threshold, is_scaled
 from labeltree.errors import InputError
 from labeltree.progress import Progress, part_of
@@ -54,8 +54,11 @@ def write_compact(
                 threads,
                 part_of(progress, t, len(trees)),
             )
+            with pack_blocks(writer, f"tree-{t}", layout, written, files):
+                pass
         n_nonzeros += int(written[3].sum())
         write_small(writer, f"tree-{t}", part.tree, storage.codec, written)
+    remove_loose(writer.path)
     return n_nonzeros
 
 

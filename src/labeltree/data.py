@@ -128,6 +128,16 @@ class Dataset:
         """The arrays as the kernels take them, checked once. They must not be changed afterwards."""
         return _native.TrainingData(*csr_arrays(self.X), self.n_features, *self.by_label)
 
+    def fingerprint(self) -> int:
+        """Return a checksum of everything that a model depends on: features, labels, names and text."""
+        names = [] if self.label_names is None else self.label_names
+        texts = [name.encode(errors="surrogatepass") + b"\0" for name in names]
+        texts += self.text.contents.values() if self.text else ()
+        crc = _native.crc32c(np.frombuffer(b"".join(texts), np.uint8))
+        for array in (*csr_arrays(self.X), *self.by_label):
+            crc = _native.crc32c(array.view(np.uint8), crc)
+        return crc
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "native"}
 

@@ -293,7 +293,7 @@ class Plan:
         """Describe the first tree depth by depth: nodes, children, mean used features, alpha, weights."""
         return describe_depths(self.trees[0].tree, self.trees[0].used_features)
 
-    def check_resources(self, path: Path, memory_limit: int | None = None) -> None:
+    def check_resources(self, path: Path, memory_limit: int | None = None, allocated_bytes: int = 0) -> None:
         """Refuse a plan that does not fit in memory or on disk; the error suggests one that does.
 
         Parameters
@@ -303,6 +303,8 @@ class Plan:
         memory_limit : int, optional
             Bytes that training may use, including the data that is already in memory. Default: what this
             process uses plus what the machine (or its cgroup) has available.
+        allocated_bytes : int, default 0
+            Disk space that an unfinished run has already.
 
         Raises
         ------
@@ -317,7 +319,7 @@ class Plan:
                 hint=f"{hint}, or raise {{memory_limit}}",
                 parameters={**parameters, "memory_limit": None},
             )
-        disk = free_disk(path)
+        disk = free_disk(path) + allocated_bytes
         if self.is_exact and self.model_bytes > disk:
             hint, parameters = self._smaller_on_disk(disk)
             raise ResourceError(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from labeltree.errors import InputError
 from labeltree.files import REPLACE
+from labeltree.journal import sync_path
 from labeltree.manifest import FORMAT, MANIFEST
 from labeltree.store import ModelWriter
 from labeltree.system import umask
@@ -158,7 +159,7 @@ def publish(work: Path, path: Path, overwrite: bool, *, sync: bool = True) -> No
     try:
         old = _replace(work, path)
         if sync:
-            _sync(path.parent)
+            sync_path(path.parent)
         if old is not None:
             shutil.rmtree(old, ignore_errors=True)
     except KeyboardInterrupt:
@@ -171,20 +172,8 @@ def sync_directory(path: Path) -> None:
     """Wait until all files and directories below a directory, and itself, are on the disk."""
     for folder, _, names in os.walk(path, topdown=False):
         for name in names:
-            _sync(os.path.join(folder, name))
-        _sync(folder)
-
-
-def _sync(path: str | os.PathLike[str]) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        # Some file systems cannot do this for directories.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not stat.S_ISDIR(os.fstat(handle).st_mode):
-            raise
-    finally:
-        os.close(handle)
+            sync_path(os.path.join(folder, name))
+        sync_path(folder)
 
 
 def _replace(work: Path, path: Path) -> Path | None:

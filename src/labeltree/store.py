@@ -68,13 +68,13 @@ class ModelWriter:
 
     def write(self, name: str, array: NDArray[Any]) -> None:
         """Write a small array and record its checksum."""
-        target = self._place(name)
+        target = self.place(name)
         np.save(target, array, allow_pickle=False)
         self._record(name)
 
     def write_text(self, name: str, content: bytes) -> None:
         """Write a file that is not an array and record its checksum."""
-        self._place(name).write_bytes(content)
+        self.place(name).write_bytes(content)
         self._record(name)
 
     def write_common(
@@ -88,34 +88,27 @@ class ModelWriter:
             self.write_text(name, content)
 
     @contextmanager
-    def reserve(self, name: str, spec: ArrayFile, exact: bool = True) -> Iterator[tuple[int, int]]:
+    def reserve(self, name: str, spec: ArrayFile) -> Iterator[tuple[int, int]]:
         """Open an array to be filled in any order: file descriptor, and start of its data.
 
-        The disk space is allocated at once, so that a full disk is reported before training. If the size is
-        not exact but a bound, no space is allocated, and the array ends where the file does when it is
-        complete.
+        The disk space is allocated at once, so that a full disk is reported before training. What a file
+        contains already is kept.
         """
-        header = spec.header
-        with open(self._place(name), "wb+") as stream:
-            stream.write(header)
-            stream.flush()
-            if exact:
-                stream.truncate(spec.bytes)
-                if hasattr(os, "posix_fallocate") and spec.bytes:
-                    os.posix_fallocate(stream.fileno(), 0, spec.bytes)
-            yield stream.fileno(), len(header)
-            if not exact:
-                n_bytes = os.fstat(stream.fileno()).st_size - len(header)
-                spec = ArrayFile(spec.dtype, n_bytes // np.dtype(spec.dtype).itemsize)
-                stream.seek(0)
-                stream.write(spec.header)  # NumPy pads it to the same size for every length
+        with open(self.place(name), "ab"):  # "r+b" needs a file that exists
+            pass
+        with open(self.place(name), "r+b") as stream:
+            stream.write(spec.header)
+            stream.truncate(spec.bytes)
+            if hasattr(os, "posix_fallocate") and spec.bytes:
+                os.posix_fallocate(stream.fileno(), 0, spec.bytes)
+            yield stream.fileno(), len(spec.header)
         self._files[name] = {"bytes": spec.bytes}
 
     @contextmanager
     def grow(self, name: str, dtype: str) -> Iterator[BinaryIO]:
         """Open an array whose length is not known yet, to append its elements to."""
         start = len(ArrayFile(dtype, 0).header)
-        with open(self._place(name), "wb") as stream:
+        with open(self.place(name), "wb") as stream:
             stream.seek(start)
             yield stream
             spec = ArrayFile(dtype, (stream.tell() - start) // np.dtype(dtype).itemsize)
@@ -134,9 +127,12 @@ class ModelWriter:
             "crc32c": 0,
         }
         content["crc32c"] = manifest_checksum(content)
-        (self.path / MANIFEST).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        temporary = self.path / f"{MANIFEST}.new"
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        temporary.replace(self.path / MANIFEST)
 
-    def _place(self, name: str) -> Path:
+    def place(self, name: str) -> Path:
+        """Return the path of a file; its directory exists."""
         target = self.path / name
         target.parent.mkdir(exist_ok=True)
         return target

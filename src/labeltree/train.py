@@ -1,4 +1,4 @@
-"""Training: fill the blocks of a plan, each written to its place on disk when it is done."""
+"""Training: fill the blocks of a plan, each written to its place on disk and recorded when it is done."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from labeltree import _native
-from labeltree.blocks import BlockFiles, TrainedBlocks, reserve_blocks, write_small
+from labeltree.blocks import BlockFiles, TrainedBlocks, pack_blocks, remove_loose, reserve_blocks, write_small
 from labeltree.codec import float32_threshold
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
-from labeltree.manifest import Description, ScoreEntry, stored_as
+from labeltree.manifest import Description, ScoreEntry, read_manifest, stored_as
 from labeltree.model import Model
 from labeltree.opening import load
-from labeltree.plan import PANEL_BYTES, Plan, TreePlan
-from labeltree.progress import Progress, part_of
-from labeltree.publish import new_model
+from labeltree.panels import TreePanels, shares
+from labeltree.plan import Plan
+from labeltree.progress import Progress
 from labeltree.score import choose_score
-from labeltree.settings import ScoreSettings
+from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+from labeltree.work import WorkDirectory
 
 
 def train_model(
@@ -35,14 +36,17 @@ def train_model(
     costs: ArrayLike | None = None,
     score: ScoreSettings | Literal["auto"] = "auto",
     overwrite: bool = False,
+    resume: bool = False,
+    sync: bool = True,
     progress: Progress | None = None,
     notes: dict[str, Any] | None = None,
+    work: WorkDirectory | None = None,
 ) -> Model:
     """Train every block of a plan and write the model directory.
 
     Memory does not grow with the model: each block is written as soon as it is trained. The directory
-    appears under its name once it is complete; after an error or Ctrl-C nothing is left behind, and an old
-    model is kept.
+    appears under its name once it is complete; until then, an old model is kept. A run that is interrupted
+    leaves a work directory next to the model, named like it with ``.work`` at the end, and can be continued.
 
     Parameters
     ----------
@@ -59,10 +63,18 @@ def train_model(
         sample of the training rows are ranked, as if the model had been trained without them.
     overwrite : bool, default False
         Replace an existing model, once the new one is complete.
+    resume : bool, default False
+        Continue an interrupted run, if there is one; the model has the same bytes as that of a run that was
+        not interrupted. Data, trees and settings must be the same. Otherwise an unfinished run is an error.
+    sync : bool, default True
+        Wait until data is on disk, so that nothing is lost if the machine fails.
     progress : callable, optional
         Called periodically with the fraction of the work that is done.
     notes : dict, optional
         More entries to keep in the manifest (JSON), such as how the trees were built.
+    work : WorkDirectory, optional
+        The work directory of this model, opened by the caller. Default: one for this call, as ``overwrite``,
+        ``resume`` and ``sync`` say.
 
     Returns
     -------
@@ -93,38 +105,17 @@ def train_model(
                 f"expected costs times cost to be from {SMALLEST_COST:g} to {LARGEST_VALUE:g}, "
                 f"got {smallest:g} to {most:g}"
             )
-    path = Path(path)
-    with new_model(path, overwrite) as writer:
-        writer.write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
-        with ExitStack() as open_files:  # allocate the files of all trees before the first is trained
-            files = [
-                open_files.enter_context(reserve_blocks(writer, f"tree-{t}", part.layout))
-                for t, part in enumerate(plan.trees)
-            ]
-            n_not_converged = n_stored = 0
-            blocks: list[TrainedBlocks] = []
-            for t, part in enumerate(plan.trees):
-                share = part_of(progress, t, len(plan.trees))
-                written, not_converged = _train_tree(dataset, plan, part, files[t], t, weights, share)
-                n_not_converged += not_converged
-                n_stored += int(written[3].sum())
-                write_small(writer, f"tree-{t}", part.tree, part.codec, written)
-                blocks.append(TrainedBlocks.of(part.codec, written, files[t]))
-            chosen = choose_score(dataset, plan, blocks, weights) if score == "auto" else score
-        described = {
-            "instances": dataset.n_instances,
-            "features": dataset.n_features,
-            "labels": dataset.n_labels,
-            "one_based": dataset.one_based,
-            "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
-            "weights": plan.n_weights if plan.storage.prune is None else n_stored,
-            "settings": asdict(plan.settings),
-            "score": cast(ScoreEntry, asdict(chosen)),
-            "not_converged": n_not_converged,
-            "notes": notes or {},
-            **stored_as(plan.storage),
-        }
-        writer.finish(cast(Description, described))
+    with ExitStack() as stack:
+        if work is None:
+            described = describe_run(dataset, plan.settings, plan.storage, score, weights, notes)
+            work = stack.enter_context(
+                WorkDirectory(path, described, resume=resume, overwrite=overwrite, sync=sync)
+            )
+        for t, part in enumerate(plan.trees):
+            work.keep_tree(t, part.tree)
+        if not work.is_complete:
+            fill_blocks(dataset, plan, work, weights, progress)
+        n_not_converged = complete_model(dataset, plan, work, weights, score, notes)
     if n_not_converged:
         warnings.warn(
             f"{n_not_converged:,} of {plan.n_problems:,} binary problems did not converge to the tolerance "
@@ -134,40 +125,187 @@ def train_model(
     return load(path, verify=False)
 
 
-def _train_tree(
+def describe_run(
+    dataset: Dataset,
+    settings: SolverSettings,
+    storage: StorageSettings,
+    score: ScoreSettings | Literal["auto"],
+    costs: NDArray[np.float32] | None = None,
+    notes: dict[str, Any] | None = None,
+    tree_settings: TreeSettings | None = None,
+) -> dict[str, Any]:
+    """Return what a model depends on besides its trees, to recognize an unfinished run of the same model."""
+    described: dict[str, Any] = {
+        "data": {
+            "instances": dataset.n_instances,
+            "features": dataset.n_features,
+            "labels": dataset.n_labels,
+            "crc32c": dataset.fingerprint(),
+        },
+        "solver": asdict(settings),
+        "weights": asdict(storage),
+        "score": score if score == "auto" else asdict(score),
+        "notes": notes or {},
+    }
+    if tree_settings is not None:
+        described["trees"] = {"trees": tree_settings.trees, "seed": tree_settings.seed}
+    if costs is not None:
+        described["costs"] = _native.crc32c(costs.view(np.uint8))
+    return described
+
+
+def fill_blocks(
     dataset: Dataset,
     plan: Plan,
-    part: TreePlan,
-    files: BlockFiles,
+    work: WorkDirectory,
+    costs: NDArray[np.float32] | None = None,
+    progress: Progress | None = None,
+    share: tuple[int, int] = (0, 1),
+) -> None:
+    """Train the panels that are not recorded yet, or one of several shares of them.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    plan : Plan
+    work : WorkDirectory
+    costs : ndarray of float32, optional
+        The weight of each instance.
+    progress : callable, optional
+        Called periodically with the fraction of the share that is done.
+    share : (int, int), default (0, 1)
+        The share, from 0, and the number of shares that all panels are divided into.
+    """
+    number, n_shares = share
+    panels = [TreePanels.of(part) for part in plan.trees]
+    amounts = [tree.work for tree in panels]
+    mine = np.split(
+        shares(np.concatenate(amounts), n_shares) == number, np.cumsum([len(tree) for tree in panels])[:-1]
+    )
+    total = float(sum(amount[own].sum() for amount, own in zip(amounts, mine, strict=True))) or 1.0
+    done = 0.0
+    with ExitStack() as stack:
+        # Allocate the files of all trees before the first is trained.
+        files = [
+            stack.enter_context(reserve_blocks(work.writer(), f"tree-{t}", part.layout))
+            for t, part in enumerate(plan.trees)
+        ]
+        for t, (amount, own) in enumerate(zip(amounts, mine, strict=True)):
+            known = work.records.setdefault(t, {})
+            is_missing = np.array([n not in known for n in range(own.size)], bool) & own
+            done += float(amount[own & ~is_missing].sum()) / total
+            missing = np.flatnonzero(is_missing)
+            left = float(amount[missing].sum()) / total
+            if missing.size:
+                stage = _scaled(progress, done, left)
+                _train_panels(dataset, plan, t, files[t], costs, panels[t], missing, work, stage)
+            done += left
+
+
+def _scaled(progress: Progress | None, start: float, share: float) -> Progress | None:
+    return progress and (lambda done: progress(start + share * done))
+
+
+def complete_model(
+    dataset: Dataset,
+    plan: Plan,
+    work: WorkDirectory,
+    costs: NDArray[np.float32] | None,
+    score: ScoreSettings | Literal["auto"],
+    notes: dict[str, Any] | None,
+) -> int:
+    """Complete a model whose panels are all trained, and publish it; return the problems not converged."""
+    if not work.is_complete:
+        _write_rest(dataset, plan, work, costs, score, notes)
+    remove_loose(work.model)
+    n_not_converged = read_manifest(work.model)["not_converged"]
+    work.publish()
+    return n_not_converged
+
+
+def _write_rest(
+    dataset: Dataset,
+    plan: Plan,
+    work: WorkDirectory,
+    costs: NDArray[np.float32] | None,
+    score: ScoreSettings | Literal["auto"],
+    notes: dict[str, Any] | None,
+) -> None:
+    """Write what a model needs besides its panels; the manifest comes last."""
+    writer = work.writer()
+    writer.write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
+    n_not_converged = n_stored = 0
+    with ExitStack() as stack:
+        blocks: list[TrainedBlocks] = []
+        for t, part in enumerate(plan.trees):
+            folder = f"tree-{t}"
+            files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
+            written, not_converged = TreePanels.of(part).gather(work.records[t], files)
+            n_not_converged += not_converged
+            n_stored += int(written[3].sum())
+            write_small(writer, folder, part.tree, part.codec, written)
+            packed = stack.enter_context(pack_blocks(writer, folder, part.layout, written, files))
+            blocks.append(TrainedBlocks.of(part.codec, written, packed))
+        chosen = choose_score(dataset, plan, blocks, costs) if score == "auto" else score
+    described = {
+        "instances": dataset.n_instances,
+        "features": dataset.n_features,
+        "labels": dataset.n_labels,
+        "one_based": dataset.one_based,
+        "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
+        "weights": plan.n_weights if plan.storage.prune is None else n_stored,
+        "settings": asdict(plan.settings),
+        "score": cast(ScoreEntry, asdict(chosen)),
+        "not_converged": n_not_converged,
+        "notes": notes or {},
+        **stored_as(plan.storage),
+    }
+    writer.finish(cast(Description, described))
+
+
+def _train_panels(
+    dataset: Dataset,
+    plan: Plan,
     number: int,
-    costs: Any,
+    files: BlockFiles,
+    costs: NDArray[np.float32] | None,
+    panels: TreePanels,
+    missing: NDArray[np.int64],
+    work: WorkDirectory,
     progress: Progress | None,
-) -> tuple[_native.WrittenArrays, int]:
-    """Fill the large files of a tree; return what was written and the number of problems not converged."""
-    settings = plan.settings
-    try:
-        return _native.train_nodes(
-            dataset.native,
-            part.tree.native,
-            costs,
-            settings.positive_costs(part.tree.node_depth),
-            part.nonzeros,
-            part.layout.feature_ptr,
-            part.layout.weight_ptr,
-            *files,
-            settings.loss,
-            settings.cost,
-            settings.tolerance,
-            settings.max_iterations,
-            settings.bias,
-            settings.seed + number,
-            settings.precise,
-            PANEL_BYTES,
-            plan.threads,
-            progress,
-            part.codec,
-            float32_threshold(plan.storage.prune or 0.0),
-        )
-    except ValueError as error:  # the plan belongs to other data of the same shape, or a block is too large
-        hint = "make the plan again" if "plan" in str(error) else "use fewer {clusters}"
-        raise InputError(str(error), hint=hint, parameters={"clusters": None}) from None
+) -> None:
+    """Train some panels of a tree and record them."""
+    settings, part, finished = plan.settings, plan.trees[number], _native.FinishedPanels()
+    with work.journal.recording(
+        number, finished, (files.feature_file, files.weight_file), work.records[number]
+    ):
+        try:
+            _native.train_panels(
+                dataset.native,
+                part.tree.native,
+                costs,
+                settings.positive_costs(part.tree.node_depth),
+                part.nonzeros,
+                part.layout.feature_ptr,
+                part.layout.weight_ptr,
+                *files,
+                settings.loss,
+                settings.cost,
+                settings.tolerance,
+                settings.max_iterations,
+                settings.bias,
+                settings.seed + number,
+                settings.precise,
+                panels.panel_bytes,
+                plan.threads,
+                progress,
+                part.codec,
+                float32_threshold(plan.storage.prune or 0.0),
+                missing,
+                finished,
+            )
+        except (
+            ValueError
+        ) as error:  # the plan belongs to other data of the same shape, or a block is too large
+            hint = "make the plan again" if "plan" in str(error) else "use fewer {clusters}"
+            raise InputError(str(error), hint=hint, parameters={"clusters": None}) from None

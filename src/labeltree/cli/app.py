@@ -169,7 +169,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     command = typer.main.get_command(app)
     if arguments is None:  # the process is ours
-        signal.signal(signal.SIGTERM, _terminate)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # A closed terminal sends SIGHUP, which nohup ignores.
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, _terminate)
         # Imports make many objects and no garbage: collecting it takes a fifth of a short command's time.
         gc.set_threshold(100_000)
         atexit.register(gc.freeze)
@@ -218,7 +221,7 @@ def _usage_error(error: Any) -> str:
 
 
 def _terminate(number: int, frame: Any) -> NoReturn:
-    """End with an exception, so that a partly written model is removed."""
+    """End with an exception, so that what is done is recorded, and temporary files are removed."""
     raise SystemExit(128 + number)
 
 

@@ -129,6 +129,17 @@ Force = Annotated[bool, _option("--force", help="Train even if memory or disk sp
 Overwrite = Annotated[
     bool, _option("--overwrite", help="Replace existing output once the new output is complete.")
 ]
+Resume = Annotated[
+    bool,
+    _option("--resume", help="Continue an interrupted run with the same data and options."),
+]
+Sync = Annotated[
+    bool,
+    _option(
+        "--sync/--no-sync",
+        help="Wait until data is on disk, so that nothing is lost if the machine fails.",
+    ),
+]
 OneBased = Annotated[
     bool | None,
     _option(

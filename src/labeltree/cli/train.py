@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from labeltree.cli import options, printing, text_options
@@ -55,6 +56,8 @@ def train(
     memory_limit: options.MemoryLimit = None,
     force: options.Force = False,
     overwrite: options.Overwrite = False,
+    resume: options.Resume = False,
+    sync: options.Sync = True,
     one_based: options.OneBased = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -62,11 +65,13 @@ def train(
     """Train a model.
 
     Before training starts, the size of the model and the memory needed are compared with what is available.
+    An interrupted run leaves the directory MODEL.work; the same command with --resume continues it.
     """
     from labeltree.build import build_plan
     from labeltree.publish import check_target, directory_bytes
     from labeltree.settings import stored_score
-    from labeltree.train import train_model
+    from labeltree.train import describe_run, train_model
+    from labeltree.work import WorkDirectory, check_no_work
 
     # Refuse what is wrong with the options before the data is read.
     tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
@@ -74,11 +79,19 @@ def train(
     score_settings = stored_score(score, score_scale)
     source = Source(data, text, one_based)
     check_target(model, overwrite)
+    check_no_work(model, resume)
     limit = sys.maxsize if force else memory_limit
     stages = Stages(quiet or json)
     try:
         dataset = source.read(stages, threads)
-        with printing.warnings_as_notes():
+        notes = tree_settings.notes()
+        described = describe_run(
+            dataset, solver_settings, storage, score_settings, notes=notes, tree_settings=tree_settings
+        )
+        with (
+            WorkDirectory(model, described, resume=resume, overwrite=overwrite, sync=sync) as work,
+            printing.warnings_as_notes(),
+        ):
             plan = build_plan(
                 dataset,
                 tree_settings,
@@ -87,28 +100,19 @@ def train(
                 threads=threads,
                 memory_limit=limit,
                 stage=stages.stage,
+                work=work,
             )
-        if not force:
-            plan.check_resources(model, limit)
-        trees, nodes = printing.plural(len(plan.trees), "tree"), printing.plural(plan.n_nodes, "node")
-        with (
-            printing.warnings_as_notes(),
-            stages.stage("train", f"training {trees}, {nodes}") as progress,
-        ):
-            notes = tree_settings.notes()
-            trained = train_model(
-                dataset,
-                plan,
-                model,
-                score=score_settings,
-                overwrite=overwrite,
-                progress=progress,
-                notes=notes,
-            )
+            if not force:
+                plan.check_resources(model, limit, work.allocated_bytes)
+            trees, nodes = printing.plural(len(plan.trees), "tree"), printing.plural(plan.n_nodes, "node")
+            with stages.stage("train", f"training {trees}, {nodes}") as progress:
+                trained = train_model(
+                    dataset, plan, model, score=score_settings, progress=progress, notes=notes, work=work
+                )
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(str(stop) or "stopped; nothing was written") from None
+        raise KeyboardInterrupt(str(stop) or _after_interrupt(model)) from None
     figures: TrainReport = {
         "model": str(model),
         "instances": plan.n_instances,
@@ -135,6 +139,14 @@ def train(
         if storage.codec == "float32":
             with suppress(KeyboardInterrupt):  # the model is complete
                 print(_compact_sizes(trained, plan.threads), end="")
+
+
+def _after_interrupt(model: Path) -> str:
+    from labeltree.work import work_path
+
+    if work_path(model).exists():
+        return f"stopped; the same command with --resume continues, from {work_path(model)}"
+    return "stopped; nothing was written"
 
 
 def _summary(figures: TrainReport, chosen: bool) -> list[str]:

@@ -1,0 +1,151 @@
+"""The journal of a work directory: which panels are trained, and what is recorded about each.
+
+A panel is recorded when its weights are on disk, so the journal never claims more than the disk holds.
+Every process appends to a file of its own. An entry is its length and CRC-32C, the number of the tree, and
+the record; an entry that was cut off ends the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from labeltree import _native
+
+_HEAD = struct.Struct("<II")
+_TREE = struct.Struct("<q")
+# Panels are recorded about this often, in seconds. A run that is killed loses at most the work of this time,
+# and of the time that it takes to write the panels to disk.
+INTERVAL = 1.0
+
+
+def read_journals(directory: Path) -> dict[int, dict[int, bytes]]:
+    """Read all journals; return the records by tree and panel."""
+    found: dict[int, dict[int, bytes]] = {}
+    for path in sorted(directory.iterdir()) if directory.is_dir() else ():
+        for tree, record in _entries(path.read_bytes()):
+            found.setdefault(tree, {})[panel_of(record)] = record
+    return found
+
+
+def panel_of(record: bytes) -> int:
+    """Return the number of the panel that a record is about."""
+    return int.from_bytes(record[:8], "little", signed=True)
+
+
+def _entries(content: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + _HEAD.size <= len(content):
+        length, checksum = _HEAD.unpack_from(content, at)
+        body = content[at + _HEAD.size : at + _HEAD.size + length]
+        if len(body) < length or length < _TREE.size + 8 or _crc(body) != checksum:
+            return
+        yield _TREE.unpack_from(body)[0], body[_TREE.size :]
+        at += _HEAD.size + length
+
+
+def _crc(content: bytes) -> int:
+    return _native.crc32c(np.frombuffer(content, np.uint8))
+
+
+class Journal:
+    """A journal that one process appends to.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the journals of all processes are.
+    sync : bool
+        Wait until data is on disk. Without it, a power failure may lose what was recorded.
+    """
+
+    def __init__(self, directory: Path, sync: bool) -> None:
+        directory.mkdir(exist_ok=True)
+        name = f"{time.time_ns():x}-{socket.gethostname()}-{os.getpid()}"
+        self._stream = open(directory / name, "xb")  # noqa: SIM115 (close)
+        self._sync = sync
+        if sync:
+            sync_path(directory)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+    @contextmanager
+    def recording(
+        self, tree: int, finished: _native.FinishedPanels, files: Sequence[int], records: dict[int, bytes]
+    ) -> Iterator[None]:
+        """Record panels while they are finished, in a thread.
+
+        Parameters
+        ----------
+        tree : int
+            Number of the tree.
+        finished : FinishedPanels
+            Gives the records of panels.
+        files : sequence of int
+            Descriptors of the files that hold the panels' data.
+        records : dict of int to bytes
+            The records by panel, to which new ones are added.
+        """
+        stop, failure = threading.Event(), list[BaseException]()
+
+        def record() -> None:
+            if taken := finished.take():
+                self._append(tree, taken, files)
+                records.update((panel_of(r), r) for r in taken)
+
+        def run() -> None:
+            try:
+                while not stop.wait(INTERVAL):
+                    record()
+            except BaseException as error:
+                failure.append(error)
+
+        thread = threading.Thread(target=run, name="labeltree-journal", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+            if not failure:
+                record()
+        if failure:
+            raise failure[0]
+
+    def _append(self, tree: int, records: Sequence[bytes], files: Sequence[int]) -> None:
+        if self._sync:
+            for file in files:
+                os.fdatasync(file)
+        content = bytearray()
+        for record in records:
+            body = _TREE.pack(tree) + record
+            content += _HEAD.pack(len(body), _crc(body)) + body
+        self._stream.write(content)
+        self._stream.flush()
+        if self._sync:
+            os.fdatasync(self._stream.fileno())
+
+
+def sync_path(path: str | os.PathLike[str]) -> None:
+    """Wait until a file, or the entries of a directory, are on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some file systems cannot do this for directories.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise
+    finally:
+        os.close(handle)
