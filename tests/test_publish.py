@@ -9,8 +9,7 @@ import pytest
 import replace_under_readers
 from helpers import contents, random_data, train_small
 
-from labeltree import InputError, load, publish
-from labeltree import model as model_module
+from labeltree import InputError, load, opening, publish
 from labeltree.manifest import MANIFEST
 from labeltree.publish import check_target
 from labeltree.store import ModelWriter
@@ -155,7 +154,7 @@ def test_readers_see_the_old_or_the_new_model():
 
 @pytest.mark.parametrize("removed", [True, False])
 def test_a_model_replaced_while_it_is_read(model_dir, monkeypatch, removed):
-    other, read, times = random_data(5, labels=9), model_module.read_manifest, []
+    other, read, times = random_data(5, labels=9), opening.read_manifest, []
     if not removed:
         monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
 
@@ -166,7 +165,7 @@ def test_a_model_replaced_while_it_is_read(model_dir, monkeypatch, removed):
             train_small(model_dir, other, trees=1, overwrite=True)
         return manifest
 
-    monkeypatch.setattr(model_module, "read_manifest", replace)
+    monkeypatch.setattr(opening, "read_manifest", replace)
     assert load(model_dir).n_labels == (9 if removed else 12)
 
 
