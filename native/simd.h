@@ -16,6 +16,7 @@
 #if defined(__x86_64__)
 #define LABELTREE_AVX2 __attribute__((target("avx2,fma,popcnt")))
 #define LABELTREE_AVX512 __attribute__((target("avx2,fma,popcnt,avx512f,avx512dq,avx512vl")))
+#define LABELTREE_EXPAND __attribute__((target("avx2,fma,popcnt,avx512f,avx512dq,avx512vl,avx512bw,avx512vbmi2")))
 #else
 #define LABELTREE_AVX2
 #define LABELTREE_AVX512
@@ -40,6 +41,16 @@ inline Simd best_simd() {
     return best;
 #else
     return Simd::portable;
+#endif
+}
+
+// Whether bytes can be spread by the bits of a mask (AVX-512 VBMI2).
+inline bool use_expand() {
+#if defined(__x86_64__)
+    static const bool supported = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2");
+    return supported && best_simd() == Simd::avx512;
+#else
+    return false;
 #endif
 }
 

@@ -19,6 +19,10 @@
 #include <stdexcept>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 #include "codec.h"
 
 namespace labeltree {
@@ -75,20 +79,18 @@ class SparseBlock {
         std::memcpy(out.data(), groups_ - header_bytes, header_bytes);
         return out;
     }
-    LABELTREE_INLINE int64_t size(int64_t row) const { return group_of(row)[4 + row % group] + 1; }
+    LABELTREE_INLINE int64_t size(int64_t row) const { return group_of(row)[4 + in_group(row)] + 1; }
 
     // Where a row begins, by the start of its group and the sizes of the rows before it there.
     LABELTREE_INLINE int64_t start(int64_t row) const {
         const uint8_t *const start = group_of(row), *const sizes = start + 4;
-        const auto n_before = static_cast<uint32_t>(row % group);
+        const uint64_t n_before = in_group(row);
         uint32_t at;
         std::memcpy(&at, start, 4);
-        const int64_t sum = int64_t{at} + n_before;
         // The 16 bytes before the row's own size, which begin in the header at the earliest, without those of others.
         // There are no branches, which could not be predicted.
-        const uint64_t *const kept = last_bytes.of[n_before], lower = load_word(sizes + n_before - 16) & kept[0],
-                              upper = load_word(sizes + n_before - 8) & kept[1];
-        return sum + sum_of_bytes(lower) + sum_of_bytes(upper);
+        const uint64_t* const kept = last_bytes.of[n_before];
+        return static_cast<int64_t>(at + n_before) + sum_of_bytes(sizes + n_before - 16, kept);
     }
 
     // Call this before asking for a row.
@@ -101,10 +103,25 @@ class SparseBlock {
     }
 
   private:
-    LABELTREE_INLINE const uint8_t* group_of(int64_t row) const { return groups_ + row / group * (4 + group); }
-    static LABELTREE_INLINE int64_t sum_of_bytes(uint64_t bytes) {
+    static LABELTREE_INLINE uint64_t in_group(int64_t row) { return static_cast<uint64_t>(row) % group; }
+    LABELTREE_INLINE const uint8_t* group_of(int64_t row) const {
+        return groups_ + static_cast<uint64_t>(row) / group * (4 + group);
+    }
+
+    // The sum of those of sixteen bytes that are kept.
+    static LABELTREE_INLINE int64_t sum_of_bytes(const uint8_t* bytes, const uint64_t* kept) {
+#if defined(__x86_64__)
+        const __m128i some = _mm_and_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)),
+                                           _mm_loadu_si128(reinterpret_cast<const __m128i*>(kept)));
+        const __m128i sums = _mm_sad_epu8(some, _mm_setzero_si128());
+        return _mm_cvtsi128_si64(_mm_add_epi64(sums, _mm_unpackhi_epi64(sums, sums)));
+#else
         constexpr uint64_t low = 0x00ff00ff00ff00ff;
-        return static_cast<int64_t>(((bytes & low) + (bytes >> 8 & low)) * 0x0001000100010001 >> 48);
+        const auto sum = [](uint64_t word) {
+            return static_cast<int64_t>(((word & low) + (word >> 8 & low)) * 0x0001000100010001 >> 48);
+        };
+        return sum(load_word(bytes) & kept[0]) + sum(load_word(bytes + 8) & kept[1]);
+#endif
     }
 
     const uint8_t *groups_, *rows_;

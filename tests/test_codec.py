@@ -1,5 +1,6 @@
 """Codecs: what is stored against a NumPy reader of the format page, how it is rounded, what it predicts."""
 
+import os
 import pickle
 import tempfile
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from beam_twin import assert_agrees, csr, make_rows, twin
 from codec_models import SHAPES, STORED, make_model, store_model
 from codec_twin import quantise, read_model
-from helpers import contents, disk_bytes, examples, random_data, run_portable
+from helpers import contents, disk_bytes, examples, random_data, run_portable, run_python
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -422,6 +423,34 @@ def test_portable_instructions_give_the_same_ranking(tmp_path):
         gaps = np.abs(np.diff(scores, axis=1)) <= 1e-5 * scores[:, 1:]
         tied = np.pad(gaps, ((0, 0), (0, 1))) | np.pad(gaps, ((0, 0), (1, 0)))
         assert np.all(tied[swapped] | (np.nonzero(swapped)[1] == 8))
+
+
+@pytest.mark.skipif("LABELTREE_SIMD" in os.environ, reason="the instructions are chosen already")
+def test_avx512_gives_the_bits_of_avx2(tmp_path):
+    """Rows of every form, in panels of every number of vectors; a batch of all rows expands the blocks."""
+    paths, n_features = [], 60
+    rows = random_data(labels=3, features=n_features, instances=300, density=0.3).X
+    for n_labels in (1, 5, 16, 31, 64, 65, 100, 128, 129, 190, 192, 193, 256, 300):
+        rng = np.random.default_rng(n_labels)
+        shares = rng.choice([0.02, 0.1, 0.3, 0.45, 0.9], n_features)[:, None]  # pairs, bits, all
+        weights = (
+            rng.normal(size=(n_features, n_labels)) * (rng.random((n_features, n_labels)) < shares)
+        ).astype("f4")
+        arrays = np.array([0, n_labels]), ~np.arange(n_labels, dtype=np.int32), np.array([0, n_features])
+        tree = *arrays, np.arange(n_features, dtype=np.int32), np.array([0, weights.size]), weights.ravel()
+        source = store_model(tmp_path / f"float32-{n_labels}", ([tree], n_features, n_labels, 0.0))
+        paths.append(tmp_path / f"sparse-{n_labels}")
+        source.compress(paths[-1], prune=0.01)
+    sparse.save_npz(tmp_path / "rows.npz", rows)
+    run_python(PORTABLE, tmp_path / "rows.npz", tmp_path / "avx2.npz", *paths, LABELTREE_SIMD="avx2")
+    with np.load(tmp_path / "avx2.npz") as file:
+        narrow = iter([file[name] for name in file.files])
+    for path in paths:
+        model = load(path)
+        alone = [model.predict(rows[i : i + 1], top=9) for i in range(300)]
+        for k, array in enumerate(model.predict(rows, top=9)):
+            assert array.tobytes() == next(narrow).tobytes()
+            assert array.tobytes() == np.concatenate([a[k] for a in alone]).tobytes()
 
 
 @every_codec
