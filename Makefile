@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables clean
+.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables crash clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -63,6 +63,10 @@ bench-seeds: $(VENV)/.installed
 # Compares sampled binary problems with LIBLINEAR's optimum.
 bench-optimum: $(VENV)/.installed
 	$(BIN)/python benchmarks/optimum.py $(DATA) $(OPTIONS)
+
+# Interrupts training hundreds of times and compares the models; takes about half an hour.
+crash: $(VENV)/.installed
+	$(BIN)/python tools/crash.py $(OPTIONS)
 
 # Sizes, precision and speed of compact models, with a threshold chosen on held-out rows.
 bench-compact: $(VENV)/.installed

@@ -263,7 +263,7 @@ def test_an_error_while_renaming_leaves_the_old_model(model_dir, monkeypatch, at
     monkeypatch.setattr("os.replace", fail)
     monkeypatch.setattr("labeltree.publish._exchange", fail if atomic else lambda *_: False)
     with pytest.raises(OSError, match="Stale"):
-        train_small(model_dir, overwrite=True)
+        train_small(model_dir, random_data(5, labels=9), trees=1, overwrite=True)
     assert snapshot(model_dir) == before
     assert set(os.listdir(model_dir.parent)) == {model_dir.name, f"{model_dir.name}.work"}
 
