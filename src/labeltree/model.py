@@ -343,7 +343,9 @@ class Model:
                     trials.measure(Form(StorageSettings(), self.bytes))
                 trials.measure(form, progress)
             publish(trials.path(form, progress), path, overwrite)
-        return _opened(path)
+        from labeltree.opening import load_complete  # which imports this module
+
+        return load_complete(path)
 
     def _write_compact(
         self, storage: StorageSettings, place: Path, threads: int, progress: Progress | None

@@ -53,6 +53,19 @@ def load(path: Path | str, *, verify: bool | None = None) -> Model:
     return read_whole(Path(path), lambda directory: _load(directory, verify))
 
 
+def load_complete(path: Path | str) -> Model:
+    """Open a model that was just written and published; if that fails, the error says that it is complete."""
+    try:
+        return load(path, verify=False)
+    except (ResourceError, MemoryError) as error:
+        what = error.what if isinstance(error, ResourceError) else "not enough memory"
+        raise InputError(
+            f"the model is complete, but could not be opened: {what}",
+            file=path,
+            hint="open it with more memory; it need not be trained again",
+        ) from None
+
+
 def _load(directory: ModelDirectory, verify: bool | None) -> Model:
     path = directory.path
     manifest = read_manifest(path, directory)

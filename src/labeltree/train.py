@@ -19,7 +19,7 @@ from labeltree.errors import InputError
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.manifest import Description, ScoreEntry, read_manifest, stored_as
 from labeltree.model import Model
-from labeltree.opening import load
+from labeltree.opening import load_complete
 from labeltree.panels import TreePanels, shares
 from labeltree.plan import Plan
 from labeltree.progress import Progress
@@ -122,7 +122,7 @@ def train_model(
             f"of {plan.settings.tolerance:g}; scale the features, lower the cost or raise max_iterations.",
             stacklevel=2,
         )
-    return load(path, verify=False)
+    return load_complete(path)
 
 
 def describe_run(

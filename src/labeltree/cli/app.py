@@ -19,6 +19,7 @@ import typer
 import typer.core
 
 from labeltree._version import __version__
+from labeltree.cli.streams import OutputError, prepare_streams
 from labeltree.errors import InputError, alternatives
 
 # The base class of all errors in the arguments; Typer does not export it.
@@ -169,6 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     command = typer.main.get_command(app)
     if arguments is None:  # the process is ours
+        prepare_streams()
         for number in (signal.SIGTERM, signal.SIGHUP):
             # A closed terminal sends SIGHUP, which nohup ignores.
             if signal.getsignal(number) != signal.SIG_IGN:
@@ -179,13 +181,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "_LABELTREE_COMPLETE" in os.environ:  # the shell asks for completions
             command.main(prog_name="labeltree")
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    code = 0
     try:
-        # Not command.main(), which handles errors, Ctrl-C and closed pipes in its own way.
-        with command.make_context("labeltree", list(arguments)) as context:
-            command.invoke(context)
+        try:
+            # Not command.main(), which handles errors, Ctrl-C and closed pipes in its own way.
+            with command.make_context("labeltree", list(arguments)) as context:
+                command.invoke(context)
+        except typer.Exit as stop:
+            code = stop.exit_code
         sys.stdout.flush()
-    except typer.Exit as stop:
-        return stop.exit_code
     except _UsageError as error:
         where = error.ctx.command_path if error.ctx else "labeltree"
         return _fail(InputError(_usage_error(error), hint=f"see `{where} --help`"))
@@ -201,10 +205,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
         what = error.strerror or str(error)
         what = what[:1].lower() + what[1:]
+        if isinstance(error, OutputError):
+            return _fail(InputError(f"standard output cannot be written ({what})"))
         return _fail(InputError(what, file=error.filename, hint="check permissions and free space"))
     except MemoryError:
         return _fail(InputError("not enough memory", hint=_MEMORY_HINTS.get(arguments[0], _MORE_MEMORY)))
-    return 0
+    return code
 
 
 def _usage_error(error: Any) -> str:

@@ -137,7 +137,7 @@ def train(
     elif not quiet:
         print(*_summary(figures, score_settings == AUTO), sep="\n")
         if storage.codec == "float32":
-            with suppress(KeyboardInterrupt):  # the model is complete
+            with suppress(KeyboardInterrupt, MemoryError):  # the model is complete
                 print(_compact_sizes(trained, plan.threads), end="")
 
 

@@ -14,7 +14,6 @@ from urllib.parse import urljoin, urlsplit
 
 from labeltree.errors import InputError
 from labeltree.extras import optional
-from labeltree.files import write_whole
 from labeltree.progress import Progress
 from labeltree.system import umask
 
@@ -56,6 +55,8 @@ def download(
     Path
         The file.
     """
+    from labeltree.files import write_whole  # which imports NumPy
+
     pooch = optional("pooch")
     _check_address(address)
 
