@@ -25,7 +25,9 @@ from labeltree.codec import (
     is_scaled,
     n_segments,
 )
+from labeltree.errors import InputError
 from labeltree.journal import sync_path
+from labeltree.manifest import RESTORE
 from labeltree.store import ArrayFile, ModelWriter
 from labeltree.tree import LabelTree, pointers
 
@@ -262,7 +264,11 @@ class TreeBlocks:
             return self._dense(block)[rows]
         content = self.weights[self.weight_ptr[block] : self.weight_ptr[block + 1]]
         n_rows = int(self._list_ptr[block + 1] - self._list_ptr[block])
-        return decode_sparse(content, n_rows, int(self.panels.width[block]), rows)
+        try:
+            return decode_sparse(content, n_rows, int(self.panels.width[block]), rows)
+        except (IndexError, ValueError):  # possible only if the model was not verified
+            what = f"the block of node {self.panels.node[block]} is damaged"
+            raise InputError(what, hint=RESTORE) from None
 
 
 def _find(

@@ -26,13 +26,15 @@ from labeltree.system import umask
 # What to do about output that exists.
 REPLACE = "choose another name, or use {overwrite} to replace it"
 
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte order marks
+
 _DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
 def read_pieces(
     path: str | os.PathLike[str], piece_bytes: int, progress: Callable[[float], None] | None = None
 ) -> Generator[tuple[NDArray[np.uint8], bool], None, None]:
-    """Read a file in pieces. gzip, bzip2 and xz are detected from the first bytes and decompressed.
+    """Read a text file in pieces. gzip, bzip2 and xz are detected from the first bytes and decompressed.
 
     Parameters
     ----------
@@ -53,7 +55,7 @@ def read_pieces(
     Raises
     ------
     InputError
-        If the file cannot be opened or read, or is damaged.
+        If the file cannot be opened or read, is damaged, or is not in UTF-8 but in UTF-16.
     """
     name = display_name(path)
     with contextlib.ExitStack() as stack:
@@ -67,9 +69,17 @@ def read_pieces(
         # Pipes and terminals are read by this thread, so that Ctrl-C can interrupt; files are read ahead.
         status = os.fstat(raw.fileno())
         regular = stat.S_ISREG(status.st_mode)
+        first = True
         try:
             pieces = (_ahead if regular else _in_turn)(file, piece_bytes)
             for piece in _limited(pieces, name, None if file is raw else packed):
+                if first and piece[0][:2].tobytes() in _UTF16_MARKS:
+                    raise InputError(
+                        "the file is in UTF-16, expected UTF-8",
+                        file=name,
+                        hint="convert it, for example with iconv -f utf-16 -t utf-8",
+                    )
+                first = False
                 # Not raw.tell(), which would interfere with the thread that reads ahead.
                 read = os.lseek(raw.fileno(), 0, os.SEEK_CUR) if regular else 0
                 yield piece

@@ -27,7 +27,7 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 
 # The subcommands in the order of the help. Each is a function in the module of the same name.
 COMMANDS = (
-    *("estimate", "train", "evaluate", "predict", "info", "explain", "compress", "frontier"),
+    *("estimate", "train", "evaluate", "predict", "info", "explain", "verify", "compress", "frontier"),
     *("reproduce", "download", "synth", "demo"),
 )
 
@@ -233,9 +233,11 @@ def _terminate(number: int, frame: Any) -> NoReturn:
 
 def _fail(error: InputError) -> int:
     from labeltree.cli.options import spelled
+    from labeltree.cli.printing import escaped
 
     # One line, in which the spaces of a file name stay as they are.
-    print("error:", re.sub(r"\s*[\r\n]\s*", " ", error.message(spelled)), file=sys.stderr)
+    message = re.sub(r"\s*[\r\n]\s*", " ", error.message(spelled))
+    print("error:", escaped(message), file=sys.stderr)
     return 2
 
 

@@ -34,8 +34,8 @@ def branch(head: str, details: str, rows: list[tuple[str, str]]) -> Any:
     grid = Table.grid(padding=(0, 1))
     for name, text in rows:
         if text:
-            grid.add_row(Text(name, style="dim"), Text(text))
-    title = Text.assemble((head, "bold"), "  ", details)
+            grid.add_row(Text(name, style="dim"), Text(printing.escaped(text)))
+    title = Text.assemble((printing.escaped(head), "bold"), "  ", details)
     return Group(title, grid) if grid.row_count else title
 
 

@@ -89,7 +89,7 @@ def frontier(
         )
     elif not quiet:
         print(*_table(rows), "", f"* the smallest model that loses at most {max_loss:g} points", sep="\n")
-        print(f"figure {out / 'frontier.png'}")
+        print(f"figure {printing.escaped(str(out / 'frontier.png'))}")
 
 
 def _write(rows: list[PointReport], out: Path) -> None:

@@ -61,7 +61,10 @@ def predict(
     found = predict_file(
         stages, model, data, text, one_based, search, top=top, threads=threads, require_labels=False
     )
-    rows = _rows(found)
+    names = found.model.label_names
+    if names is not None and output is None and not json and sys.stdout.isatty():
+        names = tuple(map(printing.escaped, names))
+    rows = _rows(found, names)
     figures: dict[str, Any] = {**found.speed}
     if json and output is None:
         figures["predictions"] = [
@@ -76,9 +79,8 @@ def predict(
         printing.print_json(figures if output is None else {**figures, "output": str(output)})
 
 
-def _rows(found: Predictions) -> Iterator[Row]:
-    """Yield each row with its labels, by name if the model has names."""
-    names = found.model.label_names
+def _rows(found: Predictions, names: tuple[str, ...] | None) -> Iterator[Row]:
+    """Yield each row with its labels, by name if they have names."""
     for first in range(0, len(found.labels), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)
         pairs = zip(found.labels[part].tolist(), found.scores[part].tolist(), strict=True)

@@ -3,22 +3,55 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+# Characters that a terminal obeys instead of showing them: controls, line and paragraph separators, and marks
+# that change the direction of the text; and halves of characters, which stand for bytes in file names.
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escaped(text: str) -> str:
+    """Return a name, path or term as it can be shown: characters that a terminal would obey are escaped.
+
+    Examples
+    --------
+    >>> escaped("a\\x1b[31mb")
+    'a\\\\x1b[31mb'
+    """
+    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print one JSON object on standard output, one key per line."""
-    lines = (f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in content.items())
+    lines = (f"  {json.dumps(key)}: {_to_json(value)}" for key, value in content.items())
     print("{", ",\n".join(lines), "}", sep="\n")
+
+
+def _to_json(value: Any) -> str:
+    """Return a value as JSON, which has no infinity and no NaN: they become null."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def note(message: str) -> None:
     """Print a note on standard error: something to know that is not an error."""
-    print("note:", message, file=sys.stderr)
+    print("note:", escaped(message), file=sys.stderr)
 
 
 @contextmanager
@@ -49,14 +82,14 @@ def human_seconds(seconds: float) -> str:
 
 def facts(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Return lines with a name and a text each, the texts aligned."""
-    pairs = list(pairs)
+    pairs = [(escaped(name), text) for name, text in pairs]
     width = max(len(name) for name, _ in pairs)
-    return [f"{name:<{width}}  {text}" for name, text in pairs]
+    return [f"{name:<{width}}  {escaped(text)}" for name, text in pairs]
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 0) -> list[str]:
     """Return the lines of a table with the first `left` columns left-aligned, the others right-aligned."""
-    cells = [list(head), *map(list, rows)]
+    cells = [[escaped(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         "  ".join(

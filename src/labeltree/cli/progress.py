@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from labeltree.cli.printing import human_seconds
+from labeltree.cli.printing import escaped, human_seconds
 from labeltree.progress import Progress, silent
 
 # Between two plain lines there is at least this fraction of the work, and this much time.
@@ -49,7 +49,7 @@ class Stages:
         callable
             Takes the fraction that is done, if the work reports it.
         """
-        terminal = sys.stderr.isatty()
+        terminal, description = sys.stderr.isatty(), escaped(description)
         show = (
             silent(name, description)
             if self._quiet
