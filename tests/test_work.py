@@ -149,13 +149,13 @@ def test_other_trees_are_refused(tmp_path, monkeypatch):
 
 
 def test_a_second_process_is_refused(tmp_path):
-    with WorkDirectory(tmp_path / "m", {}):
+    with WorkDirectory.of_model(tmp_path / "m", {}):
         handle = os.open(work_path(tmp_path / "m"), os.O_RDONLY)
         with pytest.raises(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(handle)
-        with pytest.raises(InputError, match="another process is training this model"):
-            WorkDirectory(tmp_path / "m", {}, resume=True)
+        with pytest.raises(InputError, match="another process uses the work directory"):
+            WorkDirectory.of_model(tmp_path / "m", {}, resume=True)
     assert list(tmp_path.iterdir()) == []
 
 

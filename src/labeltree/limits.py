@@ -233,6 +233,7 @@ STOP_WORDS = Words(("english",))
 
 # The machine.
 THREADS = Whole(1, 1024)
+PARTS = Whole(1, 1_000_000)
 OPTIONAL_THREADS = Optional(THREADS)
 MEMORY = Size()
 

@@ -84,8 +84,15 @@ class ModelWriter:
         self.write("label_counts.npy", label_counts)
         if label_names is not None:
             self.write_text("label_names.json", names_bytes(label_names))
-        for name, content in (text.contents if text else {}).items():
+        for name, content in sorted(text.contents.items() if text else ()):
             self.write_text(name, content)
+
+    def adopt_common(self) -> None:
+        """Record what `write_common` wrote earlier, perhaps in another process."""
+        first = [name for name in ("label_counts.npy", "label_names.json") if (self.path / name).is_file()]
+        texts = (file.relative_to(self.path) for file in self.path.glob("text/*"))
+        for name in (*first, *sorted(map(str, texts))):
+            self._record(name)
 
     @contextmanager
     def reserve(self, name: str, spec: ArrayFile) -> Iterator[tuple[int, int]]:

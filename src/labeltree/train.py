@@ -109,11 +109,12 @@ def train_model(
         if work is None:
             described = describe_run(dataset, plan.settings, plan.storage, score, weights, notes)
             work = stack.enter_context(
-                WorkDirectory(path, described, resume=resume, overwrite=overwrite, sync=sync)
+                WorkDirectory.of_model(path, described, resume=resume, overwrite=overwrite, sync=sync)
             )
         for t, part in enumerate(plan.trees):
             work.keep_tree(t, part.tree)
         if not work.is_complete:
+            work.writer().write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
             fill_blocks(dataset, plan, work, weights, progress)
         n_not_converged = complete_model(dataset, plan, work, weights, score, notes)
     if n_not_converged:
@@ -213,11 +214,17 @@ def complete_model(
     costs: NDArray[np.float32] | None,
     score: ScoreSettings | Literal["auto"],
     notes: dict[str, Any] | None,
+    verify: bool = False,
 ) -> int:
-    """Complete a model whose panels are all trained, and publish it; return the problems not converged."""
+    """Complete a model whose panels are all trained, and publish it; return the problems not converged.
+
+    If other processes trained it, every block is read again and compared with its checksum (``verify``).
+    """
     if not work.is_complete:
         _write_rest(dataset, plan, work, costs, score, notes)
     remove_loose(work.model)
+    if verify:
+        load(work.model, verify=True)
     n_not_converged = read_manifest(work.model)["not_converged"]
     work.publish()
     return n_not_converged
@@ -233,7 +240,7 @@ def _write_rest(
 ) -> None:
     """Write what a model needs besides its panels; the manifest comes last."""
     writer = work.writer()
-    writer.write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
+    writer.adopt_common()
     n_not_converged = n_stored = 0
     with ExitStack() as stack:
         blocks: list[TrainedBlocks] = []

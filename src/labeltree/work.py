@@ -24,7 +24,7 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 from labeltree.journal import Journal, read_journals, sync_path
 from labeltree.manifest import MANIFEST, read_manifest
-from labeltree.publish import check_target, publish
+from labeltree.publish import check_target, publish, temporary_directory
 from labeltree.store import ModelWriter
 from labeltree.tree import LabelTree
 
@@ -43,63 +43,91 @@ def work_path(model: Path | str) -> Path:
 
 
 class WorkDirectory:
-    """A work directory that this process holds; at most one process does at a time.
-
-    Used as a context manager. If the context ends with an exception, what is done is kept, unless nothing is.
+    """A work directory that this process uses, as a context manager.
 
     Parameters
     ----------
-    model : path-like
-        The model directory to write.
-    described : mapping
-        What the result depends on: data and settings, as JSON. If an unfinished run has another description,
-        it is not continued.
+    path : Path
+    described : mapping, optional
+        What the model depends on: data and settings, as JSON. If the directory exists, it must have the same
+        description. Default: that of the directory, which must exist.
+    target : Path, optional
+        The model directory to write. If the context ends without results that are worth keeping, the work
+        directory is removed.
     resume : bool, default False
-        Continue an unfinished run, if there is one. Otherwise an existing work directory is an error.
-    overwrite : bool, default False
-        The model replaces an existing one, once it is complete.
+        Use the directory if it exists.
     sync : bool, default True
         Wait for the disk before anything is claimed to be done, so that it survives a power failure.
+    shared : bool, default False
+        Several processes use the directory at the same time.
     """
 
     def __init__(
         self,
+        path: Path,
+        described: Mapping[str, Any] | None = None,
+        *,
+        target: Path | None = None,
+        resume: bool = False,
+        sync: bool = True,
+        shared: bool = False,
+    ) -> None:
+        self.path = path
+        self.target = target
+        self.sync = sync
+        self._is_new = described is not None and not path.exists()
+        if described is not None:
+            path.mkdir(exist_ok=resume)
+        elif not is_work_directory(path):
+            what = "no such directory" if not path.exists() else "not a work directory"
+            raise InputError(what, file=path, hint="make one with `labeltree plan`")
+        self._lock = _locked(path, shared)
+        try:
+            self._open(described)
+        except BaseException:
+            if self._is_new:
+                shutil.rmtree(path, ignore_errors=True)
+            os.close(self._lock)
+            raise
+
+    @classmethod
+    def of_model(
+        cls,
         model: Path | str,
         described: Mapping[str, Any],
         *,
         resume: bool = False,
         overwrite: bool = False,
         sync: bool = True,
-    ) -> None:
-        self.target = Path(os.path.abspath(model))
-        self.path = work_path(model)
-        self.overwrite = overwrite
-        self.sync = sync
-        self.builds_trees = "trees" in described
-        check_target(self.target, overwrite)
-        check_no_work(self.target, resume)  # which removes one that is not needed any more
-        is_new = not self.path.exists()
-        self.path.mkdir(exist_ok=resume)
-        self._lock = _locked(self.path)
-        try:
-            self._open(described)
-        except BaseException:
-            if is_new:
-                shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._lock)
-            raise
+    ) -> WorkDirectory:
+        """Open the work directory of a model that is to be trained.
 
-    def _open(self, described: Mapping[str, Any]) -> None:
+        An unfinished run is an error, unless it is to be continued; an existing model is one, unless it is to
+        be replaced.
+        """
+        target = Path(os.path.abspath(model))
+        check_target(target, overwrite)
+        check_no_work(target, resume)
+        work = cls(work_path(target), described, target=target, resume=resume, sync=sync)
+        work.overwrite = overwrite
+        return work
+
+    overwrite = False
+
+    def _open(self, described: Mapping[str, Any] | None) -> None:
         if (self.path / _DESCRIPTION).is_file():
-            _check_same(self.path, read_description(self.path)["described"], described)
+            self.described = read_description(self.path)["described"]
+            if described is not None:
+                _check_same(self.path, self.described, described)
         else:
+            self.described = dict(described or {})
             content = {
                 "format": FORMAT,
                 "format_version": FORMAT_VERSION,
                 "labeltree_version": __version__,
                 "described": described,
             }
-            self._write(_DESCRIPTION, json.dumps(content, indent=2).encode())
+            self.write(_DESCRIPTION, json.dumps(content, indent=2).encode())
         self.model.mkdir(exist_ok=True)
         self.records = read_journals(self.path / "journal")
 
@@ -138,7 +166,7 @@ class WorkDirectory:
             content = io.BytesIO()
             build_bytes = np.int64(tree.build_bytes)
             np.savez(content, child_ptr=tree.child_ptr, children=tree.children, build_bytes=build_bytes)
-            self._write(_tree_name(number), content.getvalue())
+            self.write(_tree_name(number), content.getvalue())
         elif not (
             np.array_equal(kept.child_ptr, tree.child_ptr) and np.array_equal(kept.children, tree.children)
         ):
@@ -150,8 +178,15 @@ class WorkDirectory:
 
     def publish(self) -> None:
         """Move the complete model to its place; the work directory is not needed any more."""
-        self._write(_PUBLISHED, str(read_manifest(self.model)["crc32c"]).encode())
-        publish(self.model, self.target, self.overwrite, sync=self.sync)
+        if self.target is None:
+            raise ValueError("the work directory has no target")
+        self.write(_PUBLISHED, str(read_manifest(self.model)["crc32c"]).encode())
+        if os.stat(self.model).st_dev == os.stat(self.target.parent).st_dev:
+            publish(self.model, self.target, self.overwrite, sync=self.sync)
+            return
+        with temporary_directory(self.target) as copy:  # a name on another file system
+            shutil.copytree(self.model, copy / "model")
+            publish(copy / "model", self.target, self.overwrite, sync=self.sync)
 
     def __enter__(self) -> WorkDirectory:
         return self
@@ -161,14 +196,20 @@ class WorkDirectory:
     ) -> None:
         if "journal" in self.__dict__:
             self.journal.close()
-        # Trees that the caller has need not be kept, and those of settings that are refused neither.
-        has_trees = self.builds_trees and self.tree(0) is not None and not isinstance(error, InputError)
-        has_results = has_trees or any(self.records.values())
-        if not has_results or _is_published(self.path, self.target):
+        if self._is_done(error):
             shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
-    def _write(self, name: str, content: bytes) -> None:
+    def _is_done(self, error: BaseException | None) -> bool:
+        """Return whether nothing in the directory is worth keeping."""
+        if self.target is None:
+            return self._is_new and error is not None
+        # Trees that the caller has need not be kept, and those of settings that are refused neither.
+        builds_trees = "trees" in self.described and not isinstance(error, InputError)
+        has_results = any(self.records.values()) or (builds_trees and self.tree(0) is not None)
+        return not has_results or _is_published(self.path, self.target)
+
+    def write(self, name: str, content: bytes) -> None:
         """Write a file that is there completely or not at all."""
         temporary = self.path / f"{name}.new"
         temporary.write_bytes(content)
@@ -230,16 +271,16 @@ def _tree_name(number: int) -> str:
     return f"tree-{number}.npz"
 
 
-def _locked(path: Path) -> int:
-    """Lock a directory for this process; return the handle that holds the lock."""
+def _locked(path: Path, shared: bool) -> int:
+    """Lock a directory for this process, or for those that share it; return the handle of the lock."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as error:
         os.close(handle)
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise
-        what = "another process is training this model"
+        what = "another process uses the work directory"
         raise InputError(what, file=path, hint="wait until it has ended, or choose another name") from None
     return handle
 

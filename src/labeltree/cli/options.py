@@ -129,6 +129,11 @@ Force = Annotated[bool, _option("--force", help="Train even if memory or disk sp
 Overwrite = Annotated[
     bool, _option("--overwrite", help="Replace existing output once the new output is complete.")
 ]
+WorkPath = Annotated[Path, _argument(metavar="WORK", help="Work directory.")]
+NewWorkPath = Annotated[Path, _argument(metavar="WORK", help="Work directory to make.")]
+Part = Annotated[
+    str, _option("--part", metavar="I/N", help="The part to train, such as 3/8: one of N, counted from 1.")
+]
 Resume = Annotated[
     bool,
     _option("--resume", help="Continue an interrupted run with the same data and options."),

@@ -89,7 +89,7 @@ def train(
             dataset, solver_settings, storage, score_settings, notes=notes, tree_settings=tree_settings
         )
         with (
-            WorkDirectory(model, described, resume=resume, overwrite=overwrite, sync=sync) as work,
+            WorkDirectory.of_model(model, described, resume=resume, overwrite=overwrite, sync=sync) as work,
             printing.warnings_as_notes(),
         ):
             plan = build_plan(
