@@ -61,7 +61,7 @@ def test_training_data_in_the_directory_is_not_replaced(refused, folder, tmp_pat
     before = contents(target)
     for name in (target, f"{target}/", target / "tree-0" / ".."):
         message = refused("train", target / "train.svm", name, "--overwrite")
-        assert "um: contains train.svm, which is not part of the model" in message
+        assert ": contains train.svm, which is not part of the model" in message
     assert contents(target) == before
 
 

@@ -45,15 +45,15 @@ def check_target(path: Path, overwrite: bool) -> None:
     A directory is replaced only if it is empty, or has the manifest of a model and no file besides those that
     the manifest lists.
     """
-    path = Path(os.path.abspath(path))
-    if not path.parent.is_dir():
-        raise InputError("no such directory", file=path.parent, hint="create it first")
+    parent = Path(os.path.abspath(path)).parent
+    if not parent.is_dir():
+        raise InputError("no such directory", file=parent, hint="create it first")
     exists = path.exists() or path.is_symlink()
     if exists and path.is_dir() and (_contains_current_directory(path) or os.path.ismount(path)):
         what = "is the current directory, contains it or is a mount point, so it cannot be replaced"
         raise InputError(what, file=path, hint="choose another name")
-    if (overwrite or not exists) and not os.access(path.parent, os.W_OK | os.X_OK):
-        raise InputError("no write permission", file=path.parent, hint="choose another directory")
+    if (overwrite or not exists) and not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError("no write permission", file=parent, hint="choose another directory")
     if not exists:
         return
     if not overwrite:

@@ -58,7 +58,7 @@ def fetch(
         Where the files are kept. Default: the environment variable ``LABELTREE_DATA``, or else the cache
         directory of the platform.
     mirror : str, optional
-        Address of a web directory with the same files. Default: the environment variable
+        Address of a web directory with the same files, with https. Default: the environment variable
         ``LABELTREE_MIRROR``, or else LIBSVM's site.
     stage : callable, optional
         Called as ``stage(name, description)`` for each download and each file that is read; returns a context
@@ -72,7 +72,8 @@ def fetch(
     Raises
     ------
     InputError
-        If a file cannot be downloaded, or is not the one that was published.
+        If a file cannot be downloaded, is not the one that was published, or has changed since it was
+        downloaded: its SHA-256 is recorded next to it then.
     """
     if name not in SOURCES:
         raise InputError(f"unknown dataset {name!r}, expected one of {', '.join(SOURCES)}")
