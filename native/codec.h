@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "simd.h"
@@ -55,7 +56,8 @@ inline Half to_half(float value) {
     return {static_cast<uint16_t>(sign | (bits + 0xfff + (bits >> 13 & 1) - (112u << 23)) >> 13)};
 }
 
-// The scale of a child whose largest magnitude is `largest`; 0 if all its weights are 0.
+// The scale by which weights of a child are divided before they are rounded, if its largest magnitude is `largest`; 0
+// if all its weights are 0.
 inline float scale_of(Codec codec, float largest) {
     if (codec == Codec::int8 || codec == Codec::sparse) return largest / 127;
     int exponent;
@@ -72,5 +74,25 @@ inline void store_weight(float weight, float scale, int8_t& out) {
 
 // Weights below the threshold are stored as 0.
 inline float pruned(float weight, float threshold) { return std::abs(weight) < threshold ? 0 : weight; }
+
+// Sums of the squares of a child's weights, as trained and as stored in a sparse block.
+class SquareSums {
+  public:
+    void add(float weight, int8_t stored) {
+        trained_ += static_cast<double>(weight) * weight;  // the product is exact, with or without FMA
+        stored_ += stored * stored;
+    }
+
+    // The scale with which the stored weights have the norm of the trained ones: pruning does not shrink margins.
+    float scale() const {
+        if (stored_ == 0) return 0;
+        const double scale = std::sqrt(trained_ / static_cast<double>(stored_));
+        return static_cast<float>(std::min<double>(scale, std::numeric_limits<float>::max()));
+    }
+
+  private:
+    double trained_ = 0;
+    int64_t stored_ = 0;
+};
 
 }  // namespace labeltree

@@ -80,11 +80,17 @@ class StripView {
 
 template <class T>
 void store_strip(const FloatBlocks& source, const Strip& strip, BlockWriter& writer) {
-    const StripView view(source, strip, writer.codec(), writer.threshold());
+    StripView view(source, strip, writer.codec(), writer.threshold());
     std::vector<T> rows(view.n_rows * view.n_children);
+    std::vector<SquareSums> squares(view.n_children);
     for (int64_t f = 0; f < view.n_rows; ++f)
-        for (int64_t c = 0; c < view.n_children; ++c)
-            store_weight(view.weight(f, c), view.scales[c], rows[f * view.n_children + c]);
+        for (int64_t c = 0; c < view.n_children; ++c) {
+            T& stored = rows[f * view.n_children + c];
+            store_weight(view.weight(f, c), view.scales[c], stored);
+            if constexpr (std::is_same_v<T, int8_t>) squares[c].add(view.row(f)[c], stored);
+        }
+    if (writer.codec() == Codec::sparse)
+        for (int64_t c = 0; c < view.n_children; ++c) view.scales[c] = squares[c].scale();
     const int64_t first = source.tree.child_ptr[strip.node] + strip.first_child;
     std::copy(view.scales.begin(), view.scales.end(), writer.written.scales.begin() + first);
     if (source.has_bias)

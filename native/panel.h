@@ -185,9 +185,15 @@ class Panel {
                 for (size_t s = 0; s < children.size(); ++s)
                     scales[s] = std::max(scales[s], std::abs(weight(row_of(f)[s])));
             for (float& scale : scales) scale = scale_of(writer_.codec(), scale);
+            SquareSums squares[siblings];
             for (int64_t f = 0; f < n_rows; ++f)
-                for (size_t s = 0; s < children.size(); ++s)
-                    store_weight(weight(row_of(f)[s]), scales[s], weights[f * n_children_ + children[s]]);
+                for (size_t s = 0; s < children.size(); ++s) {
+                    T& stored = weights[f * n_children_ + children[s]];
+                    store_weight(weight(row_of(f)[s]), scales[s], stored);
+                    if constexpr (std::is_same_v<T, int8_t>) squares[s].add(static_cast<float>(row_of(f)[s]), stored);
+                }
+            if (writer_.codec() == Codec::sparse)
+                for (int64_t s = 0; s < siblings; ++s) scales[s] = squares[s].scale();
             const int64_t first = training_.tree.shape.child_ptr[node_] + first_child_;
             for (size_t s = 0; s < children.size(); ++s) {
                 writer_.written.scales[first + children[s]] = scales[s];

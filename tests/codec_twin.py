@@ -106,6 +106,7 @@ def decode_block(block, n_rows, n_children):
 
 def quantise(weights, codec, threshold=0):
     """Round float32 weights, features x children; return what is stored and the scales."""
+    trained = weights.astype(np.float64)
     weights = np.where(np.abs(weights) < np.float32(threshold), np.float32(0), weights).astype(np.float32)
     largest = np.abs(weights).max(axis=0, initial=0)
     if codec == "float16":
@@ -116,4 +117,10 @@ def quantise(weights, codec, threshold=0):
     steps = np.divide(weights, scales, out=np.zeros_like(weights), where=scales > 0)
     if codec == "float16":
         return np.where(np.abs(steps) < 2.0**-14, 0, steps).astype(np.float16), scales
-    return np.clip(np.rint(steps), -127, 127).astype(np.int8), scales
+    stored = np.clip(np.rint(steps), -127, 127).astype(np.int8)
+    if codec == "sparse":  # the norm of the trained weights, summed in the order of the features
+        squares = sum(row * row for row in trained) + np.zeros(scales.size)
+        n_steps = (stored.astype(np.int64) ** 2).sum(axis=0)
+        norms = np.sqrt(np.divide(squares, n_steps, out=np.zeros(scales.size), where=n_steps > 0))
+        scales = np.minimum(norms, np.finfo(np.float32).max).astype(np.float32)
+    return stored, scales

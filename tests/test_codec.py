@@ -69,14 +69,18 @@ def assert_rounded(source, path, storage):
             found = np.zeros_like(weights)
             found[np.searchsorted(features, read.features[u])] = read.weights[u]
             assert found.tobytes() == expected.tobytes()
-            error = np.abs(stored.astype(np.float64) * scales - kept)
+            largest = np.abs(kept).max(axis=0, initial=0)
+            steps = scales if storage.codec == "float16" else largest / np.float32(127)
+            error = np.abs(stored.astype(np.float64) * steps - kept)
             if storage.codec == "float16":
-                largest = np.abs(kept).max(axis=0, initial=0)
                 assert np.all(error <= np.maximum(2.0**-11 * np.abs(kept), 2.0**-28 * largest))
             else:
-                assert np.all(error <= scales * (0.5 + 2.0**-16))  # weight / scale is rounded, too
+                assert np.all(error <= steps * (0.5 + 2.0**-16))  # weight / step is rounded, too
                 assert np.all(stored != -128)
             if storage.codec == "sparse":
+                some = (stored != 0).any(axis=0)
+                norms = [np.linalg.norm(w.astype(np.float64), axis=0)[some] for w in (expected, weights)]
+                np.testing.assert_allclose(*norms, rtol=1e-6)
                 assert np.array_equal(read.features[u], features[(stored != 0).any(axis=1)])
 
 

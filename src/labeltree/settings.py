@@ -122,7 +122,8 @@ class StorageSettings:
         with ``prune``.
     prune : float, optional
         Drop weights with a smaller absolute value, and store the others as lists of int8 per feature.
-        0 drops only what rounds to zero. Bias weights are kept. Default: store all weights.
+        0 drops only what rounds to zero. The others are scaled: the weights of each child keep their norm.
+        Bias weights are kept. Default: store all weights.
     """
 
     weights: str | None = None

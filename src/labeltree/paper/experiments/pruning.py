@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree import metrics
 from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.frontier import Point, measure
@@ -38,7 +39,7 @@ from labeltree.paper.experiments.rows import count, group, join_words, listed, m
 from labeltree.paper.experiments.session import Session, Split, check_seeds
 from labeltree.plan import Plan
 from labeltree.progress import Progress, part_of
-from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
+from labeltree.settings import DEFAULT_RANKS, ScoreSettings, SolverSettings, StorageSettings
 from labeltree.system import free_disk, human_bytes
 from labeltree.train import train_model
 from labeltree.validation import Validation
@@ -232,9 +233,10 @@ def run(
             Plot(
                 "pruning-frontier",
                 "Precision over the size of the model on disk: with weights as float32, float16 and int8, "
-                "and without weights below a threshold (the line). The star is the smallest model that loses "
-                f"at most {SMALL_LOSS:g} points of each precision on the test data, the circle the threshold "
-                f"of the table, {threshold:g}.",
+                "and without weights below a threshold (the line). Unlike in the table, the other weights "
+                "of a classifier are scaled to keep their norm. The star is the smallest model that "
+                f"loses at most {SMALL_LOSS:g} points of each precision on the test data, the circle the "
+                f"threshold of the table, {threshold:g}.",
                 frontier_figure({name: {"pruned": where(curve, data=name)} for name in frontiers}, threshold),
                 frontier_takeaway(curve, threshold),
             ),
@@ -266,9 +268,10 @@ def _measure(
             split.train, plan, place / "model", score=ScoreSettings(), progress=part_of(progress, 1, 3)
         )
         dense = [StorageSettings(codec) for codec in ("float32", "float16", "int8")]
+        validation = Validation(test.X, test.align(model.label_names, model.n_labels).Y)
         points = measure(
             model,
-            Validation(test.X, test.align(model.label_names, model.n_labels).Y),
+            validation,
             place,
             dense + [StorageSettings(prune=threshold) for threshold in thresholds],
             threads=threads,
@@ -277,9 +280,17 @@ def _measure(
             score=score,
         )
         sizes = _nonzeros(model, [0.0, *thresholds])
+        hits = [points[0].hits]
+        for threshold in thresholds:
+            copy = model.compress(place / "copy", prune=threshold, threads=threads, overwrite=True)
+            labels, _ = _not_scaled(copy, model).predict(
+                test.X, top=max(DEFAULT_RANKS), beam=beam, score=score, threads=threads
+            )
+            ranked = metrics.pad_labels(labels, max(DEFAULT_RANKS))
+            hits.append(metrics.hits(validation.truth, ranked, max(DEFAULT_RANKS)))
     measured: list[tuple[PruningRow, NDArray[np.float64]]] = []
-    for point, nonzeros in zip([points[0], *points[len(dense) :]], sizes, strict=True):
-        precision = paired.row_precision(point.hits)
+    for point, nonzeros, found in zip([points[0], *points[len(dense) :]], sizes, hits, strict=True):
+        precision = paired.row_precision(found)
         row: PruningRow = {
             "data": split.name,
             "test_instances": test.n_instances,
@@ -295,6 +306,16 @@ def _measure(
         }
         measured.append((row, precision))
     return measured, points
+
+
+def _not_scaled(copy: Model, model: Model) -> Model:
+    """Return a pruned copy of a model without a bias that does not scale up what is left, as in the paper."""
+    trees = []
+    for pruned, part in zip(copy.trees, model.trees, strict=True):
+        largest = [np.abs(part.block(u)[1]).max(axis=0, initial=0) for u in range(part.tree.n_nodes)]
+        scales = np.where(pruned.scales > 0, np.concatenate(largest) / np.float32(127), np.float32(0))
+        trees.append(replace(pruned, scales=scales))
+    return Model(copy.path, copy.manifest, tuple(trees), copy.label_counts, copy.label_names)
 
 
 def _nonzeros(model: Model, thresholds: Sequence[float]) -> list[int]:
