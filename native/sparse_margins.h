@@ -151,23 +151,23 @@ LABELTREE_EXPAND LABELTREE_INLINE void add_sixty_four(__m512 x, __m512i weights,
     add_sixteen<3>(x, weights, sums[3]);
 }
 
-// Writes the sums of rows in full, `stride` bytes apart, and of rows with bits, for children in G groups of 64. The
-// same operations in the same order as with AVX2, so the same sums.
+// Writes the sums of rows in full and of rows with bits, for children in G groups of 64. The same operations in the
+// same order as with AVX2, so the same sums.
 template <int G>
-LABELTREE_EXPAND void expand_sums(const uint8_t* rows, int64_t stride, std::span<const Match> full,
-                                  const SparseRowLists::List& bits, int64_t row_bytes, int n_columns, float* sums) {
+LABELTREE_EXPAND void expand_sums(const SparseBlock& block, std::span<const Match> full,
+                                  const SparseRowLists::List& bits, int n_columns, float* sums) {
+    const uint8_t* const rows = block.rows();
     __m512 sum[4 * G];
 #pragma GCC unroll 16
     for (int k = 0; k < 4 * G; ++k) sum[k] = _mm512_setzero_ps();
     const __mmask64 last = ~uint64_t{0} >> (64 * G - n_columns);
-    for (const Match *match = full.data(), *const end = match + full.size(); match != end; ++match) {
-        const uint8_t* const row = rows + match->row * stride;
-        __builtin_prefetch(rows + match[prefetch_ahead].row * stride);
-        if (G > 1) __builtin_prefetch(rows + match[prefetch_ahead].row * stride + 64);
-        const __m512 x = _mm512_set1_ps(match->x);
+    for (const Match& match : full) {
+        const __m512 x = _mm512_set1_ps(match.x);
 #pragma GCC unroll 4
-        for (int g = 0; g < G; ++g)
-            add_sixty_four(x, _mm512_maskz_loadu_epi8(g + 1 < G ? ~uint64_t{0} : last, row + 64 * g), sum + 4 * g);
+        for (int g = 0; g < G; ++g) {
+            const __mmask64 mask = g + 1 < G ? ~uint64_t{0} : last;
+            add_sixty_four(x, _mm512_maskz_loadu_epi8(mask, rows + match.row + 64 * g), sum + 4 * g);
+        }
     }
 #pragma GCC unroll 16
     for (int k = 0; k < 4 * G; ++k)  // NaN becomes -inf, as in write_margins
@@ -176,7 +176,7 @@ LABELTREE_EXPAND void expand_sums(const uint8_t* rows, int64_t stride, std::span
     uint8_t copy[panel_children + 64] = {};
     for (size_t i = 0; i < bits.rows.size(); ++i) {
         const uint8_t* bytes = rows + bits.rows[i].row;
-        if (bits.rows[i].row + bits.n_bytes[i] + 64 > row_bytes) {  // more may be read than the row has
+        if (bits.rows[i].row + bits.n_bytes[i] + 64 > block.row_bytes()) {  // more may be read than the row has
             std::memcpy(copy, bytes, bits.n_bytes[i]);
             bytes = copy;
         }
@@ -206,11 +206,12 @@ inline constexpr ExpandSums expand_sums_of[] = {expand_sums<1>, expand_sums<2>, 
 // is expanded or not: a sum does not depend on it. Buffers are reused from block to block.
 class SparseSums {
   public:
-    // `n_matches` is the number of rows that will be added in all. With many, the block is first expanded to bytes.
+    // `n_matches` is the number of rows that will be added in all. With many, the block is first expanded to bytes,
+    // unless the CPU expands rows as fast as it would add bytes.
     void begin(const SparseBlock& block, int64_t n_rows, int n_columns, int64_t n_matches) {
         block_ = &block;
         n_columns_ = n_columns;
-        expanded_ = n_matches > 2 * n_rows && n_rows * n_columns <= max_expanded_bytes;
+        expanded_ = !use_expand_ && n_matches > 2 * n_rows && n_rows * n_columns <= max_expanded_bytes;
         if (!expanded_) return;
         int8_t* const dense = dense_.zeros(n_rows * n_columns);
         forms_.resize(n_rows);
@@ -237,9 +238,15 @@ class SparseSums {
 
     void add_stored(std::span<const Match> matches, float* sums) {
         locate_(*block_, matches, n_columns_, lists_);
-        lists_.pad(RowForm::full);
-        add_rows(block_->rows(), 1, lists_.list(RowForm::bits), sums);
-        if (!use_expand_) add_bit_rows_(*block_, lists_.list(RowForm::bits), n_columns_, sums);
+        const auto bits = lists_.list(RowForm::bits);
+#if defined(__x86_64__)
+        if (use_expand_)
+            expand_sums_of[(n_columns_ - 1) / 64](*block_, lists_.list(RowForm::full).rows, bits, n_columns_, sums);
+#endif
+        if (!use_expand_) {
+            add_tiles(reinterpret_cast<const int8_t*>(block_->rows()), 1, sums);
+            add_bit_rows_(*block_, bits, n_columns_, sums);
+        }
         add_pair_rows_(*block_, lists_.list(RowForm::pairs), sums);
     }
 
@@ -247,23 +254,17 @@ class SparseSums {
         lists_.clear();
         for (const Match& match : matches) lists_.add(forms_[match.row], match, 0);
         lists_.join();
-        lists_.pad(RowForm::full);
-        add_rows(reinterpret_cast<const uint8_t*>(dense_.data()), n_columns_, {}, sums);
+        add_tiles(dense_.data(), n_columns_, sums);
     }
 
-    // Adds the rows in full and, if the CPU can expand bits, those with bits.
-    void add_rows(const uint8_t* rows, int64_t stride, const SparseRowLists::List& bits, float* sums) {
+    // Writes the sums of the rows in full, which are `stride` bytes apart.
+    void add_tiles(const int8_t* rows, int64_t stride, float* sums) {
+        lists_.pad(RowForm::full);
         const auto full = lists_.list(RowForm::full).rows;
-#if defined(__x86_64__)
-        if (use_expand_)
-            return expand_sums_of[(n_columns_ - 1) / 64](rows, stride, full, bits, block_->row_bytes(), n_columns_,
-                                                         sums);
-#endif
-        (void)bits;
         const int64_t step = tiles_.step(n_columns_);
         for (int64_t c = 0; c < n_columns_; c += step) {
             const int width = static_cast<int>(std::min<int64_t>(step, n_columns_ - c));
-            tiles_.tile(width)(reinterpret_cast<const int8_t*>(rows) + c, stride, full, width, sums + c);
+            tiles_.tile(width)(rows + c, stride, full, width, sums + c);
         }
     }
 
