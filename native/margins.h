@@ -84,6 +84,21 @@ LABELTREE_INLINE float scaled_margins(const float* sums, const float* scales, co
     return largest;
 }
 
+// The index of the largest of some margins. Works on whole vectors: what follows must be -inf.
+LABELTREE_INLINE int index_of_largest(const float* margins, int n_margins) {
+    Eight most = load_columns(margins, 0);
+    Integers at{};
+    for (int c = 8; c < n_margins; c += 8) {
+        const Eight some = load_columns(margins, c);
+        const Integers is_larger = some > most;
+        most = is_larger ? some : most;
+        at = is_larger ? c - Integers{} : at;
+    }
+    int best = 0;
+    for (int k = 1; k < 8; ++k) best = most[k] > most[best] ? k : best;
+    return at[best] + best;
+}
+
 // One function for each width of a tile.
 template <class T>
 struct MarginTiles {

@@ -218,32 +218,51 @@ class Search {
     // Offers the children whose margins were just computed, `most` being the largest.
     void offer_children(const SearchTree& tree, int64_t node, const Visit& visit, float most,
                         std::span<const int32_t> ids) {
-        if (tree.kinds[node] & SearchTree::has_nodes) offer<false>(next_, visit, most, ids);
-        if (!(tree.kinds[node] & SearchTree::has_leaves)) return;
+        const uint8_t kinds = tree.kinds[node];
+        const bool mixed = kinds == (SearchTree::has_nodes | SearchTree::has_leaves);
+        if (kinds & SearchTree::has_nodes) offer<false>(next_, visit, most, ids, mixed);
+        if (!(kinds & SearchTree::has_leaves)) return;
         if (several())
             pool(visit, ids);
         else
-            offer<true>(labels_, visit, most, ids);
+            offer<true>(labels_, visit, most, ids, mixed);
     }
 
     // Offers the leaves, or the nodes, among these children.
     template <bool leaves>
-    void offer(BestLists& best, const Visit& visit, float most, std::span<const int32_t> ids) {
+    void offer(BestLists& best, const Visit& visit, float most, std::span<const int32_t> ids, bool mixed) {
         const int64_t list = leaves || below_ == 0 ? visit.query() : below_;
         const float bar = leaves || several() ? best.bar(list) : std::max(best.bar(list), labels_.bar(visit.query()));
         if (visit.log_score + log_g(settings_.score, most) < bar) return;
-        float cut = minus_infinity;  // a sibling with this margin was rejected
-        for (size_t c = 0; c < ids.size(); ++c) {
-            if (margins_[c] < cut || (ids[c] < 0) != leaves) continue;
+        const auto is_accepted = [&](size_t c) {
             const float log_score = visit.log_score + log_g(settings_.score, margins_[c]);
             const Candidate candidate{log_score, margins_[c], leaves ? ~ids[c] : ids[c]};
-            if (log_score < bar || !best.offer(list, candidate)) {
-                cut = margins_[c];
-            } else if (!leaves && below_ > 0) {
+            if (log_score < bar || !best.offer(list, candidate)) return false;
+            if (!leaves && below_ > 0) {
                 open_.push_back({candidate, static_cast<int32_t>(below_)});
                 std::push_heap(open_.begin(), open_.end(), comes_later);
             }
+            return true;
+        };
+        float cut = minus_infinity;  // a sibling with this margin was rejected
+        if (!mixed && 4 * best.limit <= std::ssize(ids)) {
+            // Few can be accepted: in the order of their margins, the first to be rejected is nearly the last.
+            const int n_ids = static_cast<int>(ids.size());
+            std::copy_n(margins_, n_ids, left_);
+            std::fill_n(left_ + n_ids, -n_ids & 7, minus_infinity);
+            for (;;) {
+                const int c = index_of_largest_(left_, n_ids);
+                const float margin = std::exchange(left_[c], minus_infinity);
+                if (margin < cut) return;
+                if (margin == minus_infinity) break;  // so are all that are left
+                if (!is_accepted(static_cast<size_t>(c))) cut = margin;
+            }
+            for (size_t c = 0; c < ids.size(); ++c)
+                if (margins_[c] == minus_infinity) is_accepted(c);
+            return;
         }
+        for (size_t c = 0; c < ids.size(); ++c)
+            if (margins_[c] >= cut && (ids[c] < 0) == leaves && !is_accepted(c)) cut = margins_[c];
     }
 
     // With several trees every leaf counts, even with a low score: the mean over the trees decides.
@@ -286,6 +305,7 @@ class Search {
     SearchSettings settings_{};
     const Cancel* cancel_ = nullptr;
     decltype(&score_siblings) const score_siblings_ = for_this_cpu<score_siblings>();
+    decltype(&index_of_largest) const index_of_largest_ = for_this_cpu<index_of_largest>();
     decltype(&scaled_margins) const scaled_margins_ = for_this_cpu<scaled_margins>();
     RowFinder rows_;
     SparseSums sparse_sums_;
@@ -300,6 +320,7 @@ class Search {
     int64_t below_ = 0;       // depth of the children, in best-first search
     static_assert(max_tile_vectors * 8 <= panel_children);
     float child_sums_[panel_children] = {}, margins_[panel_children] = {};
+    float left_[panel_children];  // margins of children that are yet to be offered
 };
 
 }  // namespace labeltree
