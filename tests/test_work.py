@@ -196,3 +196,38 @@ def test_shares_are_disjoint_balanced_and_complete():
     assert sum(loads) == work.sum()
     assert max(loads) <= work.sum() / 8 + work.max()
     assert (shares(work, 8) == part).all()
+
+
+def test_info_tells_how_far_a_run_is(tmp_path, monkeypatch, run):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data)
+    cut_off(monkeypatch, plan, data, tmp_path / "m", 2)
+    code, out, _ = run("info", work_path(tmp_path / "m"), "--json")
+    status = json.loads(out)
+    n_panels = [len(TreePanels.of(part)) for part in plan.trees]
+    assert (code, status["trained"], status["panels"]) == (0, 2, sum(n_panels))
+    assert 0 < status["done"] < 1
+    assert not status["running"]
+    assert not status["complete"]
+    code, out, _ = run("info", work_path(tmp_path / "m"))
+    assert "% trained (2 of" in out
+    assert "--resume" in out
+    with WorkDirectory(work_path(tmp_path / "m"), shared=True):
+        assert json.loads(run("info", work_path(tmp_path / "m"), "--json")[1])["running"]
+
+
+def test_leftovers_of_killed_processes_are_removed(tmp_path):
+    from labeltree.leftovers import temporary_directory
+
+    stale, young = tmp_path / ".m.1.partial", tmp_path / ".m.2.partial"
+    stale.mkdir()
+    young.mkdir()
+    (stale / "weights.npy").write_bytes(b"x")
+    os.utime(stale, (1, 1))
+    with temporary_directory(tmp_path, ".m.") as work:
+        assert not stale.exists()
+        assert young.exists()
+        os.utime(work, (1, 1))
+        with temporary_directory(tmp_path, ".m."):
+            assert work.exists()  # its owner lives
+    assert list(tmp_path.iterdir()) == [young]

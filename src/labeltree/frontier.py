@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from labeltree import metrics
 from labeltree.budget import Form, Trial, TrialReport, loss, threshold_grid
 from labeltree.compress import check_source, sparse_bytes
+from labeltree.leftovers import temporary_directory
 from labeltree.model import Model
 from labeltree.progress import Progress
 from labeltree.settings import DEFAULT_RANKS, StorageSettings
@@ -123,7 +123,7 @@ def measure(
     )
     points = []
     for number, storage in enumerate(storages):
-        with tempfile.TemporaryDirectory(prefix=".labeltree-", suffix=".partial", dir=directory) as work:
+        with temporary_directory(directory, ".labeltree-") as work:
             copy = model
             if storage.codec != "float32":
                 weights = None if storage.prune is not None else storage.weights

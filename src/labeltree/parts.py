@@ -18,7 +18,7 @@ from labeltree import limits
 from labeltree.data import Dataset, csr_arrays, wrap_csr
 from labeltree.errors import InputError
 from labeltree.model import Model
-from labeltree.opening import load
+from labeltree.opening import load_complete
 from labeltree.panels import TreePanels
 from labeltree.plan import Plan, TreePlan
 from labeltree.progress import Progress
@@ -171,7 +171,7 @@ def join_parts(
             work.described["notes"],
             verify=True,
         )
-    return load(target, verify=False)
+    return load_complete(target)
 
 
 def _absolute(path: Path | str) -> Path:

@@ -11,9 +11,10 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from labeltree import leftovers
 from labeltree.errors import InputError
 from labeltree.files import REPLACE
 from labeltree.journal import sync_path
@@ -123,14 +124,9 @@ def _listed_files(manifest: Path) -> Callable[[str], object] | None:
     return files.__contains__ if isinstance(files, dict) else _MODEL_FILE.fullmatch
 
 
-@contextmanager
-def temporary_directory(path: Path) -> Iterator[Path]:
+def temporary_directory(path: Path) -> AbstractContextManager[Path]:
     """Make a directory next to a model that is to be written; at the end it is removed with its contents."""
-    work = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    return leftovers.temporary_directory(path.parent, f".{path.name}.")
 
 
 def publish(work: Path, path: Path, overwrite: bool, *, sync: bool = True) -> None:

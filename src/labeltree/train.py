@@ -19,7 +19,7 @@ from labeltree.errors import InputError
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.manifest import Description, ScoreEntry, read_manifest, stored_as
 from labeltree.model import Model
-from labeltree.opening import load_complete
+from labeltree.opening import load, load_complete
 from labeltree.panels import TreePanels, shares
 from labeltree.plan import Plan
 from labeltree.progress import Progress
@@ -180,6 +180,8 @@ def fill_blocks(
     number, n_shares = share
     panels = [TreePanels.of(part) for part in plan.trees]
     amounts = [tree.work for tree in panels]
+    for t, amount in enumerate(amounts):
+        work.keep_amounts(t, amount)
     mine = np.split(
         shares(np.concatenate(amounts), n_shares) == number, np.cumsum([len(tree) for tree in panels])[:-1]
     )

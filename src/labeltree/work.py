@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeltree._version import __version__
 from labeltree.errors import InputError
@@ -176,6 +177,13 @@ class WorkDirectory:
                 hint="use the same tree, or remove the directory to start again",
             )
 
+    def keep_amounts(self, number: int, amounts: NDArray[np.int64]) -> None:
+        """Keep the work of each panel of a tree, which tells how far a run is."""
+        if not (self.path / amounts_name(number)).is_file():
+            content = io.BytesIO()
+            np.save(content, amounts, allow_pickle=False)
+            self.write(amounts_name(number), content.getvalue())
+
     def publish(self) -> None:
         """Move the complete model to its place; the work directory is not needed any more."""
         if self.target is None:
@@ -211,7 +219,7 @@ class WorkDirectory:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file that is there completely or not at all."""
-        temporary = self.path / f"{name}.new"
+        temporary = self.path / f"{name}.{os.getpid()}.new"
         temporary.write_bytes(content)
         if self.sync:
             sync_path(temporary)
@@ -265,6 +273,11 @@ def read_tree(path: Path, number: int) -> LabelTree | None:
         return None
     with np.load(file, allow_pickle=False) as arrays:
         return LabelTree(arrays["child_ptr"], arrays["children"], int(arrays["build_bytes"]))
+
+
+def amounts_name(number: int) -> str:
+    """Return the name of the file with the work of each panel of a tree."""
+    return f"panels-{number}.npy"
 
 
 def _tree_name(number: int) -> str:

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -32,12 +33,16 @@ def info(
     words: options.Words = DEFAULT_WORDS,
     json: options.Json = False,
 ) -> None:
-    """Describe a model, or one of its labels.
+    """Describe a model, one of its labels, or the work directory of an unfinished run.
 
     Also verifies the model's files.
     """
     from labeltree.opening import load
+    from labeltree.work import is_work_directory
 
+    if is_work_directory(model):
+        _show_work(model, json)
+        return
     opened = load(model)
     if label is not None:
         _show_label(opened, label, words, json)
@@ -47,6 +52,30 @@ def info(
         printing.print_json(figures)
     else:
         print(*_summary(figures), "", *_shapes(figures), sep="\n")
+
+
+def _show_work(path: Path, json: bool) -> None:
+    from labeltree.status import work_status
+
+    status = work_status(path)
+    if json:
+        printing.print_json(status)
+        return
+    if status["complete"]:
+        state = "trained; only the move to its place is missing"
+    elif status["done"] is None:
+        state = f"{printing.plural(status['trees'], 'tree')} built, nothing trained yet"
+    else:
+        left = status["seconds_left"]
+        time = f", about {printing.human_seconds(left)} of training left" if left is not None else ""
+        state = f"{status['done']:.0%} trained ({status['trained']:,} of {status['panels']:,} panels){time}"
+    rows = [
+        ("work", str(path)),
+        ("data", printing.shape(status["data"])),
+        ("state", state),
+        ("process", "running" if status["running"] else "not running; `--resume` continues"),
+    ]
+    print(*printing.facts(rows), sep="\n")
 
 
 def _figures(model: Model) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from labeltree.build import build_plan
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.estimators.targets import Target
+from labeltree.leftovers import temporary_directory
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.model import Model
 from labeltree.plan import Plan
@@ -74,9 +75,11 @@ def train_unsaved(parameters: dict[str, Any], dataset: Dataset, weights: NDArray
     if not parameters["force"]:
         plan.check_resources(Path(tempfile.gettempdir()), parameters["memory_limit"])
     notes = _tree_settings(parameters).notes()
-    with tempfile.TemporaryDirectory(prefix="labeltree-", ignore_cleanup_errors=True) as directory:
+    with temporary_directory(Path(tempfile.gettempdir()), "labeltree-fit-") as directory:
         score = stored_score(parameters["score_function"], parameters["score_scale"])
-        model = train_model(dataset, plan, Path(directory) / "model", costs=weights, score=score, notes=notes)
+        # What is deleted at once need not reach the disk.
+        path, costs = directory / "model", weights
+        model = train_model(dataset, plan, path, costs=costs, score=score, notes=notes, sync=False)
         model.path = None
     return model
 
