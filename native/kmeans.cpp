@@ -63,8 +63,9 @@ class NodeClustering {
           space_(space), local_(space.local), n_members_(settings.n_clusters), squares_(settings.n_clusters),
           rate_(settings.n_clusters), half_square_(settings.n_clusters) {}
 
-    // Writes the cluster of each label.
-    void run(std::span<int32_t> cluster) {
+    // Writes the cluster of each label. Calls report(share) with the share of the iterations that is done, at most.
+    template <class Report>
+    void run(std::span<int32_t> cluster, Report&& report) {
         number_features();
         sums_ = space_.sums.zeros(n_features_ * width_);
         if (n_features_ * width_ >= large_sums) packed_ = space_.packed.reserve(n_features_ * stride_);
@@ -80,6 +81,7 @@ class NodeClustering {
             if (!last) update(cluster, next, n_moved);
             std::copy(next.begin(), next.end(), cluster.begin());
             if (last) break;
+            report(static_cast<double>(iteration + 1) / settings_.max_iterations);
         }
         each_feature([&](int32_t& id) { id = -1; });
     }
@@ -271,8 +273,12 @@ void cluster_level(const SparseRows& vectors, const Level& level, const ClusterS
     auto run = [&](int64_t u, int worker, int threads_inside) {
         if (!spaces[worker]) spaces[worker] = std::make_unique<ClusteringSpace>(vectors.n_columns);
         const Random random(settings.seed, level.streams[u]);
+        const bool alone = threads_inside == threads;  // otherwise nodes are small
         NodeClustering(vectors, level.labels_of(u), settings, random, *spaces[worker], threads_inside, cancel)
-            .run(slice(cluster, level.first[u], level.last[u]));
+            .run(slice(cluster, level.first[u], level.last[u]), [&](double share) {
+                const double here = share * static_cast<double>(work[u]);
+                if (alone) fraction = (static_cast<double>(done) + here) / static_cast<double>(total);
+            });
         fraction = static_cast<double>(done += work[u]) / static_cast<double>(total);
     };
     auto is_large = [&](int64_t u) {
