@@ -5,9 +5,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+comma := ,
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables crash clean
+.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables crash sanitize clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -67,6 +68,19 @@ bench-optimum: $(VENV)/.installed
 # Interrupts training hundreds of times and compares the models; takes about half an hour.
 crash: $(VENV)/.installed
 	$(BIN)/python tools/crash.py $(OPTIONS)
+
+# Runs the tests of the kernels with SANITIZER=address,undefined or SANITIZER=thread, in an environment of its own.
+SANITIZER ?= address,undefined
+KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,analyzer beam_search checksum codec codec_damage damage handles \
+    model mutations parts predict score solver svm svm_writing tfidf tree work))
+SANITIZED := build/sanitize-$(firstword $(subst $(comma), ,$(SANITIZER)))
+RUNTIME := $(if $(findstring thread,$(SANITIZER)),libtsan.so,libasan.so)
+sanitize:
+	test -x $(SANITIZED)/bin/pip || $(PYTHON) -m venv $(SANITIZED)
+	$(SANITIZED)/bin/pip install --quiet --disable-pip-version-check -Ccmake.define.LABELTREE_SANITIZE=$(SANITIZER) '.[test]'
+	LD_PRELOAD="$$($(CXX) -print-file-name=$(RUNTIME)) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1 \
+	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 $(SANITIZED)/bin/pytest -q -p no:cacheprovider $(or $(TESTS),$(KERNEL_TESTS))
 
 # Sizes, precision and speed of compact models, with a threshold chosen on held-out rows.
 bench-compact: $(VENV)/.installed
