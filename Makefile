@@ -1,5 +1,5 @@
-# make demo: run all steps on synthetic data.  make test: what CI runs.  make fuzz: random tests, for MINUTES,
-# all of them or those of TESTS="tests/test_svm.py -k reader".
+# make demo: run all steps on synthetic data.  make test: what CI runs.  make fuzz: MUTATIONS of models and data,
+# then random tests, for MINUTES; or only those of TESTS="tests/test_svm.py -k reader".
 # make build: install again after a change.  make docs: build the site in build/site.
 # make bench DATA=DIR: compare with other libraries (see benchmarks/README.md).
 PYTHON ?= python3
@@ -19,9 +19,13 @@ test: $(VENV)/.installed-test
 	$(BIN)/mypy
 	$(PYTEST)
 
-# Runs the property tests with new random examples each time, until MINUTES have passed or a test fails.
+# Tries MUTATIONS random changes of models and as many of data files, unless TESTS are given. Then runs the
+# property tests with new random examples each time, until MINUTES have passed or a test fails.
 MINUTES ?= 5
+MUTATIONS ?= 20000
 fuzz: $(VENV)/.installed-test
+	$(if $(TESTS),,$(BIN)/python tools/fuzz.py models --count $(MUTATIONS) --seed $$(date +%s))
+	$(if $(TESTS),,$(BIN)/python tools/fuzz.py readers --count $(MUTATIONS) --seed $$(date +%s))
 	@end=$$(($$(date +%s) + 60 * $(MINUTES))); while [ $$(date +%s) -lt $$end ]; do \
 	    run="$(PYTEST) --hypothesis-profile fuzz --hypothesis-seed $$(date +%s)"; \
 	    echo "$$run"; $$run -m hypothesis $(TESTS) || { echo "Again: $$run NAME-OF-TEST" >&2; exit 1; }; \

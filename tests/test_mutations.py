@@ -1,7 +1,8 @@
-"""Models that were changed at random, half of them with correct checksums, are refused or work."""
+"""Models and data files that were changed at random are refused or work; half of the models are sealed."""
 
 from collections import Counter
 
+import data_mutations
 import numpy as np
 import pytest
 from mutations import make_models, mutate, outcome, write
@@ -33,3 +34,15 @@ def test_changed_models_are_refused_or_work(models, tmp_path, part):
         except Exception as error:
             raise AssertionError(f"mutation {number} of {name}: {note}") from error
     assert counts["refused"] > 3 * counts["opened"]
+
+
+def test_changed_data_files_are_refused_or_read(tmp_path):
+    counts = Counter()
+    for number in range(N_MUTATIONS):
+        name, content, note = data_mutations.mutate(np.random.default_rng([0, number]))
+        (tmp_path / name).write_bytes(content)
+        try:
+            counts[data_mutations.outcome(tmp_path / name)] += 1
+        except Exception as error:
+            raise AssertionError(f"mutation {number} of {name}: {note}") from error
+    assert min(counts.values()) > N_MUTATIONS / 10

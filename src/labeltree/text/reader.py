@@ -6,6 +6,7 @@ import contextlib
 import csv
 import json
 import os
+import reprlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -269,8 +270,8 @@ def _check_surrogates(document: Document) -> None:
 
 
 def _some(names: list[str]) -> str:
-    """Return names for a message, not too many."""
-    return ", ".join(map(repr, names[:20])) or "nothing"
+    """Return names for a message, not too many and not too long."""
+    return ", ".join(map(reprlib.repr, names[:20])) or "nothing"
 
 
 def _kind(value: Any) -> str:
