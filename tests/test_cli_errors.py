@@ -263,3 +263,8 @@ def test_a_list_of_names_is_refused(refused, tmp_path, command):
     target = [tmp_path / "m"] if command == "train" else []
     assert "no row has any features" in refused(command, tmp_path / "labels.txt", *target)
     assert not (tmp_path / "m").exists()
+
+
+def test_errors_and_paths_cannot_control_the_terminal(refused, tmp_path):
+    message = refused("info", tmp_path / "a\x1b[31m\x07b\udcff")
+    assert "a\\x1b[31m\\x07b\\udcff: no such model directory" in message

@@ -235,3 +235,13 @@ def test_a_broken_link_is_written_only_on_demand(tmp_path):
         check_output(tmp_path / "out.tsv", False)
     check_output(tmp_path / "out.tsv", True)
     check_output(Path("/dev/null"), False)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["data.svm", "data.tsv", "data.csv", "data.jsonl", "data.csv.gz"])
+def test_a_file_in_utf_16_is_recognized(tmp_path, name, encoding):
+    content = "\ufeff" * (encoding != "utf-16") + 'labels,text\n{"a": 1}\tb\n'
+    content = content.encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(InputError, match=r"the file is in UTF-16, expected UTF-8; convert it"):
+        read_svm(tmp_path / name) if name.endswith("svm") else list(read_text(tmp_path / name))

@@ -350,3 +350,22 @@ def test_label_numbers_with_huge_gaps_are_refused(tmp_path):
         read_svm(path)
     path.write_text("1234 1:1\n3 2:1\n")
     assert read_svm(path).n_labels == 1235
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"1 1:1\n2 1:1 # a\0comment\n3 1:1\n", 2),
+        (b"1 1:1\n#\0\n3 1:1\n", 2),
+        (b"# a long comment that fills several small pieces \0", 1),
+        (b"1 1:1\n\n\0\n2 x\n", 3),
+        (b"1 1:1\n2 \x001:1\n", 2),
+    ],
+)
+def test_a_zero_byte_is_refused_wherever_a_piece_ends(tmp_path, content, line):
+    path = tmp_path / "zero.svm"
+    path.write_bytes(content)
+    for pieces in SMALL:
+        with pytest.raises(InputError, match=r"expected text in UTF-8, got '\\x00'") as caught:
+            _read(path, None, 2, None, None, *pieces)
+        assert caught.value.line == line

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labeltree.cli import drawing, options, printing
+from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_WORDS
 from labeltree.system import human_bytes
 
@@ -57,7 +58,14 @@ def info(
 def _show_work(path: Path, json: bool) -> None:
     from labeltree.status import work_status
 
-    status = work_status(path)
+    try:
+        status = work_status(path)
+        shape = printing.shape(status["data"])
+    except InputError:
+        raise
+    except (IndexError, KeyError, OSError, TypeError, ValueError):
+        hint = "remove the directory and start again"
+        raise InputError("the work directory is damaged", file=path, hint=hint) from None
     if json:
         printing.print_json(status)
         return
@@ -71,7 +79,7 @@ def _show_work(path: Path, json: bool) -> None:
         state = f"{status['done']:.0%} trained ({status['trained']:,} of {status['panels']:,} panels){time}"
     rows = [
         ("work", str(path)),
-        ("data", printing.shape(status["data"])),
+        ("data", shape),
         ("state", state),
         ("process", "running" if status["running"] else "not running; `--resume` continues"),
     ]
