@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import time
 
 import numpy as np
 import pytest
@@ -174,7 +175,7 @@ def test_a_damaged_description_is_refused(tmp_path, monkeypatch):
 def test_an_entry_that_was_cut_off_ends_the_journal(tmp_path):
     journal = Journal(tmp_path, sync=True)
     records = [number.to_bytes(8, "little") + b"x" * number for number in range(4)]
-    journal._append(7, records, ())
+    journal._append(7, records)
     journal.close()
     (file,) = tmp_path.iterdir()
     content = file.read_bytes()
@@ -231,3 +232,46 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path):
         with temporary_directory(tmp_path, ".m."):
             assert work.exists()  # its owner lives
     assert list(tmp_path.iterdir()) == [young]
+
+
+def test_a_journal_that_cannot_be_written_is_tried_again(tmp_path, monkeypatch):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data)
+    train_model(data, plan, tmp_path / "at-once")
+    write, failures = os.pwrite, []
+
+    def fail(file, content, at):
+        if len(failures) < 3 and "/journal/" in os.readlink(f"/proc/self/fd/{file}"):
+            write(file, content[:5], at)
+            failures.append(file)
+            raise OSError(28, "No space left on device")
+        return write(file, content, at)
+
+    monkeypatch.setattr("labeltree.journal.INTERVAL", 0.001)
+    monkeypatch.setattr("os.pwrite", fail)
+    train_panels = _native.train_panels
+
+    def slowly(*arguments):
+        train_panels(*arguments)
+        deadline = time.monotonic() + 10
+        while len(failures) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    monkeypatch.setattr("labeltree.train._native.train_panels", slowly)
+    train_model(data, plan, tmp_path / "m")
+    assert len(failures) == 3
+    assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
+
+
+def test_data_that_cannot_reach_the_disk_is_not_recorded(tmp_path, monkeypatch):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data)
+
+    def fail(file):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fdatasync", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            train_model(data, plan, tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []  # nothing was recorded

@@ -14,8 +14,8 @@ import stat
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -72,20 +72,24 @@ class Journal:
     def __init__(self, directory: Path, sync: bool) -> None:
         directory.mkdir(exist_ok=True)
         name = f"{time.time_ns():x}-{socket.gethostname()}-{os.getpid()}"
-        self._stream = open(directory / name, "xb")  # noqa: SIM115 (close)
+        self._file = os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        self._size = 0  # up to the last complete entry
         self._sync = sync
         if sync:
             sync_path(directory)
 
     def close(self) -> None:
         """Close the file."""
-        self._stream.close()
+        os.close(self._file)
 
     @contextmanager
     def recording(
         self, tree: int, finished: _native.FinishedPanels, files: Sequence[int], records: dict[int, bytes]
-    ) -> Iterator[None]:
+    ) -> Iterator[Callable[[], None]]:
         """Record panels while they are finished, in a thread.
+
+        If the journal cannot be written, it is tried again until the end. If data cannot be written to disk,
+        what was finished since the last entry may be lost, and nothing more is recorded.
 
         Parameters
         ----------
@@ -97,45 +101,64 @@ class Journal:
             Descriptors of the files that hold the panels' data.
         records : dict of int to bytes
             The records by panel, to which new ones are added.
+
+        Yields
+        ------
+        callable
+            Raises the error, if data could not be written to disk.
         """
-        stop, failure = threading.Event(), list[BaseException]()
+        stop, failure, pending = threading.Event(), list[OSError](), list[bytes]()
+
+        def check() -> None:
+            if failure:
+                raise failure[0]
 
         def record() -> None:
+            check()
             if taken := finished.take():
-                self._append(tree, taken, files)
-                records.update((panel_of(r), r) for r in taken)
+                try:
+                    if self._sync:
+                        for file in files:
+                            os.fdatasync(file)
+                except OSError as error:
+                    failure.append(error)
+                    raise
+                pending.extend(taken)
+            if pending:
+                self._append(tree, pending)
+                records.update((panel_of(entry), entry) for entry in pending)
+                pending.clear()
 
         def run() -> None:
-            try:
-                while not stop.wait(INTERVAL):
+            while not stop.wait(INTERVAL):
+                with suppress(OSError):
                     record()
-            except BaseException as error:
-                failure.append(error)
 
         thread = threading.Thread(target=run, name="labeltree-journal", daemon=True)
         thread.start()
         try:
-            yield
+            yield check
         finally:
             stop.set()
             thread.join()
-            if not failure:
-                record()
-        if failure:
-            raise failure[0]
+            record()
 
-    def _append(self, tree: int, records: Sequence[bytes], files: Sequence[int]) -> None:
-        if self._sync:
-            for file in files:
-                os.fdatasync(file)
+    def _append(self, tree: int, records: Sequence[bytes]) -> None:
         content = bytearray()
         for record in records:
             body = _TREE.pack(tree) + record
             content += _HEAD.pack(len(body), _crc(body)) + body
-        self._stream.write(content)
-        self._stream.flush()
-        if self._sync:
-            os.fdatasync(self._stream.fileno())
+        try:
+            written = 0
+            while written < len(content):
+                written += os.pwrite(self._file, content[written:], self._size + written)
+            if self._sync:
+                os.fdatasync(self._file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise
+        self._size += len(content)
 
 
 def sync_path(path: str | os.PathLike[str]) -> None:

@@ -287,7 +287,13 @@ def _train_panels(
     settings, part, finished = plan.settings, plan.trees[number], _native.FinishedPanels()
     with work.journal.recording(
         number, finished, (files.feature_file, files.weight_file), work.records[number]
-    ):
+    ) as check:
+
+        def watch(done: float) -> None:
+            check()
+            if progress:
+                progress(done)
+
         try:
             _native.train_panels(
                 dataset.native,
@@ -307,7 +313,7 @@ def _train_panels(
                 settings.precise,
                 panels.panel_bytes,
                 plan.threads,
-                progress,
+                watch,
                 part.codec,
                 float32_threshold(plan.storage.prune or 0.0),
                 missing,

@@ -83,14 +83,16 @@ def _bar(description: str) -> Iterator[Progress]:
 @contextmanager
 def _lines(description: str) -> Iterator[Progress]:
     start = last_time = time.perf_counter()
-    last_done = 0.0
+    first_done, last_done = None, 0.0
 
     def report(done: float) -> None:
-        nonlocal last_done, last_time
+        nonlocal first_done, last_done, last_time
         now = time.perf_counter()
+        if first_done is None:  # more than 0 if an interrupted run is continued
+            first_done = last_done = done
         if done >= last_done + _MIN_STEP and now >= last_time + _MIN_SECONDS:
             last_done, last_time = done, now
-            left = (now - start) * (1 - done) / done
+            left = (now - start) * (1 - done) / (done - first_done)
             print(f"{description}: {done:.0%}, {human_seconds(left)} left", file=sys.stderr, flush=True)
 
     print(f"{description} ...", file=sys.stderr, flush=True)
