@@ -115,7 +115,9 @@ def mutate(files, rng, sealed):
     """Return changed files of a model, and what was changed; `sealed` makes all checksums right again."""
     files, notes = dict(files), []
     for _ in range(1 + (rng.random() < 0.2)):
-        with contextlib.suppress(Exception):  # the file may be damaged already
+        # The file may be damaged already.
+        with contextlib.suppress(Exception), warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
             notes.append(pick(rng, MUTATIONS)(files, rng))
     if sealed:
         seal(files)
@@ -448,7 +450,7 @@ def use(model, path):
     if model.text is not None:
         model.text.transform(["the cat and a dog"])
     with contextlib.suppress(InputError):
-        LabelTreeClassifier.load(path).predict(np.zeros((1, model.n_features), np.float32))
+        LabelTreeClassifier.load(path).predict(sparse.csr_matrix((1, model.n_features), dtype=np.float32))
     for arguments in (["info"], ["info", "--json"], ["verify"]):
         code, out = command(arguments[0], path, *arguments[1:])
         assert code in (0, 2)
