@@ -297,7 +297,7 @@ def test_forged_files_are_refused(copy):
     for content in ("[]", "{", "\ud800", json.dumps(terms[:-1] + terms[:1]), json.dumps([1] * len(terms))):
         (copy / TERMS_FILE).write_bytes(content.encode(errors="surrogatepass"))
         seal(copy, TERMS_FILE)
-        damaged(copy, r"terms\.json: expected \d+ distinct terms")
+        damaged(copy, r"terms\.json: (expected \d+ distinct terms|the file cannot be read)")
     (copy / TERMS_FILE).write_text(json.dumps(terms))
     seal(copy, TERMS_FILE)
     idf = np.load(copy / IDF_FILE)
@@ -326,7 +326,7 @@ def test_forged_settings_are_refused(copy, part, change):
     for content in (json.dumps(stored), "[]", "{}", "nul"):
         (copy / SETTINGS_FILE).write_text(content)
         seal(copy, SETTINGS_FILE)
-        damaged(copy, r"settings\.json: the settings of TF-IDF are invalid")
+        damaged(copy, r"settings\.json: the (settings of TF-IDF are invalid|file cannot be read)")
 
 
 @pytest.mark.parametrize(("command", "data"), [("predict", "test.tsv"), ("train", "train.tsv")])
