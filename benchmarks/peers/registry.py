@@ -64,6 +64,15 @@ COMPETITORS = {
         ),
         Competitor("labeltree-3-trees", "labeltree (3 trees)", OURS, "3 trees", {"trees": 3}, variant=True),
         Competitor(
+            "labeltree-pruned",
+            "labeltree (pruned)",
+            OURS,
+            "weights below 0.1 pruned",
+            {"prune": 0.1},
+            variant=True,
+            threshold=0.1,
+        ),
+        Competitor(
             "libmultilabel-bias",
             "LibMultiLabel (bias)",
             "libmultilabel",

@@ -21,8 +21,10 @@ def train(data, path, threads, options):
         labeltree.build_tree(dataset, seed=seed, threads=threads) for seed in range(options.get("trees", 1))
     ]
     parts = {"tree_s": time.perf_counter() - start}
-    plan = labeltree.make_plan(dataset, trees, threads=threads)
-    return labeltree.train_model(dataset, plan, path), parts
+    storage = labeltree.StorageSettings(prune=options.get("prune"))
+    plan = labeltree.make_plan(dataset, trees, storage=storage, threads=threads)
+    # The others do not wait for the disk either.
+    return labeltree.train_model(dataset, plan, path, sync=False), parts
 
 
 def save(model, path):
