@@ -8,7 +8,13 @@ from types import ModuleType
 from labeltree.errors import InputError
 
 # The extra of pyproject.toml that installs each optional package.
-EXTRAS = {"matplotlib": "plots", "pooch": "download", "requests": "download"}
+EXTRAS = {
+    "dask": "dask",
+    "distributed": "dask",
+    "matplotlib": "plots",
+    "pooch": "download",
+    "requests": "download",
+}
 
 
 def optional(name: str) -> ModuleType:

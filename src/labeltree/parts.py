@@ -59,9 +59,7 @@ def plan_parts(
     """
     path = Path(os.path.abspath(path))
     check_target(path, overwrite=False)
-    described = describe_run(dataset, plan.settings, plan.storage, score, notes=notes)
-    described["one_based"] = dataset.one_based
-    described["n_trees"] = len(plan.trees)
+    described = describe_parts(dataset, len(plan.trees), plan.settings, plan.storage, score, notes)
     with WorkDirectory(path, described, sync=sync) as work:
         (path / "data").mkdir()
         arrays: tuple[NDArray[Any], ...] = (
@@ -78,6 +76,19 @@ def plan_parts(
         work.write(_READY, b"")
 
 
+def describe_parts(
+    dataset: Dataset,
+    n_trees: int,
+    settings: SolverSettings,
+    storage: StorageSettings,
+    score: ScoreSettings | Literal["auto"],
+    notes: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return what a work directory of ``plan_parts`` describes, to recognize one of the same model."""
+    described = describe_run(dataset, settings, storage, score, notes=notes)
+    return {**described, "one_based": dataset.one_based, "n_trees": n_trees}
+
+
 # The file that is written last: the directory can be filled.
 _READY = "ready"
 
@@ -90,6 +101,7 @@ def fill_part(
     threads: int | None = None,
     sync: bool = True,
     progress: Progress | None = None,
+    opened: tuple[Dataset, Plan] | None = None,
 ) -> int:
     """Train one of several shares of the blocks of a work directory, as far as they are not trained yet.
 
@@ -107,6 +119,8 @@ def fill_part(
         Wait until blocks are on disk before they are recorded.
     progress : callable, optional
         Called periodically with the fraction of the share that is done.
+    opened : (Dataset, Plan), optional
+        From ``open_parts``, if this process trains several shares; ``threads`` is then that of the plan.
 
     Returns
     -------
@@ -116,9 +130,28 @@ def fill_part(
     limits.checked("n_parts", n_parts, limits.PARTS)
     limits.checked("part", part, limits.Whole(1, n_parts))
     with WorkDirectory(_absolute(path), sync=sync, shared=True) as work:
-        dataset, plan = _dataset(work), _plan(work, threads)
+        dataset, plan = opened or (_dataset(work), _plan(work, threads))
         fill_blocks(dataset, plan, work, progress=progress, share=(part - 1, n_parts))
         return _n_missing(work, plan)
+
+
+def open_parts(path: Path | str, *, threads: int | None = None) -> tuple[Dataset, Plan]:
+    """Map the data and read the plan of a work directory.
+
+    Parameters
+    ----------
+    path : path-like
+        From ``plan_parts``.
+    threads : int, optional
+        Of the plan. Default: all CPUs.
+
+    Returns
+    -------
+    dataset : Dataset
+    plan : Plan
+    """
+    with WorkDirectory(_absolute(path), shared=True) as work:
+        return _dataset(work), _plan(work, threads)
 
 
 def join_parts(

@@ -138,6 +138,15 @@ Resume = Annotated[
     bool,
     _option("--resume", help="Continue an interrupted run with the same data and options."),
 ]
+Dask = Annotated[
+    str | None,
+    _option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Train on the Dask cluster with this scheduler, such as tcp://host:8786. All workers must see "
+        "the directory of MODEL.",
+    ),
+]
 Sync = Annotated[
     bool,
     _option(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from labeltree.cli import options, printing, text_options
+from labeltree.cli.cluster import Cluster
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import ResourceError
@@ -17,6 +18,7 @@ from labeltree.system import available_memory, human_bytes, peak_memory
 if TYPE_CHECKING:
     from labeltree.manifest import ScoreEntry
     from labeltree.model import Model
+    from labeltree.plan import Plan
 
 # The threshold of the paper, for which the size of a pruned copy is reported.
 _PRUNED_AT = 0.1
@@ -58,6 +60,7 @@ def train(
     overwrite: options.Overwrite = False,
     resume: options.Resume = False,
     sync: options.Sync = True,
+    dask: options.Dask = None,
     one_based: options.OneBased = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -65,7 +68,8 @@ def train(
     """Train a model.
 
     Before training starts, the size of the model and the memory needed are compared with what is available.
-    An interrupted run leaves the directory MODEL.work; the same command with --resume continues it.
+    An interrupted run leaves the directory MODEL.work; the same command with --resume continues it. With
+    --dask, the data is read and the trees are built here, and the workers train the classifiers.
     """
     from labeltree.build import build_plan
     from labeltree.publish import check_target, directory_bytes
@@ -82,16 +86,11 @@ def train(
     check_no_work(model, resume)
     limit = sys.maxsize if force else memory_limit
     stages = Stages(quiet or json)
+    cluster = None if dask is None else Cluster(dask)
     try:
         dataset = source.read(stages, threads)
-        notes = tree_settings.notes()
-        described = describe_run(
-            dataset, solver_settings, storage, score_settings, notes=notes, tree_settings=tree_settings
-        )
-        with (
-            WorkDirectory.of_model(model, described, resume=resume, overwrite=overwrite, sync=sync) as work,
-            printing.warnings_as_notes(),
-        ):
+
+        def build(work: WorkDirectory | None = None) -> Plan:
             plan = build_plan(
                 dataset,
                 tree_settings,
@@ -103,16 +102,49 @@ def train(
                 work=work,
             )
             if not force:
-                plan.check_resources(model, limit, work.allocated_bytes)
-            trees, nodes = printing.plural(len(plan.trees), "tree"), printing.plural(plan.n_nodes, "node")
-            with stages.stage("train", f"training {trees}, {nodes}") as progress:
-                trained = train_model(
-                    dataset, plan, model, score=score_settings, progress=progress, notes=notes, work=work
+                plan.check_resources(model, limit, work.allocated_bytes if work else 0)
+            return plan
+
+        with ExitStack() as stack:
+            stack.enter_context(printing.warnings_as_notes())
+            if cluster is not None:
+                plan, trained = cluster.train(
+                    dataset,
+                    (tree_settings, solver_settings, storage),
+                    score_settings,
+                    build,
+                    model,
+                    stages,
+                    threads=threads,
+                    overwrite=overwrite,
+                    sync=sync,
                 )
+            else:
+                notes = tree_settings.notes()
+                described = describe_run(
+                    dataset,
+                    solver_settings,
+                    storage,
+                    score_settings,
+                    notes=notes,
+                    tree_settings=tree_settings,
+                )
+                work = stack.enter_context(
+                    WorkDirectory.of_model(model, described, resume=resume, overwrite=overwrite, sync=sync)
+                )
+                plan = build(work)
+                trees, nodes = printing.plural(len(plan.trees), "tree"), printing.plural(plan.n_nodes, "node")
+                with stages.stage("train", f"training {trees}, {nodes}") as progress:
+                    trained = train_model(
+                        dataset, plan, model, score=score_settings, progress=progress, notes=notes, work=work
+                    )
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(str(stop) or _after_interrupt(model)) from None
+    finally:
+        if cluster is not None:
+            cluster.close()
     figures: TrainReport = {
         "model": str(model),
         "instances": plan.n_instances,

@@ -36,7 +36,7 @@ from labeltree.settings import (
 _PAIRS_AT_ONCE = 1 << 23
 
 # How scikit-learn checks X. `Dataset` checks that the values are finite.
-_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
+CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
 
 # Scores are in (0, 1].
 _THRESHOLD = Number(0.0, 1.0)
@@ -196,7 +196,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         parameters = self._checked()
         target = read_target(y)
-        rows = validate_data(self, X, **_X)
+        rows = validate_data(self, X, **CHECKS_OF_X)
         dataset, weights = make_dataset(rows, target, sample_weight, parameters["cost"])
         self.model_: Model = train_unsaved(parameters, dataset, weights)
         self.classes_: NDArray[Any] = target.classes
@@ -218,7 +218,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ``report()`` returns all figures.
         """
         parameters = self._checked()
-        rows = check_array(X, input_name="X", **_X)
+        rows = check_array(X, input_name="X", **CHECKS_OF_X)
         dataset, _ = make_dataset(rows, read_target(y), None, parameters["cost"])
         return plan_model(parameters, dataset)
 
@@ -416,7 +416,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "model_")
-        return validate_data(self, X, reset=False, **_X)
+        return validate_data(self, X, reset=False, **CHECKS_OF_X)
 
     def _search(self, rows: Any, top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         parameters = self._checked()

@@ -57,7 +57,7 @@ def plan_model(parameters: dict[str, Any], dataset: Dataset) -> Plan:
     """Build the trees, or use the given one, and plan the model, with the parameters of an estimator."""
     return build_plan(
         dataset,
-        _tree_settings(parameters),
+        tree_settings(parameters),
         SolverSettings(**{name: parameters[name] for name in SOLVER_LIMITS}),
         StorageSettings(**{name: parameters[name] for name in STORAGE_LIMITS}),
         threads=parameters["threads"],
@@ -74,7 +74,7 @@ def train_unsaved(parameters: dict[str, Any], dataset: Dataset, weights: NDArray
     plan = plan_model(parameters, dataset)
     if not parameters["force"]:
         plan.check_resources(Path(tempfile.gettempdir()), parameters["memory_limit"])
-    notes = _tree_settings(parameters).notes()
+    notes = tree_settings(parameters).notes()
     with temporary_directory(Path(tempfile.gettempdir()), "labeltree-fit-") as directory:
         score = stored_score(parameters["score_function"], parameters["score_scale"])
         # What is deleted at once need not reach the disk.
@@ -84,7 +84,8 @@ def train_unsaved(parameters: dict[str, Any], dataset: Dataset, weights: NDArray
     return model
 
 
-def _tree_settings(parameters: dict[str, Any]) -> TreeSettings:
+def tree_settings(parameters: dict[str, Any]) -> TreeSettings:
+    """Return the settings of the trees among the parameters of an estimator."""
     return TreeSettings(**{name: parameters[name] for name in TREE_LIMITS})
 
 

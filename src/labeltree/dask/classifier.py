@@ -1,0 +1,547 @@
+"""The estimator `DaskLabelTreeClassifier`: training and prediction on a Dask cluster."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import warnings
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from labeltree.dask import cluster
+from labeltree.dask.partitions import (
+    Written,
+    documents_of,
+    is_lazy,
+    paired_partitions,
+    partitions_of,
+    read_partitions,
+    write_partition,
+)
+from labeltree.data import wrap_csr
+from labeltree.errors import InputError
+from labeltree.estimators.classifier import LabelTreeClassifier
+from labeltree.estimators.fitting import plan_model, tree_settings
+from labeltree.extras import optional
+from labeltree.leftovers import temporary_directory
+from labeltree.limits import AUTO
+from labeltree.model import Model
+from labeltree.opening import load
+from labeltree.parts import join_parts, plan_parts
+from labeltree.settings import DEFAULT_BEAM, SolverSettings, StorageSettings, TreeSettings, stored_score
+from labeltree.text.settings import TextSettings
+
+
+class DaskLabelTreeClassifier(LabelTreeClassifier):
+    """`LabelTreeClassifier` on a Dask cluster: the same model, trained by all workers.
+
+    Workers exchange no data: they share a directory, in which each trains a part of the model at a time.
+    Tasks carry only paths. Workers may join or leave at any time; the model has the same bytes as on one
+    machine.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+        Default: the current client.
+    work_dir : path-like, optional
+        A directory that the client and all workers see under this name. ``fit`` makes a subdirectory for
+        data and model in it. Default: the directory for temporary files, which is right for workers on this
+        machine.
+    text : TextSettings, optional
+        How documents become features, if X contains documents.
+    clusters, max_depth, trees, tree, seed, loss, cost, positive_cost, tolerance, max_iterations, bias
+        As in `LabelTreeClassifier`, and so are all others.
+    threads : int, optional
+        For predictions from data in memory. Workers use the threads that they were started with.
+
+    Attributes
+    ----------
+    client_ : distributed.Client
+        The client that is used.
+    classes_, n_features_in_, feature_names_in_, model_
+        As in `LabelTreeClassifier`. The model is mapped from a subdirectory of ``work_dir``, which is removed
+        with the estimator and the results that need it; ``save`` makes a copy that stays.
+
+    See Also
+    --------
+    LabelTreeClassifier : The same on one machine.
+
+    Examples
+    --------
+    >>> from dask.bag import from_sequence
+    >>> from distributed import Client
+    >>> texts = from_sequence(["red apple", "green apple", "red car", "blue car"], npartitions=2)
+    >>> labels = from_sequence([["fruit"], ["fruit"], ["vehicle"], ["vehicle"]], npartitions=2)
+    >>> with Client(processes=False, dashboard_address=":0") as client:
+    ...     classifier = DaskLabelTreeClassifier(client).fit(texts, labels)
+    ...     best, scores = classifier.predict_top(texts, 1)
+    ...     classifier.classes_[best.compute()[:, 0]].tolist()
+    ['fruit', 'fruit', 'vehicle', 'vehicle']
+    """
+
+    def __init__(
+        self,
+        client: Any = None,
+        *,
+        work_dir: Path | str | None = None,
+        text: TextSettings | None = None,
+        clusters: int = TreeSettings.clusters,
+        max_depth: int = TreeSettings.max_depth,
+        trees: int = TreeSettings.trees,
+        tree: Any = None,
+        seed: int = TreeSettings.seed,
+        loss: str = SolverSettings.loss,
+        cost: float = SolverSettings.cost,
+        positive_cost: float | tuple[float, ...] = SolverSettings.positive_cost,
+        tolerance: float = SolverSettings.tolerance,
+        max_iterations: int = SolverSettings.max_iterations,
+        bias: float = SolverSettings.bias,
+        weights: str | None = StorageSettings.weights,
+        prune: float | None = StorageSettings.prune,
+        beam: int = DEFAULT_BEAM,
+        score_function: str = AUTO,
+        score_scale: float | None = None,
+        threads: int | None = None,
+        memory_limit: int | str | None = None,
+        force: bool = False,
+    ) -> None:
+        super().__init__(
+            clusters=clusters,
+            max_depth=max_depth,
+            trees=trees,
+            tree=tree,
+            seed=seed,
+            loss=loss,
+            cost=cost,
+            positive_cost=positive_cost,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+            bias=bias,
+            weights=weights,
+            prune=prune,
+            beam=beam,
+            score_function=score_function,
+            score_scale=score_scale,
+            threads=threads,
+            memory_limit=memory_limit,
+            force=force,
+        )
+        self.client = client
+        self.work_dir = work_dir
+        self.text = text
+
+    @property
+    def client_(self) -> Any:
+        """The client that is used: ``client``, or the current one."""
+        if self.client is not None:
+            return self.client
+        try:
+            return optional("distributed").get_client()
+        except ValueError:
+            raise InputError(
+                "there is no Dask client",
+                hint="create a distributed.Client, or pass one as {client}",
+                parameters={"client": None},
+            ) from None
+
+    def fit(self, X: Any, y: Any) -> DaskLabelTreeClassifier:  # type: ignore[override]
+        """Build the trees and train the model on the cluster.
+
+        Parameters
+        ----------
+        X : dask array, data frame, series or bag
+            Rows of numbers (an array of dense or sparse blocks, a data frame), or documents (a series, a bag,
+            or a data frame with one column of text). Or the same in memory.
+        y : dask array, data frame, series or bag
+            With as many partitions as X, and as many rows in each: an indicator matrix, the class of each
+            row, or the list of the names of each row's labels. Or the same in memory, if X is.
+
+        Returns
+        -------
+        DaskLabelTreeClassifier
+            The estimator itself.
+        """
+        client, parameters = self.client_, self._checked()
+        directory = _SharedDirectory(self.work_dir)
+        try:
+            planned = self._train(client, Path(str(directory)), X, y, parameters)
+        except BaseException:
+            directory.remove()
+            raise
+        self.model_ = load(Path(str(directory)) / self._model_name, verify=False)
+        self._place: Any = directory
+        self.classes_: NDArray[Any] = planned["classes"]
+        self._single = planned["single"]
+        self.n_features_in_ = self.model_.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if planned["feature_names"] is not None:
+            self.feature_names_in_ = np.array(planned["feature_names"], dtype=object)
+        if n_not_converged := self.model_.manifest["not_converged"]:
+            warnings.warn(
+                f"{n_not_converged:,} binary problems did not converge to the tolerance of "
+                f"{self.tolerance:g}; scale the features, lower the cost or raise max_iterations.",
+                stacklevel=2,
+            )
+        return self
+
+    def _train(self, client: Any, place: Path, X: Any, y: Any, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Train the model in a directory; return what is known about the data."""
+        data, work, model = (str(place / name) for name in ("data", "work", self._model_name))
+        Path(data).mkdir()
+        written = self._write(client, data, X, y)
+        planned: dict[str, Any] = self._submit(client, _plan, data, written, work, parameters, self.text)
+        shutil.rmtree(data)
+        n_parts = cluster.choose_parts(client, *planned["amount"])
+        cluster.fill_on_cluster(client, Path(work), n_parts)
+        self._submit(client, _join, work, model)
+        return planned
+
+    def _write(self, client: Any, directory: str, X: Any, y: Any) -> list[Written]:
+        """Write the rows to a directory, each partition by a task."""
+        if not is_lazy(X) and not is_lazy(y):
+            return [write_partition(directory, 0, X, y)]
+        write = optional("dask").delayed(write_partition, pure=False)
+        tasks = [write(directory, number, *pair) for number, pair in enumerate(paired_partitions(X, y))]
+        return cluster.wait_for(client.compute(tasks))
+
+    @staticmethod
+    def _submit(client: Any, task: Any, *arguments: Any) -> Any:
+        future = client.submit(task, *arguments, pure=False)
+        return cluster.wait_for([future])[0]
+
+    def to_local(self) -> LabelTreeClassifier:
+        """Return the fitted estimator as one that uses no cluster.
+
+        Returns
+        -------
+        LabelTreeClassifier
+            It shares the model, whose files stay mapped when the directory is removed.
+        """
+        check_is_fitted(self, "model_")
+        local = LabelTreeClassifier(**_local_parameters(self))
+        for name in ("model_", "classes_", "_single", "n_features_in_", "feature_names_in_"):
+            if name in vars(self):
+                setattr(local, name, getattr(self, name))
+        return local
+
+    def predict(self, X: Any, *, top: int | None = None, threshold: float | None = None) -> Any:
+        """Predict the labels of each row; lazily, if X is a Dask collection.
+
+        Parameters
+        ----------
+        X : dask array, data frame, series or bag, or data in memory
+            As in ``fit``.
+        top, threshold
+            As in ``LabelTreeClassifier.predict``.
+
+        Returns
+        -------
+        dask array, or as from ``LabelTreeClassifier.predict``
+            With one block for each partition of X, of the type that ``LabelTreeClassifier`` returns.
+        """
+        if not is_lazy(X):
+            return super().predict(self._numbers(X), top=top, threshold=threshold)
+        return self._lazily(X, "predict", top=top, threshold=threshold)
+
+    def predict_top(self, X: Any, k: int = 5) -> tuple[Any, Any]:
+        """Return the k best labels of each row; lazily, if X is a Dask collection.
+
+        Parameters
+        ----------
+        X : dask array, data frame, series or bag, or data in memory
+            As in ``fit``.
+        k : int, default 5
+
+        Returns
+        -------
+        labels : dask array or ndarray of int32, rows x k
+            As from ``LabelTreeClassifier.predict_top``.
+        scores : dask array or ndarray of float32, rows x k
+            To compute both at once, use ``dask.compute(labels, scores)``.
+        """
+        if not is_lazy(X):
+            return super().predict_top(self._numbers(X), k)
+        self._first_rows("predict_top", k=k)
+        both = self._tasks(X, "predict_top", k=k)
+        shape = (min(k, self.model_.n_labels),)
+        labels, scores = ([delayed[i] for delayed in both] for i in (0, 1))
+        return (
+            _concatenated(X, labels, shape, np.empty((0, 0), np.int32)),
+            _concatenated(X, scores, shape, np.empty((0, 0), np.float32)),
+        )
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the scores of the labels that the beam reaches; lazily, if X is a Dask collection.
+
+        Parameters
+        ----------
+        X : dask array, data frame, series or bag, or data in memory
+            As in ``fit``.
+
+        Returns
+        -------
+        dask array, or as from ``LabelTreeClassifier.predict_proba``
+            With one block for each partition of X, of the type that ``LabelTreeClassifier`` returns.
+        """
+        return self._lazily(X, "predict_proba") if is_lazy(X) else super().predict_proba(self._numbers(X))
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores of the labels that the beam reaches; lazily, if X is a Dask collection.
+
+        Parameters
+        ----------
+        X : dask array, data frame, series or bag, or data in memory
+            As in ``fit``.
+
+        Returns
+        -------
+        dask array, or as from ``LabelTreeClassifier.decision_function``
+            With one block for each partition of X, of the type that ``LabelTreeClassifier`` returns.
+        """
+        if not is_lazy(X):
+            return super().decision_function(self._numbers(X))
+        return self._lazily(X, "decision_function")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return P@1, the share of rows whose best label is correct. For one class per row, the accuracy.
+
+        Parameters
+        ----------
+        X : dask array, data frame, series or bag, or data in memory
+            As in ``fit``.
+        y : dask array, data frame or series, or data in memory
+            The true labels, as an indicator matrix or the class of each row.
+        sample_weight : array-like of float, optional
+            Weights of the rows, if they are in memory.
+
+        Returns
+        -------
+        float
+        """
+        if not is_lazy(X) and not is_lazy(y):
+            return super().score(self._numbers(X), y, sample_weight)
+        if sample_weight is not None:
+            raise InputError("sample_weight is not supported for Dask collections", hint="leave it out")
+        score = optional("dask").delayed(_score, pure=False)
+        place, about = self._described()
+        tasks = [score(place, about, *pair) for pair in paired_partitions(X, y)]
+        scores = cluster.wait_for(self.client_.compute(tasks))
+        hits, n_rows = np.sum(scores, axis=0)
+        return float(hits / n_rows)
+
+    @classmethod
+    def load(cls, path: Path | str, *, verify: bool | None = None) -> DaskLabelTreeClassifier:
+        """Open a model directory, which must be visible to all workers under this name.
+
+        Parameters
+        ----------
+        path : path-like
+        verify : bool, optional
+            As in :func:`labeltree.load`.
+
+        Returns
+        -------
+        DaskLabelTreeClassifier
+            The fitted estimator.
+        """
+        local = LabelTreeClassifier.load(path, verify=verify)
+        estimator = cls(**local.get_params(deep=False))
+        for name, value in vars(local).items():
+            setattr(estimator, name, value)
+        estimator._place = Path(path).absolute().parent
+        estimator._model_name = Path(path).absolute().name
+        return estimator
+
+    def __sklearn_clone__(self) -> DaskLabelTreeClassifier:
+        """Return an unfitted copy that uses the same client."""
+        return type(self)(**self.get_params(deep=False))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        state["client"] = None
+        for name in ("_place", "_model_name"):
+            state.pop(name, None)
+        return state
+
+    def _checked(self) -> dict[str, Any]:
+        return LabelTreeClassifier(**_local_parameters(self))._checked()
+
+    _model_name = "model"
+
+    def _model_place(self) -> Any:
+        """Return the directory with the model's directory; a copy of an estimator gets one of its own."""
+        if "_place" not in vars(self):
+            directory = _SharedDirectory(self.work_dir)
+            self.model_.save(Path(str(directory)) / self._model_name)
+            self._place = directory
+        return self._place
+
+    def _numbers(self, X: Any) -> Any:
+        """Turn documents into features."""
+        check_is_fitted(self, "model_")
+        return _numbers(self.model_, X, self.threads)
+
+    def _described(self) -> tuple[Any, ...]:
+        """Return what a worker needs to predict: a path, no weights."""
+        check_is_fitted(self, "model_")
+        parameters = {**_local_parameters(self), "threads": 1, "tree": None}
+        names = getattr(self, "feature_names_in_", None)
+        crc = self.model_.manifest["crc32c"]
+        classes = self.classes_ if self._single else None
+        about = (self._model_name, crc, parameters, self._single, classes, names)
+        # One object for all tasks.
+        return self._model_place(), optional("dask").delayed(about, pure=False, traverse=False)
+
+    def _tasks(self, X: Any, method: str, **arguments: Any) -> list[Any]:
+        predict = optional("dask").delayed(_predict, pure=False)
+        place, about = self._described()
+        return [predict(place, about, method, arguments, part) for part in partitions_of(X)]
+
+    def _first_rows(self, method: str, **arguments: Any) -> Any:
+        """Return the prediction for an empty row: its type and columns, and errors in the arguments."""
+        check_is_fitted(self, "model_")
+        local = LabelTreeClassifier.__dict__[method]
+        names = self.__dict__.pop("feature_names_in_", None)
+        try:
+            return local(self, _empty_row(self.model_), **arguments)
+        finally:
+            if names is not None:
+                self.feature_names_in_ = names
+
+    def _lazily(self, X: Any, method: str, **arguments: Any) -> Any:
+        example = self._first_rows(method, **arguments)
+        meta = example[:0] if isinstance(example, np.ndarray) else type(example)((0, 0), dtype=example.dtype)
+        return _concatenated(X, self._tasks(X, method, **arguments), example.shape[1:], meta)
+
+
+class _SharedDirectory:
+    """A directory that is removed with the last object that refers to it; workers get its path."""
+
+    def __init__(self, parent: Path | str | None) -> None:
+        parent = Path(tempfile.gettempdir() if parent is None else parent).absolute()
+        if not parent.is_dir():
+            raise InputError("no such directory", file=parent, hint="create it first")
+        context = temporary_directory(parent, "labeltree-dask-")
+        self._path = str(context.__enter__())
+        self.remove = weakref.finalize(self, context.__exit__, None, None, None)
+
+    def __str__(self) -> str:
+        return self._path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path, (self._path,)
+
+    def __dask_tokenize__(self) -> str:
+        return self._path
+
+
+def _local_parameters(estimator: DaskLabelTreeClassifier) -> dict[str, Any]:
+    given = estimator.get_params(deep=False)
+    return {name: value for name, value in given.items() if name not in ("client", "work_dir", "text")}
+
+
+def _plan(
+    data: str,
+    written: list[Written],
+    work: str,
+    parameters: dict[str, Any],
+    text: TextSettings | None,
+) -> dict[str, Any]:
+    """Make a work directory of the partitions, in a task that uses all threads of its worker."""
+    cluster.check_visible(data)
+    shutil.rmtree(work, ignore_errors=True)  # of a worker that was lost
+    parameters = {**parameters, "threads": cluster.worker_threads()}
+    assembled = read_partitions(data, written, text)
+    plan = plan_model(parameters, assembled.dataset)
+    if not parameters["force"]:
+        plan.check_resources(Path(work), parameters["memory_limit"])
+    score = stored_score(parameters["score_function"], parameters["score_scale"])
+    plan_parts(assembled.dataset, plan, work, score=score, notes=tree_settings(parameters).notes())
+    return {
+        "amount": cluster.amount(plan),
+        "classes": assembled.classes,
+        "single": assembled.single,
+        "feature_names": assembled.feature_names,
+    }
+
+
+def _join(work: str, model: str) -> None:
+    """Complete the model, in a task that uses all threads of its worker."""
+    cluster.check_visible(str(Path(model).parent))
+    if Path(model).exists() and not Path(work).exists():
+        return  # done by a worker that was lost
+    join_parts(work, model, threads=cluster.worker_threads(), overwrite=True)
+
+
+def _predict(place: Path, about: Any, method: str, arguments: dict[str, Any], rows: Any) -> Any:
+    """Predict for a partition, in a task."""
+    local = _local(place, about)
+    predict, numbers = getattr(local, method), _numbers(local.model_, rows, 1)
+    if numbers.shape[0]:
+        return predict(numbers, **arguments)
+    found = predict(_empty_row(local.model_), **arguments)
+    return tuple(part[:0] for part in found) if isinstance(found, tuple) else found[:0]
+
+
+def _empty_row(model: Model) -> sparse.csr_matrix:
+    return wrap_csr(np.zeros(0, np.float32), np.zeros(0), np.zeros(2), (1, model.n_features))
+
+
+def _score(place: Path, about: Any, rows: Any, y: Any) -> tuple[float, int]:
+    local = _local(place, about)
+    numbers = _numbers(local.model_, rows, 1)
+    n_rows = numbers.shape[0]
+    return (local.score(numbers, y) * n_rows if n_rows else 0.0), n_rows
+
+
+def _numbers(model: Model, X: Any, threads: int | None) -> Any:
+    if model.text is None:
+        return X
+    documents = documents_of(list(X) if not hasattr(X, "ndim") else X)
+    if documents is None and len(X):
+        raise InputError("X has no documents, but the model was trained on documents")
+    return model.text.transform(documents or [], threads=threads)
+
+
+# The model that this worker has opened, by directory and checksum.
+_open: dict[tuple[str, int], Model] = {}
+_open_lock = threading.Lock()
+
+
+def _local(place: Path, about: Any) -> LabelTreeClassifier:
+    """Return the estimator for a task; the model is mapped once per worker."""
+    name, crc, parameters, single, classes, names = about
+    cluster.check_visible(str(place))
+    path = str(Path(str(place)) / name)
+    with _open_lock:
+        if (path, crc) not in _open:
+            _open.clear()
+            model = load(path, verify=False)
+            if model.manifest["crc32c"] != crc:
+                raise InputError("the model was replaced", file=path, hint="load it again")
+            _open[path, crc] = model
+        model = _open[path, crc]
+    local = LabelTreeClassifier(**parameters)
+    local.model_, local._single, local.classes_ = model, single, classes
+    local.n_features_in_ = model.n_features
+    if names is not None:
+        local.feature_names_in_ = names
+    return local
+
+
+def _concatenated(X: Any, blocks: list[Any], columns: tuple[int, ...], meta: Any) -> Any:
+    """Join delayed blocks of rows to a dask array."""
+    da = optional("dask.array")
+    lengths = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(blocks)
+    arrays = [
+        da.from_delayed(block, shape=(length, *columns), dtype=meta.dtype, meta=meta)
+        for block, length in zip(blocks, lengths, strict=True)
+    ]
+    return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)

@@ -1,0 +1,220 @@
+"""Filling a work directory on a Dask cluster: tasks carry paths, workers share nothing but files."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from labeltree.data import Dataset
+from labeltree.errors import InputError
+from labeltree.extras import optional
+from labeltree.panels import TreePanels
+from labeltree.parts import fill_part, open_parts
+from labeltree.plan import Plan
+from labeltree.progress import Progress, ignore
+
+# A task that fails, perhaps because of its machine, is tried again so many times. One whose worker is lost is
+# always run by another.
+_RETRIES = 3
+# A task uses one thread, so that the scheduler decides what runs where. There are several per thread, so that
+# workers that join or leave get their share, up to as many as work of this amount allows.
+_PARTS_PER_THREAD, _MIN_PARTS = 8, 64
+_PART_WORK = 10_000_000
+_CONNECT_SECONDS = 10
+_REPORT_SECONDS = 1.0
+_ON_WORKERS = "install the same version of labeltree on every worker, and see the log of the worker"
+_NOT_SHARED = "use a directory on a file system that all workers share"
+
+
+def connect(address: str) -> Any:
+    """Return a client of the scheduler at an address such as ``tcp://host:8786``."""
+    distributed = optional("distributed")
+    try:
+        return distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, asyncio.TimeoutError) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise InputError(
+            f"no Dask scheduler can be reached at {address!r} ({reason})",
+            hint="check the address, such as tcp://host:8786, and that the scheduler runs",
+        ) from None
+
+
+def n_threads(client: Any) -> int:
+    """Return the number of threads of all workers that the cluster has now."""
+    return sum(client.nthreads().values())
+
+
+def amount(plan: Plan) -> tuple[int, int]:
+    """Return the number of panels of a plan, and their multiply-adds in one pass over the instances."""
+    panels = [TreePanels.of(part) for part in plan.trees]
+    return sum(map(len, panels)), sum(int(tree.work.sum()) for tree in panels)
+
+
+def choose_parts(client: Any, n_panels: int, work: int) -> int:
+    """Return how many parts to divide work into, given the cluster as it is now."""
+    most = min(max(_MIN_PARTS, _PARTS_PER_THREAD * n_threads(client)), n_panels)
+    return max(1, min(most, work // _PART_WORK))
+
+
+def fill_on_cluster(
+    client: Any, path: Path, n_parts: int, *, sync: bool = True, progress: Progress | None = None
+) -> None:
+    """Train all blocks of a work directory that are not trained yet.
+
+    A task that fails is tried again, on another worker if its own is lost. If this process is interrupted,
+    the tasks end soon; what they have trained is recorded.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    path : Path
+        From ``plan_parts``, on a file system that all workers see.
+    n_parts : int
+        Number of tasks.
+    sync : bool, default True
+        Wait until blocks are on disk before they are recorded.
+    progress : callable, optional
+        Called periodically with the fraction of the work that is done.
+    """
+    run = uuid.uuid4().hex
+    numbers = range(1, n_parts + 1)
+    with _watched(client, run, n_parts, progress or ignore) as finished:
+        futures = client.map(
+            _fill,
+            numbers,
+            key=[f"labeltree-fill-{run}-{number}" for number in numbers],
+            pure=False,
+            retries=_RETRIES,
+            path=str(path),
+            n_parts=n_parts,
+            run=run,
+            sync=sync,
+        )
+        try:
+            wait_for(futures, finished)
+        except BaseException:
+            _stop_file(path, run).touch()
+            client.cancel(futures)
+            raise
+        finally:
+            # A file that is mapped cannot be removed everywhere, and takes disk space until it is closed.
+            client.run(forget, on_error="ignore")
+
+
+def wait_for(futures: Sequence[Any], finished: Callable[[int], None] | None = None) -> list[Any]:
+    """Return the results of tasks; errors of the cluster become errors that the user can fix.
+
+    Parameters
+    ----------
+    futures : sequence of distributed.Future
+    finished : callable, optional
+        Called with the number of each task, from 0, when it is done.
+    """
+    distributed = optional("distributed")
+    places = {future.key: number for number, future in enumerate(futures)}
+    results: list[Any] = [None] * len(futures)
+    try:
+        for future in distributed.as_completed(futures, loop=futures[0].client.loop):
+            number = places[future.key]
+            results[number] = future.result()
+            if finished:
+                finished(number)
+    except InputError:
+        raise
+    except distributed.KilledWorker as error:
+        raise InputError(
+            f"several workers were lost in turn while they ran the same task ({error.task})",
+            hint="check the memory of the workers, and their logs",
+        ) from None
+    except ModuleNotFoundError as error:
+        raise InputError(f"a worker cannot import {error.name}", hint=_ON_WORKERS) from None
+    return results
+
+
+def check_visible(path: str) -> None:
+    """Refuse a directory that this worker does not see."""
+    if not Path(path).is_dir():
+        address = optional("distributed").get_worker().address
+        raise InputError(f"the worker {address} does not see the directory", file=path, hint=_NOT_SHARED)
+
+
+def worker_threads() -> int:
+    """Return the number of threads of the worker that runs this task."""
+    return int(optional("distributed").get_worker().state.nthreads)
+
+
+@contextmanager
+def _watched(client: Any, run: str, n_parts: int, progress: Progress) -> Iterator[Callable[[int], None]]:
+    """Report the progress of tasks, which they log as events; yield what to call when a task is done."""
+    done = [0.0] * n_parts
+    lock = threading.Lock()
+
+    def update(number: int, fraction: float) -> None:
+        with lock:  # events arrive in another thread
+            done[number] = max(done[number], fraction)
+            progress(sum(done) / n_parts)
+
+    topic = _topic(run)
+    client.subscribe_topic(topic, lambda event: update(*event[1]))
+    try:
+        yield lambda number: update(number, 1.0)
+    finally:
+        client.unsubscribe_topic(topic)
+
+
+def _topic(run: str) -> str:
+    return f"labeltree-{run}"
+
+
+def _stop_file(path: Path, run: str) -> Path:
+    return path / f"stop-{run}"
+
+
+class _Stopped(Exception):
+    """The client was interrupted."""
+
+
+def _fill(number: int, path: str, n_parts: int, run: str, sync: bool) -> int:
+    """Train one part, in a task; return the number of panels that are not trained yet."""
+    check_visible(path)
+    worker = optional("distributed").get_worker()
+    stop, reported = _stop_file(Path(path), run), 0.0
+
+    def report(done: float) -> None:
+        nonlocal reported
+        now = time.monotonic()
+        if now < reported + _REPORT_SECONDS:
+            return
+        reported = now
+        if stop.exists():
+            raise _Stopped
+        worker.log_event(_topic(run), (number - 1, done))
+
+    return fill_part(path, number, n_parts, sync=sync, progress=report, opened=_opened(path))
+
+
+# What the tasks of this worker use, by path and identity of the directory.
+_open: dict[tuple[str, int], tuple[Dataset, Plan]] = {}
+_open_lock = threading.Lock()
+
+
+def _opened(path: str) -> tuple[Dataset, Plan]:
+    """Open a work directory once for all tasks of this worker."""
+    with _open_lock:
+        key = path, Path(path).stat().st_ino
+        if key not in _open:
+            _open.clear()
+            _open[key] = open_parts(path, threads=1)
+        return _open[key]
+
+
+def forget() -> None:
+    """Close the work directory that this worker has opened."""
+    with _open_lock:
+        _open.clear()
