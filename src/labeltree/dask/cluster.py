@@ -25,7 +25,7 @@ _RETRIES = 3
 # A task uses one thread, so that the scheduler decides what runs where. There are several per thread, so that
 # workers that join or leave get their share, up to as many as work of this amount allows.
 _PARTS_PER_THREAD, _MIN_PARTS = 8, 64
-_PART_WORK = 10_000_000
+_PART_WORK = 200_000_000
 _CONNECT_SECONDS = 10
 _REPORT_SECONDS = 1.0
 _ON_WORKERS = "install the same version of labeltree on every worker, and see the log of the worker"
