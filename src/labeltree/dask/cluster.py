@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,11 +100,13 @@ def fill_on_cluster(
             wait_for(futures, finished)
         except BaseException:
             _stop_file(path, run).touch()
-            client.cancel(futures)
+            with suppress(Exception):  # the scheduler may be lost
+                client.cancel(futures)
             raise
         finally:
             # A file that is mapped cannot be removed everywhere, and takes disk space until it is closed.
-            client.run(forget, on_error="ignore")
+            with suppress(Exception):
+                client.run(forget, on_error="ignore")
 
 
 def wait_for(futures: Sequence[Any], finished: Callable[[int], None] | None = None) -> list[Any]:
@@ -132,6 +134,9 @@ def wait_for(futures: Sequence[Any], finished: Callable[[int], None] | None = No
             f"several workers were lost in turn while they ran the same task ({error.task})",
             hint="check the memory of the workers, and their logs",
         ) from None
+    except distributed.CancelledError:
+        what = "the connection to the Dask scheduler was lost"
+        raise InputError(what, hint="check its log, start it again and continue") from None
     except ModuleNotFoundError as error:
         raise InputError(f"a worker cannot import {error.name}", hint=_ON_WORKERS) from None
     return results
@@ -192,7 +197,7 @@ def _fill(number: int, path: str, n_parts: int, run: str, sync: bool) -> int:
         if now < reported + _REPORT_SECONDS:
             return
         reported = now
-        if stop.exists():
+        if stop.exists() or not stop.parent.exists():
             raise _Stopped
         worker.log_event(_topic(run), (number - 1, done))
 
