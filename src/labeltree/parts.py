@@ -192,7 +192,7 @@ def join_parts(
             raise InputError(
                 f"{missing:,} of {total:,} panels are not trained yet",
                 file=work.path,
-                hint="run `labeltree fill` for the parts that are missing, or without --part for all",
+                hint="run `labeltree fill` again, for these parts or for all",
             )
         score = work.described["score"]
         complete_model(

@@ -132,7 +132,7 @@ Overwrite = Annotated[
 WorkPath = Annotated[Path, _argument(metavar="WORK", help="Work directory.")]
 NewWorkPath = Annotated[Path, _argument(metavar="WORK", help="Work directory to make.")]
 Part = Annotated[
-    str, _option("--part", metavar="I/N", help="The part to train, such as 3/8: one of N, counted from 1.")
+    str, _option("--part", metavar="PART", help="The part to train, such as 3/8: the third of eight.")
 ]
 Resume = Annotated[
     bool,
