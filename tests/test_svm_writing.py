@@ -81,7 +81,8 @@ def test_values_are_written_in_the_fewest_digits(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "a:b", "a#", "a\n", "\ufeffa", "\x00", "\ud800"])
 def test_names_that_cannot_be_written(tmp_path, name):
-    data = Dataset.from_matrices([[1]], [[1, 1]], ["n", name])
+    data = Dataset.from_matrices([[1]], [[1, 1]])
+    data = Dataset(data.X, data.Y, ("n", name))
     with pytest.raises(InputError, match="the label name"):
         write_svm(tmp_path / "a.svm", data)
     assert list(tmp_path.iterdir()) == []

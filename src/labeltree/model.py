@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -343,9 +344,7 @@ class Model:
                     trials.measure(Form(StorageSettings(), self.bytes))
                 trials.measure(form, progress)
             publish(trials.path(form, progress), path, overwrite)
-        from labeltree.opening import load_complete  # which imports this module
-
-        return load_complete(path)
+        return cast(Model, _opening().load_complete(path))
 
     def _write_compact(
         self, storage: StorageSettings, place: Path, threads: int, progress: Progress | None
@@ -365,7 +364,7 @@ class Model:
             if storage.prune is not None:
                 described["weights"] = stored
         writer.finish(cast(Description, described))
-        return _opened(place)
+        return cast(Model, _opening().load(place, verify=False))
 
     def verify(self, threads: int | None = None) -> None:
         """Read every block, compare it with its checksum, and check that its contents are valid.
@@ -391,8 +390,6 @@ class Model:
                 raise InputError(what, file=self.file(f"tree-{t}"), hint=RESTORE)
 
 
-def _opened(path: Path) -> Model:
-    """Open a model that was just written."""
-    from labeltree.opening import load  # which imports this module
-
-    return load(path, verify=False)
+def _opening() -> Any:
+    """Return the module that opens models. It imports this one, so it is imported when it is needed."""
+    return import_module("labeltree.opening")
