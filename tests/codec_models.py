@@ -6,7 +6,7 @@ import numpy as np
 from beam_twin import make_tree
 
 from labeltree._native import crc32c
-from labeltree.opening import load
+from labeltree.model import load
 from labeltree.publish import new_model
 from labeltree.settings import StorageSettings
 from labeltree.tree import LabelTree

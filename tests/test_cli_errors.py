@@ -159,7 +159,7 @@ def test_the_target_of_compress_is_checked_first(refused, folder, tmp_path, monk
     def fail(*arguments, **options):
         raise AssertionError("the model was opened")
 
-    monkeypatch.setattr("labeltree.opening.load", fail)
+    monkeypatch.setattr("labeltree.model.load", fail)
     (tmp_path / "p").mkdir()
     command = ["compress", folder / "model", tmp_path / "p", "--prune", "0.1"]
     assert "already exists" in refused(*command)

@@ -103,12 +103,12 @@ def test_a_model_that_was_written_is_called_complete(folder, tmp_path, refused, 
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("labeltree.opening.load", fail)
+        patch.setattr("labeltree.model.load", fail)
         source = folder / "train.svm" if command == "train" else folder / "model"
         if command == "compress":
             load_model = load
             patch.setattr(
-                "labeltree.opening.load",
+                "labeltree.model.load",
                 lambda path, **options: fail() if path == tmp_path / "m" else load_model(path, **options),
             )
         message = refused(command, source, tmp_path / "m")

@@ -21,7 +21,7 @@ from labeltree.compress import dense_bytes, sparse_bytes
 from labeltree.data import Dataset
 from labeltree.explain import describe_label, explain_prediction
 from labeltree.manifest import storage_of
-from labeltree.opening import load
+from labeltree.model import load
 from labeltree.plan import make_plan
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.train import train_model

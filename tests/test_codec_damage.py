@@ -15,7 +15,7 @@ from scipy import sparse
 
 from labeltree import InputError
 from labeltree._native import crc32c
-from labeltree.opening import load
+from labeltree.model import load
 
 TREE = "tree-0"
 N_LABELS, N_FEATURES = 300, 70_000  # two panels, the second with 44 children; two segments
@@ -247,7 +247,7 @@ def test_random_damage_is_named_or_harmless(pruned, tmp_path_factory, seed):
 
 PORTABLE = """
 import sys
-from labeltree.opening import load
+from labeltree.model import load
 from test_codec_damage import assert_predicts, queries
 for path in sys.argv[1:]:
     assert_predicts(load(path, verify=False), queries())

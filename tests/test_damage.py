@@ -14,7 +14,7 @@ from scipy import sparse
 from labeltree import InputError
 from labeltree.errors import ResourceError
 from labeltree.manifest import FORMAT_VERSION, MANIFEST
-from labeltree.opening import load
+from labeltree.model import load
 from labeltree.settings import ScoreSettings
 
 V1, V2 = (Path(__file__).parent / "models" / version for version in ("v1", "v2"))
@@ -220,7 +220,8 @@ def test_verification_can_be_skipped_and_done_later(model_dir):
 def test_a_model_larger_than_memory_is_not_read_through(model_dir, monkeypatch):
     files = json.loads((model_dir / MANIFEST).read_text())["files"].values()
     small = sum(entry["bytes"] for entry in files if "crc32c" in entry)
-    monkeypatch.setattr("labeltree.opening.available_memory", lambda: small)
+    for module in ("model", "opening"):
+        monkeypatch.setattr(f"labeltree.{module}.available_memory", lambda: small)
     content = bytearray((model_dir / "tree-0/weights.npy").read_bytes())
     content[-2] ^= 1
     (model_dir / "tree-0/weights.npy").write_bytes(content)

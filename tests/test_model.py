@@ -14,7 +14,7 @@ from helpers import TREE_FILES, contents, ctrl_c, random_data, train_small
 from labeltree import InputError, explain_prediction
 from labeltree.clustering import build_tree
 from labeltree.manifest import MANIFEST
-from labeltree.opening import load
+from labeltree.model import load
 from labeltree.plan import make_plan
 from labeltree.settings import ScoreSettings, SolverSettings
 from labeltree.store import ModelWriter

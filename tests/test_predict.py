@@ -9,7 +9,7 @@ from helpers import random_data, train_small
 from scipy import sparse
 
 from labeltree import InputError
-from labeltree.opening import load
+from labeltree.model import load
 from labeltree.settings import SolverSettings
 
 

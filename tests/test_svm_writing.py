@@ -79,7 +79,7 @@ def test_values_are_written_in_the_fewest_digits(tmp_path):
     assert (tmp_path / "a.svm").read_text() == "1 1:0.1 2:1 3:0.33333334 4:1e-09\n"
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a,b", "a:b", "a#", "a\n", "\ufeffa", "\x00", "\ud800"])
+@pytest.mark.parametrize("name", ["", "a b", "a,b", "a:b", "a#", "a\n", "\ufeffa", "\x00"])
 def test_names_that_cannot_be_written(tmp_path, name):
     data = Dataset.from_matrices([[1]], [[1, 1]])
     data = Dataset(data.X, data.Y, ("n", name))

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from labeltree.estimators import scorers
     from labeltree.estimators.classifier import LabelTreeClassifier
     from labeltree.explain import describe_label, explain_prediction
-    from labeltree.model import Model
-    from labeltree.opening import load
+    from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
     from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
     from labeltree.svm import read_svm, write_svm
@@ -46,7 +45,7 @@ _HOMES = {
     "build_tree": "clustering",
     "describe_label": "explain",
     "explain_prediction": "explain",
-    "load": "opening",
+    "load": "model",
     "make_plan": "plan",
     "read_documents": "text.documents",
     "read_svm": "svm",

@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,12 +21,13 @@ from labeltree.data import Dataset
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
 from labeltree.manifest import RESTORE, Description, Manifest, carried_over, stored_as
+from labeltree.opening import read_parts
 from labeltree.predict import as_matrix, check_options, check_queries, is_csr_row
 from labeltree.progress import Progress
 from labeltree.publish import check_target, new_model, publish, temporary_directory
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_TOP, ScoreSettings, StorageSettings
 from labeltree.store import ModelWriter
-from labeltree.system import free_disk, human_bytes, threads_to_use
+from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.text.tfidf import TextFeatures
 from labeltree.tree import DepthSummary, describe_depths
 from labeltree.validation import Validation
@@ -344,7 +344,7 @@ class Model:
                     trials.measure(Form(StorageSettings(), self.bytes))
                 trials.measure(form, progress)
             publish(trials.path(form, progress), path, overwrite)
-        return cast(Model, _opening().load_complete(path))
+        return load_complete(path)
 
     def _write_compact(
         self, storage: StorageSettings, place: Path, threads: int, progress: Progress | None
@@ -364,7 +364,7 @@ class Model:
             if storage.prune is not None:
                 described["weights"] = stored
         writer.finish(cast(Description, described))
-        return cast(Model, _opening().load(place, verify=False))
+        return load(place, verify=False)
 
     def verify(self, threads: int | None = None) -> None:
         """Read every block, compare it with its checksum, and check that its contents are valid.
@@ -390,6 +390,46 @@ class Model:
                 raise InputError(what, file=self.file(f"tree-{t}"), hint=RESTORE)
 
 
-def _opening() -> Any:
-    """Return the module that opens models. It imports this one, so it is imported when it is needed."""
-    return import_module("labeltree.opening")
+def load(path: Path | str, *, verify: bool | None = None) -> Model:
+    """Open a model directory.
+
+    The blocks are mapped, not read: a model takes only the memory of the pages in use, so models larger
+    than memory can be served.
+
+    Parameters
+    ----------
+    path : path-like
+    verify : bool, optional
+        Read all blocks, compare their checksums, and check their features and weights. Default: only if
+        they fit in the available memory. Everything else is always checked.
+
+    Returns
+    -------
+    Model
+
+    Raises
+    ------
+    InputError
+        If the directory is not a model, or contains what labeltree would not have written.
+    """
+    model = Model(*read_parts(Path(path)))
+    try:
+        _ = model._search
+    except ValueError as error:
+        raise InputError(f"the model is damaged: {error}", file=model.path, hint=RESTORE) from None
+    if verify or (verify is None and model.bytes <= available_memory()):
+        model.verify()
+    return model
+
+
+def load_complete(path: Path | str) -> Model:
+    """Open a model that was just written and published; if that fails, the error says that it is complete."""
+    try:
+        return load(path, verify=False)
+    except (ResourceError, MemoryError) as error:
+        what = error.what if isinstance(error, ResourceError) else "not enough memory"
+        raise InputError(
+            f"the model is complete, but could not be opened: {what}",
+            file=path,
+            hint="open it with more memory; it need not be trained again",
+        ) from None

@@ -1,13 +1,14 @@
 """Opening a model directory: read its files, and refuse what labeltree would not have written.
 
-Every model passes through `load`. Nothing in a directory is trusted, not even with correct checksums, which
-anybody can compute; what follows relies on these checks. What they cost is in proportion to the small files;
-features and weights are mapped, and only read by `Model.verify`.
+Every model passes through `read_parts`. Nothing in a directory is trusted, not even with correct checksums,
+which anybody can compute; what follows relies on these checks. What they cost is in proportion to the small
+files; features and weights are mapped, and only read by `Model.verify`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,6 @@ from labeltree.blocks import NO_FLOATS, TreeBlocks
 from labeltree.codec import FEATURE_TYPE, SPARSE, WEIGHT_TYPE, Panels, is_scaled, n_segments
 from labeltree.errors import InputError, ResourceError
 from labeltree.manifest import RESTORE, Manifest, read_manifest
-from labeltree.model import Model
 from labeltree.opened import ModelDirectory, read_whole
 from labeltree.store import ModelReader
 from labeltree.strict_json import parse_json
@@ -28,45 +28,23 @@ from labeltree.tree import LabelTree
 _LARGEST_STORED = {"float16": 65504.0, "int8": 128.0, SPARSE: 128.0}
 
 
-def load(path: Path | str, *, verify: bool | None = None) -> Model:
-    """Open a model directory.
+class ModelParts(NamedTuple):
+    """The contents of a model directory that were read and checked; a `Model` is made of these."""
 
-    The blocks are mapped, not read: a model takes only the memory of the pages in use, so models larger
-    than memory can be served.
-
-    Parameters
-    ----------
-    path : path-like
-    verify : bool, optional
-        Read all blocks, compare their checksums, and check their features and weights. Default: only if
-        they fit in the available memory. Everything else is always checked.
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    InputError
-        If the directory is not a model, or contains what labeltree would not have written.
-    """
-    return read_whole(Path(path), lambda directory: _load(directory, verify))
+    path: Path
+    manifest: Manifest
+    trees: tuple[TreeBlocks, ...]
+    label_counts: NDArray[np.int64]
+    label_names: tuple[str, ...] | None
+    text: TextFeatures | None
 
 
-def load_complete(path: Path | str) -> Model:
-    """Open a model that was just written and published; if that fails, the error says that it is complete."""
-    try:
-        return load(path, verify=False)
-    except (ResourceError, MemoryError) as error:
-        what = error.what if isinstance(error, ResourceError) else "not enough memory"
-        raise InputError(
-            f"the model is complete, but could not be opened: {what}",
-            file=path,
-            hint="open it with more memory; it need not be trained again",
-        ) from None
+def read_parts(path: Path) -> ModelParts:
+    """Read and check a model directory; features and weights are mapped."""
+    return read_whole(path, _read_parts)
 
 
-def _load(directory: ModelDirectory, verify: bool | None) -> Model:
+def _read_parts(directory: ModelDirectory) -> ModelParts:
     path = directory.path
     manifest = read_manifest(path, directory)
     _check_memory(path, manifest)
@@ -75,14 +53,7 @@ def _load(directory: ModelDirectory, verify: bool | None) -> Model:
     _check_weights(path, manifest, trees)
     names = _read_names(reader, manifest["labels"]) if "label_names.json" in manifest["files"] else None
     text = TextFeatures.load(reader, manifest["features"]) if SETTINGS_FILE in manifest["files"] else None
-    model = Model(path, manifest, trees, _read_label_counts(reader, manifest), names, text)
-    try:
-        _ = model._search
-    except ValueError as error:
-        raise InputError(f"the model is damaged: {error}", file=path, hint=RESTORE) from None
-    if verify or (verify is None and model.bytes <= available_memory()):
-        model.verify()
-    return model
+    return ModelParts(path, manifest, trees, _read_label_counts(reader, manifest), names, text)
 
 
 def _check_memory(path: Path, manifest: Manifest) -> None:

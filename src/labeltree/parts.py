@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from labeltree import limits
 from labeltree.data import Dataset, csr_arrays, wrap_csr
 from labeltree.errors import InputError
-from labeltree.model import Model
-from labeltree.opening import load_complete
+from labeltree.model import Model, load_complete
 from labeltree.panels import TreePanels
 from labeltree.plan import Plan, TreePlan
 from labeltree.progress import Progress

@@ -18,8 +18,7 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.manifest import Description, ScoreEntry, read_manifest, stored_as
-from labeltree.model import Model
-from labeltree.opening import load, load_complete
+from labeltree.model import Model, load, load_complete
 from labeltree.panels import TreePanels, shares
 from labeltree.plan import Plan
 from labeltree.progress import Progress

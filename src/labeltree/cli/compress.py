@@ -87,7 +87,7 @@ def compress(
     from labeltree.budget import Budget
     from labeltree.compress import check_apart, check_source
     from labeltree.manifest import read_manifest, storage_of
-    from labeltree.opening import load
+    from labeltree.model import load
     from labeltree.publish import check_target, directory_bytes
     from labeltree.settings import StorageSettings
 

@@ -115,7 +115,7 @@ def _read_row(
     """Open the model, and return it with the row to explain and the name of the row."""
     from labeltree.data import Dataset
     from labeltree.files import display_name
-    from labeltree.opening import load
+    from labeltree.model import load
     from labeltree.svm import parse_svm
 
     if (file is None) == (not given) or (file is None) != (number is None):

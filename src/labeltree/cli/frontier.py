@@ -53,7 +53,7 @@ def frontier(
     from labeltree.compress import check_source
     from labeltree.files import check_output
     from labeltree.frontier import chosen_points, measure
-    from labeltree.opening import load
+    from labeltree.model import load
     from labeltree.paper.experiments import figures
     from labeltree.validation import Validation
 

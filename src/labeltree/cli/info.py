@@ -34,11 +34,11 @@ def info(
     words: options.Words = DEFAULT_WORDS,
     json: options.Json = False,
 ) -> None:
-    """Describe a model, one of its labels, or the work directory of an unfinished run.
+    """Describe a model, one of its labels, or an unfinished run.
 
     Also verifies the model's files.
     """
-    from labeltree.opening import load
+    from labeltree.model import load
     from labeltree.work import is_work_directory
 
     if is_work_directory(model):

@@ -28,7 +28,7 @@ def join(
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Complete the model of a work directory when all parts are trained.
+    """Complete the model whose parts are trained.
 
     Every block is compared with its checksum. The model has the same bytes as that of `labeltree train`. The
     work directory is removed.

@@ -50,7 +50,7 @@ class Predictions:
 
 def open_model(stages: Stages, path: Path) -> Model:
     """Open a model as one stage of the command."""
-    from labeltree.opening import load
+    from labeltree.model import load
 
     with stages.stage("load", f"opening {path}"):
         return load(path)

@@ -18,7 +18,7 @@ def verify(
     Compares all checksums, and checks that the manifest, the trees, the features, the weights, the label
     names and the terms are what labeltree writes. Exits with code 2 at the first fault.
     """
-    from labeltree.opening import load
+    from labeltree.model import load
 
     start = time.perf_counter()
     opened = load(model, verify=True)

@@ -32,8 +32,7 @@ from labeltree.estimators.fitting import plan_model, tree_settings
 from labeltree.extras import optional
 from labeltree.leftovers import temporary_directory
 from labeltree.limits import AUTO
-from labeltree.model import Model
-from labeltree.opening import load
+from labeltree.model import Model, load
 from labeltree.parts import join_parts, plan_parts
 from labeltree.settings import DEFAULT_BEAM, SolverSettings, StorageSettings, TreeSettings, stored_score
 from labeltree.text.settings import TextSettings

@@ -18,8 +18,7 @@ from labeltree.estimators.fitting import check_rows, make_dataset, plan_model, t
 from labeltree.estimators.targets import read_target, restore_classes
 from labeltree.limits import AUTO, Limit, Number, Optional, checked
 from labeltree.manifest import EstimatorEntry, storage_of
-from labeltree.model import Model
-from labeltree.opening import load
+from labeltree.model import Model, load
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix, reach
 from labeltree.settings import (
