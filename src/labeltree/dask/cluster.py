@@ -58,8 +58,10 @@ def amount(plan: Plan) -> tuple[int, int]:
 
 def choose_parts(client: Any, n_panels: int, work: int) -> int:
     """Return how many parts to divide work into, given the cluster as it is now."""
-    most = min(max(_MIN_PARTS, _PARTS_PER_THREAD * n_threads(client)), n_panels)
-    return max(1, min(most, work // _PART_WORK))
+    threads = max(1, n_threads(client))
+    wanted = min(max(_MIN_PARTS, _PARTS_PER_THREAD * threads), work // _PART_WORK)
+    # A multiple of the threads, so that none is idle at the end.
+    return max(1, min(-(-wanted // threads) * threads, n_panels))
 
 
 def fill_on_cluster(
