@@ -170,6 +170,7 @@ def test_estimate_and_train_take_the_same_options():
         "model",
         "force",
         "overwrite",
+        "dask",
         "resume",
         "score",
         "score_scale",

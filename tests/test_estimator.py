@@ -101,7 +101,7 @@ def test_parameters_have_the_names_and_defaults_of_the_command_line():
     about_files = {"data", "model", "overwrite", "one_based", "quiet", "json", "output", "format", "top"}
     about_trees = {"tree_rest"}  # of a tree in a file
     about_text = {item.name for item in fields(Text)}
-    about_runs = {"resume", "sync"}
+    about_runs = {"dask", "resume", "sync"}
     assert set(shell) - set(ours) == about_files | about_runs | about_trees | about_text
 
 

@@ -14,7 +14,7 @@ from labeltree.clustering import build_tree
 from labeltree.data import Dataset
 from labeltree.datasets.synthetic import synthesize
 from labeltree.explain.shape import one_vs_rest_bytes
-from labeltree.plan import interpreter_bytes, make_plan
+from labeltree.plan import INTERPRETER_BYTES, make_plan
 from labeltree.settings import SolverSettings
 from labeltree.train import train_model
 from labeltree.tree import LabelTree
@@ -171,7 +171,7 @@ def test_too_little_memory(tmp_path):
     ):
         plan.check_resources(tmp_path / "model", 10**6)
     with pytest.raises(InputError, match=r"use fewer clusters .* threads=1, or raise memory_limit"):
-        plan.check_resources(tmp_path / "model", interpreter_bytes() + plan.data_bytes)
+        plan.check_resources(tmp_path / "model", INTERPRETER_BYTES + plan.data_bytes)
 
 
 @pytest.mark.parametrize("like", ["eur-lex", "amazon-670k"])

@@ -13,7 +13,7 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.progress import Progress
 from labeltree.settings import SMALLER_MODEL, TreeSettings
-from labeltree.system import human_bytes, interpreter_bytes, threads_to_use, usable_memory
+from labeltree.system import INTERPRETER_BYTES, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import LabelTree, pointers
 
 # As good as K-means run to convergence, in a fraction of the time.
@@ -160,7 +160,7 @@ class LabelVectors:
         seeded = min(data.n_labels, _native.SEEDED_PER_CLUSTER * clusters, _native.MAX_SEEDED)
         distances = 4 * seeded * min(threads * seeded, data.n_labels)
         scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids + distances, 8 * threads * data.n_features)
-        needed = interpreter_bytes() + data.bytes + scratch
+        needed = INTERPRETER_BYTES + data.bytes + scratch
         memory = usable_memory() if memory_limit is None else memory_limit
         if needed > memory:
             raise ResourceError(

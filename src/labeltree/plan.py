@@ -18,7 +18,7 @@ from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
 from labeltree.settings import SMALLER_MODEL, SolverSettings, StorageSettings
 from labeltree.store import ArrayFile, names_bytes
-from labeltree.system import free_disk, human_bytes, interpreter_bytes, threads_to_use, usable_memory
+from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import DepthSummary, LabelTree, depth_cells, describe_depths
 
 # Bytes per weight of a sparse tree in the paper: a float64 and an index.
@@ -260,7 +260,7 @@ class Plan:
         building = max(part.tree.build_bytes for part in self.trees)
         training = max(part.training_bytes(self.threads, self.settings.precise) for part in self.trees)
         labels = LABEL_BYTES * self.n_labels
-        return interpreter_bytes() + self.data_bytes + labels + max(building, training)
+        return INTERPRETER_BYTES + self.data_bytes + labels + max(building, training)
 
     def report(self, path: Path | str = ".") -> PlanReport:
         """Return every figure of the plan, with the available memory and the free disk space at ``path``."""
@@ -335,7 +335,7 @@ class Plan:
         for fewer in range(self.threads - 1, 0, -1):
             if replace(self, threads=fewer).training_memory_bytes <= memory:
                 return "use {threads}, which fits", {"threads": fewer}
-        least = interpreter_bytes() + self.data_bytes
+        least = INTERPRETER_BYTES + self.data_bytes
         if least > memory:
             return f"use a machine with more memory (Python and the data alone need {human_bytes(least)})", {}
         return SMALLER_MODEL + " and {threads}", {"clusters": None, "max_depth": None, "threads": 1}
