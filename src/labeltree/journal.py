@@ -26,7 +26,7 @@ _HEAD = struct.Struct("<II")
 _TREE = struct.Struct("<q")
 # Panels are recorded about this often, in seconds. A run that is killed loses at most the work of this time,
 # and of the time that it takes to write the panels to disk.
-INTERVAL = 1.0
+INTERVAL = 0.2
 
 
 def read_journals(directory: Path) -> dict[int, dict[int, bytes]]:
