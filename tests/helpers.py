@@ -17,7 +17,7 @@ from labeltree.clustering import build_tree
 from labeltree.data import Dataset
 from labeltree.manifest import MANIFEST
 from labeltree.plan import make_plan
-from labeltree.train import train_model
+from labeltree.training import train_model
 
 PATIENCE = 600  # seconds to wait for what always comes, however busy the machine is
 TREE_FILES = ("child_ptr", "children", "feature_ptr", "features", "weights", "checksums")

@@ -237,7 +237,7 @@ def test_train_stores_the_score(run, folder, tmp_path):
 
 def test_train_reports_the_score_that_it_chose(run, folder, tmp_path, monkeypatch):
     chosen = ScoreSettings("sigmoid", 5.0)
-    monkeypatch.setattr("labeltree.train.choose_score", lambda *_: chosen)
+    monkeypatch.setattr("labeltree.training.choose_score", lambda *_: chosen)
     given = ["train", folder / "train.svm", tmp_path / "m", "--clusters", 5, "--overwrite"]
     for more, expected, line in (
         ([], chosen, "score   sigmoid(5 x margin), chosen automatically\n"),

@@ -126,7 +126,7 @@ def test_errors_of_the_machine_are_no_traceback(run, refused, folder, tmp_path, 
     def fail(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("labeltree.train._native.train_panels", fail)
+    monkeypatch.setattr("labeltree.training._native.train_panels", fail)
     refused("train", folder / "train.svm", tmp_path / "m")
     assert [path.name for path in tmp_path.iterdir()] == ["m.work"]
     monkeypatch.undo()

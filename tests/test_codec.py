@@ -24,7 +24,7 @@ from labeltree.manifest import storage_of
 from labeltree.model import load
 from labeltree.plan import make_plan
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
-from labeltree.train import train_model
+from labeltree.training import train_model
 
 seeds = st.integers(0, 2**32 - 1)
 every_codec = pytest.mark.parametrize("name", STORED)

@@ -19,7 +19,7 @@ from labeltree.dask import DaskLabelTreeClassifier
 from labeltree.dask import cluster as cluster_module
 from labeltree.parts import fill_part, join_parts, plan_parts
 from labeltree.settings import TreeSettings
-from labeltree.train import train_model
+from labeltree.training import train_model
 
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")

@@ -429,6 +429,6 @@ def test_fit_leaves_no_temporary_files(tmp_path, monkeypatch):
 
 
 def test_scikit_learn_is_imported_only_when_needed():
-    check = "import sys, labeltree.cli, labeltree.train; sys.exit('sklearn' in sys.modules)"
+    check = "import sys, labeltree.cli, labeltree.training; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
     assert labeltree.LabelTreeClassifier is LabelTreeClassifier

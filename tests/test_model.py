@@ -18,7 +18,7 @@ from labeltree.model import load
 from labeltree.plan import make_plan
 from labeltree.settings import ScoreSettings, SolverSettings
 from labeltree.store import ModelWriter
-from labeltree.train import train_model
+from labeltree.training import train_model
 
 
 def endless(path, **options):

@@ -9,7 +9,7 @@ from helpers import contents, make_data, random_data
 from labeltree import InputError, build_plan, load
 from labeltree.parts import fill_part, join_parts, plan_parts
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
-from labeltree.train import train_model
+from labeltree.training import train_model
 
 
 def plan_of(data, storage=None):

@@ -16,7 +16,7 @@ from labeltree.datasets.synthetic import synthesize
 from labeltree.explain.shape import one_vs_rest_bytes
 from labeltree.plan import INTERPRETER_BYTES, make_plan
 from labeltree.settings import SolverSettings
-from labeltree.train import train_model
+from labeltree.training import train_model
 from labeltree.tree import LabelTree
 
 

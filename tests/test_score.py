@@ -297,7 +297,7 @@ def test_the_choice_is_stored_and_used(tmp_path, monkeypatch):
     data = random_data(labels=40, instances=300)
     plan = make_plan(data, [build_tree(data, clusters=3, seed=s) for s in range(2)])
     chosen = ScoreSettings("hinge3")
-    monkeypatch.setattr("labeltree.train.choose_score", lambda *_: chosen)
+    monkeypatch.setattr("labeltree.training.choose_score", lambda *_: chosen)
     model = train_model(data, plan, tmp_path / "model")
     assert model.score == load(tmp_path / "model").score == chosen
     model.save(tmp_path / "copy")
@@ -310,7 +310,7 @@ def test_a_given_score_is_not_tried(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError("nothing is to be chosen")
 
-    monkeypatch.setattr("labeltree.train.choose_score", refuse)
+    monkeypatch.setattr("labeltree.training.choose_score", refuse)
     data = random_data(instances=300)
     plan = make_plan(data, build_tree(data, clusters=3))
     given = ScoreSettings("hinge2")

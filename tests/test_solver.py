@@ -16,7 +16,7 @@ from labeltree.clustering import build_tree
 from labeltree.data import Dataset
 from labeltree.plan import make_plan
 from labeltree.settings import SolverSettings
-from labeltree.train import train_model
+from labeltree.training import train_model
 from labeltree.tree import LabelTree
 
 LOSSES = ["squared_hinge", "hinge", "logistic"]
@@ -376,7 +376,7 @@ import sys
 from helpers import random_data
 from labeltree.plan import make_plan
 from labeltree.settings import SolverSettings
-from labeltree.train import train_model
+from labeltree.training import train_model
 from labeltree.clustering import build_tree
 data = random_data(13, labels=40)
 tree = build_tree(data, clusters=5, max_depth=4)

@@ -8,7 +8,7 @@ from labeltree import InputError
 from labeltree.clustering import build_tree
 from labeltree.plan import make_plan
 from labeltree.settings import SolverSettings
-from labeltree.train import train_model
+from labeltree.training import train_model
 
 
 @pytest.mark.parametrize(

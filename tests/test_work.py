@@ -13,7 +13,7 @@ from labeltree import InputError, _native, build_plan
 from labeltree.journal import Journal, read_journals
 from labeltree.panels import TreePanels, shares
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
-from labeltree.train import train_model
+from labeltree.training import train_model
 from labeltree.work import WorkDirectory, work_path
 
 STORED = {
@@ -43,7 +43,7 @@ def cut_off(monkeypatch, plan, data, path, n_panels, **options):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("labeltree.train._native.train_panels", stop)
+        patch.setattr("labeltree.training._native.train_panels", stop)
         with pytest.raises(Killed):
             train_model(data, plan, path, **options)
 
@@ -60,7 +60,7 @@ def test_a_run_that_is_continued_has_the_same_bytes(tmp_path, monkeypatch, codec
     trained = []
     train = _native.train_panels
     monkeypatch.setattr(
-        "labeltree.train._native.train_panels",
+        "labeltree.training._native.train_panels",
         lambda *arguments: trained.append(arguments[-2].size) or train(*arguments),
     )
     train_model(data, plan, tmp_path / "m", resume=True)
@@ -70,7 +70,7 @@ def test_a_run_that_is_continued_has_the_same_bytes(tmp_path, monkeypatch, codec
 
 
 @pytest.mark.parametrize("codec", ["int8", "sparse"])
-@pytest.mark.parametrize("step", ["labeltree.train.choose_score", "labeltree.work.publish"])
+@pytest.mark.parametrize("step", ["labeltree.training.choose_score", "labeltree.work.publish"])
 def test_a_run_that_stops_after_the_last_panel(tmp_path, monkeypatch, codec, step):
     data = make_data(80, features=30, labels=25)
     plan = plan_of(data, codec)
@@ -83,7 +83,7 @@ def test_a_run_that_stops_after_the_last_panel(tmp_path, monkeypatch, codec, ste
         patch.setattr(step, stop)
         with pytest.raises(Killed):
             train_model(data, plan, tmp_path / "m")
-    monkeypatch.delattr("labeltree.train._native.train_panels")
+    monkeypatch.delattr("labeltree.training._native.train_panels")
     train_model(data, plan, tmp_path / "m", resume=True)
     assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
     assert {entry.name for entry in tmp_path.iterdir()} == {"m", "at-once"}
@@ -257,7 +257,7 @@ def test_a_journal_that_cannot_be_written_is_tried_again(tmp_path, monkeypatch):
         while len(failures) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
 
-    monkeypatch.setattr("labeltree.train._native.train_panels", slowly)
+    monkeypatch.setattr("labeltree.training._native.train_panels", slowly)
     train_model(data, plan, tmp_path / "m")
     assert len(failures) == 3
     assert contents(tmp_path / "m") == contents(tmp_path / "at-once")

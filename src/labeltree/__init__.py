@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from labeltree.text.reader import read_text
     from labeltree.text.settings import TextSettings
     from labeltree.text.tfidf import TextFeatures
-    from labeltree.train import train_model
+    from labeltree.training import train_model
     from labeltree.tree import LabelTree
 
 # Where each public name is defined. Imported on first use, so that `import labeltree` stays fast.
@@ -51,7 +51,7 @@ _HOMES = {
     "read_svm": "svm",
     "read_text": "text.reader",
     "synthesize": "datasets.synthetic",
-    "train_model": "train",
+    "train_model": "training",
     "write_svm": "svm",
 }
 _MODULES = {

@@ -24,7 +24,7 @@ from labeltree.progress import Progress
 from labeltree.publish import check_target
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.system import threads_to_use
-from labeltree.train import complete_model, describe_run, fill_blocks
+from labeltree.training import complete_model, describe_run, fill_blocks
 from labeltree.work import WorkDirectory, read_tree
 
 _ARRAYS = ("x_ptr", "x_index", "x_value", "y_ptr", "y_index", "label_ptr", "label_instances")

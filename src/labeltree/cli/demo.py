@@ -102,7 +102,7 @@ def run_demo(
     from labeltree.datasets.synthetic import synthesize
     from labeltree.publish import directory_bytes
     from labeltree.svm import read_svm, write_svm
-    from labeltree.train import train_model
+    from labeltree.training import train_model
 
     directory.mkdir(parents=True, exist_ok=True)
     train_file, test_file, path = (directory / name for name in ("train.svm", "test.svm", "model"))

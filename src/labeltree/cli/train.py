@@ -74,7 +74,7 @@ def train(
     from labeltree.build import build_plan
     from labeltree.publish import check_target, directory_bytes
     from labeltree.settings import stored_score
-    from labeltree.train import describe_run, train_model
+    from labeltree.training import describe_run, train_model
     from labeltree.work import WorkDirectory, check_no_work
 
     # Refuse what is wrong with the options before the data is read.

@@ -27,7 +27,7 @@ from labeltree.settings import (
     TreeSettings,
     stored_score,
 )
-from labeltree.train import train_model
+from labeltree.training import train_model
 
 
 def check_rows(n_rows: int, target: Target) -> None:

@@ -41,7 +41,7 @@ from labeltree.plan import Plan
 from labeltree.progress import Progress, part_of
 from labeltree.settings import DEFAULT_RANKS, ScoreSettings, SolverSettings, StorageSettings
 from labeltree.system import free_disk, human_bytes
-from labeltree.train import train_model
+from labeltree.training import train_model
 from labeltree.validation import Validation
 
 THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)

@@ -19,7 +19,7 @@ from labeltree.paper.experiments.session import Session, check_seeds
 from labeltree.plan import PAPER_WEIGHT_BYTES
 from labeltree.progress import Progress, part_of
 from labeltree.settings import ScoreSettings, SolverSettings
-from labeltree.train import train_model
+from labeltree.training import train_model
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

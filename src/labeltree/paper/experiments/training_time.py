@@ -26,7 +26,7 @@ from labeltree.plan import TreePlan
 from labeltree.progress import Progress
 from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
 from labeltree.system import threads_to_use
-from labeltree.train import train_model
+from labeltree.training import train_model
 
 SCALES = (1 / 1000, 1 / 300, 1 / 100, 1 / 30, 1 / 10)
 QUICK_SCALES = (1 / 2000, 1 / 1000, 1 / 500)
