@@ -8,7 +8,9 @@ import sys
 import pytest
 from helpers import contents
 
+import labeltree
 from labeltree import InputError, load
+from labeltree import __main__ as program
 
 PYTHON = f"{sys.executable} -m labeltree"
 needs_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
@@ -115,3 +117,11 @@ def test_a_model_that_was_written_is_called_complete(folder, tmp_path, refused, 
     assert f"{tmp_path}/m: the model is complete, but could not be opened: not enough memory; open" in message
     assert "--force" not in message
     assert load(tmp_path / "m", verify=True).n_labels == 40
+
+
+def test_ctrl_c_while_the_program_is_imported(tmp_path, monkeypatch, capsys):
+    (tmp_path / "cli.py").write_text("raise KeyboardInterrupt")
+    monkeypatch.delitem(sys.modules, "labeltree.cli")
+    monkeypatch.setattr(labeltree, "__path__", [str(tmp_path)])
+    assert program.run() == 130
+    assert capsys.readouterr().err == "stopped\n"

@@ -276,6 +276,20 @@ def test_ctrl_c_leaves_a_directory_that_can_be_continued(tmp_path, folder, local
     assert contents(tmp_path / "m") == contents(folder / "model")
 
 
+def test_calls_of_the_client_are_not_interrupted():
+    """Ctrl-C reaches the main thread, and Dask logs a traceback if it interrupts a call of the client."""
+    assert cluster_module.interruptible(threading.current_thread) is not threading.main_thread()
+    with pytest.raises(InputError, match="as it was raised"):
+        cluster_module.interruptible(raising(InputError("as it was raised")))
+
+
+def raising(error):
+    def call():
+        raise error
+
+    return call
+
+
 def test_a_missing_extra(tmp_path, folder, refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     message = refused("train", folder / "train.svm", tmp_path / "m", "--dask", "tcp://127.0.0.1:1")

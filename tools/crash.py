@@ -136,8 +136,10 @@ def kill_at_random(trial: Trial, n_kills: int, rng: random.Random, longest: floa
                 sent += 1
                 trial.outcomes[signal.Signals(number).name] += 1
             _, err = process.communicate(timeout=PATIENCE)
-            # Python itself drops an exception that a signal raises in a callback, and goes on.
-            if b"Traceback" in err and b"Exception ignored in" not in err:
+            # Python itself drops an exception that a signal raises in a callback, and goes on. Before the
+            # program's first line runs, it reports Ctrl-C with a traceback.
+            is_ours = b"__main__.py" in err and b"Exception ignored in" not in err
+            if b"Traceback" in err and is_ours:
                 raise SystemExit(err.decode())
             if model.exists():
                 break

@@ -69,7 +69,7 @@ class Cluster:
         plan : Plan
         model : Model
         """
-        from labeltree.dask.cluster import amount, choose_parts, fill_on_cluster
+        from labeltree.dask.cluster import amount, choose_parts, fill_on_cluster, interruptible
         from labeltree.parts import describe_parts, join_parts, open_parts, plan_parts
         from labeltree.work import WorkDirectory, work_path
 
@@ -84,14 +84,14 @@ class Cluster:
                 plan = build()
                 with stages.stage("write", f"writing {work}"):
                     plan_parts(dataset, plan, work, score=score, notes=notes, sync=sync)
-            n_workers = len(self._client.nthreads())
+            n_workers = len(interruptible(self._client.nthreads))
             if not n_workers:
                 printing.note("The cluster has no workers; training starts when there is one.")
             nodes = printing.plural(plan.n_nodes, "node")
             with stages.stage(
                 "train", f"training {nodes} on {printing.plural(n_workers, 'worker')}"
             ) as progress:
-                n_parts = choose_parts(self._client, *amount(plan))
+                n_parts = interruptible(lambda: choose_parts(self._client, *amount(plan)))
                 fill_on_cluster(self._client, work, n_parts, sync=sync, progress=progress)
             with stages.stage("join", "joining"):
                 return plan, join_parts(work, model, overwrite=overwrite, threads=threads, sync=sync)

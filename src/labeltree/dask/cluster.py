@@ -7,9 +7,10 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from labeltree.data import Dataset
 from labeltree.errors import InputError
@@ -18,6 +19,8 @@ from labeltree.panels import TreePanels
 from labeltree.parts import fill_part, open_parts
 from labeltree.plan import Plan
 from labeltree.progress import Progress, ignore
+
+Result = TypeVar("Result")
 
 # A task that fails, perhaps because of its machine, is tried again so many times. One whose worker is lost is
 # always run by another.
@@ -86,29 +89,54 @@ def fill_on_cluster(
     """
     run = uuid.uuid4().hex
     numbers = range(1, n_parts + 1)
-    with _watched(client, run, n_parts, progress or ignore) as finished:
-        futures = client.map(
-            _fill,
-            numbers,
-            key=[f"labeltree-fill-{run}-{number}" for number in numbers],
-            pure=False,
-            retries=_RETRIES,
-            path=str(path),
-            n_parts=n_parts,
-            run=run,
-            sync=sync,
-        )
-        try:
+    futures: list[Any] = []
+
+    def fill() -> None:
+        with _watched(client, run, n_parts, progress or ignore) as finished:
+            futures.extend(
+                client.map(
+                    _fill,
+                    numbers,
+                    key=[f"labeltree-fill-{run}-{number}" for number in numbers],
+                    pure=False,
+                    retries=_RETRIES,
+                    path=str(path),
+                    n_parts=n_parts,
+                    run=run,
+                    sync=sync,
+                )
+            )
             wait_for(futures, finished)
-        except BaseException:
-            _stop_file(path, run).touch()
-            with suppress(Exception):  # the scheduler may be lost
-                client.cancel(futures)
-            raise
-        finally:
-            # A file that is mapped cannot be removed everywhere, and takes disk space until it is closed.
-            with suppress(Exception):
-                client.run(forget, on_error="ignore")
+
+    try:
+        interruptible(fill)
+    except BaseException:
+        _stop_file(path, run).touch()
+        with suppress(Exception):  # the scheduler may be lost
+            client.cancel(futures)
+        raise
+    finally:
+        # A file that is mapped cannot be removed everywhere, and takes disk space until it is closed.
+        with suppress(Exception):
+            client.run(forget, on_error="ignore")
+
+
+def interruptible(call: Callable[[], Result]) -> Result:
+    """Call a function that talks to the cluster in another thread, and return its result.
+
+    Ctrl-C then ends the waiting here. In a call of the client, it may reach Dask between two steps of its
+    own, which logs a traceback.
+    """
+    answer: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="labeltree-cluster", daemon=True).start()
+    return answer.result()
 
 
 def wait_for(futures: Sequence[Any], finished: Callable[[int], None] | None = None) -> list[Any]:
