@@ -110,13 +110,13 @@ def check_all(model, n_threads=1):
                 assert nonzeros[0] == sum(np.count_nonzero(block) for tree in read for block in tree.weights)
 
 
-@examples(40)
+@examples(16)
 @given(seed=seeds, n_trees=st.integers(1, 3))
 def test_stored_weights_equal_the_reader(seed, n_trees):
     check_all(make_model(seed, n_trees=n_trees))
 
 
-@examples(30)
+@examples(14)
 @example(seed=0, shape=(1, 1))
 @given(seed=seeds, shape=st.sampled_from(SHAPES))
 def test_stored_weights_of_wide_nodes_equal_the_reader(seed, shape):
@@ -173,7 +173,7 @@ def train(path, storage, data, *, trees=2, clusters=3, max_depth=6, threads=1, b
     return plan, train_model(data, plan, path, score=ScoreSettings())
 
 
-@examples(15)
+@examples(7)
 @given(
     seed=seeds,
     trees=st.integers(1, 2),

@@ -82,7 +82,7 @@ def test_a_flipped_bit_in_the_header_of_a_mapped_array_changes_nothing_silently(
     content = (model_dir / name).read_bytes()
     expected = np.load(model_dir / name)
     for at in range(128):
-        for bit in range(8):
+        for bit in (at % 8, (at + 5) % 8):
             damaged = bytearray(content)
             damaged[at] ^= 1 << bit
             (model_dir / name).write_bytes(damaged)

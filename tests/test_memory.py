@@ -14,7 +14,7 @@ from labeltree.system import peak_memory
 
 random = np.random.default_rng(0)
 X = sp.random(400, 40_000, 0.02, "csr", np.float32, random)
-Y = sp.csr_matrix((np.ones(2400, np.float32), (random.integers(0, 400, 2400), np.arange(2400))), (400, 2400))
+Y = sp.csr_matrix((np.ones(1600, np.float32), (random.integers(0, 400, 1600), np.arange(1600))), (400, 1600))
 data = Dataset.from_matrices(X, Y)
 tree = build_tree(data, max_depth=1)
 storage = StorageSettings(**json.loads(sys.argv[2]))
