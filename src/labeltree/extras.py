@@ -11,9 +11,13 @@ from labeltree.errors import InputError
 EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
+    "fastapi": "serve",
+    "httptools": "serve",
     "matplotlib": "plots",
     "pooch": "download",
     "requests": "download",
+    "uvicorn": "serve",
+    "uvloop": "serve",
 }
 
 

@@ -244,6 +244,15 @@ PRUNE = Number(0.0, LARGEST_VALUE)
 MAX_LOSS = Number(0.0, 100.0)
 MAX_SIZE = Size()
 
+# The service.
+PORT = Whole(0, 65535)
+WORKERS = Whole(1, 256)
+MAX_BODY = Size()
+MAX_TEXTS = Whole(1)
+MAX_LENGTH = Whole(1)
+TIMEOUT = Number(0.0, 86400.0, above=True)
+WATCH = Number(0.0, 86400.0)
+
 
 def parse_bytes(text: str) -> int:
     """Parse a number of bytes such as "8GB".

@@ -1,9 +1,10 @@
-"""Strict JSON: parsed into objects whose strings and numbers can be printed and written again."""
+"""Strict JSON: finite numbers and valid strings only, when it is read and when it is written."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 
@@ -48,3 +49,19 @@ def _finite(text: str) -> float:
 
 def _refuse(text: str) -> NoReturn:
     raise ValueError(f"{text[:20]} is not a finite number")
+
+
+def to_json(value: Any) -> str:
+    """Return a value as JSON, which has no infinity and no NaN: they become null."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_without_nan(value), allow_nan=False)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

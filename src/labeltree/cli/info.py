@@ -38,6 +38,7 @@ def info(
 
     Also verifies the model's files.
     """
+    from labeltree.explain.summary import describe_model
     from labeltree.model import load
     from labeltree.work import is_work_directory
 
@@ -48,7 +49,7 @@ def info(
     if label is not None:
         _show_label(opened, label, words, json)
         return
-    figures = _figures(opened)
+    figures = describe_model(opened)
     if json:
         printing.print_json(figures)
     else:
@@ -84,51 +85,6 @@ def _show_work(path: Path, json: bool) -> None:
         ("process", "running" if status["running"] else "not running; `--resume` continues"),
     ]
     print(*printing.facts(rows), sep="\n")
-
-
-def _figures(model: Model) -> dict[str, Any]:
-    from labeltree.explain.shape import one_vs_rest_bytes, tree_shape
-
-    manifest = model.manifest
-    ovr_bytes = one_vs_rest_bytes(model)
-    return {
-        "model": str(model.path),
-        "format_version": manifest["format_version"],
-        "labeltree_version": manifest.get("labeltree_version"),
-        "instances": model.n_instances,
-        "features": model.n_features,
-        "labels": model.n_labels,
-        "named_labels": model.label_names is not None,
-        "one_based": model.one_based,
-        "text": None if model.text is None else asdict(model.text.settings),
-        "trees": len(model.trees),
-        "nodes": sum(part.tree.n_nodes for part in model.trees),
-        "depth": max(part.tree.depth for part in model.trees),
-        "weights": manifest.get("weights"),
-        "codec": model.codec,
-        "model_bytes": model.bytes,
-        "float32_bytes": _float32_bytes(model),
-        "ovr_bytes": ovr_bytes,
-        "ovr_ratio": None if ovr_bytes is None else model.bytes / ovr_bytes,
-        "settings": manifest["settings"],
-        "score": asdict(model.score),
-        "not_converged": manifest.get("not_converged"),
-        "notes": manifest.get("notes", {}),
-        "pruned": manifest.get("pruned"),
-        "depths": model.depths(),
-        "shapes": [tree_shape(model, t) for t in range(len(model.trees))],
-    }
-
-
-def _float32_bytes(model: Model) -> int | None:
-    """Return the size of the model with all its float32 weights; None if it is not known."""
-    from labeltree.compress import dense_bytes
-
-    if "pruned" in model.manifest:
-        return model.manifest["pruned"].get("bytes_before")
-    if model.codec == "sparse":
-        return None
-    return model.bytes + dense_bytes(model.trees, "float32") - dense_bytes(model.trees, model.codec)
 
 
 def _summary(figures: dict[str, Any]) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+
+from labeltree.strict_json import to_json
 
 # Characters that a terminal obeys instead of showing them: controls, line and paragraph separators, and marks
 # that change the direction of the text; and halves of characters, which stand for bytes in file names.
@@ -29,24 +30,8 @@ def escaped(text: str) -> str:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """Print one JSON object on standard output, one key per line."""
-    lines = (f"  {json.dumps(key)}: {_to_json(value)}" for key, value in content.items())
+    lines = (f"  {json.dumps(key)}: {to_json(value)}" for key, value in content.items())
     print("{", ",\n".join(lines), "}", sep="\n")
-
-
-def _to_json(value: Any) -> str:
-    """Return a value as JSON, which has no infinity and no NaN: they become null."""
-    try:
-        return json.dumps(value, allow_nan=False)
-    except ValueError:
-        return json.dumps(_finite(value), allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def note(message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from labeltree import _native
 from labeltree.data import canonical_csr
 from labeltree.errors import InputError
 from labeltree.explain.parts import Child, Word, label_name, largest, path_to
-from labeltree.limits import WORDS, checked
+from labeltree.limits import WORDS, Whole, checked
 from labeltree.predict import Queries, Score, check_options, check_queries, score_of
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, DEFAULT_WORDS, ScoreSettings
 
@@ -130,16 +131,10 @@ def explain_prediction(
         One for each label that ``Model.predict`` returns, best first, with its path through each tree.
     """
     words = checked("words", words, WORDS)
-    if isinstance(row, str):
-        if model.text is None:
-            what = "the row is a document, but the model was not trained on text"
-            raise InputError(what, hint="pass a row of feature values")
-        row = model.text.transform([row])
+    row = _as_row(model, row)
     check_options(top, beam, None)
-    queries = check_queries(row)
+    queries = _one_query(row)
     settings = model.score.replace(score, score_scale)
-    if queries.n_rows != 1:
-        raise InputError(f"expected 1 row, got {queries.n_rows}", hint="explain one row at a time")
     labels, scores = model.predict(row, top=top, beam=beam, score=score, score_scale=score_scale, threads=1)
     query = _Query(model, queries, score_of(settings), words)
     predicted = [(j, float(s)) for j, s in zip(labels[0].tolist(), scores[0], strict=True) if j >= 0]
@@ -155,10 +150,67 @@ def explain_prediction(
     ]
 
 
+def explain_labels(
+    model: Model,
+    row: Any,
+    labels: Sequence[int],
+    *,
+    beam: int = DEFAULT_BEAM,
+    words: int = DEFAULT_WORDS,
+) -> list[Explanation]:
+    """Explain the scores of given labels for one row, predicted or not.
+
+    Parameters
+    ----------
+    model : Model
+    row, beam, words
+        As in `explain_prediction`.
+    labels : sequence of int
+
+    Returns
+    -------
+    list of Explanation
+        One for each label, in the same order. The score is 0 if the beam does not reach the label.
+    """
+    words = checked("words", words, WORDS)
+    queries = _one_query(_as_row(model, row))
+    query = _Query(model, queries, score_of(model.score), words)
+    found = []
+    reached = [_search_tree(model, t, queries, beam, model.score) for t in range(len(model.trees))]
+    for label in labels:
+        label = checked("label", label, Whole(0, model.n_labels - 1))
+        paths = tuple(query.path(t, label, label in reached[t]) for t in range(len(model.trees)))
+        score = sum(path.score for path in paths if path.reached) / len(paths)
+        found.append(Explanation(label, label_name(model, label), score, paths))
+    return found
+
+
+def _as_row(model: Model, row: Any) -> Any:
+    if not isinstance(row, str):
+        return row
+    if model.text is None:
+        what = "the row is a document, but the model was not trained on text"
+        raise InputError(what, hint="pass a row of feature values")
+    return model.text.transform([row])
+
+
+def _one_query(row: Any) -> Queries:
+    queries = check_queries(row)
+    if queries.n_rows != 1:
+        raise InputError(f"expected 1 row, got {queries.n_rows}", hint="explain one row at a time")
+    return queries
+
+
 def _reached_labels(model: Model, tree: int, queries: Queries, beam: int, score: ScoreSettings) -> Any:
     """Return the labels that the beam reaches in one tree."""
     if len(model.trees) == 1:
         return range(model.n_labels)  # a predicted label was reached by the only tree
+    return _search_tree(model, tree, queries, beam, score)
+
+
+def _search_tree(model: Model, tree: int, queries: Queries, beam: int, score: ScoreSettings) -> set[int]:
+    if model.text is not None and not queries.arrays[1].size:
+        return set()  # no label is predicted for a document without known words
     search = _native.BeamSearch([model.trees[tree].arrays], model.n_features, model.n_labels, model.bias)
     labels, _ = search.search(*queries.arrays, beam, model.n_labels, score.function, score.scale, 1)
     return set(labels[labels >= 0].tolist())

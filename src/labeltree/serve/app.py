@@ -1,0 +1,229 @@
+"""The application: which function answers which request, and what all answers have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from labeltree.errors import InputError
+from labeltree.serve import answers
+from labeltree.serve.batching import NOTHING, Batcher
+from labeltree.serve.errors import RequestError
+from labeltree.serve.http import (
+    JSON_TYPE,
+    SAFETY,
+    ClientGone,
+    Deadline,
+    Receive,
+    Scope,
+    Send,
+    check_token,
+    read_body,
+    send_bytes,
+    send_error,
+)
+from labeltree.serve.metrics import Metrics
+from labeltree.serve.registry import Registry
+from labeltree.serve.requests import Reader
+from labeltree.serve.routes import make_routes
+from labeltree.serve.settings import ServiceSettings
+from labeltree.strict_json import to_json
+
+# Paths that need no token: the page, which asks for one, and what machines ask before they send requests.
+_OPEN = ("/", "/healthz", "/readyz", "/docs", "/openapi.json", "/favicon.ico")
+# Larger bodies and answers are read and written by a thread, so that others need not wait.
+_LARGE_BODY, _LARGE_ANSWER = 65536, 1000
+# Explanations that may wait at a time.
+_MOST_EXPLANATIONS = 64
+
+log = logging.getLogger("labeltree.serve")
+T = TypeVar("T")
+
+
+class Service:
+    """An ASGI application that serves models.
+
+    Predictions and explanations are answered here; what is not called thousands of times per second is left
+    to FastAPI (`routes.py`).
+
+    Parameters
+    ----------
+    registry : Registry
+    settings : ServiceSettings
+    metrics : Metrics, optional
+        Shared by all worker processes.
+    """
+
+    def __init__(
+        self, registry: Registry, settings: ServiceSettings | None = None, metrics: Metrics | None = None
+    ) -> None:
+        self.registry, self.settings = registry, settings or ServiceSettings()
+        self.metrics = metrics or Metrics()
+        self._reader = Reader(registry, self.settings)
+        self._routes = make_routes(registry, self.metrics_text)
+        self._posts: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
+            "/predict": self._predict,
+            "/explain": self._explain,
+        }
+        self._explanations = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+
+    # The life of a worker process
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Start and stop what runs beside the requests."""
+        await receive()
+        self._batcher = Batcher(self.metrics, self.settings.max_waiting)
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="answer")
+        self._refreshing: asyncio.Task[None] | None = None
+        watching = asyncio.create_task(self._watch()) if self.settings.watch else None
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        for task in (watching, self._refreshing):
+            if task is not None:
+                task.cancel()
+        self._batcher.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.watch)
+            await self._refresh()
+
+    def refresh_soon(self) -> None:
+        """Open the new version of every model that has one, without waiting for it."""
+        self._refreshing = asyncio.create_task(self._refresh())
+
+    async def _refresh(self) -> None:
+        # A thread of its own: the others may be busy with requests.
+        await asyncio.to_thread(self.registry.refresh)
+
+    # Requests
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        start = time.perf_counter()
+        path, method = scope["path"], scope["method"]
+        status = 500
+        try:
+            if self.settings.token is not None and not _is_open(path):
+                check_token(scope, self.settings.token)
+            post = self._posts.get(path)
+            if post is None and path.endswith("/suggest") and path.startswith("/models/"):
+                name = path[len("/models/") : -len("/suggest")]
+                post = lambda body: self._suggest(name, body)  # noqa: E731
+            if post is not None:
+                if method != "POST":
+                    raise RequestError(405, f"{method} is not supported here", "use POST")
+                body = await read_body(scope, receive, self.settings.max_body, self.settings.timeout)
+                late = RequestError(503, f"not answered within {self.settings.timeout:g} seconds")
+                with Deadline(self.settings.timeout, late):
+                    content = await post(body)
+                status = 200
+                await send_bytes(send, 200, content, JSON_TYPE)
+            else:
+                status = await self._forward(scope, receive, send)
+        except ClientGone:
+            status = 499
+        except RequestError as error:
+            status = error.status
+            await send_error(send, error)
+        except InputError as error:
+            status = 400
+            await send_error(send, RequestError.of(error))
+        except Exception:
+            # The client learns that it failed; why is for the operator.
+            log.error("%s %s failed\n%s", method, ascii(path[:200]), traceback.format_exc())
+            await send_error(send, RequestError(500, "the service failed", "see its log"))
+        finally:
+            self.metrics.count_request(_endpoint(path), status, time.perf_counter() - start)
+
+    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Let FastAPI answer; return the status."""
+        status = 500
+
+        async def send_safely(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                known = {name for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(pair for pair in SAFETY if pair[0] not in known),
+                ]
+            await send(message)
+
+        await self._routes(scope, receive, send_safely)
+        return status
+
+    async def _predict(self, body: bytes) -> bytes:
+        request = await self._maybe_on_thread(len(body) > _LARGE_BODY, self._reader.predict, body)
+        if not request.n_rows:
+            return answers.prediction_json(request, NOTHING)
+        found = await self._batcher.predict(request.served, request.queries, request.top)
+        large = request.n_rows * request.top > _LARGE_ANSWER
+        return await self._maybe_on_thread(large, answers.prediction_json, request, found)
+
+    async def _explain(self, body: bytes) -> bytes:
+        request = await self._maybe_on_thread(len(body) > _LARGE_BODY, self._reader.explain, body)
+        if self._explanations >= _MOST_EXPLANATIONS:
+            raise RequestError(503, "too many requests are waiting", hint="try again later")
+        self._explanations += 1
+        try:
+            return await self._on_thread(lambda: to_json(answers.explanation(request)).encode())
+        finally:
+            self._explanations -= 1
+
+    async def _suggest(self, name: str, body: bytes) -> bytes:
+        request = self._reader.suggest(name, body)
+        found = await self._batcher.predict(request.served, [request.text], request.limit)
+        return to_json(answers.suggestions(request.served, found)).encode()
+
+    async def _maybe_on_thread(self, large: bool, call: Callable[..., T], *arguments: Any) -> T:
+        return await self._on_thread(lambda: call(*arguments)) if large else call(*arguments)
+
+    async def _on_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    def metrics_text(self) -> str:
+        """Return the metrics of all workers."""
+        self.metrics.put("reloads", self.registry.reloads)
+        self.metrics.put("reload_failures", self.registry.failures)
+        self.metrics.put("waiting", self._batcher.n_waiting)
+        return self.metrics.text(self.registry)
+
+
+def _is_open(path: str) -> bool:
+    return path in _OPEN or path.startswith("/page/")
+
+
+def _endpoint(path: str) -> str:
+    """Return what a path is counted as."""
+    first, _, rest = path[1:].partition("/")
+    if first == "models" and rest:
+        kind = rest.partition("/")[2].partition("/")[0]
+        return kind if kind in ("labels", "tree", "suggest") else "models"
+    return _KINDS.get(first, "other")
+
+
+_KINDS = {
+    **{name: name for name in ("predict", "explain", "models", "metrics")},
+    "": "page",
+    "page": "page",
+    "docs": "page",
+    "healthz": "health",
+    "readyz": "health",
+}

@@ -1,0 +1,39 @@
+"""Errors of requests: a status and one clear message, as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from labeltree.errors import InputError
+
+
+class RequestError(Exception):
+    """A request cannot be answered.
+
+    Parameters
+    ----------
+    status : int
+        The HTTP status.
+    message : str
+        What is wrong.
+    hint : str, optional
+        What to do about it.
+    """
+
+    def __init__(self, status: int, message: str, hint: str | None = None) -> None:
+        self.status, self.message, self.hint = status, message, hint
+        super().__init__(message)
+
+    @classmethod
+    def of(cls, error: InputError) -> RequestError:
+        """Return an error of the library as one of a request, without the paths of files."""
+        plain = error.replace(file=None, line=None)
+        return cls(400, plain.what, str(plain)[len(plain.what) + 2 :] or None)
+
+    def body(self) -> bytes:
+        """Return the JSON that is sent."""
+        content: dict[str, Any] = {"status": self.status, "message": self.message}
+        if self.hint:
+            content["hint"] = self.hint
+        return json.dumps({"error": content}, ensure_ascii=False).encode("utf-8", "replace")

@@ -1,0 +1,206 @@
+"""Processes: one listening socket, worker processes that share the models, and what signals do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from labeltree.errors import InputError
+from labeltree.serve.app import Service
+from labeltree.serve.metrics import Metrics
+from labeltree.serve.protocol import protocol_with
+from labeltree.serve.registry import Registry
+from labeltree.serve.settings import ServiceSettings
+
+# Connections that wait to be accepted.
+_BACKLOG = 1024
+_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
+# A worker that ends earlier is started again after a pause.
+_SHORT_LIFE = 2.0
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the listening socket.
+
+    Parameters
+    ----------
+    host : str
+        A name or an address, of IPv4 or IPv6.
+    port : int
+        0 for any port that is free.
+
+    Returns
+    -------
+    socket
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        made = socket.socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+    except (OSError, UnicodeError, OverflowError) as error:
+        what = f"cannot listen on {host}, port {port} ({getattr(error, 'strerror', None) or error})"
+        raise InputError(what, hint="choose another {port}", parameters={"port": None}) from None
+    made.listen(_BACKLOG)
+    return made
+
+
+def address_of(listening: socket.socket) -> str:
+    """Return the URL of a listening socket."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def run(
+    registry: Registry,
+    settings: ServiceSettings,
+    listening: socket.socket,
+    workers: int,
+    report: Callable[[str], None],
+) -> None:
+    """Serve until SIGTERM or SIGINT; running requests are finished. SIGHUP opens new versions of the models.
+
+    Parameters
+    ----------
+    registry : Registry
+    settings : ServiceSettings
+    listening : socket
+    workers : int
+        Number of processes. With one, it is this process.
+    report : callable
+        Called with one line for what the operator should know.
+    """
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    metrics = Metrics(workers)
+    service = Service(registry, settings, metrics)
+    gc.collect()
+    gc.freeze()  # what exists now is never garbage; and the pages of the workers stay shared
+    if workers == 1:
+        _serve(service, listening, None)
+        return
+    _Supervisor(service, listening, workers, report).run()
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the signals of its process as they were, and ends with its parent."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, parent: int | None) -> None:
+        super().__init__(config)
+        self._service, self._parent = service, parent
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop after SIGTERM and SIGINT; open new models after SIGHUP."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        loop.add_signal_handler(signal.SIGHUP, self._service.refresh_soon)
+        yield
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether to stop."""
+        orphan = self._parent is not None and os.getppid() != self._parent
+        return await super().on_tick(counter) or orphan
+
+
+def _serve(service: Service, listening: socket.socket, parent: int | None) -> None:
+    settings: dict[str, Any] = {
+        "http": protocol_with(service.settings.timeout),
+        "loop": "uvloop",
+        "ws": "none",
+        "lifespan": "on",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "date_header": False,
+        "proxy_headers": False,
+        "backlog": _BACKLOG,
+        "timeout_keep_alive": 75,
+        "timeout_graceful_shutdown": max(1, round(service.settings.timeout)),
+    }
+    _Server(uvicorn.Config(service, **settings), service, parent).run([listening])
+
+
+class _Supervisor:
+    """Starts worker processes, starts one again if it ends, and passes signals on."""
+
+    def __init__(
+        self, service: Service, listening: socket.socket, workers: int, report: Callable[[str], None]
+    ) -> None:
+        self._service, self._listening, self._report = service, listening, report
+        self._n_workers = workers
+        self._workers: dict[int, tuple[int, float]] = {}
+
+    def run(self) -> None:
+        """Run until SIGTERM or SIGINT, and until all workers have ended."""
+        # Signals wait until they are asked for, so that none is lost between two steps.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            for number in range(self._n_workers):
+                self._start(number)
+            while True:
+                received = signal.sigwait(_SIGNALS)
+                if received == signal.SIGCHLD:
+                    self._restart()
+                elif received == signal.SIGHUP:
+                    self._pass_on(signal.SIGHUP)
+                else:
+                    break
+        finally:
+            self._pass_on(signal.SIGTERM)
+            for pid in self._workers:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _start(self, number: int) -> None:
+        parent = os.getpid()
+        pid = os.fork()
+        if pid:
+            self._workers[pid] = number, time.monotonic()
+            return
+        code = 1
+        try:
+            for ours in _SIGNALS:
+                signal.signal(ours, signal.SIG_DFL if ours != signal.SIGHUP else signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            self._service.metrics.use_row(number)
+            self._service.registry.refresh()  # it may have changed since the parent opened it
+            _serve(self._service, self._listening, parent)
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else 1
+        finally:
+            # Nothing of the parent's is cleaned up here.
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _restart(self) -> None:
+        """Start workers again that have ended."""
+        for pid, (number, since) in list(self._workers.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                del self._workers[pid]
+                code = os.waitstatus_to_exitcode(status)
+                self._report(f"worker {number} ended with code {code}; starting it again")
+                if time.monotonic() - since < _SHORT_LIFE:
+                    time.sleep(1)
+                self._start(number)
+
+    def _pass_on(self, number: signal.Signals) -> None:
+        for pid in self._workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)

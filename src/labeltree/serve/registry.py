@@ -1,0 +1,132 @@
+"""The models that are served: opened once, and exchanged as a whole when a directory has a new model."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.errors import InputError
+from labeltree.manifest import MANIFEST
+from labeltree.model import load
+
+if TYPE_CHECKING:
+    from labeltree.model import Model
+
+State: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A model as it was when it was opened; a request uses one from beginning to end.
+
+    Attributes
+    ----------
+    name : str
+    model : Model
+    state : tuple of int or None
+        Identifies the files that were opened.
+    """
+
+    name: str
+    model: Model
+    state: State | None
+
+    @property
+    def modified(self) -> datetime:
+        """When the manifest was written, which is the last file of a model."""
+        nanoseconds = 0 if self.state is None else self.state[-1]
+        return datetime.fromtimestamp(nanoseconds / 1e9, timezone.utc)
+
+    @cached_property
+    def by_frequency(self) -> NDArray[np.intp]:
+        """The labels, those with the most training instances first."""
+        return np.argsort(-self.model.label_counts, kind="stable")
+
+
+class Registry:
+    """The served models by name.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Model directories; a model has the name of its directory.
+    report : callable
+        Called with one line for each model that was exchanged, or could not be.
+    """
+
+    def __init__(self, paths: Iterable[Path], report: Callable[[str], None]) -> None:
+        self._paths: dict[str, Path] = {}
+        self._report = report
+        self._exchange = threading.Lock()
+        self._failed: dict[str, State] = {}
+        self.reloads = self.failures = 0
+        for path in paths:
+            name = path.name or path.resolve().name
+            if name in self._paths:
+                what = f"two models have the name {name!r}, expected directories with different names"
+                raise InputError(what, file=path, hint="use a symbolic link with another name")
+            self._paths[name] = path
+        self._served = {name: _open(name, path) for name, path in self._paths.items()}
+
+    def __iter__(self) -> Iterator[Served]:
+        return iter(self._served.values())
+
+    def find(self, name: str | None = None) -> Served:
+        """Return a model; without a name, the first one.
+
+        Raises
+        ------
+        KeyError
+            If there is no model of this name.
+        """
+        if name is None:
+            return next(iter(self._served.values()))
+        return self._served[name]
+
+    def refresh(self) -> None:
+        """Open the models whose directory has changed.
+
+        If one cannot be opened, the old one is kept until the directory changes again.
+        """
+        with self._exchange:
+            for name, path in self._paths.items():
+                state = _state(path)
+                if state is None or state in (self._served[name].state, self._failed.get(name)):
+                    continue  # without a directory, the model is just being replaced, or gone
+                try:
+                    self._served[name] = _open(name, path)
+                except (InputError, OSError, MemoryError) as error:
+                    self._failed[name] = state
+                    self.failures += 1
+                    self._report(f"{name}: kept the old model: {error or 'not enough memory'}")
+                else:
+                    self._failed.pop(name, None)
+                    self.reloads += 1
+                    self._report(f"{name}: opened the new model")
+
+
+def _open(name: str, path: Path) -> Served:
+    """Open a model. If it is replaced meanwhile, the old state is recorded, so that it is opened again."""
+    state = _state(path)
+    model = load(path)
+    if model.text is not None:
+        model.text.transform([""])  # makes its vocabulary, which would delay the first request
+    return Served(name, model, state)
+
+
+def _state(path: Path) -> State | None:
+    """Identify the files of a model directory; None if there is no model."""
+    try:
+        folder, manifest = os.stat(path), os.stat(path / MANIFEST)
+    except OSError:
+        return None
+    return folder.st_dev, folder.st_ino, manifest.st_ino, manifest.st_size, manifest.st_mtime_ns

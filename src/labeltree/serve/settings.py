@@ -1,0 +1,54 @@
+"""The settings of the service: what a request may contain, and how long it may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from labeltree import limits
+
+# Labels in one answer, and words for and against a label.
+MOST_LABELS = 1000
+MOST_WORDS = 100
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """What a request may contain, and how long it may take.
+
+    Attributes
+    ----------
+    max_body : int
+        Bytes of the body of a request.
+    max_texts : int
+        Texts or rows in one request.
+    max_length : int
+        Characters of a text, or features of a row.
+    max_waiting : int
+        Texts and rows of all requests that wait in one process; with more, requests are refused with 503.
+    timeout : float
+        Seconds until the body of a request has arrived, and again until it is answered.
+    watch : float
+        Seconds between two looks at the model directories; 0 to look only after SIGHUP.
+    token : str or None
+        The bearer token that a request needs.
+    """
+
+    max_body: int = 8_000_000
+    max_texts: int = 1000
+    max_length: int = 1_000_000
+    max_waiting: int = 10_000
+    timeout: float = 30.0
+    watch: float = 0.0
+    token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        limits.check_fields(
+            self,
+            {
+                "max_body": limits.MAX_BODY,
+                "max_texts": limits.MAX_TEXTS,
+                "max_length": limits.MAX_LENGTH,
+                "timeout": limits.TIMEOUT,
+                "watch": limits.WATCH,
+            },
+        )
