@@ -163,7 +163,7 @@ def test_long_fields_and_lines_across_pieces(tmp_path):
         ("d.csv", 'text,labels\na,b\n"a,b\nc,d\n', ":3: not a CSV record"),
         (
             "d.jsonl",
-            '{"text": "t", "labels": []}\n{"text": "t"}\n',
+            '\n{"text": "t"}\n',
             ":2: the object has no 'labels', only 'text'",
         ),
         ("d.jsonl", '{"labels": []}\n', ":1: the object has no 'text', only 'labels'"),

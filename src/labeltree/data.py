@@ -52,6 +52,8 @@ class Dataset:
         files of the same data should be read the same way.
     text : TextFeatures or None
         How X was computed from documents, if it was. A model stores it, to predict labels of other documents.
+    n_skipped : int
+        Documents of the file that have no text at all (null or missing) and are not among the instances.
     """
 
     X: sparse.csr_matrix
@@ -59,6 +61,7 @@ class Dataset:
     label_names: tuple[str, ...] | None = None
     one_based: bool | None = None
     text: TextSource | None = None
+    n_skipped: int = 0
 
     @classmethod
     def from_matrices(cls, X: Any, Y: Any, label_names: Iterable[str] | None = None) -> Dataset:

@@ -32,7 +32,11 @@ _DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
 
 def read_pieces(
-    path: str | os.PathLike[str], piece_bytes: int, progress: Callable[[float], None] | None = None
+    path: str | os.PathLike[str],
+    piece_bytes: int,
+    progress: Callable[[float], None] | None = None,
+    *,
+    eager: bool = False,
 ) -> Generator[tuple[NDArray[np.uint8], bool], None, None]:
     """Read a text file in pieces. gzip, bzip2 and xz are detected from the first bytes and decompressed.
 
@@ -44,6 +48,8 @@ def read_pieces(
         Length of every piece except the last.
     progress : callable, optional
         Called after each piece with the fraction of the file that has been read; not for pipes.
+    eager : bool, default False
+        Yield what a pipe or a terminal has to give at once, in shorter pieces.
 
     Yields
     ------
@@ -71,7 +77,8 @@ def read_pieces(
         regular = stat.S_ISREG(status.st_mode)
         first = True
         try:
-            pieces = (_ahead if regular else _in_turn)(file, piece_bytes)
+            read_on = _ahead if regular else _as_available if eager else _in_turn
+            pieces = read_on(file, piece_bytes)
             for piece in _limited(pieces, name, None if file is raw else packed):
                 if first and piece[0][:2].tobytes() in _UTF16_MARKS:
                     raise InputError(
@@ -164,6 +171,12 @@ def _in_turn(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArra
     while (size := _fill(file, buffer)) == piece_bytes:
         yield buffer, False
     yield buffer[:size], True
+
+
+def _as_available(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
+    while content := file.read1(piece_bytes):
+        yield np.frombuffer(content, dtype=np.uint8), False
+    yield np.empty(0, dtype=np.uint8), True
 
 
 def _ahead(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:

@@ -221,6 +221,7 @@ SCORE = OneOf(_native.SCORES)
 AUTO: Final = "auto"  # chosen when the model is trained
 STORED_SCORE = OneOf((AUTO, *_native.SCORES))
 SCORE_SCALE = Number(0.0, 1000.0, above=True)
+THRESHOLD = Number(0.0, 1.0)
 WORDS = Whole(0)
 
 # Text.

@@ -12,15 +12,14 @@ import typer
 
 from labeltree import limits
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.prediction import Predictions, Search, predict_file
+from labeltree.cli.answers import Accept, answers, formatted, table_head
+from labeltree.cli.prediction import BatchPrediction, Search, open_model
 from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
+from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_TOP
 
-_ROWS_AT_ONCE = 10_000  # converted to Python objects at a time
-_FORMATS = limits.OneOf(("tsv", "svm"))
-
-# The number of a row, and its best labels with their scores as text.
-Row = tuple[int, list[tuple[Any, str]]]
+_FORMATS = limits.OneOf(("tsv", "csv", "jsonl", "svm"))
 
 
 @options.takes(search=Search, text=text_options.Reading)
@@ -29,7 +28,22 @@ def predict(
     data: options.Data,
     search: Search,
     text: text_options.Reading,
+    id_column: Annotated[
+        str | None,
+        typer.Option(
+            "--id-column",
+            metavar="NAME",
+            help="Column of CSV or JSONL to copy to the output; id for the first of three columns of TSV.",
+            rich_help_panel=text_options.READING,
+        ),
+    ] = None,
     top: options.Top = DEFAULT_TOP,
+    threshold: Annotated[
+        float | None,
+        options.limited(
+            "--threshold", limits.THRESHOLD, "X", "Leave out labels with a score below X", default="none"
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -48,61 +62,41 @@ def predict(
 ) -> None:
     """Predict the best labels for each row.
 
-    The data needs no labels. A model trained on text also reads plain lines of text, one row per line, for
-    instance from a pipe. The `tsv` format is a table with the columns row (from 0), label and score; the
-    `svm` format has one line per row with label:score pairs, best first. By default, text is read with
-    the same columns and separators as in training.
+    The data needs no labels. A model trained on text also reads plain lines of text, one row per line; from
+    a pipe, each line is answered as soon as it arrives. The `tsv` and `csv` formats are a table with the
+    columns row (from 0), label and score, best first, and a line with an empty label and score for a row
+    without labels. `jsonl` has one object per row, and `svm` one line per row with label:score pairs. By
+    default, text is read with the same columns and separators as in training.
     """
     from labeltree.files import check_output
 
     if output is not None:
         check_output(output, overwrite)
-    stages = Stages(quiet or json)
-    found = predict_file(
-        stages, model, data, text, one_based, search, top=top, threads=threads, require_labels=False
-    )
-    names = found.model.label_names
-    if names is not None and output is None and not json and sys.stdout.isatty():
-        names = tuple(map(printing.escaped, names))
-    rows = _rows(found, names)
-    figures: dict[str, Any] = {**found.speed}
+    if id_column is not None and format == "svm" and not json:
+        raise InputError(
+            "--format svm has no place for --id-column", hint="use --format tsv, csv or jsonl, or remove it"
+        )
+    on_terminal = output is None and not json and sys.stdout.isatty()
+    stages = Stages(quiet or json or on_terminal)
+    opened = open_model(stages, model)
+    source = Source(data, text, one_based, opened, id_column)
+    found = BatchPrediction(stages, opened, source, search, top, threads)
+    accept: Accept | None = None if threshold is None else lambda _, scores: scores >= threshold
+    with_id, shown = id_column is not None, printing.escaped if on_terminal else str
+    batches = (answers(batch, opened.label_names, accept, with_id, shown) for batch in found)
+    figures: dict[str, Any] = {}
     if json and output is None:
-        figures["predictions"] = [
-            {"row": row, "labels": [name for name, _ in best], "scores": [float(score) for _, score in best]}
-            for row, best in rows
-        ]
+        figures["predictions"] = [answer.as_json() for rows in batches for answer in rows]
     else:
         with _opened(output) as file:
-            for lines in _formatted(rows, format):
-                file.write(lines.encode())
+            for number, rows in enumerate(batches):
+                lines = formatted(rows, format)
+                file.write(((table_head(format, with_id) if number == 0 else "") + lines).encode())
+                if output is None:
+                    file.flush()
     if json:
-        printing.print_json(figures if output is None else {**figures, "output": str(output)})
-
-
-def _rows(found: Predictions, names: tuple[str, ...] | None) -> Iterator[Row]:
-    """Yield each row with its labels, by name if they have names."""
-    for first in range(0, len(found.labels), _ROWS_AT_ONCE):
-        part = slice(first, first + _ROWS_AT_ONCE)
-        pairs = zip(found.labels[part].tolist(), found.scores[part].tolist(), strict=True)
-        for row, (labels, scores) in enumerate(pairs, first):
-            yield (
-                row,
-                [
-                    (label if names is None else names[label], f"{score:.6g}")
-                    for label, score in zip(labels, scores, strict=True)
-                    if label >= 0
-                ],
-            )
-
-
-def _formatted(rows: Iterator[Row], format: str) -> Iterator[str]:
-    if format == "tsv":
-        yield "row\tlabel\tscore\n"
-        for row, best in rows:
-            yield "".join(f"{row}\t{label}\t{score}\n" for label, score in best)
-    else:
-        for _, best in rows:
-            yield " ".join(f"{label}:{score}" for label, score in best) + "\n"
+        more = figures if output is None else {"output": str(output)}
+        printing.print_json({**found.speed, **more})
 
 
 @contextlib.contextmanager
@@ -111,7 +105,6 @@ def _opened(output: Path | None) -> Iterator[IO[bytes] | Any]:
 
     if output is None:
         yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
         return
     with write_whole(output) as file:
         yield file

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -48,6 +50,16 @@ class Predictions:
     speed: Speed
 
 
+@dataclass(frozen=True, eq=False)
+class PredictedBatch:
+    """The best labels of some successive rows: the number of the first, and what identifies each."""
+
+    first: int
+    ids: list[str]
+    labels: NDArray[np.int32]
+    scores: NDArray[np.float32]
+
+
 def open_model(stages: Stages, path: Path) -> Model:
     """Open a model as one stage of the command."""
     from labeltree.model import load
@@ -73,14 +85,56 @@ def predict_file(
     dataset = Source(data, reading, one_based, model).read(stages, threads, require_labels=require_labels)
     rows = dataset.n_instances
     with printing.warnings_as_notes(), stages.stage("predict", f"predicting {printing.plural(rows, 'row')}"):
-        labels, scores = model.predict(
-            dataset.X,
-            top=top,
-            beam=search.beam,
-            score=search.score,
-            score_scale=search.score_scale,
-            threads=threads,
-        )
-    seconds = stages.seconds["predict"]
-    speed: Speed = {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / rows}
-    return Predictions(model, dataset, labels, scores, speed)
+        labels, scores = model.predict(dataset.X, top=top, threads=threads, **asdict(search))
+    return Predictions(model, dataset, labels, scores, speed_of(rows, stages.seconds["predict"]))
+
+
+class BatchPrediction:
+    """Predicts the rows of a file batch by batch, each as soon as it can be read.
+
+    Parameters
+    ----------
+    stages : Stages
+    model : Model
+    source : Source
+    search : Search
+    top : int
+        Labels per row.
+    threads : int or None
+
+    Attributes
+    ----------
+    rows : int
+        The number of rows so far.
+    seconds : float
+        The time that the search took so far.
+    """
+
+    def __init__(
+        self, stages: Stages, model: Model, source: Source, search: Search, top: int, threads: int | None
+    ) -> None:
+        self.rows, self.seconds = 0, 0.0
+        self._stages, self._model, self._source = stages, model, source
+        self._options = {"top": top, "threads": threads, **asdict(search)}
+
+    def __iter__(self) -> Iterator[PredictedBatch]:
+        with (
+            printing.warnings_as_notes(),
+            self._stages.stage("predict", f"predicting {self._source.name}") as progress,
+        ):
+            for batch in self._source.batches(self._options["threads"], progress):
+                start = time.perf_counter()
+                labels, scores = self._model.predict(batch.X, **self._options)
+                self.seconds += time.perf_counter() - start
+                first, self.rows = self.rows, self.rows + len(labels)
+                yield PredictedBatch(first, batch.ids, labels, scores)
+
+    @property
+    def speed(self) -> Speed:
+        """How long the search took."""
+        return speed_of(self.rows, self.seconds)
+
+
+def speed_of(rows: int, seconds: float) -> Speed:
+    """Return how long the search took."""
+    return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}

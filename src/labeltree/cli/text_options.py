@@ -16,13 +16,14 @@ from labeltree.text.settings import TextSettings
 if TYPE_CHECKING:
     from labeltree.text.formats import Columns
 
-_READING = "Text input"
+READING = "Text input"
 _FEATURES = "Text features (TF-IDF)"
-_reading: Any = partial(typer.Option, rich_help_panel=_READING)
+_reading: Any = partial(typer.Option, rich_help_panel=READING)
 _features: Any = partial(typer.Option, rich_help_panel=_FEATURES)
 
 _FORMATS = limits.OneOf(("svm", *limits.TEXT_FORMAT.values))
 _ANALYZERS = limits.ANALYZER
+_TABS = {"tab": "\t", "\\t": "\t"}
 _STOP_WORDS = limits.OneOf(("english", "none"))
 
 
@@ -33,13 +34,15 @@ class Reading:
     data_format: Annotated[
         str | None,
         limited(
-            "--data-format", _FORMATS, "NAME", "Format of DATA", _READING, default="detected from its name"
+            "--data-format", _FORMATS, "NAME", "Format of DATA", READING, default="detected from its name"
         ),
     ] = None
     text_column: Annotated[
-        str | None,
+        list[str] | None,
         _reading(
-            "--text-column", metavar="NAME", help="Column with the text, in CSV and JSONL. Default: text."
+            "--text-column",
+            metavar="NAME",
+            help="Column with the text, in CSV and JSONL; repeat the option to join several. Default: text.",
         ),
     ] = None
     label_column: Annotated[
@@ -59,6 +62,18 @@ class Reading:
             "comma in CSV and JSONL.",
         ),
     ] = None
+    delimiter: Annotated[
+        str | None,
+        _reading(
+            "--delimiter",
+            metavar="CHARACTER",
+            help="Character between the fields of a CSV file, or tab. Default: detected from the header.",
+        ),
+    ] = None
+    strict: Annotated[
+        bool,
+        _reading("--strict", help="Refuse documents without text or labels instead of counting them."),
+    ] = False
 
     def format(self, data: str) -> str | None:
         """Return the format of a data file; None if neither option nor name shows it."""
@@ -66,27 +81,37 @@ class Reading:
 
         return self.data_format or format_of(data)
 
-    def columns(self, format: str, default: Columns) -> Columns:
-        """Return where to find text and labels."""
-        for option, value in (("--text-column", self.text_column), ("--label-column", self.label_column)):
-            if value is not None and format in ("tsv", "txt"):
+    def columns(self, format: str, default: Columns, id_column: str | None = None) -> Columns:
+        """Return where to find text, labels and what identifies a document."""
+        named = ("csv", "jsonl")
+        for option, value, formats, names in (
+            ("--text-column", self.text_column, named, "CSV and JSONL"),
+            ("--label-column", self.label_column, named, "CSV and JSONL"),
+            ("--delimiter", self.delimiter, ("csv",), "CSV"),
+            ("--id-column", id_column, (*named, "tsv"), "TSV, CSV and JSONL"),
+        ):
+            if value and format not in formats:
                 raise InputError(
-                    f"{option} applies only to CSV and JSONL, but DATA is in {format} format",
+                    f"{option} applies only to {names}, but DATA is in {format} format",
                     hint="remove it, or set --data-format",
                 )
+        texts = self.text_column
         given: dict[str, Any] = {
-            "text": self.text_column,
+            "text": (texts[0] if len(texts) == 1 else tuple(texts)) if texts else None,
             "labels": self.label_column,
             "separators": tuple(self.label_separator) if self.label_separator else None,
+            "id": id_column,
+            "delimiter": _TABS.get(self.delimiter or "", self.delimiter),
         }
         return replace(default, **{key: value for key, value in given.items() if value is not None})
 
-    def refuse_for_svm(self) -> None:
+    def refuse_for_svm(self, id_column: str | None = None) -> None:
         """Refuse options for text if the data is LIBSVM."""
-        for item in fields(self):
-            if item.name != "data_format" and getattr(self, item.name) is not None:
+        given = {item.name: getattr(self, item.name) for item in fields(self)} | {"id_column": id_column}
+        for name, value in given.items():
+            if name != "data_format" and value is not None and not (name == "strict" and value is False):
                 raise InputError(
-                    f"--{item.name.replace('_', '-')} applies only to text, but DATA is in LIBSVM format",
+                    f"--{name.replace('_', '-')} applies only to text, but DATA is in LIBSVM format",
                     hint="remove it, or set --data-format",
                 )
 

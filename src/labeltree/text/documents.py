@@ -6,6 +6,7 @@ import os
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,13 @@ from labeltree.data import Dataset, wrap_csr
 from labeltree.errors import InputError, NoTermError
 from labeltree.files import display_name
 from labeltree.system import threads_to_use
-from labeltree.text.formats import Columns, Document
-from labeltree.text.reader import check_format, read_text
+from labeltree.text.formats import Columns, Record
+from labeltree.text.reader import Records, check_format
 from labeltree.text.settings import TextSettings
 from labeltree.text.tfidf import Learner, TextFeatures, Transformer
 from labeltree.text.tsv import count_tsv
+
+_BATCH_ROWS = 10_000
 
 
 def read_documents(
@@ -30,10 +33,13 @@ def read_documents(
     settings: TextSettings | None = None,
     features: TextFeatures | None = None,
     require_labels: bool = True,
+    strict: bool = False,
     threads: int | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Dataset:
     """Read a file of documents as a dataset. The documents themselves are not kept in memory.
+
+    Documents whose text is null or missing are skipped, and counted in ``n_skipped`` of the dataset.
 
     Parameters
     ----------
@@ -47,6 +53,8 @@ def read_documents(
         Compute these features (``model.text``) instead of learning new ones.
     require_labels : bool, default True
         Reject a file without any labels.
+    strict : bool, default False
+        Reject a document without text, and with `require_labels` one without labels.
     threads : int, optional
         Threads to use; the result does not depend on it. Default: all CPUs.
 
@@ -66,7 +74,8 @@ def read_documents(
     if columns is None:
         columns = Columns() if features is None else features.columns
     task = Learner(settings, threads) if features is None else Transformer(features, threads)
-    if format == "txt" or (format == "tsv" and columns.split(" ") is str.split):
+    n_skipped = 0
+    if not strict and (format == "txt" or (format == "tsv" and columns.split(" ") is str.split)):
         names, Y = _matrix(
             *count_tsv(
                 path,
@@ -79,10 +88,13 @@ def read_documents(
         )
     else:
         labels = _Labels()
-        documents = read_text(path, format, columns, require_labels=require_labels, progress=progress)
-        for text in labels.collect(documents):
+        records = Records(
+            path, format, columns, require_labels=require_labels, strict=strict, progress=progress
+        )
+        for text in labels.collect(records):
             task.counts.append(text)
         names, Y = labels.matrix()
+        n_skipped = labels.n_skipped
     try:
         features, X = task.finish(columns)
     except NoTermError as error:
@@ -92,22 +104,81 @@ def read_documents(
     if require_labels and not names:
         hint = "check the label column ({columns})"
         raise InputError("no document has a label", file=name, hint=hint, parameters={"columns": None})
-    return Dataset(X, Y, names, text=features)
+    return Dataset(X, Y, names, text=features, n_skipped=n_skipped)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some successive documents of a file: what identifies each, and their features."""
+
+    ids: list[str]
+    X: sparse.csr_matrix
+
+
+def read_batches(
+    path: str | os.PathLike[str],
+    features: TextFeatures,
+    format: str | None = None,
+    columns: Columns | None = None,
+    *,
+    strict: bool = False,
+    threads: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Iterator[Batch]:
+    """Read the features of documents batch by batch, as soon as a pipe or a terminal has them.
+
+    Parameters
+    ----------
+    path, format, strict, threads, progress
+        As in `read_documents`. Labels are not required.
+    features : TextFeatures
+        The features to compute.
+    columns : Columns, optional
+        Default: those of `features`.
+
+    Yields
+    ------
+    Batch
+        Every document is in one of them, in the order of the file; one without text has no features.
+    """
+    records = Records(
+        path,
+        format,
+        columns or features.columns,
+        require_labels=False,
+        strict=strict,
+        progress=progress,
+        eager=True,
+    )
+    ids: list[str] = []
+    texts: list[str] = []
+    for text, _, key in records:
+        ids.append(key)
+        texts.append(text or "")
+        if records.waiting or len(texts) == _BATCH_ROWS:
+            yield Batch(ids, features.transform(texts, threads=threads))
+            ids, texts = [], []
+    if texts:
+        yield Batch(ids, features.transform(texts, threads=threads))
 
 
 class _Labels:
     """The labels of documents, collected while their texts are processed."""
 
     def __init__(self) -> None:
+        self.n_skipped = 0
         self._columns, self._ptr = array("i"), array("q", [0])
         self._numbers: defaultdict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
 
-    def collect(self, documents: Iterable[Document]) -> Iterator[str]:
-        """Yield the texts of the documents and keep the labels."""
+    def collect(self, records: Iterable[Record]) -> Iterator[str]:
+        """Yield the texts of the documents and keep the labels; skip and count those without text."""
         number = self._numbers.__getitem__
-        for text, labels in documents:
-            self._columns.extend(map(number, labels))
+        for text, labels, _ in records:
+            if text is None:
+                self.n_skipped += 1
+                continue
+            self._columns.extend(map(number, labels or ()))
             self._ptr.append(len(self._columns))
             yield text
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from labeltree.errors import InputError
 
@@ -41,27 +41,73 @@ class Document(NamedTuple):
     labels: Labels
 
 
+class Record(NamedTuple):
+    """A document as it is in its file; None where the text or the labels are missing."""
+
+    text: str | None
+    labels: Labels | None
+    id: str = ""
+
+
 @dataclass(frozen=True)
 class Columns:
     """Where to find the text and the labels of a document.
 
     Parameters
     ----------
-    text, labels : str
-        Names of the two columns, in CSV and JSONL.
+    text : str or tuple of str
+        Name of the column with the text, in CSV and JSONL; the texts of several are joined by a space.
+    labels : str
+        Name of the column with the labels, in CSV and JSONL.
     separators : tuple of str, optional
         Strings that separate labels; a space stands for any whitespace. Default: whitespace in TSV, a comma
         in other formats. Whitespace around a label is removed, and whitespace within it becomes a single
         space.
+    id : str, optional
+        Name of a column that identifies a document, to find it again among predictions. In TSV, it is "id",
+        the first of three columns.
+    delimiter : str, optional
+        The character that separates the fields of a CSV file. Default: detected from the header, one of
+        comma, semicolon, tab and ``|``.
     """
 
-    text: str = "text"
+    text: str | tuple[str, ...] = "text"
     labels: str = "labels"
     separators: tuple[str, ...] | None = None
+    id: str | None = None
+    delimiter: str | None = None
 
     def __post_init__(self) -> None:
         if self.separators is not None and not all(self.separators):
             raise InputError("a label separator is empty", hint="use one or more characters, such as ';'")
+        if not self.texts:
+            raise InputError("there is no text column", hint="name at least one")
+        one = self.delimiter
+        if one is not None and (len(one) != 1 or one in '"\r\n\0' or one == "\ufeff"):
+            raise InputError(f"the delimiter is {one!r}, expected one character such as ';'")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of all columns with text."""
+        return (self.text,) if isinstance(self.text, str) else tuple(self.text)
+
+    def stored(self) -> dict[str, Any]:
+        """Return what a model keeps, as `restored` takes it; without what only some files need."""
+        kept = asdict(self)
+        return {key: value for key, value in kept.items() if key not in ("id", "delimiter") or value}
+
+    @classmethod
+    def restored(cls, stored: dict[str, Any]) -> Columns:
+        """Return the columns that a model keeps; a ValueError or TypeError if they cannot be."""
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()
+        }
+        columns = cls(**given)
+        strings = [*columns.texts, columns.labels, *(columns.separators or ())]
+        strings += [value for value in (columns.id, columns.delimiter) if value is not None]
+        if not all(type(string) is str for string in strings):
+            raise ValueError(stored)
+        return columns
 
     def split(self, default: str) -> Split:
         """Return a function that splits a string of labels."""

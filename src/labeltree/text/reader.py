@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import itertools
 import json
 import os
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from labeltree import limits
 from labeltree.errors import InputError
 from labeltree.files import display_name, read_pieces
-from labeltree.text.formats import Columns, Document, Labels, Split, format_of, tidy_label
+from labeltree.text.formats import Columns, Document, Labels, Record, Split, format_of, tidy_label
 
 _PIECE_BYTES = 1 << 20
 _LONGEST_FIELD = 2**31 - 1  # in a CSV file; the default limit of Python is 128 kB
+_DELIMITERS = (",", ";", "\t", "|")
+_DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
+TSV_ID = "id"  # what the first of three columns is called
 
 
 def read_text(
@@ -25,6 +30,7 @@ def read_text(
     columns: Columns | None = None,
     *,
     require_labels: bool = True,
+    strict: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> Iterator[Document]:
     """Read documents one at a time; only one is in memory.
@@ -39,6 +45,9 @@ def read_text(
         Names of the columns and separators of labels.
     require_labels : bool, default True
         Reject a file that has no column for labels.
+    strict : bool, default False
+        Reject a document without text, and with `require_labels` one without labels. Otherwise, a text or
+        labels that are null or missing in JSONL are empty.
     progress : callable, optional
         Called periodically with the fraction of the file read so far, if its length is known.
 
@@ -51,16 +60,90 @@ def read_text(
     InputError
         If the file cannot be read. The message names the first invalid line.
     """
-    name, format = display_name(path), check_format(path, format, require_labels)
-    lines = _lines(path, name, progress)
-    columns = columns or Columns()
-    if format == "tsv":
-        return _tsv(name, lines, columns.split(" "), require_labels)
-    if format == "csv":
-        return _csv(name, lines, columns, require_labels)
-    if format == "jsonl":
-        return _jsonl(name, lines, columns, require_labels)
-    return (Document(line, []) for line in lines)
+    rows = Records(path, format, columns, require_labels=require_labels, strict=strict, progress=progress)
+    return (Document(text or "", labels or []) for text, labels, _ in rows)
+
+
+class Records:
+    """The documents of a file, one at a time, as the file has them.
+
+    Parameters
+    ----------
+    path, format, columns, require_labels, strict, progress
+        As in :func:`read_text`.
+    eager : bool, default False
+        Take from a pipe what it has to give, without waiting for more.
+
+    Attributes
+    ----------
+    waiting : bool
+        Whether the next document has still to be read from the file.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,
+        columns: Columns | None = None,
+        *,
+        require_labels: bool = True,
+        strict: bool = False,
+        progress: Callable[[float], None] | None = None,
+        eager: bool = False,
+    ) -> None:
+        self.waiting = True
+        self._path, self._progress, self._eager = path, progress, eager
+        format = check_format(path, format, require_labels)
+        self._rules = _Rules(display_name(path), columns or Columns(), require_labels, strict)
+        self._parse = {"tsv": _tsv, "csv": _csv, "jsonl": _jsonl, "txt": _txt}[format]
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._parse(self._rules, self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        """Yield the lines without their line ends."""
+        number = 1
+        begun: list[bytes] = []  # parts of a line that has not ended
+        read = read_pieces(self._path, _PIECE_BYTES, self._progress, eager=self._eager)
+        with contextlib.closing(read) as pieces:
+            for piece, last in pieces:
+                *ended, rest = piece.tobytes().split(b"\n")
+                if ended:
+                    ended[0] = b"".join([*begun, ended[0]])
+                    begun = []
+                if rest:
+                    begun.append(rest)
+                if last and begun:
+                    ended.append(b"".join(begun))
+                filled = max((i for i in range(len(ended) - 1, -1, -1) if ended[i].strip()), default=0)
+                for i, raw in enumerate(ended):
+                    self.waiting = i >= filled  # the rest is blank lines
+                    yield decode_line(raw, self._rules.name, number)
+                    number += 1
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """What a document must have."""
+
+    name: str
+    columns: Columns
+    require_labels: bool
+    strict: bool
+
+    def check(self, record: Record, line: int) -> Record:
+        """Return a document; refuse one without text or labels if nothing may be missing."""
+        if self.strict:
+            no_text = not (record.text and record.text.strip())
+            if no_text or (self.require_labels and not record.labels):
+                raise InputError(
+                    f"the document has no {'text' if no_text else 'labels'}",
+                    file=self.name,
+                    line=line,
+                    hint="correct it, or remove {strict}",
+                    parameters={"strict": None},
+                )
+        return record
 
 
 def check_format(path: str | os.PathLike[str], format: str | None, require_labels: bool) -> str:
@@ -84,27 +167,6 @@ def check_format(path: str | os.PathLike[str], format: str | None, require_label
     return format
 
 
-def _lines(
-    path: str | os.PathLike[str], name: str, progress: Callable[[float], None] | None
-) -> Iterator[str]:
-    """Yield the lines without their line ends."""
-    number = 1
-    begun: list[bytes] = []  # parts of a line that has not ended
-    with contextlib.closing(read_pieces(path, _PIECE_BYTES, progress)) as pieces:
-        for piece, last in pieces:
-            *ended, rest = piece.tobytes().split(b"\n")
-            if ended:
-                ended[0] = b"".join([*begun, ended[0]])
-                begun = []
-            if rest:
-                begun.append(rest)
-            if last and begun:
-                ended.append(b"".join(begun))
-            for raw in ended:
-                yield decode_line(raw, name, number)
-                number += 1
-
-
 def decode_line(raw: bytes, name: str, number: int) -> str:
     """Decode a line and remove its line end."""
     try:
@@ -120,17 +182,29 @@ def decode_line(raw: bytes, name: str, number: int) -> str:
     return text.removesuffix("\r")
 
 
-def _tsv(name: str, lines: Iterable[str], split: Split, require_labels: bool) -> Iterator[Document]:
+def _txt(rules: _Rules, lines: Iterator[str]) -> Iterator[Record]:
+    return (rules.check(Record(line, None), number) for number, line in enumerate(lines, 1))
+
+
+def _tsv(rules: _Rules, lines: Iterator[str]) -> Iterator[Record]:
     """Split lines; the first one sets the number of columns, and further tabs belong to the text."""
-    least, columns = 2 if require_labels else 1, 0
+    split, named = rules.columns.split(" "), rules.columns.id is not None
+    if named and rules.columns.id != TSV_ID:
+        raise InputError(
+            f"the ID column is {rules.columns.id!r}, but the columns of a TSV file have no names",
+            file=rules.name,
+            hint=f"use {TSV_ID!r} for the first of three columns",
+        )
+    least, columns = 3 if named else 2 if rules.require_labels else 1, 0
     for number, line in enumerate(lines, 1):
         if not line and columns != 1:
             continue
         fields = line.split("\t", columns - 1 if columns else 2)
         if not columns and len(fields) >= least:
             columns = len(fields)
-        check_columns(len(fields), columns, least, name, number)
-        yield Document(fields[-1], split(fields[-2]) if columns > 1 else [])
+        check_columns(len(fields), columns, least, rules.name, number)
+        labels = split(fields[-2]) if columns > 1 else None
+        yield rules.check(Record(fields[-1], labels, fields[0] if named else ""), number)
 
 
 def check_columns(n_fields: int, columns: int, least: int, name: str, line: int) -> None:
@@ -149,15 +223,20 @@ def check_columns(n_fields: int, columns: int, least: int, name: str, line: int)
     )
 
 
-def _csv(name: str, lines: Iterable[str], columns: Columns, require_labels: bool) -> Iterator[Document]:
+def _csv(rules: _Rules, lines: Iterator[str]) -> Iterator[Record]:
+    name, columns = rules.name, rules.columns
     with _long_fields():
-        records = csv.reader((line + "\n" for line in lines), strict=True)
+        start = next(lines, "")
+        delimiter = columns.delimiter or _detected(start, columns)
+        again = (line + "\n" for line in itertools.chain([start], lines))
+        records = csv.reader(again, strict=True, delimiter=delimiter)
         first = 1
         try:
             header = [column.strip() for column in next(records, [])]
-            text_at = _column(name, header, columns.text, "text")
-            labelled = require_labels or columns.labels in header
-            labels_at = _column(name, header, columns.labels, "label") if labelled else -1
+            texts = [_column(name, header, column, "text", delimiter) for column in columns.texts]
+            labelled = rules.require_labels or columns.labels in header
+            labels_at = _column(name, header, columns.labels, "label", delimiter) if labelled else -1
+            id_at = None if columns.id is None else _column(name, header, columns.id, "ID", delimiter)
             split = columns.split(",")
             first = records.line_num + 1
             for record in records:
@@ -166,10 +245,12 @@ def _csv(name: str, lines: Iterable[str], columns: Columns, require_labels: bool
                         f"the record has {len(record)} fields, expected {len(header)} as in the header",
                         file=name,
                         line=first,
-                        hint="quote fields that contain commas",
+                        hint=f"quote fields that contain {_DELIMITER_NAMES.get(delimiter, repr(delimiter))}",
                     )
                 if record:  # not a blank line
-                    yield Document(record[text_at], split(record[labels_at]) if labelled else [])
+                    labels = split(record[labels_at]) if labelled else None
+                    text = " ".join(record[at] for at in texts)
+                    yield rules.check(Record(text, labels, "" if id_at is None else record[id_at]), first)
                 first = records.line_num + 1
         except csv.Error as error:
             raise InputError(
@@ -178,6 +259,20 @@ def _csv(name: str, lines: Iterable[str], columns: Columns, require_labels: bool
                 line=first,
                 hint="close each quoted field, and double the quotes inside it",
             ) from None
+
+
+def _detected(header: str, columns: Columns) -> str:
+    """Return the delimiter with which the header has most of the columns; a comma if none does."""
+    wanted = {*columns.texts, columns.labels, columns.id}
+
+    def found(delimiter: str) -> int:
+        try:
+            names = next(csv.reader([header], delimiter=delimiter), [])
+        except csv.Error:
+            return 0
+        return len(wanted & {name.strip() for name in names})
+
+    return max(_DELIMITERS, key=found)
 
 
 @contextlib.contextmanager
@@ -189,15 +284,16 @@ def _long_fields() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _column(name: str, header: list[str], wanted: str, kind: str) -> int:
+def _column(name: str, header: list[str], wanted: str, kind: str, delimiter: str) -> int:
     """Return the position of a column."""
     if (count := header.count(wanted)) > 1:
         what = f"the header has {count} columns named {wanted!r}"
         raise InputError(what, file=name, line=1, hint="rename all but one of them")
     if wanted in header:
         return header.index(wanted)
+    separated = "" if delimiter == "," else f" separated by {delimiter!r}"
     raise InputError(
-        f"the header has no column {wanted!r}, only {_some(header)}",
+        f"the header has no column {wanted!r}{separated}, only {_some(header)}",
         file=name,
         line=1,
         hint=f"set the name of the {kind} column ({{columns}})",
@@ -205,53 +301,68 @@ def _column(name: str, header: list[str], wanted: str, kind: str) -> int:
     )
 
 
-def _jsonl(name: str, lines: Iterable[str], columns: Columns, require_labels: bool) -> Iterator[Document]:
-    split = columns.split(",")
+def _jsonl(rules: _Rules, lines: Iterator[str]) -> Iterator[Record]:
+    split = rules.columns.split(",")
+    known = False  # whether some object had all columns, whose names are then correct
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
             continue
         try:
-            document = _json_document(line, columns, split, require_labels)
+            record, complete = _json_record(line, rules, split)
+            if not (known or complete):
+                _check_members(json.loads(line), rules)
         except InputError as error:
-            raise error.replace(file=name, line=number) from None
-        yield document
+            raise error.replace(file=rules.name, line=number) from None
+        known = known or complete
+        yield rules.check(record, number)
 
 
-def _json_document(line: str, columns: Columns, split: Split, require_labels: bool) -> Document:
-    """Parse a line. Errors do not name the file and the line."""
+def _json_record(line: str, rules: _Rules, split: Split) -> tuple[Record, bool]:
+    """Parse a line, and return whether it has all columns. Errors do not name the file and the line."""
+    columns = rules.columns
     try:
-        record = json.loads(line)
+        found = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON ({error})", hint="write one JSON object per line") from None
-    if not isinstance(record, dict):
-        example = f'{{"{columns.text}": "...", "{columns.labels}": ["a", "b"]}}'
-        what = f"expected a JSON object, got {_kind(record)}"
+    if not isinstance(found, dict):
+        example = f'{{"{columns.texts[0]}": "...", "{columns.labels}": ["a", "b"]}}'
+        what = f"expected a JSON object, got {_kind(found)}"
         raise InputError(what, hint=f"write one object per line, such as {example}")
-    text = _member(record, columns.text, "text")
-    if not isinstance(text, str):
-        raise InputError(f"{columns.text!r} is {_kind(text)}, expected a string")
-    labels: Any = []
-    if require_labels or columns.labels in record:
-        labels = _member(record, columns.labels, "label")
-    document = Document(text, _json_labels(labels, columns.labels, split))
+    texts = [text for key in columns.texts if (text := found.get(key)) is not None]
+    for key in columns.texts:
+        if not isinstance(found.get(key), str | None):
+            raise InputError(f"{key!r} is {_kind(found[key])}, expected a string")
+    labels = _json_labels(found.get(columns.labels), columns.labels, split)
+    identity: Any = None if columns.id is None else found.get(columns.id)
+    if isinstance(identity, dict | list | bool):
+        raise InputError(f"{columns.id!r} is {_kind(identity)}, expected a string or a number")
+    record = Record(" ".join(texts) if texts else None, labels, "" if identity is None else str(identity))
     if "\\u" in line:
-        _check_surrogates(document)
-    return document
+        _check_surrogates(record)
+    wanted = [*columns.texts, *([columns.labels] if rules.require_labels else [])]
+    return record, all(key in found for key in wanted)
 
 
-def _member(record: dict[str, Any], key: str, kind: str) -> Any:
+def _check_members(record: dict[str, Any], rules: _Rules) -> None:
+    """Refuse a first object without a column: rather than missing from it, the column has another name."""
+    for key in rules.columns.texts:
+        _member(record, key, "text")
+    if rules.require_labels:
+        _member(record, rules.columns.labels, "label")
+
+
+def _member(record: dict[str, Any], key: str, kind: str) -> None:
     if key not in record:
         raise InputError(
             f"the object has no {key!r}, only {_some(list(record))}",
             hint=f"add it, or set the name of the {kind} column ({{columns}})",
             parameters={"columns": None},
         )
-    return record[key]
 
 
-def _json_labels(labels: Any, key: str, split: Split) -> Labels:
+def _json_labels(labels: Any, key: str, split: Split) -> Labels | None:
     if labels is None:
-        return []
+        return None
     if isinstance(labels, str):
         return split(labels)
     names = labels if isinstance(labels, list) else [labels]
@@ -261,9 +372,9 @@ def _json_labels(labels: Any, key: str, split: Split) -> Labels:
     return [text for label in names if (text := tidy_label(str(label)))]
 
 
-def _check_surrogates(document: Document) -> None:
+def _check_surrogates(document: Record) -> None:
     try:
-        "".join([document.text, *document.labels]).encode()
+        "".join([document.text or "", *(document.labels or ()), document.id]).encode()
     except UnicodeEncodeError:
         what = "the document contains an unpaired surrogate, such as \\ud800"
         raise InputError(what, hint="use valid Unicode text") from None

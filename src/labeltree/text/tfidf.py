@@ -111,7 +111,7 @@ class TextFeatures:
     @cached_property
     def contents(self) -> dict[str, bytes]:
         """dict of str to bytes: The files to store, by their names in the model directory."""
-        settings = {"tfidf": asdict(self.settings), "columns": asdict(self.columns)}
+        settings = {"tfidf": asdict(self.settings), "columns": self.columns.stored()}
         idf = io.BytesIO()
         np.save(idf, self.idf.astype("<f8"), allow_pickle=False)
         return {
@@ -135,14 +135,10 @@ class TextFeatures:
             what = f"expected {n_features:,} distinct terms, one per feature"
             raise _damaged(reader, TERMS_FILE, what)
         try:
-            settings, columns = stored["tfidf"], stored["columns"]
-            if columns["separators"] is not None:
-                columns["separators"] = tuple(columns["separators"])
-            strings = [columns["text"], columns["labels"], *(columns["separators"] or ())]
-            expected = {item.name for item in fields(TextSettings)}
-            if set(settings) != expected or not all(type(string) is str for string in strings):
+            settings, columns = stored["tfidf"], Columns.restored(stored["columns"])
+            if set(settings) != {item.name for item in fields(TextSettings)}:
                 raise ValueError(stored)
-            return cls(TextSettings(**settings), tuple(names), idf, Columns(**columns))
+            return cls(TextSettings(**settings), tuple(names), idf, columns)
         except (AttributeError, KeyError, TypeError, ValueError):  # an InputError is a ValueError
             raise _damaged(reader, SETTINGS_FILE, "the settings of TF-IDF are invalid") from None
 
