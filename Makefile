@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 comma := ,
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables crash sanitize clean
+.PHONY: demo test fuzz guided-fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables crash powercut sanitize clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -19,17 +19,28 @@ test: $(VENV)/.installed-test
 	$(BIN)/mypy
 	$(PYTEST)
 
-# Tries MUTATIONS random changes of models and as many of data files, unless TESTS are given. Then runs the
-# property tests with new random examples each time, until MINUTES have passed or a test fails.
+# Tries MUTATIONS random changes of models and as many of data files, and fuzzes each of TARGETS for MINUTES, unless
+# TESTS are given. Then runs the property tests with new random examples each time, until MINUTES have passed or a
+# test fails.
 MINUTES ?= 5
 MUTATIONS ?= 20000
 fuzz: $(VENV)/.installed-test
 	$(if $(TESTS),,$(BIN)/python tools/fuzz.py models --count $(MUTATIONS) --seed $$(date +%s))
 	$(if $(TESTS),,$(BIN)/python tools/fuzz.py readers --count $(MUTATIONS) --seed $$(date +%s))
+	$(if $(TESTS),,for target in $(TARGETS); do $(MAKE) guided-fuzz TARGET=$$target || exit 1; done)
 	@end=$$(($$(date +%s) + 60 * $(MINUTES))); while [ $$(date +%s) -lt $$end ]; do \
 	    run="$(PYTEST) --hypothesis-profile fuzz --hypothesis-seed $$(date +%s)"; \
 	    echo "$$run"; $$run -m hypothesis $(TESTS) || { echo "Again: $$run NAME-OF-TEST" >&2; exit 1; }; \
 	done
+
+# Fuzzes a reader or the opening of models for MINUTES, guided by the coverage of Python code and kernels, in an
+# environment of its own.
+TARGET ?= svm
+TARGETS ?= svm tsv csv jsonl model
+guided-fuzz:
+	test -x build/traced/bin/pip || $(PYTHON) -m venv build/traced
+	build/traced/bin/pip install --quiet --disable-pip-version-check atheris -Ccmake.define.LABELTREE_TRACE=ON '.[test]'
+	build/traced/bin/python tools/guided_fuzz.py $(TARGET) --minutes $(MINUTES) $(if $(CORPUS),--corpus "$(CORPUS)")
 
 build: $(VENV)/.installed-test
 
@@ -72,6 +83,10 @@ bench-optimum: $(VENV)/.installed
 # Interrupts training hundreds of times and compares the models; takes about half an hour.
 crash: $(VENV)/.installed
 	$(BIN)/python tools/crash.py $(OPTIONS)
+
+# Cuts the power of a simulated disk; needs root, for a loop device.
+powercut: $(VENV)/.installed
+	$(BIN)/python tools/powercut.py $(OPTIONS)
 
 # Runs the tests of the kernels with SANITIZER=address,undefined or SANITIZER=thread, in an environment of its own.
 SANITIZER ?= address,undefined
