@@ -58,6 +58,9 @@ def test_parts_of_text(tmp_path, run):
 def test_what_is_missing_is_counted(tmp_path, refused):
     data = make_data(80, features=30, labels=25)
     plan_parts(data, plan_of(data), tmp_path / "work")
+    before = contents(tmp_path / "work")
+    assert "panels are not trained yet" in refused("join", tmp_path / "work", tmp_path / "m")
+    assert contents(tmp_path / "work") == before
     missing = fill_part(tmp_path / "work", 1, 3)
     before = contents(tmp_path / "work")
     message = refused("join", tmp_path / "work", tmp_path / "m")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,12 @@ from labeltree.tree import LabelTree, pointers
 MAX_KMEANS_ITERATIONS = 20
 LEAST_MOVED = 0.005
 
+# Clusters the nodes of a depth: takes the depth, an array of labels, the first and the last of each node's
+# labels in it, and the random stream of each node; returns the cluster of each label.
+ClusterLevel: TypeAlias = Callable[
+    [int, NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], NDArray[np.int32]
+]
+
 
 def build_tree(
     dataset: Dataset,
@@ -31,6 +39,7 @@ def build_tree(
     memory_limit: int | None = None,
     progress: Progress | None = None,
     vectors: LabelVectors | None = None,
+    cluster_level: ClusterLevel | None = None,
 ) -> LabelTree:
     """Build the label tree by recursive K-means on the label vectors.
 
@@ -58,6 +67,8 @@ def build_tree(
     vectors : LabelVectors, optional
         The label vectors of this dataset, to share them between several trees. Default: computed, and freed
         afterwards.
+    cluster_level : callable, optional
+        Clusters the nodes of a depth. Default: K-means of their label vectors.
 
     Returns
     -------
@@ -75,6 +86,20 @@ def build_tree(
     order = np.argsort(instances == 0, kind="stable").astype(np.int32)
     known = int(np.count_nonzero(instances))  # labels without instances come after these
 
+    def kmeans(
+        depth: int,
+        order: NDArray[np.int32],
+        first: NDArray[np.int64],
+        last: NDArray[np.int64],
+        streams: NDArray[np.int64],
+    ) -> NDArray[np.int32]:
+        nonlocal made
+        made = made or vectors.make(clusters, threads, memory_limit)
+        stop = MAX_KMEANS_ITERATIONS, LEAST_MOVED
+        return _native.cluster_level(
+            made[0], order, first, last, streams, clusters, *stop, seed, threads, _of_level(progress, depth)
+        )
+
     counts: list[int] = []
     children: list[NDArray[np.int32]] = []
     level = [(0, dataset.n_labels)]  # the nodes of a depth, as ranges of order
@@ -83,20 +108,12 @@ def build_tree(
         chosen = [k for k, (a, _) in enumerate(level) if depth < max_depth - 1 and ends[k] - a > clusters]
         split: dict[int, list[tuple[int, int]]] = {}
         if chosen:
-            if made is None:
-                made = vectors.make(clusters, threads, memory_limit)
-            cluster = _native.cluster_level(
-                made[0],
+            cluster = (cluster_level or kmeans)(
+                depth,
                 order,
                 np.array([level[k][0] for k in chosen], np.int64),
                 np.array([ends[k] for k in chosen], np.int64),
                 np.array([len(counts) + k for k in chosen], np.int64),
-                clusters,
-                MAX_KMEANS_ITERATIONS,
-                LEAST_MOVED,
-                seed,
-                threads,
-                _of_level(progress, depth),
             )
             for k in chosen:
                 split[k] = _gather(order, cluster, level[k][0], ends[k])

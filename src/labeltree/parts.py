@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,10 @@ from labeltree.training import complete_model, describe_run, fill_blocks
 from labeltree.work import WorkDirectory, read_tree
 
 _ARRAYS = ("x_ptr", "x_index", "x_value", "y_ptr", "y_index", "label_ptr", "label_instances")
+# The file that is written last: the directory can be filled.
+READY = "ready"
+# The entry of the description with the settings of trees that are built in parts.
+GROWN = "grown"
 _USAGE = ("instances", "nonzeros", "used_features")
 
 
@@ -60,19 +65,29 @@ def plan_parts(
     check_target(path, overwrite=False)
     described = describe_parts(dataset, len(plan.trees), plan.settings, plan.storage, score, notes)
     with WorkDirectory(path, described, sync=sync) as work:
-        (path / "data").mkdir()
-        arrays: tuple[NDArray[Any], ...] = (
-            *csr_arrays(dataset.X),
-            *csr_arrays(dataset.Y)[:2],
-            *dataset.by_label,
-        )
-        for name, array in zip(_ARRAYS, arrays, strict=True):
-            np.save(path / "data" / f"{name}.npy", array, allow_pickle=False)
-        work.writer().write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
+        write_data(work, dataset)
         for t, part in enumerate(plan.trees):
             work.keep_tree(t, part.tree)
-            np.savez(path / f"plan-{t}.npz", **{name: getattr(part, name) for name in _USAGE})
-        work.write(_READY, b"")
+            keep_usage(work, t, [getattr(part, name) for name in _USAGE])
+        work.write(READY, b"")
+
+
+def write_data(work: WorkDirectory, dataset: Dataset) -> None:
+    """Write the data to a work directory, and what the model keeps of it."""
+    (work.path / "data").mkdir()
+    arrays: tuple[NDArray[Any], ...] = (
+        *csr_arrays(dataset.X),
+        *csr_arrays(dataset.Y)[:2],
+        *dataset.by_label,
+    )
+    for name, array in zip(_ARRAYS, arrays, strict=True):
+        np.save(work.path / "data" / f"{name}.npy", array, allow_pickle=False)
+    work.writer().write_common(np.diff(dataset.by_label[0]), dataset.label_names, dataset.text)
+
+
+def keep_usage(work: WorkDirectory, number: int, usage: Sequence[NDArray[np.int64]]) -> None:
+    """Keep what the nodes of a tree use: instances, non-zeros and features of each."""
+    work.write_arrays(f"plan-{number}.npz", dict(zip(_USAGE, usage, strict=True)))
 
 
 def describe_parts(
@@ -86,10 +101,6 @@ def describe_parts(
     """Return what a work directory of ``plan_parts`` describes, to recognize one of the same model."""
     described = describe_run(dataset, settings, storage, score, notes=notes)
     return {**described, "one_based": dataset.one_based, "n_trees": n_trees}
-
-
-# The file that is written last: the directory can be filled.
-_READY = "ready"
 
 
 def fill_part(
@@ -129,7 +140,7 @@ def fill_part(
     limits.checked("n_parts", n_parts, limits.PARTS)
     limits.checked("part", part, limits.Whole(1, n_parts))
     with WorkDirectory(_absolute(path), sync=sync, shared=True) as work:
-        dataset, plan = opened or (_dataset(work), _plan(work, threads))
+        dataset, plan = opened or (mapped_data(work), _plan(work, threads))
         fill_blocks(dataset, plan, work, progress=progress, share=(part - 1, n_parts))
         return _n_missing(work, plan)
 
@@ -150,7 +161,7 @@ def open_parts(path: Path | str, *, threads: int | None = None) -> tuple[Dataset
     plan : Plan
     """
     with WorkDirectory(_absolute(path), shared=True) as work:
-        return _dataset(work), _plan(work, threads)
+        return mapped_data(work), _plan(work, threads)
 
 
 def join_parts(
@@ -195,7 +206,7 @@ def join_parts(
             )
         score = work.described["score"]
         complete_model(
-            _dataset(work),
+            mapped_data(work),
             plan,
             work,
             None,
@@ -214,7 +225,7 @@ def _n_missing(work: WorkDirectory, plan: Plan) -> int:
     return sum(len(TreePanels.of(part)) - len(work.records.get(t, {})) for t, part in enumerate(plan.trees))
 
 
-def _dataset(work: WorkDirectory) -> Dataset:
+def mapped_data(work: WorkDirectory) -> Dataset:
     """Map the data of a work directory."""
     described = work.described["data"]
     arrays = [_mapped(work.path / "data" / f"{name}.npy") for name in _ARRAYS]
@@ -240,7 +251,10 @@ def _mapped(path: Path) -> NDArray[Any]:
 
 def _plan(work: WorkDirectory, threads: int | None) -> Plan:
     """Read the plan of a work directory."""
-    if not (work.path / _READY).is_file():
+    if not (work.path / READY).is_file():
+        if GROWN in work.described:
+            what = "the trees are not complete"
+            raise InputError(what, file=work.path, hint="run `labeltree grow` again, for all parts")
         what = "the work directory is incomplete: planning did not finish"
         raise InputError(what, file=work.path, hint="remove it and run `labeltree plan` again")
     described = work.described

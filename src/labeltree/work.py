@@ -12,6 +12,7 @@ import io
 import json
 import os
 import shutil
+import socket
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -76,7 +77,8 @@ class WorkDirectory:
         self.path = path
         self.target = target
         self.sync = sync
-        self._is_new = described is not None and not path.exists()
+        self._is_planned = described is None
+        self._is_new = not self._is_planned and not path.exists()
         if described is not None:
             path.mkdir(exist_ok=resume)
         elif not is_work_directory(path):
@@ -164,10 +166,9 @@ class WorkDirectory:
         """Keep a tree. If there is one with this number already, it must be the same."""
         kept = self.tree(number)
         if kept is None:
-            content = io.BytesIO()
-            build_bytes = np.int64(tree.build_bytes)
-            np.savez(content, child_ptr=tree.child_ptr, children=tree.children, build_bytes=build_bytes)
-            self.write(_tree_name(number), content.getvalue())
+            build_bytes = np.array(tree.build_bytes, np.int64)
+            arrays = {"child_ptr": tree.child_ptr, "children": tree.children, "build_bytes": build_bytes}
+            self.write_arrays(_tree_name(number), arrays)
         elif not (
             np.array_equal(kept.child_ptr, tree.child_ptr) and np.array_equal(kept.children, tree.children)
         ):
@@ -215,11 +216,19 @@ class WorkDirectory:
         # Trees that the caller has need not be kept, and those of settings that are refused neither.
         builds_trees = "trees" in self.described and not isinstance(error, InputError)
         has_results = any(self.records.values()) or (builds_trees and self.tree(0) is not None)
+        has_results |= self._is_planned  # with data that may have no other copy
         return not has_results or _is_published(self.path, self.target)
+
+    def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
+        """Write arrays to a file that is there completely or not at all."""
+        content = io.BytesIO()
+        np.savez(content, **arrays)
+        self.write(name, content.getvalue())
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file that is there completely or not at all."""
-        temporary = self.path / f"{name}.{os.getpid()}.new"
+        # Processes on several machines may write it at once.
+        temporary = self.path / f"{name}.{socket.gethostname()}-{os.getpid()}.new"
         temporary.write_bytes(content)
         if self.sync:
             sync_path(temporary)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TypedDict
 
 from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
-from labeltree.errors import InputError
 from labeltree.system import peak_memory
 
 
@@ -37,7 +35,7 @@ def fill(
     """
     from labeltree.parts import fill_part
 
-    number, n_parts = _parsed(part)
+    number, n_parts = options.parsed_part(part)
     stages = Stages(quiet or json)
     try:
         with stages.stage("fill", f"training part {number} of {n_parts}") as progress:
@@ -57,11 +55,3 @@ def fill(
     elif not quiet:
         left = f"{printing.plural(missing, 'panel')} not trained yet" if missing else "nothing is missing"
         print(f"part {number} of {n_parts} is trained; {left}")
-
-
-def _parsed(part: str) -> tuple[int, int]:
-    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", part.strip())
-    number, n_parts = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not 1 <= number <= n_parts:
-        raise InputError(f"--part is {part!r}, expected a part and the number of parts, such as 3/8")
-    return number, n_parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -131,8 +132,9 @@ Overwrite = Annotated[
 ]
 WorkPath = Annotated[Path, _argument(metavar="WORK", help="Work directory.")]
 NewWorkPath = Annotated[Path, _argument(metavar="WORK", help="Work directory to make.")]
-Part = Annotated[
-    str, _option("--part", metavar="PART", help="The part to train, such as 3/8: the third of eight.")
+Part = Annotated[str, _option("--part", metavar="PART", help="The part, such as 3/8: the third of eight.")]
+Grow = Annotated[
+    bool, _option("--grow", help="Write only the data; `labeltree grow` builds the trees in parts.")
 ]
 Resume = Annotated[
     bool,
@@ -391,3 +393,12 @@ def _parameters(group: type[Any]) -> Iterator[inspect.Parameter]:
     for item in fields(group):
         keyword = inspect.Parameter.KEYWORD_ONLY
         yield inspect.Parameter(item.name, keyword, default=item.default, annotation=hints[item.name])
+
+
+def parsed_part(part: str) -> tuple[int, int]:
+    """Return the number of a part and the number of parts, from an option such as 3/8."""
+    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", part.strip())
+    number, n_parts = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= number <= n_parts:
+        raise InputError(f"--part is {part!r}, expected a part and the number of parts, such as 3/8")
+    return number, n_parts

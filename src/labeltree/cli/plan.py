@@ -12,18 +12,23 @@ from labeltree.limits import AUTO
 from labeltree.system import human_bytes
 
 
-class WorkReport(TypedDict):
-    """What ``labeltree plan --json`` prints."""
+class GrowingReport(TypedDict):
+    """What ``labeltree plan --grow --json`` prints."""
 
     work: str
     instances: int
     features: int
     labels: int
     trees: int
+    seconds: dict[str, float]
+
+
+class WorkReport(GrowingReport):
+    """What ``labeltree plan --json`` prints."""
+
     nodes: int
     panels: int
     planned_bytes: int
-    seconds: dict[str, float]
 
 
 @options.takes(training=options.Training, text=text_options.Text)
@@ -37,6 +42,7 @@ def plan(
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
     force: options.Force = False,
+    grow: options.Grow = False,
     sync: options.Sync = True,
     one_based: options.OneBased = None,
     quiet: options.Quiet = False,
@@ -45,9 +51,11 @@ def plan(
     """Prepare training in parts, on one machine or many.
 
     Builds the trees, and writes them with the data to a work directory. `labeltree fill` then trains the
-    parts, each on any machine that sees the directory, and `labeltree join` completes the model.
+    parts, each on any machine that sees the directory, and `labeltree join` completes the model. With --grow,
+    the trees are built in parts, too, by `labeltree grow`.
     """
     from labeltree.build import build_plan
+    from labeltree.growing import plan_growing
     from labeltree.panels import TreePanels
     from labeltree.parts import plan_parts
     from labeltree.publish import check_target
@@ -60,6 +68,33 @@ def plan(
     stages = Stages(quiet or json)
     dataset = source.read(stages, threads)
     limit = sys.maxsize if force else memory_limit
+    if grow:
+        with stages.stage("write", f"writing {work}"):
+            plan_growing(
+                dataset, work, tree_settings, solver_settings, storage, score=score_settings, sync=sync
+            )
+        data_report: GrowingReport = {
+            "work": str(work),
+            "instances": dataset.n_instances,
+            "features": dataset.n_features,
+            "labels": dataset.n_labels,
+            "trees": tree_settings.trees,
+            "seconds": stages.seconds,
+        }
+        if json:
+            printing.print_json(data_report)
+        elif not quiet:
+            print(
+                *printing.facts(
+                    [
+                        ("work", str(work)),
+                        ("data", printing.shape(data_report)),
+                        ("next", f"labeltree grow {work} --part 1/4, and the other parts, until complete"),
+                    ]
+                ),
+                sep="\n",
+            )
+        return
     with printing.warnings_as_notes():
         planned = build_plan(
             dataset,
