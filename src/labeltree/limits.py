@@ -224,6 +224,10 @@ SCORE_SCALE = Number(0.0, 1000.0, above=True)
 THRESHOLD = Number(0.0, 1.0)
 WORDS = Whole(0)
 
+# The map of a tree: levels below a node, and boxes.
+MAP_DEPTH = Whole(1, 8)
+MAP_BOXES = Whole(1, 5000)
+
 # Text.
 TEXT_FORMAT = OneOf(("tsv", "csv", "jsonl", "txt"))
 ANALYZER = OneOf(("word", "char", "char_wb"))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.prediction import Search, Speed, predict_file
+from labeltree.cli.prediction import Predictions, Search, Speed, predict_file
 from labeltree.cli.progress import Stages
 
 if TYPE_CHECKING:
@@ -21,7 +24,17 @@ def evaluate(
     data: options.Data,
     search: Search,
     text: text_options.Reading,
+    per_label: Annotated[
+        Path | None,
+        typer.Option(
+            "--per-label",
+            metavar="FILE",
+            help="Also write how often each label was predicted, and how often correctly, as CSV. As "
+            "MODEL/precision.csv, the page of the model shows it.",
+        ),
+    ] = None,
     threads: options.Threads = None,
+    overwrite: options.Overwrite = False,
     one_based: options.OneBasedLikeModel = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -31,6 +44,10 @@ def evaluate(
     Prints precision (P), recall (R), nDCG, and their propensity-scored variants (PSP, PSnDCG) at ranks 1, 3
     and 5, in percent. By default, text is read with the same columns and separators as in training.
     """
+    from labeltree.files import check_output
+
+    if per_label is not None:
+        check_output(per_label, overwrite)
     found = predict_file(
         Stages(quiet or json),
         model,
@@ -43,6 +60,8 @@ def evaluate(
         require_labels=True,
     )
     metrics = found.model.evaluate(found.dataset, found.labels)
+    if per_label is not None:
+        _write_per_label(found, per_label)
     percent = {name: round(100 * value, 4) for name, value in metrics.items()}
     _note_unknown_labels(found.model, found.dataset)
     if json:
@@ -51,6 +70,18 @@ def evaluate(
     print(*_metric_table(percent), sep="\n")
     if not quiet:
         print("", _speed_line(found.speed), sep="\n")
+
+
+def _write_per_label(found: Predictions, file: Path) -> None:
+    from labeltree.files import write_whole
+    from labeltree.metrics import hits, pad_labels
+    from labeltree.serve.results import LabelHits
+
+    model = found.model
+    ranked = pad_labels(found.labels, _MAX_RANK)
+    correct = hits(found.dataset.align(model.label_names, model.n_labels).Y, ranked, _MAX_RANK)
+    with write_whole(file) as stream:
+        stream.write(LabelHits.count(ranked, correct, model.n_labels).to_csv())
 
 
 def _metric_table(percent: dict[str, float]) -> list[str]:

@@ -49,6 +49,7 @@ def frontier(
 
     Evaluates the model with float32, float16 and int8 weights, and without weights below a range of
     thresholds; if it has several trees, also with the first trees alone. No other model is kept.
+    If DIR is MODEL, the page of the model shows the result.
     """
     from labeltree.compress import check_source
     from labeltree.files import check_output
@@ -66,7 +67,9 @@ def frontier(
         opened = load(model)
     check_source(model, opened.trees)
     dataset = Source(validation, text, one_based, opened).read(stages, threads)
-    work = out if out.is_dir() else out.parent
+    # The results may go into the model, where its page finds them; copies of the model may not.
+    inside = out.resolve().is_relative_to(model.resolve())
+    work = model.resolve().parent if inside else out if out.is_dir() else out.parent
     try:
         with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {model}") as progress:
             data = Validation.of(dataset, opened)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import FastAPI, Query, Request
@@ -19,6 +17,7 @@ from labeltree.serve import answers
 from labeltree.serve.errors import RequestError
 from labeltree.serve.openapi import docs_page, post_paths
 from labeltree.serve.settings import MOST_LABELS, MOST_WORDS
+from labeltree.serve.tree_view import page_router
 from labeltree.settings import DEFAULT_WORDS
 from labeltree.strict_json import to_json
 
@@ -50,11 +49,7 @@ def make_routes(registry: Registry, metrics_text: Callable[[], str]) -> FastAPI:
     _handle_errors(app)
     _add_models(app)
     _add_health(app, metrics_text)
-    if find_spec("labeltree.serve.tree_view"):
-        router = import_module("labeltree.serve.tree_view").page_router(
-            lambda name: _find(registry, name).model
-        )
-        app.include_router(router)
+    app.include_router(page_router(lambda name: _find(registry, name).model))
     generated = app.openapi
 
     def openapi() -> dict[str, Any]:

@@ -1,0 +1,243 @@
+"""The tree of a model as boxes of a map: for one node as much as can be seen, the rest summed up."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree import limits
+from labeltree.explain.parts import N_NAMED, frequent_labels, label_name, path_to
+from labeltree.tree import LabelTree, node_alpha
+
+if TYPE_CHECKING:
+    from labeltree.model import Model
+    from labeltree.serve.results import LabelHits
+
+
+class Rest(TypedDict):
+    """The children of a node that are not listed."""
+
+    children: int
+    labels: int
+    bytes: int
+
+
+class Box(TypedDict, total=False):
+    """A node or a label of the map. Nodes have ``node``, labels have ``label``."""
+
+    node: int
+    label: int
+    name: str
+    names: list[str]
+    bytes: int
+    labels: int
+    instances: int
+    features: int
+    alpha: float
+    precision: float
+    children: list[Box]
+    rest: Rest
+
+
+class View(TypedDict):
+    """What `tree_view` returns: a node with some of what is below it, and the nodes above it."""
+
+    tree: int
+    trees: int
+    path: list[Box]
+    root: Box
+
+
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """Figures of a tree that take a pass over all its nodes.
+
+    Attributes
+    ----------
+    below : ndarray of int64
+        Bytes of each node and of all nodes below it.
+    alpha : ndarray of float64
+        See `labeltree.tree.node_alpha`.
+    """
+
+    below: NDArray[np.int64]
+    alpha: NDArray[np.float64]
+
+
+# Without references to the model, which is closed when nothing else uses it.
+_FIGURES: WeakKeyDictionary[Model, dict[int, Figures]] = WeakKeyDictionary()
+
+
+def tree_figures(model: Model, tree: int) -> Figures:
+    """Compute the figures of a tree, once per model."""
+    known = _FIGURES.setdefault(model, {})
+    if tree not in known:
+        part = model.trees[tree]
+        known[tree] = Figures(
+            _sums_below(part.tree, part.node_bytes), node_alpha(part.tree, part.used_features)
+        )
+    return known[tree]
+
+
+def _sums_below(tree: LabelTree, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Add the values of all nodes below to those of each node."""
+    total = values.copy()
+    for start, end in reversed(list(itertools.pairwise(tree.level_ptr[1:].tolist()))):
+        np.add.at(total, tree.parent[start:end], total[start:end])
+    return total
+
+
+def tree_view(
+    model: Model,
+    tree: int = 0,
+    node: int = 0,
+    *,
+    depth: int = 2,
+    limit: int = 400,
+    label: int | None = None,
+    hits: LabelHits | None = None,
+) -> View:
+    """Describe a node and what is below it, the largest parts first.
+
+    The bytes of a node's block belong to its children in equal shares, so that every byte of the tree is
+    in one of the root's children. A child has its share and all that is below it.
+
+    Parameters
+    ----------
+    model : Model
+    tree, node : int
+    depth : int, default 2
+        Number of levels below the node.
+    limit : int, default 400
+        Maximum number of boxes in the answer. The largest ones are opened first; what is left of the
+        children of a node is summed up as its ``rest``.
+    label : int, optional
+        A label below the node, which is listed even if it is small.
+    hits : LabelHits, optional
+        Of the labels, for the precision of boxes.
+
+    Returns
+    -------
+    View
+    """
+    limits.checked("tree", tree, limits.Whole(0, len(model.trees) - 1))
+    limits.checked("node", node, limits.Whole(0, model.trees[tree].tree.n_nodes - 1))
+    limits.checked("depth", depth, limits.MAP_DEPTH)
+    limits.checked("limit", limit, limits.MAP_BOXES)
+    boxes = _Boxes(model, tree, hits)
+    wanted: set[int] = set()
+    if label is not None:
+        limits.checked("label", label, limits.Whole(0, model.n_labels - 1))
+        shape = boxes.shape
+        wanted = {int(shape.child_ptr[u]) + column for u, column in path_to(shape, label)}
+    root = boxes.node(node, float(boxes.figures.below[node]))
+    left, order = limit, 0
+    largest = [(-root["bytes"], order, root, depth)]
+    while largest and left > 0:
+        _, _, box, levels = heapq.heappop(largest)
+        # Half of what is left at most, except for the node itself: others are opened, too.
+        children = boxes.open(box, left if box is root else max(1, left // 2), wanted)
+        left -= len(children)
+        for child in children:
+            if "node" in child and levels > 1:
+                order += 1
+                heapq.heappush(largest, (-child["bytes"], order, child, levels - 1))
+    return {
+        "tree": tree,
+        "trees": len(model.trees),
+        "path": [boxes.node(u, float(boxes.figures.below[u])) for u in _above(boxes.shape, node)],
+        "root": root,
+    }
+
+
+def label_path(model: Model, label: int, tree: int = 0) -> dict[str, Any]:
+    """Return the nodes from the root down to a label, as boxes without children."""
+    limits.checked("tree", tree, limits.Whole(0, len(model.trees) - 1))
+    limits.checked("label", label, limits.Whole(0, model.n_labels - 1))
+    boxes = _Boxes(model, tree, None)
+    nodes = [u for u, _ in path_to(boxes.shape, label)]
+    return {
+        "tree": tree,
+        "label": label,
+        "name": label_name(model, label),
+        "path": [boxes.node(u, float(boxes.figures.below[u])) for u in nodes],
+    }
+
+
+def _above(tree: LabelTree, node: int) -> list[int]:
+    """Return the nodes above a node, from the root down."""
+    above: list[int] = []
+    while node:
+        node = int(tree.parent[node])
+        above.append(node)
+    return above[::-1]
+
+
+class _Boxes:
+    """Makes the boxes of one tree."""
+
+    def __init__(self, model: Model, tree: int, hits: LabelHits | None) -> None:
+        self.model, self.hits = model, hits
+        self.part = model.trees[tree]
+        self.shape = self.part.tree
+        self.figures = tree_figures(model, tree)
+
+    def node(self, node: int, n_bytes: float) -> Box:
+        labels = self.shape.labels[self.shape.first[node] : self.shape.last[node]]
+        box: Box = {
+            "node": node,
+            "names": list(frequent_labels(self.model, labels, N_NAMED)),
+            "bytes": round(n_bytes),
+            "labels": labels.size,
+            "features": int(self.part.used_features[node]),
+        }
+        if not np.isnan(self.figures.alpha[node]):
+            box["alpha"] = round(float(self.figures.alpha[node]), 4)
+        return self._with_precision(box, labels)
+
+    def label(self, label: int, n_bytes: float) -> Box:
+        box: Box = {
+            "label": label,
+            "name": label_name(self.model, label),
+            "bytes": round(n_bytes),
+            "labels": 1,
+            "instances": int(self.model.label_counts[label]),
+        }
+        return self._with_precision(box, np.array([label]))
+
+    def _with_precision(self, box: Box, labels: NDArray[Any]) -> Box:
+        precision = None if self.hits is None else self.hits.precision(labels)
+        if precision is not None:
+            box["precision"] = round(precision, 4)
+        return box
+
+    def open(self, box: Box, most: int, wanted: set[int]) -> list[Box]:
+        """Give a box its largest children, at most so many; return them."""
+        node = box["node"]
+        first, last = int(self.shape.child_ptr[node]), int(self.shape.child_ptr[node + 1])
+        children = self.shape.children[first:last]
+        inner, share = children >= 0, int(self.part.node_bytes[node]) / children.size
+        sizes = np.full(children.size, share)
+        sizes[inner] += self.figures.below[children[inner]]
+        counts = np.zeros(children.size, np.int64)
+        counts[~inner] = self.model.label_counts[~children[~inner]]
+        needed = np.isin(np.arange(first, last), list(wanted))
+        shown = np.lexsort((-counts, -sizes, ~needed))[:most]
+        shown = shown[np.lexsort((-counts[shown], -sizes[shown]))]
+        box["children"] = [
+            self.node(child, sizes[k]) if child >= 0 else self.label(~child, sizes[k])
+            for k, child in zip(shown.tolist(), children[shown].tolist(), strict=True)
+        ]
+        if shown.size < children.size:
+            box["rest"] = {
+                "children": children.size - shown.size,
+                "labels": box["labels"] - sum(child["labels"] for child in box["children"]),
+                "bytes": round(float(np.delete(sizes, shown).sum())),
+            }
+        return box["children"]
