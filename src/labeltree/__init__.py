@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from labeltree.model import Model, load
     from labeltree.plan import Plan, make_plan
     from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+    from labeltree.sizing import SizeEstimate, estimate_size
     from labeltree.svm import read_svm, write_svm
     from labeltree.text.documents import read_documents
     from labeltree.text.formats import Columns
@@ -36,6 +37,7 @@ _HOMES = {
     "Model": "model",
     "Plan": "plan",
     "ScoreSettings": "settings",
+    "SizeEstimate": "sizing",
     "SolverSettings": "settings",
     "StorageSettings": "settings",
     "TextFeatures": "text.tfidf",
@@ -44,6 +46,7 @@ _HOMES = {
     "build_plan": "build",
     "build_tree": "clustering",
     "describe_label": "explain",
+    "estimate_size": "sizing",
     "explain_prediction": "explain",
     "load": "model",
     "make_plan": "plan",
@@ -71,6 +74,7 @@ __all__ = [
     "Model",
     "Plan",
     "ScoreSettings",
+    "SizeEstimate",
     "SolverSettings",
     "StorageSettings",
     "TextFeatures",
@@ -81,6 +85,7 @@ __all__ = [
     "build_tree",
     "datasets",
     "describe_label",
+    "estimate_size",
     "explain_prediction",
     "load",
     "make_plan",

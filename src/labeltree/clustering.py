@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -27,6 +27,9 @@ LEAST_MOVED = 0.005
 ClusterLevel: TypeAlias = Callable[
     [int, NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], NDArray[np.int32]
 ]
+# The labels of a node: a range of an array of labels.
+Range: TypeAlias = tuple[int, int]
+Split: TypeAlias = Callable[[int, list[Range], int], dict[int, list[Range]]]
 
 
 def build_tree(
@@ -100,30 +103,54 @@ def build_tree(
             made[0], order, first, last, streams, clusters, *stop, seed, threads, _of_level(progress, depth)
         )
 
-    counts: list[int] = []
-    children: list[NDArray[np.int32]] = []
-    level = [(0, dataset.n_labels)]  # the nodes of a depth, as ranges of order
-    for depth in range(max_depth):
+    def split(depth: int, level: list[Range], n_before: int) -> dict[int, list[Range]]:
         ends = [min(b, known) for _, b in level]
         chosen = [k for k, (a, _) in enumerate(level) if depth < max_depth - 1 and ends[k] - a > clusters]
-        split: dict[int, list[tuple[int, int]]] = {}
+        parts: dict[int, list[Range]] = {}
         if chosen:
             cluster = (cluster_level or kmeans)(
                 depth,
                 order,
                 np.array([level[k][0] for k in chosen], np.int64),
                 np.array([ends[k] for k in chosen], np.int64),
-                np.array([len(counts) + k for k in chosen], np.int64),
+                np.array(chosen, np.int64) + n_before,
             )
-            for k in chosen:
-                split[k] = _gather(order, cluster, level[k][0], ends[k])
-        below: list[tuple[int, int]] = []
+            parts = {k: gather(order, cluster, level[k][0], ends[k]) for k in chosen}
+        if depth == 0 and max_depth > 1 and 0 < known < dataset.n_labels:
+            # Labels without instances: a separate child.
+            parts[0] = [*parts.get(0, [(p, p + 1) for p in range(known)]), (known, dataset.n_labels)]
+        return parts
+
+    tree = grow_tree(order, max_depth, split)
+    return replace(tree, build_bytes=made[1] if made else 0)
+
+
+def grow_tree(order: NDArray[np.int32], max_depth: int, split: Split) -> LabelTree:
+    """Build a tree depth by depth.
+
+    Parameters
+    ----------
+    order : ndarray of int32
+        All labels; ``split`` may reorder those of a node.
+    max_depth : int
+        Maximum depth of a label.
+    split : callable
+        Takes a depth, its nodes as ranges of ``order``, and the number of nodes at smaller depths; returns
+        the ranges of the children of the nodes to be split. The labels of the others become their children.
+
+    Returns
+    -------
+    LabelTree
+    """
+    counts: list[int] = []
+    children: list[NDArray[np.int32]] = []
+    level = [(0, order.size)]
+    for depth in range(max_depth):
+        split_nodes = split(depth, level, len(counts))
+        below: list[Range] = []
         first_below = len(counts) + len(level)
         for k, (a, b) in enumerate(level):
-            parts = split.get(k, [])
-            if depth == 0 and max_depth > 1 and 0 < known < b:
-                # Labels without instances: a separate child.
-                parts = [*(parts or [(p, p + 1) for p in range(known)]), (known, b)]
+            parts = split_nodes.get(k, [])
             if len(parts) < 2:
                 counts.append(b - a)
                 children.append(~np.sort(order[a:b]))
@@ -140,7 +167,7 @@ def build_tree(
         level = below
         if not level:
             break
-    return LabelTree(pointers(counts), np.concatenate(children), made[1] if made else 0)
+    return LabelTree(pointers(counts), np.concatenate(children))
 
 
 @dataclass(eq=False)
@@ -170,13 +197,7 @@ class LabelVectors:
         if self._ptr is None:
             self._ptr = _native.count_label_vectors(data.native, threads)
         ptr = self._ptr
-        # A row per feature, padded to whole vectors; and the feature's number in its node.
-        row = _native.CENTROID_BYTES * (clusters + 16) + 4
-        centroids = min(threads, _native.MOST_MATRICES) * data.n_features * row
-        # Distances between the labels of a node; the nodes of a depth have no labels in common.
-        seeded = min(data.n_labels, _native.SEEDED_PER_CLUSTER * clusters, _native.MAX_SEEDED)
-        distances = 4 * seeded * min(threads * seeded, data.n_labels)
-        scratch = 8 * int(ptr[-1]) + ptr.nbytes + max(centroids + distances, 8 * threads * data.n_features)
+        scratch = clustering_bytes(data, int(ptr[-1]), clusters, threads)
         needed = INTERPRETER_BYTES + data.bytes + scratch
         memory = usable_memory() if memory_limit is None else memory_limit
         if needed > memory:
@@ -193,12 +214,24 @@ class LabelVectors:
         return self._rows, scratch
 
 
+def clustering_bytes(data: Dataset, nonzeros: int, clusters: int, threads: int) -> int:
+    """Return the memory that clustering takes, including label vectors with this many non-zeros."""
+    # A row per feature, padded to whole vectors; and the feature's number in its node.
+    row = _native.CENTROID_BYTES * (clusters + 16) + 4
+    centroids = min(threads, _native.MOST_MATRICES) * data.n_features * row
+    # Distances between the labels of a node; the nodes of a depth have no labels in common.
+    seeded = min(data.n_labels, _native.SEEDED_PER_CLUSTER * clusters, _native.MAX_SEEDED)
+    distances = 4 * seeded * min(threads * seeded, data.n_labels)
+    pointer_bytes = 8 * (data.n_labels + 1)
+    return 8 * nonzeros + pointer_bytes + max(centroids + distances, 8 * threads * data.n_features)
+
+
 def _of_level(progress: Progress | None, depth: int) -> Progress | None:
     """Count each level as half of the remaining work, since the depth of the tree is not known yet."""
     return progress and (lambda done: progress(1 - 0.5 ** (depth + done)))
 
 
-def _gather(order: NDArray[np.int32], cluster: NDArray[np.int32], a: int, b: int) -> list[tuple[int, int]]:
+def gather(order: NDArray[np.int32], cluster: NDArray[np.int32], a: int, b: int) -> list[Range]:
     """Sort order[a:b] by cluster, and return the ranges of the clusters that are not empty."""
     by_cluster = np.argsort(cluster[a:b], kind="stable")
     order[a:b] = order[a:b][by_cluster]

@@ -84,30 +84,46 @@ class TreePlan:
 
     def training_bytes(self, threads: int, precise: bool) -> int:
         """Return an upper bound on the memory that the solver needs in addition to the data."""
-        features, instances = self.used_features + 1, self.instances
-        copied = self.nonzeros * 8
-        copied[0] = 0  # the root trains on the data as it is
-        children = self.tree.child_count
-        whole = features * children * 4
-        if self.codec == SPARSE:  # a panel as bytes, and the same encoded, which is copied once
-            strip = 3 * features * (np.minimum(children, _native.PANEL_CHILDREN) + 12)
-            n_strips = -(-children // _native.PANEL_CHILDREN)
-        else:
-            strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))
-            n_strips = -(-whole // strip)
-        # Per instance: its number, a pointer, norm, cost and the marks of sixteen siblings.
-        held = copied + strip + instances * 22 + features * 4
-        held = np.repeat(held, np.minimum(n_strips, threads))  # strips of one node at the same time
-        rows = features.copy()
-        rows[0] = self.n_features + 1  # the root does not renumber its features
-        solver = (rows + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
-        solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
-        numbers = 4 * max(int(instances[0]), self.n_features) + (int(instances[0]) + self.n_features) // 8
-        training = int(np.sort(held)[-threads:].sum()) + threads * (int(solver.max()) + numbers)
-        if not is_scaled(self.codec) or self.tree.depth == 1:
-            return training
-        # The score is chosen with the weights of a node as floats.
-        return max(training, int(np.sort(whole + features * 4)[-threads:].sum()) + threads * 2 * numbers)
+        counts = self.tree.child_count, self.instances, self.nonzeros, self.used_features
+        one_vs_rest = self.tree.depth == 1
+        return solver_bytes(*counts, self.codec, self.n_features, one_vs_rest, threads, precise)
+
+
+def solver_bytes(
+    children: NDArray[np.int64],
+    instances: NDArray[np.int64],
+    nonzeros: NDArray[np.int64],
+    used_features: NDArray[np.int64],
+    codec: str,
+    n_features: int,
+    one_vs_rest: bool,
+    threads: int,
+    precise: bool,
+) -> int:
+    """Return an upper bound on the memory for training nodes with these counts; the first is the root."""
+    features = used_features + 1
+    copied = nonzeros * 8
+    copied[0] = 0  # the root trains on the data as it is
+    whole = features * children * 4
+    if codec == SPARSE:  # a panel as bytes, and the same encoded, which is copied once
+        strip = 3 * features * (np.minimum(children, _native.PANEL_CHILDREN) + 12)
+        n_strips = -(-children // _native.PANEL_CHILDREN)
+    else:
+        strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))
+        n_strips = -(-whole // strip)
+    # Per instance: its number, a pointer, norm, cost and the marks of sixteen siblings.
+    held = copied + strip + instances * 22 + features * 4
+    held = np.repeat(held, np.minimum(n_strips, threads))  # strips of one node at the same time
+    rows = features.copy()
+    rows[0] = n_features + 1  # the root does not renumber its features
+    solver = (rows + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
+    solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
+    numbers = 4 * max(int(instances[0]), n_features) + (int(instances[0]) + n_features) // 8
+    training = int(np.sort(held)[-threads:].sum()) + threads * (int(solver.max()) + numbers)
+    if not is_scaled(codec) or one_vs_rest:
+        return training
+    # The score is chosen with the weights of a node as floats.
+    return max(training, int(np.sort(whole + features * 4)[-threads:].sum()) + threads * 2 * numbers)
 
 
 class PlanReport(TypedDict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from labeltree.system import human_bytes
 
 if TYPE_CHECKING:
     from labeltree.plan import PlanReport
+    from labeltree.settings import StorageSettings
+    from labeltree.sizing import SizeEstimate
     from labeltree.tree import DepthSummary
 
 
@@ -24,13 +27,14 @@ def estimate(
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
     one_based: options.OneBased = None,
+    quick: options.QuickSize = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
     """Report a model's size and whether it fits on this machine.
 
     With the same options, `labeltree train` writes a model of exactly this size; with --prune, of at most
-    this size.
+    this size. With --quick, the size is approximate, and known before the tree is built.
     """
     from labeltree.build import build_plan
 
@@ -38,6 +42,12 @@ def estimate(
     source = Source(data, text, one_based)
     stages = Stages(quiet or json)
     dataset = source.read(stages, threads)
+    if quick:
+        from labeltree.sizing import estimate_size
+
+        size = estimate_size(dataset, *settings, threads=threads, stage=stages.stage)
+        _print_quick(size, settings[2], memory_limit, json)
+        return
     with printing.warnings_as_notes():
         plan = build_plan(dataset, *settings, threads=threads, stage=stages.stage)
     report = plan.report()
@@ -53,6 +63,55 @@ def estimate(
         return
     lines = [*_summary(report, memory_limit), "", *_depth_table(report["depths"]), ""]
     print(*lines, *_larger(report), verdict, sep="\n")
+
+
+def _print_quick(size: SizeEstimate, storage: StorageSettings, memory_limit: int | None, json: bool) -> None:
+    """Print an approximate size with its interval, and whether it fits."""
+    from labeltree.system import free_disk, usable_memory
+
+    memory = usable_memory() if memory_limit is None else memory_limit
+    disk = free_disk(".")
+    pruned = storage.prune is not None
+    too_large = size.training_memory_bytes_low > memory or (not pruned and size.model_bytes_low > disk)
+    certain = size.training_memory_bytes_high <= memory and size.model_bytes_high <= disk
+    fits = None if not too_large and not certain else certain
+    if json:
+        figures = asdict(size)
+        at_most = {"model_bytes_at_most": size.model_bytes_high}
+        if pruned:
+            figures |= dict.fromkeys(("model_bytes", "model_bytes_low", "model_bytes_high"))
+        available = {"available_memory_bytes": usable_memory(), "free_disk_bytes": disk}
+        printing.print_json(
+            {**figures, **at_most, **available, "memory_limit_bytes": memory_limit, "fits": fits}
+        )
+        return
+    about = "" if size.exact else "about "
+    on_disk = f"{about}{human_bytes(size.model_bytes)} on disk"
+    if pruned:
+        on_disk += ", if no weight is pruned"
+    allowed = "available" if memory_limit is None else "allowed"
+    print(
+        *printing.facts(
+            [
+                ("model", on_disk + _interval(size.model_bytes_low, size.model_bytes_high)),
+                (
+                    "memory",
+                    f"{about}{human_bytes(size.training_memory_bytes)} needed"
+                    + _interval(size.training_memory_bytes_low, size.training_memory_bytes_high)
+                    + f", {human_bytes(memory)} {allowed}",
+                ),
+                ("disk", f"{human_bytes(disk)} free"),
+            ]
+        ),
+        "",
+        {True: "It fits.", False: "It does not fit.", None: "It may not fit: run without --quick."}[fits],
+        sep="\n",
+    )
+
+
+def _interval(low: int, high: int) -> str:
+    """Describe the interval of an approximate size; nothing if the size is exact."""
+    return "" if low == high else f" (95% interval {human_bytes(low)} to {human_bytes(high)})"
 
 
 def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:

@@ -240,6 +240,9 @@ Prune = Annotated[
     ),
 ]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Suppress progress and summaries.")]
+QuickSize = Annotated[
+    bool, _option("--quick", help="Approximate the size, with an interval, without building the tree.")
+]
 Json = Annotated[bool, _option("--json", help="Print the results as a single JSON object.")]
 
 
