@@ -117,11 +117,14 @@ class Layout:
         """Return the bytes that each node adds to the files, in addition to headers and final pointers."""
         ptr = Panels.of(self.tree, self.codec).ptr
         blocks, children = np.diff(ptr), self.tree.child_count
-        sizes = np.dtype(FEATURE_TYPE[self.codec]).itemsize * np.diff(self.feature_ptr[ptr])
+        sizes: NDArray[np.int64] = np.dtype(FEATURE_TYPE[self.codec]).itemsize * np.diff(
+            self.feature_ptr[ptr]
+        )
         sizes += np.dtype(WEIGHT_TYPE[self.codec]).itemsize * np.diff(self.weight_ptr[ptr])
         per_block = 8 * self.n_segments + 4 + 8 * (self.codec == SPARSE)
         per_child = 4 + 8 * is_scaled(self.codec)
-        return sizes + 8 + per_block * blocks + per_child * children
+        sizes += 8 + per_block * blocks + per_child * children
+        return sizes
 
 
 def decode_sparse(
