@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from labeltree.text.tfidf import TextFeatures
     from labeltree.training import train_model
     from labeltree.tree import LabelTree
+    from labeltree.tuning.tune import tune
 
 # Where each public name is defined. Imported on first use, so that `import labeltree` stays fast.
 _HOMES = {
@@ -55,6 +56,7 @@ _HOMES = {
     "read_text": "text.reader",
     "synthesize": "datasets.synthetic",
     "train_model": "training",
+    "tune": "tuning.tune",
     "write_svm": "svm",
 }
 _MODULES = {
@@ -98,6 +100,7 @@ __all__ = [
     "synthesize",
     "train_model",
     "trees",
+    "tune",
     "write_svm",
 ]
 

@@ -144,6 +144,22 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Duration:
+    """A number of seconds, as a number or with a unit."""
+
+    expected: str = "a time such as 20min, 90s, 1.5h or a number of seconds"
+
+    def plain(self, value: Any) -> float | None:
+        """Return the number of seconds, or None if it is not allowed."""
+        if isinstance(value, str):
+            match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*(s|min|h|d)?\s*", value, re.IGNORECASE)
+            if match is None:
+                return None
+            value = float(match[1]) * {"s": 1, "min": 60, "h": 3600, "d": 86400}[(match[2] or "s").lower()]
+        return Number(0.0, LARGEST_VALUE, above=True).plain(value)
+
+
+@dataclass(frozen=True)
 class Span:
     """A minimum and a maximum, both integers."""
 
@@ -257,6 +273,10 @@ MAX_TEXTS = Whole(1)
 MAX_LENGTH = Whole(1)
 TIMEOUT = Number(0.0, 86400.0, above=True)
 WATCH = Number(0.0, 86400.0)
+
+# Tuning.
+MAX_TIME = Duration()
+VALIDATION_SHARE = Number(0.01, 0.5)
 
 
 def parse_bytes(text: str) -> int:

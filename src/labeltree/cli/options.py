@@ -239,6 +239,38 @@ Prune = Annotated[
         default="keep all",
     ),
 ]
+
+
+def _use_settings(context: typer.Context, path: Path | None) -> Path | None:
+    """Make the values of a settings file the defaults of the other options."""
+    if path is not None:
+        from labeltree.tuning.settings_file import as_options, read_settings
+
+        context.default_map = {**(context.default_map or {}), **as_options(read_settings(path))}
+    return path
+
+
+SettingsFile = Annotated[
+    Path | None,
+    _option(
+        "--settings",
+        metavar="FILE",
+        is_eager=True,
+        callback=_use_settings,
+        help="JSON file with settings, such as the one that `labeltree tune` writes. Options that are given "
+        "as well take precedence.",
+    ),
+]
+MaxSize = Annotated[
+    int | None,
+    limited(
+        "--max-size",
+        limits.MAX_SIZE,
+        "SIZE",
+        "Prune the trained weights as little as makes the model fit in SIZE, such as 50MB",
+        _STORAGE,
+    ),
+]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Suppress progress and summaries.")]
 QuickSize = Annotated[
     bool, _option("--quick", help="Approximate the size, with an interval, without building the tree.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from labeltree.cli.printing import escaped, human_seconds
 from labeltree.progress import Progress, silent
@@ -64,6 +64,11 @@ class Stages:
         # In a log, the line of the next stage shows that a short one has ended.
         if not self._quiet and (terminal or self.seconds[name] >= 1):
             print(f"{description}: {human_seconds(self.seconds[name])}", file=sys.stderr)
+
+    def running(self, description: str) -> AbstractContextManager[Progress]:
+        """Show the progress of one of many steps on a terminal, and nothing about it afterwards."""
+        shown = sys.stderr.isatty() and not self._quiet
+        return _bar(escaped(description)) if shown else silent("", description)
 
 
 @contextmanager

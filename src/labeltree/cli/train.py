@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -11,7 +12,7 @@ from labeltree.cli import options, printing, text_options
 from labeltree.cli.cluster import Cluster
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
-from labeltree.errors import ResourceError
+from labeltree.errors import InputError, ResourceError
 from labeltree.limits import AUTO
 from labeltree.system import available_memory, human_bytes, peak_memory
 
@@ -42,6 +43,7 @@ class TrainReport(TypedDict):
     threads: int
     seconds: dict[str, float]
     planned_bytes: int
+    max_size: int | None
     model_bytes: int
     peak_memory_bytes: int
 
@@ -52,6 +54,8 @@ def train(
     model: options.NewModelPath,
     training: options.Training,
     text: text_options.Text,
+    settings: options.SettingsFile = None,
+    max_size: options.MaxSize = None,
     score: options.StoredScore = AUTO,
     score_scale: options.StoredScoreScale = None,
     threads: options.Threads = None,
@@ -69,8 +73,10 @@ def train(
 
     Before training starts, the size of the model and the memory needed are compared with what is available.
     An interrupted run leaves the directory MODEL.work; the same command with --resume continues it. With
-    --dask, the data is read and the trees are built here, and the workers train the classifiers.
+    --dask, the data is read and the trees are built here, and the workers train the classifiers. With
+    --max-size, all weights are kept in MODEL.full until the model is pruned to fit.
     """
+    from labeltree.budget import Budget
     from labeltree.build import build_plan
     from labeltree.publish import check_target, directory_bytes
     from labeltree.settings import stored_score
@@ -80,10 +86,13 @@ def train(
     # Refuse what is wrong with the options before the data is read.
     tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
     storage = training.storage_settings()
+    Budget(None, max_size).check(training.weights, training.prune, validated=False)
     score_settings = stored_score(score, score_scale)
     source = Source(data, text, one_based)
     check_target(model, overwrite)
-    check_no_work(model, resume)
+    target = model if max_size is None else model.with_name(f"{model.name}.full")
+    check_target(target, overwrite)
+    check_no_work(target, resume)
     limit = sys.maxsize if force else memory_limit
     stages = Stages(quiet or json)
     cluster = None if dask is None else Cluster(dask)
@@ -102,7 +111,7 @@ def train(
                 work=work,
             )
             if not force:
-                plan.check_resources(model, limit, work.allocated_bytes if work else 0)
+                plan.check_resources(target, limit, work.allocated_bytes if work else 0)
             return plan
 
         with ExitStack() as stack:
@@ -113,7 +122,7 @@ def train(
                     (tree_settings, solver_settings, storage),
                     score_settings,
                     build,
-                    model,
+                    target,
                     stages,
                     threads=threads,
                     overwrite=overwrite,
@@ -130,21 +139,23 @@ def train(
                     tree_settings=tree_settings,
                 )
                 work = stack.enter_context(
-                    WorkDirectory.of_model(model, described, resume=resume, overwrite=overwrite, sync=sync)
+                    WorkDirectory.of_model(target, described, resume=resume, overwrite=overwrite, sync=sync)
                 )
                 plan = build(work)
                 trees, nodes = printing.plural(len(plan.trees), "tree"), printing.plural(plan.n_nodes, "node")
                 with stages.stage("train", f"training {trees}, {nodes}") as progress:
                     trained = train_model(
-                        dataset, plan, model, score=score_settings, progress=progress, notes=notes, work=work
+                        dataset, plan, target, score=score_settings, progress=progress, notes=notes, work=work
                     )
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(str(stop) or _after_interrupt(model)) from None
+        raise KeyboardInterrupt(str(stop) or _after_interrupt(target)) from None
     finally:
         if cluster is not None:
             cluster.close()
+    if max_size is not None:
+        trained = _fitted(trained, model, max_size, overwrite, threads, stages)
     figures: TrainReport = {
         "model": str(model),
         "instances": plan.n_instances,
@@ -154,13 +165,14 @@ def train(
         "nodes": plan.n_nodes,
         "depth": plan.depth,
         "weights": plan.n_weights,
-        "codec": storage.codec,
-        "nonzeros": None if plan.is_exact else trained.manifest["weights"],
+        "codec": trained.codec,
+        "nonzeros": trained.manifest["weights"] if trained.codec == "sparse" else None,
         "not_converged": trained.manifest["not_converged"],
         "score": trained.manifest["score"],
         "threads": plan.threads,
         "seconds": stages.seconds,
         "planned_bytes": plan.model_bytes,
+        "max_size": max_size,
         "model_bytes": directory_bytes(model),
         "peak_memory_bytes": peak_memory(),
     }
@@ -168,9 +180,29 @@ def train(
         printing.print_json(figures)
     elif not quiet:
         print(*_summary(figures, score_settings == AUTO), sep="\n")
-        if storage.codec == "float32":
+        if storage.codec == "float32" and max_size is None:
             with suppress(KeyboardInterrupt, MemoryError):  # the model is complete
                 print(_compact_sizes(trained, plan.threads), end="")
+
+
+def _fitted(
+    trained: Model, model: Path, max_size: int, overwrite: bool, threads: int | None, stages: Stages
+) -> Model:
+    """Prune a trained model to a size, and remove what it was pruned from."""
+    assert trained.path is not None
+    again = f"labeltree compress {trained.path} {model} --max-size SIZE"
+    try:
+        with stages.stage("compress", f"fitting the model in {human_bytes(max_size)}") as progress:
+            fitted = trained.compress(
+                model, max_size=max_size, overwrite=overwrite, threads=threads, progress=progress
+            )
+    except InputError as error:
+        hint = f"{error.hint}: `{again}` prunes the model that is trained already"
+        raise error.replace(hint=hint) from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"stopped; `{again}` prunes the model that is trained already") from None
+    shutil.rmtree(trained.path)
+    return fitted
 
 
 def _after_interrupt(model: Path) -> str:
@@ -192,6 +224,8 @@ def _summary(figures: TrainReport, chosen: bool) -> list[str]:
     if figures["nonzeros"] is not None:
         planned = f"planned: at most {expected:,}"
         weights += f", {figures['nonzeros']:,} of them kept"
+    if figures["max_size"] is not None:
+        planned = f"allowed: {figures['max_size']:,}"
     times = ", ".join(f"{name} {printing.human_seconds(spent)}" for name, spent in figures["seconds"].items())
     return printing.facts(
         [

@@ -1,0 +1,81 @@
+"""The journal of a search: every finished trial on a line of its own, so that a killed run continues."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from labeltree.errors import InputError
+from labeltree.strict_json import parse_json
+from labeltree.tuning.candidate import Candidate
+from labeltree.tuning.trial import Trial
+
+NAME = "trials.jsonl"
+
+
+class TrialJournal:
+    """Trials that are done.
+
+    Parameters
+    ----------
+    directory : Path
+        Created if it does not exist.
+    described : mapping
+        What the search depends on: data, seed, metric, size. A journal of another search is refused.
+    resume : bool
+        Continue the journal that the directory has.
+    """
+
+    def __init__(self, directory: Path, described: Mapping[str, Any], resume: bool) -> None:
+        self._path = directory / NAME
+        self.trials: list[Trial] = []
+        header = json.dumps({"search": described})
+        if self._path.exists():
+            if not resume:
+                raise InputError(
+                    "there is a search in this directory already",
+                    file=directory,
+                    hint="use {resume} to continue it, or another directory",
+                    parameters={"resume": True},
+                )
+            self._read(json.loads(header)["search"])
+        else:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._path.write_text(header + "\n", "utf-8")
+
+    def _read(self, described: Mapping[str, Any]) -> None:
+        lines = self._path.read_bytes().split(b"\n")
+        whole = lines[:-1]  # what follows the last line break was being written when the run was killed
+        try:
+            before = parse_json(whole[0])["search"]
+            self.trials = [Trial.from_dict(parse_json(line)) for line in whole[1:]]
+        except (IndexError, KeyError, TypeError, ValueError):
+            hint = "remove the file to start again"
+            raise InputError("the file is not the journal of a search", file=self._path, hint=hint) from None
+        for name, value in described.items():
+            if before.get(name) != value:
+                raise InputError(
+                    f"the search in this directory was started with another {name.replace('_', ' ')}",
+                    file=self._path.parent,
+                    hint="use the same data and options, or another directory",
+                )
+        if lines[-1]:
+            with open(self._path, "rb+") as file:
+                file.truncate(sum(len(line) + 1 for line in whole))
+
+    def find(self, candidate: Candidate, share: float, trees: int) -> Trial | None:
+        """Return a trial that is done."""
+        key = candidate, share, trees
+        same = (trial for trial in self.trials if (trial.candidate, trial.share, trial.trees) == key)
+        return next(same, None)
+
+    def add(self, trial: Trial) -> None:
+        """Record a trial; it is on disk when this returns."""
+        with open(self._path, "ab") as file:
+            file.write(json.dumps(trial.to_dict()).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.trials.append(trial)

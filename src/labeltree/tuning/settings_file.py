@@ -1,0 +1,109 @@
+"""The settings file: settings of `labeltree train` as JSON, written by `labeltree tune` or by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from labeltree import limits
+from labeltree.errors import InputError
+from labeltree.settings import SOLVER_LIMITS, STORAGE_LIMITS, TREE_LIMITS
+from labeltree.strict_json import parse_json
+from labeltree.text.settings import TEXT_LIMITS
+
+# Everything that a settings file may contain. The names are those of the library; options of the command line
+# have dashes instead of underscores. A tree is given as a file of its own.
+KEYS: dict[str, limits.Limit] = {
+    **{name: limit for name, limit in TREE_LIMITS.items() if name != "tree"},
+    **SOLVER_LIMITS,
+    **STORAGE_LIMITS,
+    "max_size": limits.Optional(limits.MAX_SIZE),
+    "score": limits.STORED_SCORE,
+    "score_scale": limits.Optional(limits.SCORE_SCALE),
+    **TEXT_LIMITS,
+    "stop_words": limits.OneOf(("english",)),
+}
+TEXT_KEYS = frozenset(TEXT_LIMITS)
+
+
+def read_settings(path: Path | str) -> dict[str, Any]:
+    """Read a settings file; every value is checked as the option of the same name is.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    dict of str to object
+        Plain values by the names of the library. What the file leaves out, or gives as null, is not in it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or has a key or a value that is not allowed.
+    """
+    try:
+        content = parse_json(Path(path).read_bytes())
+    except FileNotFoundError:
+        raise InputError("no such file", file=path) from None
+    except OSError as error:
+        what = f"the file cannot be read ({error.strerror or error})"
+        raise InputError(what, file=path, hint="check its permissions") from None
+    except ValueError as error:
+        raise InputError(
+            f"the settings are not valid JSON ({error})",
+            file=path,
+            hint='write an object such as {"clusters": 50, "cost": 2}',
+        ) from None
+    if not isinstance(content, dict):
+        raise InputError("the settings are not a JSON object", file=path, hint="write the names and values")
+    found = {}
+    for name, value in content.items():
+        if name not in KEYS:
+            raise InputError(
+                f"there is no setting named {name!r}", file=path, hint=f"use only {', '.join(sorted(KEYS))}"
+            )
+        if value is None:
+            continue
+        try:
+            found[name] = limits.checked(name, value, KEYS[name])
+        except InputError as error:
+            raise error.replace(file=str(path)) from None
+    return found
+
+
+def settings_bytes(settings: Mapping[str, Any]) -> bytes:
+    """Return the contents of a settings file."""
+    unknown = set(settings) - set(KEYS)
+    assert not unknown, unknown
+    return (json.dumps(dict(settings), indent=2) + "\n").encode()
+
+
+def as_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as the command line takes them: numbers as they are, several joined by commas."""
+    return {name: _as_text(value) for name, value in settings.items()}
+
+
+def as_arguments(settings: Mapping[str, Any]) -> list[str]:
+    """Return settings as arguments of the command line.
+
+    Examples
+    --------
+    >>> as_arguments({"clusters": 50, "ngrams": (1, 2), "sublinear": True})
+    ['--clusters', '50', '--ngrams', '1,2', '--sublinear']
+    """
+    switches = {"sublinear": ("--sublinear", "--no-sublinear"), "lowercase": ("--lowercase", "--keep-case")}
+    arguments = []
+    for name, value in as_options(settings).items():
+        if name in switches:
+            arguments.append(switches[name][not value])
+        else:
+            arguments += [f"--{name.replace('_', '-')}", str(value)]
+    return arguments
+
+
+def _as_text(value: Any) -> Any:
+    return ",".join(f"{number:g}" for number in value) if isinstance(value, list | tuple) else value

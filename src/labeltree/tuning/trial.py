@@ -1,0 +1,316 @@
+"""One trial: train a candidate once, then evaluate it with fewer trees, other thresholds and other scores."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree import metrics
+from labeltree.budget import PER_DECADE, threshold_grid
+from labeltree.compress import dense_bytes, sparse_bytes
+from labeltree.data import Dataset
+from labeltree.frontier import first_trees
+from labeltree.leftovers import temporary_directory
+from labeltree.model import Model
+from labeltree.plan import Plan
+from labeltree.progress import Progress
+from labeltree.score import CANDIDATES
+from labeltree.settings import ScoreSettings, StorageSettings
+from labeltree.training import train_model
+from labeltree.tuning.candidate import Candidate
+from labeltree.tuning.row_metrics import METRIC, RowMetric, labels_needed, row_metrics, standard_error
+from labeltree.validation import Validation
+
+# Of the forms that fit, those that are evaluated, counted from the largest.
+_FITTING = (0, 1, 3, 6, 10)
+# Without a size, thresholds that leave these shares of the bytes of int8 weights.
+_SHARES = (0.5, 0.25, 0.12, 0.06, 0.03)
+# Thresholds at which sizes are recorded, to see how bytes grow with rows.
+_SIZED_AT = (0.03, 0.1, 0.3)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A trained model in one form, and its metrics on the validation data.
+
+    Attributes
+    ----------
+    trees : int
+    weights : str
+        Type of the stored weights.
+    threshold : float or None
+        Smaller weights are dropped.
+    score : str
+    score_scale : float
+    model_bytes : int
+        Bytes of the model of the trial.
+    final_bytes : int
+        Bytes expected of a model of all rows.
+    metrics : dict of str to float
+        In percent.
+    error : float
+        Standard error of the metric that is searched for, in points.
+    """
+
+    trees: int
+    weights: str
+    threshold: float | None
+    score: str
+    score_scale: float
+    model_bytes: int
+    final_bytes: int
+    metrics: dict[str, float]
+    error: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate that was trained on some rows.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    share : float
+        Share of the training rows.
+    trees : int
+        Trees that were trained.
+    points : tuple of Point
+        Empty if it was not trained.
+    skipped : str
+        Why it was not trained.
+    seconds : float
+        All that it took.
+    training_seconds, work : float
+        Time to train, and multiply-adds of one pass of the solver, to predict other times.
+    tree_seconds : float
+        Time to build and plan the trees.
+    rows : int
+        Rows that it was trained on.
+    sizes : tuple of int
+        Bytes of the first tree, pruned at fixed thresholds.
+    """
+
+    candidate: Candidate
+    share: float
+    trees: int
+    points: tuple[Point, ...] = ()
+    skipped: str = ""
+    seconds: float = 0.0
+    training_seconds: float = 0.0
+    tree_seconds: float = 0.0
+    work: float = 0.0
+    rows: int = 0
+    sizes: tuple[int, ...] = field(default=())
+
+    def best(self, metric: str) -> Point | None:
+        """Return the point with the largest value of a metric."""
+        return max(self.points, key=lambda point: point.metrics[metric], default=None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the trial as JSON."""
+        return {**asdict(self), "candidate": self.candidate.to_dict()}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Trial:
+        """Return the trial that `to_dict` described."""
+        return cls(
+            **{
+                **content,
+                "candidate": Candidate.from_dict(content["candidate"]),
+                "points": tuple(Point(**point) for point in content["points"]),
+                "sizes": tuple(content["sizes"]),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Target:
+    """What trials are evaluated for.
+
+    Attributes
+    ----------
+    metric : str
+    max_size : int or None
+        Bytes that the model of all rows may take.
+    growth : float
+        Bytes of a model of all rows, divided by those of a model of the rows of the trial.
+    expected_trees : int
+        A trial with one tree may take this share of the bytes: others will be added.
+    """
+
+    metric: str
+    max_size: int | None
+    growth: float = 1.0
+    expected_trees: int = 1
+
+
+def multiply_adds(plan: Plan) -> float:
+    """Return the multiply-adds of one pass of the solver over all nodes."""
+    return float(sum(int(part.nonzeros @ part.tree.child_count) for part in plan.trees))
+
+
+def run_trial(
+    trial: Trial,
+    dataset: Dataset,
+    plan: Plan,
+    validation: Validation,
+    target: Target,
+    directory: Path,
+    progress: Progress | None = None,
+) -> Trial:
+    """Train a candidate, and evaluate it in the forms that fit.
+
+    Parameters
+    ----------
+    trial : Trial
+        Without results.
+    dataset : Dataset
+        The rows to train on.
+    plan : Plan
+        Of the model.
+    validation : Validation
+    target : Target
+    directory : Path
+        Where the model is kept while it is evaluated.
+    progress : callable, optional
+
+    Returns
+    -------
+    Trial
+        With results; the times do not include building the trees.
+    """
+    start = time.perf_counter()
+    with temporary_directory(directory, ".trial-") as work, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # problems that did not converge count by what they predict
+        model = train_model(
+            dataset, plan, work / "model", score=ScoreSettings(), sync=False, progress=progress
+        )
+        trained = time.perf_counter()
+        points = _evaluate(model, validation, target, work, plan.threads)
+        sizes, _ = sparse_bytes(model.trees[:1], np.array(_SIZED_AT), plan.threads)
+    return replace(
+        trial,
+        points=tuple(points),
+        skipped="" if points else "does not fit in the size, however it is pruned",
+        seconds=time.perf_counter() - start,
+        training_seconds=trained - start,
+        work=multiply_adds(plan),
+        rows=dataset.n_instances,
+        sizes=tuple(int(size) for size in sizes),
+    )
+
+
+def _evaluate(model: Model, validation: Validation, target: Target, work: Path, threads: int) -> list[Point]:
+    """Evaluate a model in the forms that fit, with every number of trees and the best score function."""
+    sizes = _sizes(model, threads)
+    chosen = _storages(sizes, len(model.trees), target)
+    judge = _Judge(model, validation, target.metric)
+    score: ScoreSettings | None = None
+    points = []
+    for storage in chosen:
+        copy = model
+        if storage.codec != "float32":
+            weights = None if storage.prune is not None else storage.weights
+            copy = model.compress(work / "copy", weights=weights, prune=storage.prune, overwrite=True)
+        for trees in range(1, len(model.trees) + 1):
+            part = first_trees(copy, trees)
+            final = round(part.bytes * target.growth)
+            if target.max_size is not None and final > target.max_size:
+                continue
+            if score is None:
+                # Screening compares candidates with the same function; the choice is left to the end.
+                one = target.expected_trees > len(model.trees)
+                score = ScoreSettings() if one else judge.best_score(part)
+            found = judge.measure(part, score)
+            points.append(
+                Point(
+                    trees,
+                    storage.weight_type,
+                    storage.prune,
+                    score.function,
+                    score.scale,
+                    part.bytes,
+                    final,
+                    {name: round(metric.value, 4) for name, metric in found.items()},
+                    round(found[target.metric].error, 4),
+                )
+            )
+    return points
+
+
+class _Judge:
+    """Measures models on the validation data."""
+
+    def __init__(self, model: Model, validation: Validation, metric: str) -> None:
+        self._validation, self._metric = validation, metric
+        self._propensities = metrics.propensities(model.label_counts, model.n_instances)
+        self._names = METRIC.values if metric == "F1" else tuple(n for n in METRIC.values if n != "F1")
+
+    def measure(self, model: Model, score: ScoreSettings) -> dict[str, RowMetric]:
+        labels, scores = model.predict(
+            self._validation.X,
+            top=labels_needed(self._metric),
+            score=score.function,
+            score_scale=score.scale,
+        )
+        return row_metrics(self._validation.truth, labels, scores, self._propensities, self._names)
+
+    def best_score(self, model: Model) -> ScoreSettings:
+        """Return the score function with the largest metric; another than the default must be clearly better.
+
+        Clearly means by more than a standard error of the paired differences.
+        """
+        rows = [self.measure(model, score)[self._metric].rows for score in CANDIDATES]
+        gains = [float((other - rows[0]).mean()) for other in rows]
+        errors = [standard_error(other - rows[0]) for other in rows]
+        clear = [gain if gain > error else 0.0 for gain, error in zip(gains, errors, strict=True)]
+        return CANDIDATES[int(np.argmax(clear))]
+
+
+@dataclass(frozen=True, eq=False)
+class _Sizes:
+    """The forms of a model from the largest to the smallest, and their bytes with 1, 2, ... trees."""
+
+    storages: list[StorageSettings]
+    n_bytes: NDArray[np.int64]
+
+
+def _sizes(model: Model, threads: int) -> _Sizes:
+    other = model.bytes - dense_bytes(model.trees, "float32")
+    codecs = ("float32", "float16", "int8")
+    thresholds = [0.0, *threshold_grid(model.trees, PER_DECADE)]
+    each = [
+        [dense_bytes([part], codec) for codec in codecs]
+        + sparse_bytes([part], np.array(thresholds), threads)[0].tolist()
+        for part in model.trees
+    ]
+    storages = [StorageSettings(codec) for codec in codecs] + [StorageSettings(prune=t) for t in thresholds]
+    return _Sizes(storages, other + np.cumsum(np.array(each, np.int64), axis=0))
+
+
+def _storages(sizes: _Sizes, n_trees: int, target: Target) -> Sequence[StorageSettings]:
+    """Return the forms to evaluate, from the largest to the smallest."""
+    if target.max_size is None:
+        if target.expected_trees > n_trees:
+            return sizes.storages[:1]
+        whole = sizes.n_bytes[-1]
+        limits = [whole[0], whole[2], *(share * whole[2] for share in _SHARES)]
+        chosen = {int(np.flatnonzero(whole <= limit)[0]) for limit in limits if (whole <= limit).any()}
+    else:
+        allowed = target.max_size / target.growth
+        if target.expected_trees > n_trees:
+            least = float(sizes.n_bytes[-1].min())
+            allowed = max(allowed * n_trees / target.expected_trees, min(allowed, least))
+        chosen = set()
+        steps = _FITTING if target.expected_trees <= n_trees else _FITTING[:1]
+        for n_bytes in sizes.n_bytes:
+            fitting = np.flatnonzero(n_bytes <= allowed)
+            chosen |= {int(fitting[step]) for step in steps if step < fitting.size}
+    return [sizes.storages[number] for number in sorted(chosen)]

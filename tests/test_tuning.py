@@ -1,0 +1,404 @@
+"""Tuning: the search is reproducible, resumes after a kill, and ends with settings that fit."""
+
+import csv
+import json
+import re
+import shlex
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers import disk_bytes, make_data, train_small
+
+import labeltree
+from labeltree import metrics, write_svm
+from labeltree.errors import InputError
+from labeltree.limits import MAX_TIME
+from labeltree.settings import ScoreSettings
+from labeltree.tuning import search as search_module
+from labeltree.tuning.bench import Bench, DataSource
+from labeltree.tuning.candidate import Candidate
+from labeltree.tuning.comparison import compare_models, paired_differences
+from labeltree.tuning.result import choose, final_settings, frontier
+from labeltree.tuning.row_metrics import METRIC, RowMetric, row_metrics
+from labeltree.tuning.settings_file import KEYS, as_arguments, read_settings, settings_bytes
+from labeltree.tuning.trial import Point, Trial
+from labeltree.tuning.tune import tune
+
+NAMES = {"trials.jsonl", "trials.csv", "tuning.png", "tuning.svg", "settings.json"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_data(400)
+
+
+@pytest.fixture
+def small_search(monkeypatch):
+    shorten(monkeypatch)
+
+
+def shorten(monkeypatch):
+    """Make searches of few trials, one of which has two trees."""
+    monkeypatch.setattr("labeltree.tuning.candidate._COSTS", (0.5,))
+    monkeypatch.setattr("labeltree.tuning.candidate._POSITIVE_COSTS", ())
+    monkeypatch.setattr("labeltree.tuning.candidate._CLUSTERS", (4,))
+    monkeypatch.setattr(Candidate, "further", lambda self, start: iter(()))
+    monkeypatch.setattr("labeltree.tuning.trial._FITTING", (0, 3))
+    monkeypatch.setattr(search_module, "_FINALISTS", 1)
+    monkeypatch.setattr(search_module, "_TREES", 2)
+    monkeypatch.setattr(search_module, "_MORE_TREES", 2)
+    monkeypatch.setattr(search_module, "_FEWEST_ROWS", 150)
+
+
+@pytest.fixture(scope="module")
+def first_search(data, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        shorten(monkeypatch)
+        return tune(data, tmp_path_factory.mktemp("tuned") / "out", max_size=6_000, threads=1)
+
+
+@pytest.fixture
+def tuned(first_search, small_search, tmp_path):
+    """A finished search, in a directory that may be changed."""
+    shutil.copytree(first_search.directory, tmp_path / "out")
+    return replace(first_search, directory=tmp_path / "out")
+
+
+def test_a_search_ends_with_settings_of_a_model_that_fits(tuned, data, tmp_path, run):
+    out = tmp_path / "out"
+    assert {path.name for path in out.iterdir()} == NAMES
+    assert tuned.point.final_bytes <= 6_000
+    assert tuned.settings["max_size"] <= 6_000
+    assert not tuned.out_of_time
+    # First single changes on part of the rows, then the best on more, then on all with two trees.
+    shares = [trial.share for trial in tuned.trials]
+    assert shares == sorted(shares)
+    assert shares[0] < shares[-1] == 1
+    assert [trial.trees for trial in tuned.trials if trial.share == 1] == [2]
+    assert {point.trees for point in tuned.trials[-1].points} == {1, 2}
+    write_svm(tmp_path / "all.svm", data)
+    code, _, err = run("train", tmp_path / "all.svm", tmp_path / "m", "--settings", out / "settings.json")
+    assert code == 0, err
+    model = labeltree.load(tmp_path / "m")
+    assert model.bytes <= tuned.settings["max_size"]
+    assert len(model.trees) == tuned.settings["trees"]
+    assert model.manifest["settings"]["cost"] == tuned.settings["cost"]
+    assert not (tmp_path / "m.full").exists()
+
+
+def test_the_table_has_every_point(tuned):
+    with open(tuned.directory / "trials.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == sum(max(1, len(trial.points)) for trial in tuned.trials)
+    assert {"clusters", "cost", "share", "threshold", "final_bytes", "P@1", "PSP@5"} <= set(rows[0])
+    report = tuned.report()
+    assert json.loads(json.dumps(report))["settings"] == tuned.settings
+    assert len(report["trials"]) == len(tuned.trials)
+
+
+def test_a_killed_search_continues(tuned, data, tmp_path):
+    journal = tmp_path / "out" / "trials.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:3]) + lines[3][:20])  # killed while the third trial was written
+    seen = []
+    again = tune(data, tmp_path / "out", max_size=6_000, threads=1, resume=True, report=seen.append)
+    assert again.settings == tuned.settings
+    assert again.trials[:2] == tuned.trials[:2]
+    assert [trial.points for trial in again.trials] == [trial.points for trial in tuned.trials]
+    assert seen == again.trials
+
+
+def test_another_search_is_not_continued(tuned, data, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(InputError, match="search in this directory already; use resume=True"):
+        tune(data, out, max_size=6_000, threads=1)
+    with pytest.raises(InputError, match="started with another max size"):
+        tune(data, out, max_size=7_000, threads=1, resume=True)
+    with pytest.raises(InputError, match="started with another data"):
+        tune(make_data(300), out, max_size=6_000, threads=1, resume=True)
+    (out / "trials.jsonl").write_text("{}\n")
+    with pytest.raises(InputError, match="not the journal of a search"):
+        tune(data, out, max_size=6_000, threads=1, resume=True)
+
+
+def test_with_no_time_one_tree_is_trained_on_all_rows(small_search, data, tmp_path):
+    found = tune(data, tmp_path / "out", max_size=6_000, max_time=1e-6, threads=1)
+    assert found.out_of_time
+    assert [(trial.share, trial.trees) for trial in found.trials] == [(1.0, 1)]
+
+
+def test_nothing_fits(small_search, data, tmp_path):
+    with pytest.raises(InputError, match="no settings were found that fit: does not fit in the size"):
+        tune(data, tmp_path / "out", max_size=100, threads=1)
+
+
+def test_what_needs_too_much_memory_is_not_trained(small_search, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("labeltree.plan.usable_memory", lambda: 1000)
+    monkeypatch.setattr("labeltree.tuning.trial.train_model", None)
+    with pytest.raises(InputError, match="no settings were found that fit: training needs"):
+        tune(data, tmp_path / "out", threads=1)
+
+
+def test_without_a_size_the_form_is_chosen(small_search, data, tmp_path):
+    found = tune(data, tmp_path / "out", metric="F1", threads=1, validation=make_data(80, seed=2))
+    assert "max_size" not in found.settings
+    assert ("prune" in found.settings) != ("weights" in found.settings)
+    assert "F1" in found.point.metrics
+
+
+def test_validation_rows_are_not_trained_on(data):
+    bench = Bench(DataSource(lambda _: data, 0.25), 0, 1)
+    train, validation, n_rows = bench.data(bench.start)
+    assert n_rows == data.n_instances == train.n_instances + validation.X.shape[0]
+    assert np.diff(validation.truth.indptr).min() > 0
+    assert train.Y.nnz + validation.truth.nnz == data.Y.nnz
+    total = train.X.sum(axis=0) + validation.X.sum(axis=0)
+    assert np.allclose(total, data.X.sum(axis=0), atol=1e-4)
+    half = bench.sample(bench.start, 0.5)
+    assert half.n_instances == round(train.n_instances / 2)
+    assert (train.X[: half.n_instances] != half.X).nnz == 0
+    with pytest.raises(InputError, match="too few to validate on"):
+        Bench(DataSource(lambda _: data, 0.01), 0, 1).data(Candidate())
+
+
+def test_cut_trees_are_those_of_a_smaller_depth(data):
+    bench = Bench(DataSource(lambda _: data, 0.25), 3, 1)
+    _, plan = bench.plan(Candidate(clusters=2, max_depth=3, cost=2.0), 1.0, 2)
+    train = bench.sample(Candidate(), 1.0)
+    for number, part in enumerate(plan.trees):
+        tree = labeltree.build_tree(train, clusters=2, max_depth=3, seed=3 + number, threads=1)
+        assert part.tree.children.tolist() == tree.children.tolist()
+    assert plan.settings.cost == 2
+
+
+def test_text_is_read_for_each_choice_of_terms(monkeypatch, small_search, tmp_path, run):
+    monkeypatch.setattr("labeltree.tuning.candidate._COSTS", ())
+    monkeypatch.setattr("labeltree.tuning.candidate._CLUSTERS", ())
+    monkeypatch.setattr("labeltree.tuning.candidate._TERMS", (((1, 2), 2),))
+    words = ["red", "green", "blue", "round", "flat"]
+    lines = [
+        f"{i}\t{words[i % 5]} {words[i % 3]}x\tsome {words[i % 5]} {words[i % 3]} thing" for i in range(200)
+    ]
+    (tmp_path / "d.tsv").write_text("\n".join(lines))
+    out = tmp_path / "out"
+    code, text, err = run(
+        "tune", tmp_path / "d.tsv", "-o", out, "--json", "--validation", 0.2, "--max-size", "5kB"
+    )
+    assert code == 0, err
+    report = json.loads(text)
+    tried = {(tuple(t["candidate"]["ngrams"]), t["candidate"]["min_df"]) for t in report["trials"]}
+    assert tried == {((1, 1), 1), ((1, 2), 2)}
+    assert report["settings"]["ngrams"] in ([1, 1], [1, 2])
+    program, *arguments = shlex.split(report["command"])
+    assert program == "labeltree"
+    code, _, err = run(*arguments, "--quiet")
+    assert code == 0, err
+    model = labeltree.load(out / "model")
+    assert list(model.text.settings.ngrams) == report["settings"]["ngrams"]
+    assert model.bytes <= 5_000
+
+
+def test_the_command_shows_a_table(small_search, folder, tmp_path, run):
+    out = tmp_path / "o"
+    code, text, err = run(
+        *("tune", folder / "train.svm", "-o", out, "--max-size", "5kB", "--metric", "P@3"),
+        *("--validation", folder / "test.svm"),
+    )
+    assert code == 0, err
+    assert re.search(r"trial +rows +trees", err)
+    assert "defaults" in err
+    assert "frontier of P@3" in text
+    assert "train the final model with:" in text
+    assert f"--settings {out / 'settings.json'}" in text
+
+
+def test_mistakes(refused, folder, tmp_path):
+    train, out = folder / "train.svm", tmp_path / "o"
+    assert "no such file" in refused("tune", tmp_path / "no.svm", "-o", out)
+    assert "--max-time is 'soon', expected a time such as 20min" in refused(
+        "tune", train, "-o", out, "--max-time", "soon"
+    )
+    assert "--metric is 'P@2', expected one of P@1" in refused("tune", train, "-o", out, "--metric", "P@2")
+    assert "--validation is 0.9" in refused("tune", train, "-o", out, "--validation", 0.9)
+    assert "read only once" in refused("tune", "-", "-o", out)
+    assert "is a file" in refused("tune", train, "-o", train)
+    assert "no such directory" in refused("tune", train, "-o", out / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("20min", 1200), ("90 s", 90), ("1.5h", 5400), (7, 7), ("8", 8)]
+)
+def test_times(given, seconds):
+    assert MAX_TIME.plain(given) == seconds
+
+
+@pytest.mark.parametrize("given", ["", "min", "-5s", "0", "1 week", True, None])
+def test_wrong_times(given):
+    assert MAX_TIME.plain(given) is None
+
+
+def point(final_bytes, value, error=1.0, **other):
+    found = {"trees": 1, "weights": "int8", "threshold": 0.1, "score": "hinge2", "score_scale": 3.0, **other}
+    return Point(
+        model_bytes=final_bytes, final_bytes=final_bytes, metrics={"P@1": value}, error=error, **found
+    )
+
+
+def test_the_smallest_that_is_as_good_is_chosen():
+    points = (point(10, 50.0), point(20, 59.9), point(30, 60.0), point(25, 58.0), point(40, 59.0))
+    trials = [Trial(Candidate(), 1.0, 1, points), Trial(Candidate(), 0.5, 1, (point(1, 99.0),))]
+    assert [each.final_bytes for _, each in frontier(trials, "P@1")] == [10, 20, 30]
+    assert choose(trials, "P@1")[1].final_bytes == 20
+
+
+def test_final_settings():
+    candidate = Candidate(clusters=32, cost=2.0)
+    found = final_settings(candidate, point(1000, 1.0, trees=3), 5, 1020, None)
+    assert found == {
+        "clusters": 32,
+        "max_depth": 6,
+        "trees": 3,
+        "seed": 5,
+        "cost": 2.0,
+        "positive_cost": 1.0,
+        "score": "hinge2",
+        "max_size": 1020,
+    }
+    found = final_settings(candidate, point(1000, 1.0), 5, None, None)
+    assert found["prune"] == 0.1
+    assert "weights" not in found
+    assert set(found) <= set(KEYS)
+
+
+def test_candidates():
+    start = Candidate()
+    changed = list(start.single_changes(1000, 3))
+    assert all(len(other.changes(start)) == 1 for other in changed)
+    assert Candidate(max_depth=2) in changed
+    assert not any(other.max_depth < 6 for other in start.single_changes(1000, 2))
+    assert all(other.clusters < 50 for other in start.single_changes(50, 2) if other.clusters != 100)
+    both = start.combined(Candidate(cost=2.0), Candidate(cost=0.5, clusters=32))
+    assert both == Candidate(cost=2.0, clusters=32)
+    assert set(both.further(start)) >= {Candidate(cost=4.0, clusters=32), Candidate(cost=2.0, clusters=16)}
+    assert Candidate.from_dict(
+        json.loads(json.dumps(Candidate(ngrams=(1, 2), min_df=2).to_dict()))
+    ) == Candidate(ngrams=(1, 2), min_df=2)
+
+
+@pytest.mark.parametrize("metric", METRIC.values)
+def test_row_metrics_are_the_metrics(metric, data, tmp_path):
+    model = train_small(tmp_path / "m", data, trees=1)
+    test = make_data(90, seed=1)
+    labels, scores = model.predict(test.X, top=20)
+    propensities = metrics.propensities(model.label_counts, model.n_instances)
+    truth = test.align(None, model.n_labels).Y
+    found = row_metrics(truth, labels, scores, propensities, (metric,))[metric]
+    if metric == "F1":
+        true = truth.toarray() > 0
+        dense = np.zeros(true.shape)
+        np.put_along_axis(dense, np.maximum(labels, 0), np.where(labels >= 0, scores, 0), axis=1)
+        expected = max(
+            2 * (true & (dense >= t)).sum() / ((dense >= t).sum() + true.sum())
+            for t in np.unique(scores[scores > 0])
+        )
+    else:
+        expected = model.evaluate(test)[metric]
+    assert found.value == pytest.approx(100 * expected)
+    assert found.rows.mean() == pytest.approx(found.value)
+
+
+def test_paired_differences():
+    rng = np.random.default_rng(0)
+    first = rng.random(2000) < 0.5
+    better = first | (rng.random(2000) < 0.1)
+    ones = np.ones(2000)
+    as_metric = {name: {"P@1": RowMetric(v.astype(float), ones)} for name, v in (("a", first), ("b", better))}
+    found = paired_differences(as_metric["a"], as_metric["b"], resamples=300)["P@1"]
+    assert found.points == pytest.approx(100 * (better.mean() - first.mean()))
+    assert found.low < found.points < found.high
+    assert found.significant
+    same = paired_differences(as_metric["a"], as_metric["a"], resamples=300)["P@1"]
+    assert (same.points, same.p_value) == (0, 1)
+    # The interval is that of the normal distribution of paired differences.
+    error = 100 * (better * 1.0 - first).std() / np.sqrt(2000)
+    assert (found.high - found.low) / (2 * 1.96) == pytest.approx(error, rel=0.2)
+
+
+def test_compare(run, refused, folder, tmp_path, data):
+    model, test = folder / "model", folder / "test.svm"
+    labeltree.load(model).compress(tmp_path / "small", prune=0.5)
+    code, out, err = run("compare", model, tmp_path / "small", test, "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    assert [row["model"] for row in report["models"]] == [str(model), str(tmp_path / "small")]
+    assert report["test"] == "paired bootstrap"
+    code, shown, _ = run("evaluate", tmp_path / "small", test, "--json")
+    assert report["models"][1]["P@1"] == json.loads(shown)["P@1"]
+    gap = report["models"][1]["differences"]["P@1"]
+    assert gap["points"] == pytest.approx(report["models"][1]["P@1"] - report["models"][0]["P@1"], abs=1e-3)
+    assert gap["low"] <= gap["points"] <= gap["high"]
+    code, out, _ = run("compare", model, tmp_path / "small", test)
+    assert code == 0
+    assert "paired bootstrap" in out
+    assert "there is nothing to compare" in refused("compare", model, test)
+    assert "no such model" in refused("compare", model, tmp_path / "no", test)
+    with pytest.raises(InputError, match="two or more models"):
+        compare_models([labeltree.load(model)], data)
+
+
+def test_settings_files(run, refused, folder, tmp_path):
+    file, train = tmp_path / "s.json", folder / "train.svm"
+    file.write_text(
+        json.dumps({"clusters": 3, "cost": 2, "positive_cost": [0.5, 1], "trees": 2, "weights": None})
+    )
+    code, _, err = run("train", train, tmp_path / "m", "--settings", file, "--cost", 4, "-q")
+    assert code == 0, err
+    made = labeltree.load(tmp_path / "m").manifest
+    assert (made["settings"]["cost"], made["settings"]["positive_cost"]) == (4, [0.5, 1])
+    assert len(made["trees"]) == 2
+    for content, message in (
+        ('{"clusterz": 3}', "there is no setting named 'clusterz'"),
+        ('{"clusters": 1}', "clusters is 1, expected an integer of at least 2"),
+        ("[1]", "not a JSON object"),
+        ("{", "not valid JSON"),
+    ):
+        file.write_text(content)
+        assert f"{file}: " in refused("train", train, tmp_path / "n", "--settings", file)
+        assert message in refused("train", train, tmp_path / "n", "--settings", file)
+    assert "no such file" in refused("train", train, tmp_path / "n", "--settings", tmp_path / "no")
+    settings = {"clusters": 5, "ngrams": [1, 2], "lowercase": False}
+    file.write_bytes(settings_bytes(settings))
+    assert read_settings(file) == {**settings, "ngrams": (1, 2)}
+    assert as_arguments(settings) == ["--clusters", "5", "--ngrams", "1,2", "--keep-case"]
+    assert "--ngrams applies only to text" in refused("train", train, tmp_path / "n", "--settings", file)
+
+
+def test_training_to_a_size(run, refused, folder, tmp_path):
+    train, model = folder / "train.svm", tmp_path / "m"
+    code, out, err = run("train", train, model, "--max-size", "4kB", "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    assert report["codec"] == "sparse"
+    assert labeltree.load(model).bytes <= 4000 == report["max_size"]
+    assert report["model_bytes"] == disk_bytes(model)
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    error = refused("train", train, tmp_path / "n", "--max-size", 100)
+    assert f"`labeltree compress {tmp_path / 'n.full'} {tmp_path / 'n'} --max-size SIZE`" in error
+    assert labeltree.load(tmp_path / "n.full").codec == "float32"
+    assert "remove --prune or --max-size" in refused(
+        "train", train, tmp_path / "o", "--max-size", "4kB", "--prune", 0.1
+    )
+
+
+def test_the_score_is_chosen_when_it_is_clearly_better(data, tmp_path):
+    from labeltree.tuning.trial import _Judge
+    from labeltree.validation import Validation
+
+    model = train_small(tmp_path / "m", data, trees=1)
+    judge = _Judge(model, Validation.of(make_data(90, seed=1), model), "P@1")
+    best = judge.best_score(model)
+    value = judge.measure(model, best)["P@1"].value
+    assert value >= judge.measure(model, ScoreSettings())["P@1"].value
