@@ -248,7 +248,7 @@ def tab(browser):
     """A page of 1280 pixels that must have no errors, and on which no name may run."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(60_000)
     page.faults = []
     page.on("pageerror", lambda error: page.faults.append(str(error)))
     page.on("console", lambda message: message.type == "error" and page.faults.append(message.text))
