@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import uvicorn
+from helpers import PATIENCE
 from playwright.sync_api import Error, sync_playwright
 
 import labeltree
@@ -238,7 +239,7 @@ def browser():
     if CHROMIUM is None:
         pytest.skip("no Chromium to test the page with: install it, for example apt-get install chromium")
     with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        opened = play.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=1000 * PATIENCE)
         yield opened
         opened.close()
 
@@ -248,7 +249,7 @@ def tab(browser):
     """A page of 1280 pixels that must have no errors, and on which no name may run."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(1000 * PATIENCE)
     page.faults = []
     page.on("pageerror", lambda error: page.faults.append(str(error)))
     page.on("console", lambda message: message.type == "error" and page.faults.append(message.text))

@@ -35,11 +35,11 @@ def page_router(find: Callable[[str], Model]) -> APIRouter:
     """
     router = APIRouter()
 
-    @router.get("/", include_in_schema=False)
+    @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page() -> Response:
         return _file("index.html")
 
-    @router.get("/page/{name}", include_in_schema=False)
+    @router.api_route("/page/{name}", methods=["GET", "HEAD"], include_in_schema=False)
     async def file(name: str) -> Response:
         return _file(name)
 

@@ -14,13 +14,13 @@ function showTraining(about) {
   pairs.push(["Data", `${count(about.instances, "instance")}, ${count(about.features, "feature")}, ${count(about.labels, "label")}`]);
   pairs.push(["Written", about.written ? new Date(about.written).toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short" }) : "unknown"]);
   pairs.push(["Trees", `${count(about.trees, "tree")}, ${count(about.nodes, "node")}, depth ${about.depth}`]);
-  pairs.push(["Weights", `${whole.format(about.weights)} as ${about.codec}${about.pruned ? `, without those below ${about.pruned.threshold}` : ""}`]);
+  pairs.push(["Weights", `${whole.format(about.weights)} as ${about.codec === "sparse" ? "int8" : about.codec}${about.pruned ? `, without those below ${about.pruned.threshold}` : ""}`]);
   pairs.push(["Size", `${size(about.bytes)} (${count(about.bytes, "byte")})`]);
   pairs.push(["Solver", list(about.settings)]);
   if (Object.keys(about.notes || {}).length) pairs.push(["Options", list(about.notes)]);
   pairs.push(["Score", list(about.score)]);
   if (about.text) pairs.push(["Text", `TF-IDF, ${list(about.text)}`]);
-  if (about.precision) pairs.push(["Precision", `${digits(100 * about.precision, 1)}% of ${count(about.predictions, "prediction")} are correct (${"five per row"})`]);
+  if (about.precision !== null) pairs.push(["Precision", `${digits(100 * about.precision, 1)}% of ${count(about.predictions, "prediction")} are correct, five per row`]);
   byId("facts").replaceChildren(...pairs.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
   const rows = about.shapes.flatMap((shape, tree) => shape.map((row) => ({ ...row, tree })));
   const most = Math.max(...rows.map((row) => row.bytes));
@@ -81,7 +81,7 @@ function showFrontier(points, bytes) {
     const of = (point) => point[`P@${rank}`];
     svg.append(draw("path", { class: `curve k${rank}`, d: all.map((point, k) => `${k ? "L" : "M"}${x(point.bytes).toFixed(1)} ${y(of(point)).toFixed(1)}`).join("") }));
     for (const point of all) {
-      const dot = draw("circle", { class: `dot${point.chosen ? " chosen" : ""}`, cx: x(point.bytes), cy: y(of(point)), r: point.chosen ? 4 : 2.6 });
+      const dot = draw("circle", { class: `dot${point.chosen ? " chosen" : ""}`, cx: x(point.bytes), cy: y(of(point)), r: point.chosen ? 5 : 2.6 });
       dot.append(draw("title", {}, `${form(point)}: ${size(point.bytes)}, P@${rank} ${digits(of(point), 2)}`));
       svg.append(dot);
     }

@@ -70,7 +70,7 @@ class Ask {
 
   row(label, query) {
     const name = String(label.name ?? label.label);
-    const place = make("div", { class: "why", hidden: true, "aria-live": "polite" });
+    const place = make("div", { class: "why", hidden: true });
     const button = make("button", { type: "button", class: "row", "aria-expanded": "false" },
       make("span", { class: "what" }, name), make("span", { class: "track" }, fill(label.score)),
       make("span", { class: "score" }, digits(label.score)));

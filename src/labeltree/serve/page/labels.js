@@ -45,7 +45,7 @@ class Labels {
   /** Zoom to a label and show what the model has learned about it. */
   async show(label, name, zoom = true) {
     const place = byId("label");
-    const title = make("h3", {}, String(name ?? label));
+    const title = make("h3", { id: "label-title" }, String(name ?? label));
     if (zoom) {
       byId("inside").scrollIntoView({ block: "start" });
       await this.map.find(label);
@@ -65,5 +65,6 @@ class Labels {
       place.replaceChildren(title, make("p", { class: "small" }, error.message));
     }
     place.hidden = false;
+    byId("map-status").textContent = `${name ?? label} is described below the map.`;
   }
 }

@@ -23,8 +23,9 @@ class TreeMap {
     this.model = model;
     byId("pick-tree").hidden = overview.trees < 2;
     byId("tree").replaceChildren(...Array.from({ length: overview.trees }, (_, t) => make("option", { value: t }, String(t + 1))));
-    byId("pick-colour").hidden = !overview.precision;
-    byId("colour").value = overview.precision ? "precision" : "alpha";
+    const measured = overview.precision !== null;
+    byId("pick-colour").hidden = !measured;
+    byId("colour").value = measured ? "precision" : "alpha";
     this.view = null;
     return this.go(0);
   }
@@ -115,7 +116,7 @@ class TreeMap {
   /** Paint a child of the node and what is below it; return its button. */
   box(pen, box, rect, place, colour) {
     block(pen, rect, css(box.summed ? this.look.unknown : colour), 1);
-    const readable = rect.w > 34 && rect.h > 17;
+    const readable = rect.w > 46 && rect.h > 17;
     const below = box.children && rect.w > 24 && rect.h > 40;
     if (below) {
       const inner = { x: rect.x + 3, y: rect.y + (readable ? 21 : 3), w: rect.w - 6, h: rect.h - (readable ? 24 : 6) };
