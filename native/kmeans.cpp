@@ -54,6 +54,10 @@ struct ClusteringSpace {
 // Centroids are kept as sums over their members, feature-major: the values of one feature for all clusters are
 // adjacent. Large sums are copied as bfloat16, and labels compared with the copy: reading the centroids takes most of
 // the time.
+//
+// After the first iterations, more and more clusters keep their members and so their centroids. The copy begins with
+// the clusters that have changed, and a label is compared with these only, where this is enough to find the nearest of
+// all: where the label's own cluster is unchanged, or one of the changed ones is nearer than any of the others was.
 class NodeClustering {
   public:
     NodeClustering(const SparseRows& vectors, std::span<const int32_t> labels, const ClusterSettings& settings,
@@ -61,7 +65,9 @@ class NodeClustering {
         : vectors_(vectors), labels_(labels), n_labels_(std::ssize(labels)), settings_(settings), random_(random),
           threads_(threads), cancel_(cancel), width_((settings.n_clusters + 7) / 8 * 8), stride_(packed_words(width_)),
           space_(space), local_(space.local), n_members_(settings.n_clusters), squares_(settings.n_clusters),
-          rate_(settings.n_clusters), half_square_(settings.n_clusters) {}
+          order_(width_), place_(width_), n_compared_(width_), rate_(width_), half_square_(width_) {
+        std::iota(order_.begin(), order_.end(), 0);
+    }
 
     // Writes the cluster of each label. Calls report(share) with the share of the iterations that is done, at most.
     template <class Report>
@@ -71,9 +77,10 @@ class NodeClustering {
         if (n_features_ * width_ >= large_sums) packed_ = space_.packed.reserve(n_features_ * stride_);
         start();
         std::vector<int32_t> next(n_labels_);
+        top_.resize(n_labels_);
         std::fill(cluster.begin(), cluster.end(), -1);
         for (int iteration = 0; iteration < settings_.max_iterations && !cancel_; ++iteration) {
-            assign(next);
+            assign(cluster, next);
             int64_t n_moved = 0;
             for (int64_t i = 0; i < n_labels_; ++i) n_moved += next[i] != cluster[i];
             const bool last = static_cast<double>(n_moved) < settings_.least_moved * static_cast<double>(n_labels_) ||
@@ -165,51 +172,109 @@ class NodeClustering {
         squares_[cluster] += gained;
     }
 
-    // A label goes to the cluster with the largest v'mean - |mean|^2 / 2.
+    // A label goes to the cluster with the largest v'mean - |mean|^2 / 2. An empty cluster stays empty.
     void take_means() {
-        for (int64_t c = 0; c < settings_.n_clusters; ++c) {
-            rate_[c] = n_members_[c] > 0 ? 1.0f / static_cast<float>(n_members_[c]) : 0.0f;
-            half_square_[c] = static_cast<float>(squares_[c] / 2) * rate_[c] * rate_[c];
+        for (int64_t k = 0; k < width_; ++k) {
+            const int64_t c = order_[k];
+            const bool used = c < settings_.n_clusters && n_members_[c] > 0;
+            rate_[k] = used ? 1.0f / static_cast<float>(n_members_[c]) : 0.0f;
+            half_square_[k] = used ? static_cast<float>(squares_[c] / 2) * rate_[k] * rate_[k] : HUGE_VALF;
         }
         if (!packed_) return;
         parallel_ranges(n_features_, feature_chunk, threads_, [&](int64_t first, int64_t last) {
-            for (int64_t f = first; f < last; ++f) pack_bfloat16(sums_ + f * width_, width_, packed_ + f * stride_);
+            for (int64_t f = first; f < last; ++f) {
+                const float* row = sums_ + f * width_;
+                if (is_in_order_ && n_compared_ == width_)
+                    pack_bfloat16(row, width_, packed_ + f * stride_);
+                else
+                    pack_bfloat16(row, outdated_, packed_ + f * stride_);
+            }
         });
     }
 
-    void assign(std::vector<int32_t>& next) const {
+    // Finds the clusters that gain or lose a label, and brings them to the front of the order. With those that follow
+    // they fill whole vectors. New sums round differently, so all of their clusters count as changed.
+    void find_changed(std::span<const int32_t> before, std::span<const int32_t> after, bool from_scratch) {
+        std::vector<bool> changed(width_, from_scratch);
+        for (int64_t i = 0; i < n_labels_; ++i) {
+            if (before[i] == after[i]) continue;
+            changed[after[i]] = true;
+            if (before[i] >= 0) changed[before[i]] = true;
+        }
+        const int64_t n_changed = std::count(changed.begin(), changed.end(), true);
+        n_compared_ = (n_changed + 7) / 8 * 8;
+        if (!packed_ || n_compared_ * 4 > width_ * 3) n_compared_ = width_;  // few would be left out
+        if (n_compared_ < width_)
+            for (int64_t k = 0, from = n_changed; k < n_changed; ++k) {
+                if (changed[order_[k]]) continue;
+                while (!changed[order_[from]]) ++from;
+                std::swap(order_[k], order_[from]);
+                changed[order_[from++]] = true;  // it has a new place
+                is_in_order_ = false;
+            }
+        outdated_.clear();
+        for (int64_t k = 0; k < width_; ++k) {
+            place_[order_[k]] = static_cast<int32_t>(k);
+            if (changed[order_[k]]) outdated_.emplace_back(order_[k], k);
+        }
+    }
+
+    void assign(std::span<const int32_t> before, std::span<int32_t> next) {
         parallel_ranges(n_labels_, label_chunk, threads_, [&](int64_t first, int64_t last) {
             if (cancel_) return;
             std::vector<Match> entries;
             std::vector<float> products(width_);
-            for (int64_t i = first; i < last; ++i) next[i] = nearest(labels_[i], entries, products);
+            for (int64_t i = first; i < last; ++i) {
+                const auto of_label = matches(labels_[i], entries);
+                next[i] = n_compared_ < width_ ? nearest_changed(of_label, before[i], products, top_[i]) : -1;
+                if (next[i] < 0) next[i] = nearest(of_label, products, top_[i]);
+            }
         });
     }
 
     std::span<const Match> matches(int32_t label, std::vector<Match>& entries) const {
         const auto columns = vectors_.columns(label);
         const auto values = vectors_.values(label);
-        entries.assign(columns.size() + prefetch_ahead, {0, 0});
+        if (entries.size() < columns.size() + prefetch_ahead) entries.resize(columns.size() + prefetch_ahead);
+        std::fill_n(entries.begin() + columns.size(), prefetch_ahead, Match{0, 0});
         for (size_t k = 0; k < columns.size(); ++k) entries[k] = {local_[columns[k]], values[k]};
         return {entries.data(), columns.size()};
     }
 
-    int32_t nearest(int32_t label, std::vector<Match>& entries, std::vector<float>& products) const {
-        const std::span<const Match> of_label = matches(label, entries);
+    // Returns the nearest cluster, and sets how near it is and a bound for all others.
+    int32_t nearest(std::span<const Match> of_label, std::vector<float>& products, TopTwo& top) const {
         if (packed_)
-            likeness(packed_, width_, of_label, products.data());
+            likeness(packed_, width_, width_, of_label, products.data());
         else
             likeness(sums_, width_, of_label, products.data());
-        int32_t best = 0;
-        float most = -HUGE_VALF;
-        for (int64_t c = 0; c < settings_.n_clusters; ++c) {
-            const float nearness = products[c] * rate_[c] - half_square_[c];
-            if (n_members_[c] > 0 && nearness > most) {  // an empty cluster stays empty
-                most = nearness;
-                best = static_cast<int32_t>(c);
-            }
+        top = nearness(products, rate_.data(), half_square_.data());
+        return first_of(top.most, products);
+    }
+
+    // The same by the clusters that come first in the order, given the last result; -1 if these do not suffice.
+    int32_t nearest_changed(std::span<const Match> of_label, int32_t own, std::vector<float>& products,
+                            TopTwo& top) const {
+        const std::span<float> compared(products.data(), n_compared_);
+        likeness(packed_, width_, n_compared_, of_label, products.data());
+        TopTwo found = nearness(compared, rate_.data(), half_square_.data());
+        int32_t best = own;
+        if (place_[own] < n_compared_) {
+            if (!(found.most > top.next)) return -1;
+            best = first_of(found.most, compared);
+        } else {
+            if (found.most > top.most) best = first_of(found.most, compared);
+            if (found.most == top.most) best = std::min(own, first_of(found.most, compared));
+            found.add(top.most);
         }
+        top = {found.most, std::max(found.next, top.next)};
         return best;
+    }
+
+    // The cluster with this nearness; the first of equals.
+    int32_t first_of(float most, std::span<const float> found) const {
+        int32_t best = static_cast<int32_t>(width_);
+        each_equal(found, most, [&](int64_t k) { best = std::min(best, order_[k]); });
+        return best < settings_.n_clusters ? best : 0;
     }
 
     // A thread owns whole clusters and adds their labels in order, so the sums do not depend on the threads.
@@ -232,6 +297,7 @@ class NodeClustering {
         });
         std::fill(n_members_.begin(), n_members_.end(), 0);
         for (const int32_t c : after) ++n_members_[c];
+        find_changed(before, after, from_scratch);
         take_means();
     }
 
@@ -250,8 +316,13 @@ class NodeClustering {
     float* sums_ = nullptr;
     uint32_t* packed_ = nullptr;  // the sums as bfloat16, or null
     std::vector<int64_t> n_members_;
-    std::vector<double> squares_;  // of the lengths of the sums
-    std::vector<float> rate_, half_square_;
+    std::vector<double> squares_;            // of the lengths of the sums
+    std::vector<int32_t> order_, place_;     // of the clusters in rows of packed_, and the inverse
+    bool is_in_order_ = true;                // whether no cluster has been moved
+    int64_t n_compared_;                     // the first of them, with which labels are compared first
+    std::vector<PackedColumn> outdated_;     // to be packed again
+    std::vector<float> rate_, half_square_;  // in this order
+    std::vector<TopTwo> top_;  // of each label: how near its cluster is, and no other cluster is nearer than the next
 };
 
 // All threads cluster the large nodes, one after the other; then each takes one of the other nodes at a time. A node is

@@ -1,4 +1,4 @@
-"""The start of K-means, slowly: greedy k-means++ (native/seeding.h), or random labels in a large node."""
+"""K-means, slowly: its start, greedy k-means++ (native/seeding.h) or random labels, and its comparisons."""
 
 import numpy as np
 
@@ -62,3 +62,19 @@ def first_centroids(vectors, clusters, seed=0, stream=0):
                 best = other
         seeds.append(best)
     return np.array(seeds)
+
+
+def rounded(values):
+    """Return floats rounded to bfloat16, the upper 16 bits, ties to even."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return (bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000).view(np.float32)
+
+
+def twin_nearness(vectors, cluster, clusters):
+    """Return v'mean - |mean|^2 / 2 of each row and cluster, whose sums are rounded for the product."""
+    members = cluster[:, None] == np.arange(clusters)
+    counts = members.sum(axis=0)
+    sums = members.T.astype(np.float64) @ vectors
+    with np.errstate(invalid="ignore", divide="ignore"):
+        near = vectors @ rounded(sums).T.astype(np.float64) / counts - (sums**2).sum(axis=1) / counts**2 / 2
+    return np.where(counts > 0, near, -np.inf)  # an empty cluster stays empty

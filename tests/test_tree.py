@@ -5,7 +5,7 @@ import pytest
 from helpers import examples, nested, node_labels, random_data, run_portable, topic_data
 from hypothesis import given
 from hypothesis import strategies as st
-from kmeans_twin import first_centroids
+from kmeans_twin import first_centroids, twin_nearness
 from scipy import sparse
 from sklearn.cluster import kmeans_plusplus
 
@@ -278,6 +278,40 @@ def test_an_iteration_of_kmeans_equals_its_twin(features, clusters):
     excess = chosen - squares.min(axis=1)
     assert (excess <= (1e-6 if features == 60 else 5e-3)).all()  # rounded centroids may lose a near tie
     assert (excess <= 1e-6).mean() > 0.95
+
+
+def test_clusters_that_do_not_change_are_still_compared():
+    """Centroids of many features are rounded, and those that have changed are compared first."""
+    rng = np.random.default_rng(3)
+    n_labels, n_features, clusters = 600, 30_000, 40
+    topics = rng.integers(0, 4000, (60, 12))  # more than clusters, and overlapping
+    rows = sparse.lil_matrix((n_labels, n_features))
+    for label, topic in enumerate(rng.integers(0, 60, n_labels)):
+        rows[label, topics[topic]] = rng.random(12)
+        rows[label, topics[rng.integers(60)]] = rng.random(12)
+    rows[:, 4000:] = sparse.random(n_labels, n_features - 4000, 60 / n_features, rng=rng) / 10
+    used = np.arange(4000, n_features)
+    rows[used % n_labels, used] = 0.01  # all features occur
+    rows = (sparse.diags_array(1 / sparse.linalg.norm(rows, axis=1)) @ rows.tocsr()).astype(np.float32)
+    vectors = rows.toarray()
+    arguments = cluster_arguments(
+        vectors=_native.SparseRows(*csr_arrays(rows), n_features),
+        labels=np.arange(n_labels, dtype=np.int32),
+        last=np.array([n_labels], np.int64),
+        clusters=clusters,
+        least_moved=0.0,
+    )
+    steps = [
+        _native.cluster_level(**arguments | {"max_iterations": n, "threads": 1 + n % 2}) for n in range(1, 12)
+    ]
+    partly = 0  # iterations after which labels move though few clusters have changed
+    for older, before, after in zip(steps, steps[1:], steps[2:], strict=False):
+        changed = np.union1d(older[older != before], before[older != before])
+        partly += (before != after).any() and 0 < len(changed) <= 0.7 * clusters
+        nearness = twin_nearness(vectors, before, clusters)
+        chosen = nearness[np.arange(n_labels), after]
+        assert (nearness.max(axis=1) - chosen <= 1e-4).all()
+    assert partly >= 2
 
 
 @pytest.mark.parametrize("clusters", [2, 7, 8, 9, 16, 105])
