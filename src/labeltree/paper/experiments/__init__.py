@@ -29,6 +29,7 @@ EXPERIMENTS = {
     "varied-k": "varied_k",
     "alpha": "alpha",
     "last-depth": "last_depth",
+    "growth": "growth",
     "tight-bound": "tight_bound",
     "pruning": "pruning",
     "theory": "theory_tables",
@@ -36,7 +37,7 @@ EXPERIMENTS = {
     "time": "training_time",
 }
 WITHOUT_DATA = ("theory", "time")
-WITHOUT_PLOTS = ("statistics",)
+WITHOUT_PLOTS = ("statistics", "growth")
 WITH_TEST = ("pruning",)
 
 __all__ = [

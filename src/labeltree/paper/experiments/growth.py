@@ -1,0 +1,209 @@
+"""`growth`: the size with alpha depending on depth and K, and how well one tree predicts others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+from labeltree.errors import InputError
+from labeltree.paper.experiments.result import Result, Table
+from labeltree.paper.experiments.rows import listed
+from labeltree.paper.experiments.session import Session
+from labeltree.paper.growth import DepthAverages, FeatureGrowth
+from labeltree.plan import TreePlan
+from labeltree.progress import Progress, part_of
+
+CLUSTERS, DEPTHS = (10, 30, 100, 300), (2, 3, 6)
+
+
+class AverageRow(TypedDict):
+    """Averages of one tree, and what they say about its weights."""
+
+    data: str
+    seed: int
+    clusters: int
+    depth: int
+    weights: int
+    product_share: float
+    covariance_share: float
+    exponent: float | None
+    spread: float | None
+
+
+class PredictionRow(TypedDict):
+    """The weights of a tree, predicted from another."""
+
+    data: str
+    seed: int
+    fitted_clusters: int
+    clusters: int
+    max_depth: int
+    weights: int
+    predicted: float
+    ratio: float
+
+
+def run(
+    session: Session,
+    progress: Progress | None = None,
+    *,
+    clusters: Sequence[int] = CLUSTERS,
+    depths: Sequence[int] = DEPTHS,
+) -> Result:
+    """Measure averages with covariance, fit F(m) to one tree, and predict trees with other K and depths.
+
+    Parameters
+    ----------
+    session : Session
+    progress : callable, optional
+    clusters : sequence of int
+        The values of K.
+    depths : sequence of int
+        The values of d_max; functions are fitted to trees with the largest.
+
+    Returns
+    -------
+    Result
+    """
+    if not clusters or min(clusters) < 2:
+        raise InputError(f"{listed('cluster counts', clusters)}, expected one or more integers of at least 2")
+    if not depths or min(depths) < 2:
+        raise InputError(f"{listed('depths', depths)}, expected one or more integers of at least 2")
+    averages: list[AverageRow] = []
+    predictions: list[PredictionRow] = []
+    pairs = [(split, seed) for split in session.splits for seed in session.seeds]
+    for number, (split, seed) in enumerate(pairs):
+        part = part_of(progress, number, len(pairs))
+        plans = {
+            K: session.tree_plan(split.name, K, max(depths), seed, part_of(part, k, len(clusters)))
+            for k, K in enumerate(clusters)
+        }
+        for K, plan in plans.items():
+            growth = _fit(plan, K)
+            averages.append(_averages(split.name, seed, K, plan, growth))
+            if growth is not None:
+                predictions += _predictions(split.name, seed, K, growth, plans, depths)
+    return Result(
+        name="growth",
+        title="Trees with another K or depth, predicted from one tree",
+        source="beyond section 3 of the paper, which assumes a constant alpha",
+        introduction=(
+            "The paper's formulas assume the same alpha for all nodes. Real nodes with many children also "
+            "use many features, so a product of averages per depth is too small; the covariance of the two "
+            "accounts for the difference. For trees that were not built, a function is fitted to the nodes "
+            "of one tree: the features that a node uses as a power of the number of its labels. With the "
+            "spread of the sizes of siblings, it predicts the weights of trees with another K or depth."
+        ),
+        settings={
+            "clusters (K)": list(clusters),
+            "depths (d_max)": list(depths),
+            "seeds": list(session.seeds),
+        },
+        tables=[
+            Table(
+                "growth-averages",
+                "Weights of a tree relative to the counted ones: by the product of the averages of each "
+                "depth, and with the covariance; and the fitted exponent and spread.",
+                {
+                    "data": "dataset",
+                    "seed": "seed",
+                    "clusters": "K",
+                    "depth": "depth",
+                    "weights": "weights",
+                    "product_share": "product of averages",
+                    "covariance_share": "with covariance",
+                    "exponent": "exponent b",
+                    "spread": "spread",
+                },
+                averages,
+                _average_takeaway(averages),
+            ),
+            Table(
+                "growth-predictions",
+                "Weights of trees, predicted by the function fitted to the tree with another K.",
+                {
+                    "data": "dataset",
+                    "seed": "seed",
+                    "fitted_clusters": "K of the fitted tree",
+                    "clusters": "K",
+                    "max_depth": "d_max",
+                    "weights": "weights",
+                    "predicted": "predicted",
+                    "ratio": "ratio",
+                },
+                predictions,
+                _prediction_takeaway(predictions),
+            ),
+        ],
+    )
+
+
+def _fit(plan: TreePlan, clusters: int) -> FeatureGrowth | None:
+    try:
+        return FeatureGrowth.fit(plan, clusters)
+    except InputError:  # too few nodes
+        return None
+
+
+def _averages(
+    name: str, seed: int, clusters: int, plan: TreePlan, growth: FeatureGrowth | None
+) -> AverageRow:
+    measured = DepthAverages.of(plan)
+    return {
+        "data": name,
+        "seed": seed,
+        "clusters": clusters,
+        "depth": plan.tree.depth,
+        "weights": plan.n_weights,
+        "product_share": measured.weights(covariance=False) / plan.n_weights,
+        "covariance_share": measured.weights() / plan.n_weights,
+        "exponent": None if growth is None else growth.exponent,
+        "spread": None if growth is None else growth.spread,
+    }
+
+
+def _predictions(
+    name: str,
+    seed: int,
+    fitted: int,
+    growth: FeatureGrowth,
+    plans: dict[int, TreePlan],
+    depths: Sequence[int],
+) -> list[PredictionRow]:
+    rows: list[PredictionRow] = []
+    for K, plan in plans.items():
+        for depth in depths:
+            counted = plan.clip(depth).n_weights
+            predicted = growth.tree_weights(plan.tree.n_labels, K, depth)
+            rows.append(
+                {
+                    "data": name,
+                    "seed": seed,
+                    "fitted_clusters": fitted,
+                    "clusters": K,
+                    "max_depth": depth,
+                    "weights": counted,
+                    "predicted": predicted,
+                    "ratio": predicted / counted,
+                }
+            )
+    return rows
+
+
+def _average_takeaway(rows: Sequence[AverageRow]) -> str:
+    shares = [row["product_share"] for row in rows]
+    return (
+        f"The product of averages gives {min(shares):.0%} to {max(shares):.0%} of the weights; with the "
+        "covariance, the sum is exact."
+    )
+
+
+def _prediction_takeaway(rows: Sequence[PredictionRow]) -> str:
+    others = sorted(row["ratio"] for row in rows if row["clusters"] != row["fitted_clusters"])
+    if not others:
+        return "No tree could be predicted from another."
+    close = sum(1 / 1.25 <= ratio <= 1.25 for ratio in others) / len(others)
+    return (
+        f"Predictions for another K are {others[0]:.2f} to {others[-1]:.2f} times the counted weights; "
+        f"{close:.0%} of them are within a factor of 1.25."
+    )
