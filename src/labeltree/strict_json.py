@@ -28,7 +28,7 @@ def parse_json(content: bytes) -> Any:
     """
     try:
         text = content.decode()
-        value = json.loads(text, parse_float=_finite, parse_constant=_refuse)
+        value = _DECODER.decode(text)
         if "\\u" in text:  # only an escape can stand for half a character
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError:
@@ -49,6 +49,9 @@ def _finite(text: str) -> float:
 
 def _refuse(text: str) -> NoReturn:
     raise ValueError(f"{text[:20]} is not a finite number")
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
 
 
 def to_json(value: Any) -> str:

@@ -69,7 +69,7 @@ def serve(
     timeout: Annotated[
         float,
         options.limited(
-            "--timeout", limits.TIMEOUT, "SECONDS", "Time to receive a request, and again to answer", _LIMITS
+            "--timeout", limits.TIMEOUT, "SECONDS", "Time to receive a request and to answer it", _LIMITS
         ),
     ] = 30.0,
     quiet: options.Quiet = False,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any
 
 from labeltree.explain.label import describe_label
@@ -25,13 +25,12 @@ def prediction_json(request: PredictRequest, found: Found) -> bytes:
                 break  # the best come first
             entry = f'{{"label":{label}'
             if request.names:
-                entry += f',"name":{"null" if names is None else json.dumps(names[label])}'
+                entry += f',"name":{"null" if names is None else _quoted(names[label])}'
             if request.scores:
                 entry += f',"score":{score:.7g}'
             entries.append(entry + "}")
         rows.append(f'{{"labels":[{",".join(entries)}]}}')
-    name = json.dumps(request.served.name)
-    return f'{{"model":{name},"predictions":[{",".join(rows)}]}}'.encode()
+    return f'{{"model":{_quoted(request.served.name)},"predictions":[{",".join(rows)}]}}'.encode()
 
 
 def explanation(request: ExplainRequest) -> dict[str, Any]:

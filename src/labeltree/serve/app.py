@@ -128,9 +128,9 @@ class Service:
             if post is not None:
                 if method != "POST":
                     raise RequestError(405, f"{method} is not supported here", "use POST")
-                body = await read_body(scope, receive, self.settings.max_body, self.settings.timeout)
-                late = RequestError(503, f"not answered within {self.settings.timeout:g} seconds")
-                with Deadline(self.settings.timeout, late):
+                with Deadline(self.settings.timeout) as deadline:
+                    body = await read_body(scope, receive, self.settings.max_body)
+                    deadline.received = True
                     content = await post(body)
                 status = 200
                 await send_bytes(send, 200, content, JSON_TYPE)

@@ -26,21 +26,28 @@ class ClientGone(Exception):
 
 
 class Deadline:
-    """A block that ends with an error after some seconds, without a task of its own.
+    """A block that is cancelled after some seconds, without a task of its own.
 
     Parameters
     ----------
     seconds : float
-    error : RequestError
+
+    Attributes
+    ----------
+    received : bool
+        Whether the request has arrived, to be set within the block: the error depends on it.
     """
 
-    def __init__(self, seconds: float, error: RequestError) -> None:
-        self._seconds, self._error = seconds, error
-        self._over = False
+    __slots__ = ("_over", "_seconds", "_task", "_timer", "received")
 
-    def __enter__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._over = self.received = False
+
+    def __enter__(self) -> Deadline:
         self._task = asyncio.current_task()
         self._timer = asyncio.get_running_loop().call_later(self._seconds, self._end)
+        return self
 
     def _end(self) -> None:
         self._over = True
@@ -55,42 +62,40 @@ class Deadline:
             uncancel = getattr(self._task, "uncancel", None)  # Python 3.11
             if uncancel is not None:
                 uncancel()
-            raise self._error from None
+            within = f"within {self._seconds:g} seconds"
+            if self.received:
+                raise RequestError(503, f"the request was not answered {within}") from None
+            raise RequestError(408, f"the request did not arrive {within}") from None
 
 
-async def read_body(scope: Scope, receive: Receive, most: int, seconds: float) -> bytes:
+async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
     """Read the body of a request.
 
     Raises
     ------
     RequestError
-        If it is longer than `most` bytes, or has not arrived after `seconds`.
+        If it is longer than `most` bytes.
     """
-    too_long = RequestError(413, f"the body is too long, expected at most {most:,} bytes")
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value[:19]) > most:
-            raise too_long
-    late = RequestError(408, f"the body has not arrived within {seconds:g} seconds")
-    with Deadline(seconds, late):
+            raise _too_long(most)
+    parts = []
+    length, more = 0, True
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
-        body = message.get("body", b"")
-        if message.get("more_body"):
-            parts = [body]
-            length = len(body)
-            while message.get("more_body"):
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGone
-                length += len(message.get("body", b""))
-                if length > most:
-                    raise too_long
-                parts.append(message["body"])
-            body = b"".join(parts)
-    if len(body) > most:
-        raise too_long
-    return bytes(body)
+        part = message.get("body", b"")
+        length += len(part)
+        if length > most:
+            raise _too_long(most)
+        parts.append(part)
+        more = message.get("more_body", False)
+    return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+
+
+def _too_long(most: int) -> RequestError:
+    return RequestError(413, f"the body is too long, expected at most {most:,} bytes")
 
 
 async def send_bytes(

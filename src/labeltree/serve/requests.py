@@ -106,8 +106,8 @@ class Reader:
             n_rows,
             top,
             0.0 if threshold is None else _checked("threshold", threshold, THRESHOLD),
-            _checked("names", fields.get("names", True), limits.FLAG),
-            _checked("scores", fields.get("scores", True), limits.FLAG),
+            "names" not in fields or _checked("names", fields["names"], limits.FLAG),
+            "scores" not in fields or _checked("scores", fields["scores"], limits.FLAG),
         )
 
     def explain(self, body: bytes) -> ExplainRequest:

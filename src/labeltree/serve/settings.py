@@ -26,7 +26,7 @@ class ServiceSettings:
     max_waiting : int
         Texts and rows of all requests that wait in one process; with more, requests are refused with 503.
     timeout : float
-        Seconds until the body of a request has arrived, and again until it is answered.
+        Seconds in which a request must arrive and be answered.
     watch : float
         Seconds between two looks at the model directories; 0 to look only after SIGHUP.
     token : str or None
