@@ -105,7 +105,7 @@ def test_requests_at_the_same_time_form_batches(registry, tagger, folder, monkey
             row = {"indices": X[0].indices.tolist(), "values": X[0].data.tolist()}
             other = ask(service, "POST", "/predict", {"model": "named-model", "rows": [row]})
             answers = await asyncio.gather(*single, large, other)
-            return answers, service.metrics_text()
+            return answers, service.metrics.text(registry)
 
     (*single, large, other), metrics = asyncio.run(run())
     wanted = expected(model, model.text.transform(texts), 7)
@@ -127,6 +127,7 @@ def test_too_many_waiting_requests_are_refused(registry):
         ("POST", "/predict", {"texts": [TEXT] * 4}),
     )
     assert (fits.status, refused.status, refused.headers["retry-after"]) == (200, 503, "1")
+    assert "labeltree_refused_total 1\n" in service.metrics.text(registry)
 
 
 def test_an_error_in_a_batch_is_not_shown(service, monkeypatch, caplog):

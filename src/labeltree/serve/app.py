@@ -65,7 +65,7 @@ class Service:
         self.registry, self.settings = registry, settings or ServiceSettings()
         self.metrics = metrics or Metrics()
         self._reader = Reader(registry, self.settings)
-        self._routes = make_routes(registry, self.metrics_text)
+        self._routes = make_routes(registry, lambda: self.metrics.text(registry))
         self._posts: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
             "/predict": self._predict,
             "/explain": self._explain,
@@ -111,6 +111,8 @@ class Service:
     async def _refresh(self) -> None:
         # A thread of its own: the others may be busy with requests.
         await asyncio.to_thread(self.registry.refresh)
+        self.metrics.put("reloads", self.registry.reloads)
+        self.metrics.put("reload_failures", self.registry.failures)
 
     # Requests
 
@@ -197,13 +199,6 @@ class Service:
 
     async def _on_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
-
-    def metrics_text(self) -> str:
-        """Return the metrics of all workers."""
-        self.metrics.put("reloads", self.registry.reloads)
-        self.metrics.put("reload_failures", self.registry.failures)
-        self.metrics.put("waiting", self._batcher.n_waiting)
-        return self.metrics.text(self.registry)
 
 
 def _is_open(path: str) -> bool:

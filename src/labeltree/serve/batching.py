@@ -59,7 +59,7 @@ class Batcher:
         self._metrics, self._max_waiting = metrics, max_waiting
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="predict")
         self._lanes = (_Lane(self), _Lane(self))
-        self.n_waiting = 0
+        self.n_waiting = self._n_refused = 0
 
     async def predict(self, served: Served, queries: Queries, top: int) -> Found:
         """Find the best labels of each query.
@@ -79,15 +79,21 @@ class Batcher:
         else:
             n_rows, length = len(queries), sum(map(len, queries))
         if self.n_waiting + n_rows > self._max_waiting:
+            self._n_refused += 1
+            self._metrics.put("refused", self._n_refused)
             raise RequestError(503, "too many requests are waiting", hint="try again later")
         loop = asyncio.get_running_loop()
         request = _Waiting(served, queries, n_rows, length, top, loop.create_future())
-        self.n_waiting += n_rows
+        self._wait(n_rows)
         try:
             self._lanes[n_rows > BATCH_ROWS or length > BATCH_LENGTH].add(request)
             return await request.answer
         finally:
-            self.n_waiting -= n_rows
+            self._wait(-n_rows)
+
+    def _wait(self, n_rows: int) -> None:
+        self.n_waiting += n_rows
+        self._metrics.put("waiting", self.n_waiting)
 
     def submit(self, lane: _Lane, batch: list[_Waiting]) -> None:
         """Search a batch on a thread."""

@@ -48,13 +48,15 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
+        with contextlib.ExitStack() as stack:
+            made = stack.enter_context(socket.socket(family, kind, protocol))
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen(_BACKLOG)
+            stack.pop_all()  # it stays open if nothing failed
     except (OSError, UnicodeError, OverflowError) as error:
         what = f"cannot listen on {host}, port {port} ({getattr(error, 'strerror', None) or error})"
         raise InputError(what, hint="choose another {port}", parameters={"port": None}) from None
-    made.listen(_BACKLOG)
     return made
 
 
@@ -88,6 +90,7 @@ def run(
     service = Service(registry, settings, metrics)
     gc.collect()
     gc.freeze()  # what exists now is never garbage; and the pages of the workers stay shared
+    gc.set_threshold(2000)  # the command line collects garbage rarely, which suits short runs
     if workers == 1:
         _serve(service, listening, None)
         return
