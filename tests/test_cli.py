@@ -183,7 +183,8 @@ def test_train_shows_stages_and_a_summary(run, folder, tmp_path):
     code, out, err = run("train", folder / "train.svm", tmp_path / "m")
     assert code == 0
     assert "as planned" in out
-    assert [line.split()[0] for line in err.splitlines()] == ["reading", "building", "planning", "training"]
+    stages = ["reading", "rows", "labels", "most", "building", "planning", "training"]
+    assert [line.split()[0] for line in err.splitlines()] == stages
     assert run("train", folder / "train.svm", tmp_path / "m", "--overwrite", "--quiet") == (0, "", "")
 
 
@@ -215,7 +216,8 @@ def test_evaluate(run, folder):
     code, out, err = run("evaluate", folder / "model", folder / "test.svm", "--json")
     figures = json.loads(out)
     assert (code, err) == (0, "")
-    assert set(figures) == {*METRIC_KEYS, "rows", "seconds", "milliseconds_per_row"}
+    missed = {"rows_without_labels", "skipped_rows", "unknown_labels"}
+    assert set(figures) == {*METRIC_KEYS, "rows", "seconds", "milliseconds_per_row", *missed}
     assert figures["rows"] == 50
     assert 50 < figures["P@1"] <= 100
     code, out, _ = run("evaluate", folder / "model", folder / "test.svm", "--score", "hinge3", "--beam", 50)

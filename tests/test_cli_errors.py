@@ -138,7 +138,7 @@ def test_errors_of_the_machine_are_no_traceback(run, refused, folder, tmp_path, 
     [
         ("synth {}/s", "labeltree.datasets.synthetic.synthesize", "use a smaller --scale"),
         ("estimate train.svm", "labeltree.build.build_plan", "use a machine with more memory"),
-        ("train train.svm {}/m", "labeltree.build.build_plan", "run `labeltree estimate`"),
+        ("train train.svm {}/m", "labeltree.pipeline.build_plan", "run `labeltree estimate`"),
     ],
 )
 def test_memory_that_runs_out(refused, folder, tmp_path, monkeypatch, command, function, hint):

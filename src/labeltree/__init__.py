@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from labeltree.estimators.classifier import LabelTreeClassifier
     from labeltree.explain import describe_label, explain_prediction
     from labeltree.model import Model, load
+    from labeltree.pipeline import train
     from labeltree.plan import Plan, make_plan
+    from labeltree.reading import read_data
     from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
     from labeltree.sizing import SizeEstimate, estimate_size
+    from labeltree.summary import describe_data
     from labeltree.svm import read_svm, write_svm
     from labeltree.text.documents import read_documents
     from labeltree.text.formats import Columns
@@ -46,15 +49,18 @@ _HOMES = {
     "TreeSettings": "settings",
     "build_plan": "build",
     "build_tree": "clustering",
+    "describe_data": "summary",
     "describe_label": "explain",
     "estimate_size": "sizing",
     "explain_prediction": "explain",
     "load": "model",
     "make_plan": "plan",
+    "read_data": "reading",
     "read_documents": "text.documents",
     "read_svm": "svm",
     "read_text": "text.reader",
     "synthesize": "datasets.synthetic",
+    "train": "pipeline",
     "train_model": "training",
     "tune": "tuning.tune",
     "write_svm": "svm",
@@ -86,6 +92,7 @@ __all__ = [
     "build_plan",
     "build_tree",
     "datasets",
+    "describe_data",
     "describe_label",
     "estimate_size",
     "explain_prediction",
@@ -93,11 +100,13 @@ __all__ = [
     "make_plan",
     "metrics",
     "paper",
+    "read_data",
     "read_documents",
     "read_svm",
     "read_text",
     "scorers",
     "synthesize",
+    "train",
     "train_model",
     "trees",
     "tune",

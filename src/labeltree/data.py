@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -156,6 +156,12 @@ class Dataset:
             f"Dataset(n_instances={self.n_instances}, n_features={self.n_features}, n_labels={self.n_labels})"
         )
 
+    def widen(self, n_features: int) -> Dataset:
+        """Return the data with at least so many features; those that a file does not mention are 0."""
+        if self.n_features >= n_features:
+            return self
+        return replace(self, X=widened(self.X, n_features))
+
     def align(self, label_names: Sequence[str] | None, n_labels: int) -> Dataset:
         """Reorder the columns of Y to match the labels of a model.
 
@@ -224,6 +230,11 @@ def wrap_csr(
     dtype = np.int32 if len(data) <= LARGEST_INT32 and max(shape) <= LARGEST_INT32 else np.int64
     indices, indptr = indices.astype(dtype, copy=False), indptr.astype(dtype, copy=False)
     return sparse.csr_matrix((data, indices, indptr), shape=shape, copy=False)
+
+
+def widened(X: sparse.csr_matrix, n_features: int) -> sparse.csr_matrix:
+    """Return a matrix with more columns, without copying its arrays."""
+    return wrap_csr(X.data, X.indices, X.indptr, (X.shape[0], n_features))
 
 
 def canonical_csr(matrix: Any, name: str) -> sparse.csr_matrix:

@@ -22,9 +22,18 @@ from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
 from labeltree.manifest import RESTORE, Description, Manifest, carried_over, stored_as
 from labeltree.opening import read_parts
-from labeltree.predict import as_matrix, check_options, check_queries, is_csr_row
+from labeltree.predict import (
+    as_matrix,
+    check_options,
+    check_queries,
+    check_width,
+    documents_of,
+    is_csr_row,
+    named_labels,
+)
 from labeltree.progress import Progress
 from labeltree.publish import check_target, new_model, publish, temporary_directory
+from labeltree.reading import read_data
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_TOP, ScoreSettings, StorageSettings
 from labeltree.store import ModelWriter
 from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
@@ -127,13 +136,14 @@ class Model:
         score: str | None = None,
         score_scale: float | None = None,
         threads: int | None = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Find the best labels of each row by beam search.
+    ) -> tuple[Any, Any]:
+        """Find the best labels of each document, or of each row of a matrix, by beam search.
 
         Parameters
         ----------
-        X : sparse matrix or array, rows x features
-            Features beyond those of the model are ignored, with a warning. A row without features is
+        X : sequence of str; or sparse matrix or array, rows x features
+            Documents, if the model was trained on text; or rows of features. Features beyond those of the
+            model are ignored, with a warning, and a matrix with fewer is refused. A row without features is
             predicted from the bias; if the model was trained on text, it gets no label.
         top : int, default 5
             Number of labels per row (k).
@@ -150,9 +160,10 @@ class Model:
 
         Returns
         -------
-        labels : ndarray of int32, rows x top
-            Best first; -1 if fewer labels were reached.
-        scores : ndarray of float32, rows x top
+        labels : list of list of str; or ndarray of int32, rows x top
+            Best first. For documents, the names of the labels of each (their numbers, if they have no
+            names); for a matrix, their numbers, and -1 if fewer labels were reached.
+        scores : list of ndarray of float32; or ndarray of float32, rows x top
             In (0, 1], the mean over the model's trees; 0 where the label is -1. Scores rank the labels of a
             row; they are not calibrated probabilities.
         """
@@ -160,6 +171,7 @@ class Model:
         settings = self.score.replace(score, score_scale)
         top = min(top, self.n_labels)
         if is_csr_row(X):
+            check_width(X.shape[1], self.n_features)
             found = self._search.search_row(X.indices, X.data, beam, top, settings.function, settings.scale)
             if found is not None:
                 self._warn_of_features(X.shape[1])
@@ -167,7 +179,24 @@ class Model:
                     found[0].fill(-1)
                     found[1].fill(0)
                 return found
+        documents = documents_of(X)
+        if documents is not None:
+            features = self._features_of(documents, threads)
+            return named_labels(*self._best(features, top, beam, settings, threads), self.label_names)
+        return self._best(X, top, beam, settings, threads)
+
+    def _features_of(self, documents: list[str], threads: int | None) -> sp.csr_matrix:
+        if self.text is None:
+            what = "X is a list of documents, but the model was not trained on text"
+            raise InputError(what, hint="pass a matrix of features")
+        return self.text.transform(documents, threads=threads)
+
+    def _best(
+        self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Search for the best labels of the rows of a matrix."""
         queries = check_queries(X)
+        check_width(queries.n_features, self.n_features)
         self._warn_of_features(queries.n_features)
         # One row needs no second thread, and finding the number of CPUs would take longer than the search.
         workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
@@ -190,11 +219,13 @@ class Model:
 
     def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
         """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
-        return as_matrix(*self.predict(X, **options), self.n_labels)
+        documents = documents_of(X)
+        rows = X if documents is None else self._features_of(documents, options.get("threads"))
+        return as_matrix(*self.predict(rows, **options), self.n_labels)
 
     def evaluate(
         self,
-        dataset: Dataset,
+        dataset: Dataset | str | os.PathLike[str],
         predicted: NDArray[np.int32] | None = None,
         *,
         ks: Sequence[int] = DEFAULT_RANKS,
@@ -203,8 +234,9 @@ class Model:
 
         Parameters
         ----------
-        dataset : Dataset
-            The true labels. Labels that the model does not know count as missed.
+        dataset : Dataset or path-like
+            The true labels, or the file to read them from, in any format that the command line reads.
+            Labels that the model does not know count as missed, and rows without labels as 0.
         predicted : ndarray of int32, rows x top, optional
             The labels that ``predict`` returned for ``dataset.X``. Default: predict them.
         ks : sequence of int
@@ -219,6 +251,10 @@ class Model:
         ks = [limits.checked("k", k, limits.TOP) for k in ks]
         if not ks:
             raise InputError("ks is empty, expected at least one rank")
+        if not isinstance(dataset, Dataset):
+            dataset = read_data(dataset, like=self)
+        if dataset.one_based is not None:  # a file need not mention the last features
+            dataset = dataset.widen(self.n_features)
         predicted = self.predict(dataset.X, top=max(ks))[0] if predicted is None else np.asarray(predicted)
         truth = dataset.align(self.label_names, self.n_labels).Y
         ranked = metrics.pad_labels(predicted, max(ks))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -74,6 +74,44 @@ def is_csr_row(X: Any) -> bool:
     shape, indptr = X.shape, X.indptr
     is_row = len(shape) == 2 and shape[0] == 1 and shape[1] <= limits.LARGEST_INT32
     return bool(is_row and len(indptr) == 2 and indptr[0] == 0 and indptr[1] == X.data.size)
+
+
+def check_width(n_columns: int, n_features: int) -> None:
+    """Refuse rows that lack features of the model: they were computed in another way, or are no rows."""
+    if n_columns < n_features:
+        raise InputError(
+            f"X has {n_columns:,} columns, but the model has {n_features:,} features",
+            hint="compute the features as for training, or read the file with the model's n_features",
+        )
+
+
+def documents_of(X: Any) -> list[str] | None:
+    """Return documents as a list; None if X cannot be documents, but may be a matrix."""
+    if isinstance(X, str | bytes):
+        raise InputError("X is a single string, expected a list of documents", hint="pass [text]")
+    if isinstance(X, list | tuple):
+        items = X
+    elif getattr(getattr(X, "dtype", None), "kind", None) in ("O", "U", "T") and getattr(X, "ndim", 0) == 1:
+        items = X.tolist()  # an array or a series of strings
+    else:
+        return None
+    if not any(isinstance(item, str) for item in items):
+        return None
+    for number, item in enumerate(items):
+        if not isinstance(item, str):
+            what = f"document {number} is of type {type(item).__name__}, expected a string"
+            raise InputError(what, hint="pass an empty string for a document without text")
+    return list(items)
+
+
+def named_labels(
+    labels: NDArray[np.int32], scores: NDArray[np.float32], names: Sequence[str] | None
+) -> tuple[list[list[Any]], list[NDArray[np.float32]]]:
+    """Return for each row the names of its labels, or their numbers, and their scores, without padding."""
+    lengths = (labels >= 0).sum(axis=1).tolist()  # missing labels come last
+    rows = [row[:length] for row, length in zip(labels.tolist(), lengths, strict=True)]
+    named = rows if names is None else [[names[label] for label in row] for row in rows]
+    return named, [row[:length] for row, length in zip(scores, lengths, strict=True)]
 
 
 def check_queries(X: Any) -> Queries:

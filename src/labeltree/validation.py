@@ -76,6 +76,8 @@ class Validation:
                 "show what compression costs.",
                 stacklevel=3,
             )
+        if dataset.one_based is not None:  # a file need not mention the last features
+            dataset = dataset.widen(model.n_features)
         return cls(dataset.X, truth)
 
     def precision(self, model: Predictor, threads: int | None) -> tuple[float, ...]:

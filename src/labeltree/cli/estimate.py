@@ -42,6 +42,7 @@ def estimate(
     source = Source(data, text, one_based)
     stages = Stages(quiet or json)
     dataset = source.read(stages, threads)
+    summary = source.show(dataset, quiet=quiet or json)
     if quick:
         from labeltree.sizing import estimate_size
 
@@ -59,7 +60,7 @@ def estimate(
     except ResourceError as error:
         fits, verdict = False, f"It does not fit: {error.message(options.spelled)}."
     if json:
-        printing.print_json({**report, "memory_limit_bytes": memory_limit, "fits": fits})
+        printing.print_json({**report, "memory_limit_bytes": memory_limit, "fits": fits, "data": summary})
         return
     lines = [*_summary(report, memory_limit), "", *_depth_table(report["depths"]), ""]
     print(*lines, *_larger(report), verdict, sep="\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -63,9 +63,9 @@ def evaluate(
     if per_label is not None:
         _write_per_label(found, per_label)
     percent = {name: round(100 * value, 4) for name, value in metrics.items()}
-    _note_unknown_labels(found.model, found.dataset)
+    counts = _count_missed(found.model, found.dataset)
     if json:
-        printing.print_json({**percent, **found.speed})
+        printing.print_json({**percent, **found.speed, **counts})
         return
     print(*_metric_table(percent), sep="\n")
     if not quiet:
@@ -97,13 +97,33 @@ def _speed_line(speed: Speed) -> str:
     return f"{rows} in {seconds}, {speed['milliseconds_per_row']:.3f} ms per row"
 
 
-def _note_unknown_labels(model: Model, dataset: Dataset) -> None:
+class Missed(TypedDict):
+    """What no prediction can get right."""
+
+    rows_without_labels: int
+    skipped_rows: int
+    unknown_labels: int
+
+
+def _count_missed(model: Model, dataset: Dataset) -> Missed:
+    """Count what no prediction can get right, and note it."""
     import numpy as np
 
-    labels = np.unique(dataset.align(model.label_names, model.n_labels).Y.indices)
+    truth = dataset.align(model.label_names, model.n_labels).Y
+    labels = np.unique(truth.indices)
     unknown = int((labels >= model.n_labels).sum())
+    unlabeled = int((np.diff(truth.indptr) == 0).sum())
     if unknown:
         printing.note(
             f"{unknown:,} of the {printing.plural(labels.size, 'label')} in the data "
             f"{'is' if unknown == 1 else 'are'} unknown to the model and counted as missed."
         )
+    if unlabeled:
+        printing.note(
+            f"{printing.plural(unlabeled, 'row')} of {dataset.n_instances:,} "
+            f"{'has' if unlabeled == 1 else 'have'} no labels and "
+            f"{'counts' if unlabeled == 1 else 'count'} as 0 in every average."
+        )
+    if dataset.n_skipped:
+        printing.note(f"{printing.plural(dataset.n_skipped, 'row')} without text skipped.")
+    return {"rows_without_labels": unlabeled, "skipped_rows": dataset.n_skipped, "unknown_labels": unknown}

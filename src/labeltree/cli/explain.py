@@ -146,7 +146,8 @@ def _read_row(
             hint="write the row as in a LIBSVM file, since the model was not trained on text",
         )
     base = model.one_based if one_based is None else one_based
-    return model, parse_svm(text, "the given row", one_based=base), _shortened(text)
+    row = parse_svm(text, "the given row", one_based=base).widen(model.n_features)
+    return model, row, _shortened(text)
 
 
 def _labels(dataset: Dataset) -> set[str]:

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from labeltree.display import escaped as escaped
+from labeltree.display import human_seconds as human_seconds
 from labeltree.strict_json import to_json
-
-# Characters that a terminal obeys instead of showing them: controls, line and paragraph separators, and marks
-# that change the direction of the text; and halves of characters, which stand for bytes in file names.
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def escaped(text: str) -> str:
-    """Return a name, path or term as it can be shown: characters that a terminal would obey are escaped.
-
-    Examples
-    --------
-    >>> escaped("a\\x1b[31mb")
-    'a\\\\x1b[31mb'
-    """
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def print_json(content: Mapping[str, Any]) -> None:
@@ -47,22 +33,6 @@ def warnings_as_notes() -> Iterator[None]:
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         note(message)
-
-
-def human_seconds(seconds: float) -> str:
-    """Return a duration with units.
-
-    Examples
-    --------
-    >>> human_seconds(0.0123), human_seconds(75), human_seconds(7265)
-    ('0.01 s', '1 min 15 s', '2 h 1 min')
-    """
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from labeltree.cli import printing
 from labeltree.cli.progress import Stages
 from labeltree.cli.text_options import Reading, Text, refuse_base_for_text
 from labeltree.errors import InputError
@@ -13,7 +15,10 @@ if TYPE_CHECKING:
     from labeltree.data import Dataset
     from labeltree.model import Model
     from labeltree.progress import Progress
+    from labeltree.summary import DataSummary
     from labeltree.text.documents import Batch
+    from labeltree.text.formats import Columns
+    from labeltree.text.settings import TextSettings
 
 
 class Source:
@@ -49,65 +54,69 @@ class Source:
         id_column: str | None = None,
     ) -> None:
         from labeltree.files import display_name
-        from labeltree.text.formats import Columns
+        from labeltree.reading import resolve_format
 
         self._data, self.name = data, display_name(data)
-        self._model = model
-        self._features = None if model is None else model.text
-        self._strict = options.strict
-        given = options.format(data)
-        self._assumed = given is None
-        self._format = given or ("svm" if self._features is None else "txt")
+        self._model, self._strict, self._one_based = model, options.strict, one_based
+        self._given = options.format(data)
+        self._format = resolve_format(data, self._given, model)
         self.is_text = self._format != "svm"
-        if model is not None and self.is_text != (model.text is not None):
-            if model.text is None:
-                what = f"the file is text, but the model {model.path} was trained on LIBSVM data"
-                hint = "pass a LIBSVM file, or set --data-format"
-            else:
-                what = f"the file is in LIBSVM format, but the model {model.path} was trained on text"
-                hint = "pass text (TSV, CSV, JSONL or plain lines), or set --data-format"
-            raise InputError(what, file=self.name, hint=hint)
+        self._columns: Columns | None = None
+        self._settings: TextSettings | None = None
         if not self.is_text:
             options.refuse_for_svm(id_column)
-            # A file that lacks the first feature does not show its base, but the model knows it.
-            self._one_based = model.one_based if model is not None and one_based is None else one_based
-        else:
-            refuse_base_for_text(one_based)
-            default = Columns() if self._features is None else self._features.columns
-            self._columns = options.columns(self._format, default, id_column)
-            self._settings = options.settings() if isinstance(options, Text) else None
+            return
+        from labeltree.text.formats import Columns as Default
+
+        refuse_base_for_text(one_based)
+        default = Default() if model is None or model.text is None else model.text.columns
+        self._columns = options.columns(self._format, default, id_column)
+        self._settings = options.settings() if isinstance(options, Text) else None
 
     def read(self, stages: Stages, threads: int | None, *, require_labels: bool = True) -> Dataset:
         """Read the data as one stage of the command."""
-        from labeltree.text.documents import read_documents
-
         with stages.stage("read", f"reading {self.name}") as progress:
-            if not self.is_text:
-                return self._read_svm(threads, require_labels)
-            return read_documents(
-                self._data,
-                self._format,
-                self._columns,
-                settings=self._settings,
-                features=self._features,
-                require_labels=require_labels,
-                strict=self._strict,
-                threads=threads,
-                progress=progress,
-            )
+            return self._read(threads, require_labels, progress)
+
+    def show(self, dataset: Dataset, *, quiet: bool) -> DataSummary:
+        """Show on standard error what was read, if not quiet, and note what looks wrong; return it all."""
+        from labeltree.summary import describe_data, summary_lines
+
+        summary = describe_data(dataset)
+        if not quiet:
+            print(*map(printing.escaped, summary_lines(summary)), sep="\n", file=sys.stderr, flush=True)
+        for warning in summary["warnings"]:
+            printing.note(warning)
+        return summary
+
+    def _read(self, threads: int | None, require_labels: bool, progress: Progress) -> Dataset:
+        from labeltree.reading import read_data
+
+        return read_data(
+            self._data,
+            self._given,
+            self._columns,
+            settings=self._settings,
+            like=self._model,
+            one_based=self._one_based,
+            require_labels=require_labels,
+            strict=self._strict,
+            threads=threads,
+            progress=progress,
+        )
 
     def batches(self, threads: int | None, progress: Progress) -> Iterator[Batch]:
         """Read the rows without their labels, batch by batch; LIBSVM data is a single batch."""
         from labeltree.text.documents import Batch, read_batches
 
-        if self._features is None:
-            data = self._read_svm(threads, require_labels=False)
+        if self._model is None or self._model.text is None:
+            data = self._read(threads, False, progress)
             yield Batch([""] * data.n_instances, data.X)
             return
         empty = True
         for batch in read_batches(
             self._data,
-            self._features,
+            self._model.text,
             self._format,
             self._columns,
             strict=self._strict,
@@ -118,27 +127,3 @@ class Source:
             empty = False
         if empty:
             raise InputError("the file contains no documents", file=self.name)
-
-    def _read_svm(self, threads: int | None, require_labels: bool) -> Dataset:
-        from labeltree.svm import read_svm
-        from labeltree.system import threads_to_use
-
-        try:
-            dataset = read_svm(
-                self._data,
-                one_based=self._one_based,
-                threads=threads_to_use(threads),
-                require_labels=require_labels,
-            )
-        except InputError as error:
-            if self._assumed and error.line is not None:
-                hint = "use --data-format tsv if the file is text"
-                raise error.replace(hint=f"{error.hint}, or {hint}" if error.hint else hint) from None
-            raise
-        if self._model is None and dataset.X.nnz == 0:  # such as a list of names
-            raise InputError(
-                "no row has any features (expected index:value pairs)",
-                file=self.name,
-                hint="check that this is the right file",
-            )
-        return dataset

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
@@ -19,7 +18,7 @@ from labeltree.system import available_memory, human_bytes, peak_memory
 if TYPE_CHECKING:
     from labeltree.manifest import ScoreEntry
     from labeltree.model import Model
-    from labeltree.plan import Plan
+    from labeltree.summary import DataSummary
 
 # The threshold of the paper, for which the size of a pruned copy is reported.
 _PRUNED_AT = 0.1
@@ -46,6 +45,7 @@ class TrainReport(TypedDict):
     max_size: int | None
     model_bytes: int
     peak_memory_bytes: int
+    data: DataSummary
 
 
 @options.takes(training=options.Training, text=text_options.Text)
@@ -77,15 +77,14 @@ def train(
     --max-size, all weights are kept in MODEL.full until the model is pruned to fit.
     """
     from labeltree.budget import Budget
-    from labeltree.build import build_plan
+    from labeltree.pipeline import planner, train_dataset
     from labeltree.publish import check_target, directory_bytes
     from labeltree.settings import stored_score
-    from labeltree.training import describe_run, train_model
-    from labeltree.work import WorkDirectory, check_no_work
+    from labeltree.work import check_no_work
 
     # Refuse what is wrong with the options before the data is read.
-    tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
-    storage = training.storage_settings()
+    built = training.tree_settings(), training.solver_settings(), training.storage_settings()
+    storage = built[2]
     Budget(None, max_size).check(training.weights, training.prune, validated=False)
     score_settings = stored_score(score, score_scale)
     source = Source(data, text, one_based)
@@ -93,33 +92,25 @@ def train(
     target = model if max_size is None else model.with_name(f"{model.name}.full")
     check_target(target, overwrite)
     check_no_work(target, resume)
-    limit = sys.maxsize if force else memory_limit
     stages = Stages(quiet or json)
     cluster = None if dask is None else Cluster(dask)
     try:
         dataset = source.read(stages, threads)
-
-        def build(work: WorkDirectory | None = None) -> Plan:
-            plan = build_plan(
-                dataset,
-                tree_settings,
-                solver_settings,
-                storage,
-                threads=threads,
-                memory_limit=limit,
-                stage=stages.stage,
-                work=work,
-            )
-            if not force:
-                plan.check_resources(target, limit, work.allocated_bytes if work else 0)
-            return plan
-
-        with ExitStack() as stack:
-            stack.enter_context(printing.warnings_as_notes())
+        summary = source.show(dataset, quiet=quiet or json)
+        build = planner(
+            dataset,
+            target,
+            built,
+            threads=threads,
+            memory_limit=memory_limit,
+            force=force,
+            stage=stages.stage,
+        )
+        with printing.warnings_as_notes():
             if cluster is not None:
                 plan, trained = cluster.train(
                     dataset,
-                    (tree_settings, solver_settings, storage),
+                    built,
                     score_settings,
                     build,
                     target,
@@ -129,24 +120,17 @@ def train(
                     sync=sync,
                 )
             else:
-                notes = tree_settings.notes()
-                described = describe_run(
+                plan, trained = train_dataset(
                     dataset,
-                    solver_settings,
-                    storage,
+                    target,
+                    built,
                     score_settings,
-                    notes=notes,
-                    tree_settings=tree_settings,
+                    build,
+                    overwrite=overwrite,
+                    resume=resume,
+                    sync=sync,
+                    stage=stages.stage,
                 )
-                work = stack.enter_context(
-                    WorkDirectory.of_model(target, described, resume=resume, overwrite=overwrite, sync=sync)
-                )
-                plan = build(work)
-                trees, nodes = printing.plural(len(plan.trees), "tree"), printing.plural(plan.n_nodes, "node")
-                with stages.stage("train", f"training {trees}, {nodes}") as progress:
-                    trained = train_model(
-                        dataset, plan, target, score=score_settings, progress=progress, notes=notes, work=work
-                    )
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
     except KeyboardInterrupt as stop:
@@ -175,6 +159,7 @@ def train(
         "max_size": max_size,
         "model_bytes": directory_bytes(model),
         "peak_memory_bytes": peak_memory(),
+        "data": summary,
     }
     if json:
         printing.print_json(figures)

@@ -1,0 +1,247 @@
+"""From data to a model in one call: read, build the trees, plan, check that it fits, and train."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from labeltree.build import build_plan
+from labeltree.data import Dataset
+from labeltree.errors import InputError
+from labeltree.limits import AUTO
+from labeltree.model import Model
+from labeltree.plan import Plan
+from labeltree.progress import Stage, silent
+from labeltree.publish import check_target
+from labeltree.reading import read_data
+from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+from labeltree.stages import Stages
+from labeltree.summary import describe_data, summary_lines
+from labeltree.text.formats import Columns
+from labeltree.text.settings import TextSettings
+from labeltree.training import describe_run, train_model
+from labeltree.work import WorkDirectory, check_no_work
+
+Settings = tuple[TreeSettings, SolverSettings, StorageSettings]
+
+
+class Build(Protocol):
+    """Builds the trees and the plan, and checks that the model fits."""
+
+    def __call__(self, work: WorkDirectory | None = None) -> Plan:
+        """Build in a work directory, or in memory."""
+
+
+def train(
+    data: Dataset | str | os.PathLike[str],
+    model: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    columns: Columns | None = None,
+    one_based: bool | None = None,
+    strict: bool = False,
+    score: ScoreSettings | Literal["auto"] = AUTO,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    progress: bool = False,
+    **settings: Any,
+) -> Model:
+    """Train a model on a file or a dataset, as ``labeltree train`` does.
+
+    Parameters
+    ----------
+    data : path-like or Dataset
+        LIBSVM, TSV, CSV or JSONL, plain or compressed; or data that was read already.
+    model : path-like
+        The model directory to write.
+    format, columns, one_based, strict
+        How to read a file, as in :func:`labeltree.read_data`.
+    score : ScoreSettings or "auto", default "auto"
+        How the model turns margins into scores by default; "auto" chooses it on the training data.
+    threads : int, optional
+        Default: all CPUs.
+    memory_limit : int, optional
+        Bytes of memory that training may use. Default: what is available.
+    overwrite : bool, default False
+        Replace an existing model, once the new one is complete.
+    resume : bool, default False
+        Continue an interrupted run with the same data and settings.
+    progress : bool, default False
+        Show what was read, and the progress of each stage, on standard error or in a notebook.
+    **settings
+        Any field of `TreeSettings` (such as ``clusters=20``), `SolverSettings` (``cost=2``),
+        `StorageSettings` (``weights="int8"``) and, for a file of documents, `TextSettings`
+        (``ngrams=(1, 2)``). The seed is that of the trees and of the solver.
+
+    Returns
+    -------
+    Model
+        The trained model, opened from disk.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "train.csv").write_text("text,labels\\nred apples,fruit\\na blue whale,sea\\n")
+    >>> model = train(folder / "train.csv", folder / "model", clusters=2)
+    >>> model.predict(["an apple and red apples"], top=1)[0]
+    [['fruit']]
+    """
+    path = Path(model)
+    tree, solver, storage, text = _settings(settings)
+    if isinstance(data, Dataset) and text is not None:
+        raise InputError("text settings apply to a file of documents, not to a Dataset", hint="remove them")
+    check_target(path, overwrite)
+    check_no_work(path, resume)
+    stages = Stages(quiet=not progress)
+    if isinstance(data, Dataset):
+        dataset = data
+    else:
+        with stages.stage("read", f"reading {os.fspath(data)}") as reading:
+            dataset = read_data(
+                data,
+                format,
+                columns,
+                settings=text,
+                one_based=one_based,
+                strict=strict,
+                threads=threads,
+                progress=reading,
+            )
+        if text is not None and dataset.text is None:
+            raise InputError(
+                "text settings are given, but the file is in LIBSVM format",
+                file=os.fspath(data),
+                hint="remove them, or set {format}",
+                parameters={"format": None},
+            )
+    if progress:
+        print(*summary_lines(describe_data(dataset)), sep="\n", file=sys.stderr)
+    build = planner(
+        dataset, path, (tree, solver, storage), threads=threads, memory_limit=memory_limit, stage=stages.stage
+    )
+    return train_dataset(
+        dataset,
+        path,
+        (tree, solver, storage),
+        score,
+        build,
+        overwrite=overwrite,
+        resume=resume,
+        stage=stages.stage,
+    )[1]
+
+
+def _settings(
+    given: dict[str, Any],
+) -> tuple[TreeSettings, SolverSettings, StorageSettings, TextSettings | None]:
+    """Sort settings by their classes; text settings are None if none is given."""
+    kinds = (TreeSettings, SolverSettings, StorageSettings, TextSettings)
+    names = [{item.name for item in fields(kind)} for kind in kinds]
+    known = set().union(*names)
+    for name in given:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"use {close[0]}" if close else f"use one of {', '.join(sorted(known))}"
+            raise InputError(f"there is no setting {name!r}", hint=hint)
+    tree, solver, storage, text = (
+        {name: value for name, value in given.items() if name in of_kind} for of_kind in names
+    )
+    return (
+        TreeSettings(**tree),
+        SolverSettings(**solver),
+        StorageSettings(**storage),
+        TextSettings(**text) if text else None,
+    )
+
+
+def planner(
+    dataset: Dataset,
+    path: Path,
+    settings: Settings,
+    *,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    force: bool = False,
+    stage: Stage = silent,
+) -> Build:
+    """Return a function that builds the trees and the plan, and checks that the model fits.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    path : Path
+        The model directory that will be written.
+    settings : (TreeSettings, SolverSettings, StorageSettings)
+    threads, memory_limit, stage
+        As in `build_plan`.
+    force : bool, default False
+        Do not check memory and disk.
+
+    Returns
+    -------
+    callable
+        Takes the work directory to keep the trees in, or None.
+    """
+    limit = sys.maxsize if force else memory_limit
+
+    def build(work: WorkDirectory | None = None) -> Plan:
+        plan = build_plan(dataset, *settings, threads=threads, memory_limit=limit, stage=stage, work=work)
+        if not force:
+            plan.check_resources(path, limit, work.allocated_bytes if work else 0)
+        return plan
+
+    return build
+
+
+def train_dataset(
+    dataset: Dataset,
+    path: Path,
+    settings: Settings,
+    score: ScoreSettings | Literal["auto"],
+    build: Build,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    sync: bool = True,
+    stage: Stage = silent,
+) -> tuple[Plan, Model]:
+    """Train a model in a work directory of its own, from which an interrupted run continues.
+
+    Parameters
+    ----------
+    dataset, path, settings
+        As in `planner`.
+    score, overwrite, resume, sync
+        As in `train_model`.
+    build : callable
+        From `planner`.
+    stage : callable, optional
+        Shows the progress of training.
+
+    Returns
+    -------
+    (Plan, Model)
+    """
+    tree_settings, solver_settings, storage = settings
+    notes = tree_settings.notes()
+    described = describe_run(
+        dataset, solver_settings, storage, score, notes=notes, tree_settings=tree_settings
+    )
+    with ExitStack() as stack:
+        work = stack.enter_context(
+            WorkDirectory.of_model(path, described, resume=resume, overwrite=overwrite, sync=sync)
+        )
+        plan = build(work)
+        trees, nodes = len(plan.trees), plan.n_nodes
+        what = f"training {trees:,} tree{'s' * (trees != 1)}, {nodes:,} node{'s' * (nodes != 1)}"
+        with stage("train", what) as progress:
+            model = train_model(dataset, plan, path, score=score, progress=progress, notes=notes, work=work)
+    return plan, model

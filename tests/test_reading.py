@@ -1,0 +1,245 @@
+"""Any data file in one call, what was read, and what looks like a wrong separator."""
+
+import json
+
+import numpy as np
+import pytest
+
+import labeltree
+from labeltree import Columns, InputError, describe_data, read_data, read_documents
+from labeltree.summary import summary_lines
+
+TAGS = ["red fruit", "fruit", "sea", "sea", "tool", "kitchen"]
+
+
+def rows(separator, count=60):
+    random = np.random.default_rng(0)
+    for i in range(count):
+        labels = [f"{TAGS[j].replace(' ', '-')}{j % 4}" for j in sorted(random.choice(6, 3, replace=False))]
+        yield f"word{i % 7} text{i % 5} common", separator.join(labels)
+
+
+def write_csv(path, documents, delimiter=","):
+    lines = [f'"{text}"{delimiter}"{labels}"\n' for text, labels in documents]
+    path.write_text(f"text{delimiter}labels\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reading")
+    path = write_csv(folder / "train.csv", rows(","))
+    return labeltree.train(path, folder / "m", clusters=2, cost=2, min_df=2)
+
+
+def test_summary(tmp_path):
+    path = tmp_path / "d.jsonl"
+    records = [
+        {"text": "apple apple pear", "labels": ["b", "a"]},
+        {"text": "apple", "labels": ["a"]},
+        {"text": "!", "labels": ["c"]},
+        {"text": None, "labels": ["c"]},
+        {"labels": ["c"]},
+        {"text": "pear", "labels": None},
+        {"text": "pear"},
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    data = read_documents(path)
+    assert data.n_instances == 5
+    found = describe_data(data)
+    assert found["warnings"] == ["2 rows have no text (null or missing) and were skipped."]
+    assert found == {
+        **found,
+        "rows": 5,
+        "labels": 3,
+        "features": 2,
+        "labels_per_row": 0.8,
+        "most_labels_per_row": 2,
+        "rows_without_labels": 2,
+        "rows_without_features": 1,
+        "skipped_rows": 2,
+        "labels_without_rows": 0,
+        "labels_with_one_row": 2,
+        "frequent_labels": [{"label": "a", "rows": 2}, {"label": "b", "rows": 1}, {"label": "c", "rows": 1}],
+        "terms": ["pear", "apple"],
+    }
+    text = "\n".join(summary_lines(found))
+    assert "5 rows, 2 without labels, 1 without known term, 2 more skipped" in text
+    assert "a (2), b (1), c (1)" in text
+    with pytest.raises(InputError, match=":4: the document has no text"):
+        read_documents(path, strict=True)
+
+
+@pytest.mark.parametrize("separator", [";", "|"])
+def test_a_wrong_separator_is_noticed(tmp_path, run, separator):
+    path = write_csv(tmp_path / "d.csv", rows(separator))
+    (warning,) = describe_data(read_data(path))["warnings"]
+    assert "Every row has a single label" in warning
+    assert f"--label-separator '{separator}'" in warning
+    right = read_data(path, columns=Columns(separators=(separator,)))
+    assert describe_data(right)["warnings"] == []
+    code, out, err = run("estimate", path, "--json")
+    assert code == 0
+    assert json.loads(out)["data"]["warnings"] == [warning]
+    assert f"--label-separator '{separator}'" in err
+
+
+def test_spaces_between_labels_in_csv(tmp_path):
+    path = write_csv(tmp_path / "d.csv", rows(" "))
+    (warning,) = describe_data(read_data(path))["warnings"]
+    assert "contain a space" in warning
+
+
+def test_a_printed_list_is_noticed(tmp_path):
+    documents = [(text, str(labels.split(","))) for text, labels in rows(",")]
+    (warning,) = describe_data(read_data(write_csv(tmp_path / "d.csv", documents)))["warnings"]
+    assert "printed list" in warning
+    quoted = [(text, labels.replace(",", "',").replace("t", "t'")) for text, labels in rows(",")]
+    found = describe_data(read_data(write_csv(tmp_path / "q.csv", quoted)))["warnings"]
+    assert any("quotes or brackets" in warning for warning in found)
+
+
+def test_more_labels_than_rows(tmp_path):
+    documents = [(f"word{i}", f"a{i},b{i}") for i in range(20)]
+    (warning,) = describe_data(read_data(write_csv(tmp_path / "d.csv", documents)))["warnings"]
+    assert warning.startswith("There are more labels (40) than rows (20)")
+
+
+def test_names_with_commas_and_words_are_not_suspicious(tmp_path):
+    path = tmp_path / "d.jsonl"
+    names = [f"Surname{i}, Given {i}" for i in range(40)] + [f"machine learning {i}" for i in range(40)]
+    lines = [json.dumps({"text": f"w{i}", "labels": [names[i % 80], names[(i + 1) % 80]]}) for i in range(90)]
+    path.write_text("\n".join(lines))
+    assert describe_data(read_data(path))["warnings"] == []
+
+
+def test_train_and_estimate_show_what_was_read(run, tmp_path):
+    path = write_csv(tmp_path / "d.csv", rows(","))
+    for command in (["estimate", path], ["train", path, tmp_path / "m"]):
+        code, _, err = run(*command)
+        assert code == 0
+        assert "60 rows" in err
+        assert "3.00 per row, at most 3" in err
+        assert "terms   13, such as common" in err
+    assert run("train", path, tmp_path / "q", "--quiet")[2] == ""
+    out = run("train", path, tmp_path / "j", "--json")[1]
+    assert json.loads(out)["data"]["rows"] == 60
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiters_are_detected(tmp_path, delimiter):
+    path = write_csv(tmp_path / "d.csv", rows("+"), delimiter)
+    plus = Columns(separators=("+",))
+    expected = read_data(write_csv(tmp_path / "e.csv", rows("+")), columns=plus)
+    found = read_data(path, columns=plus)
+    assert found.label_names == expected.label_names
+    assert (found.X != expected.X).nnz == 0
+
+
+def test_a_given_delimiter(run, refused, tmp_path):
+    path = write_csv(tmp_path / "d.csv", rows(","), "~")
+    assert "'text'" in refused("estimate", path)
+    assert run("estimate", path, "--delimiter", "~")[0] == 0
+    assert "expected one character" in refused("estimate", path, "--delimiter", "ab")
+    tabs = write_csv(tmp_path / "t.csv", rows(","), "\t")
+    assert run("estimate", tabs, "--delimiter", "tab")[0] == 0
+
+
+def test_several_text_columns_are_joined(run, tmp_path):
+    (tmp_path / "d.csv").write_text("title,body,labels\nred apple,is sweet,fruit\nwhale,,sea\n")
+    (tmp_path / "d.jsonl").write_text(
+        '{"title": "red apple", "body": "is sweet", "labels": ["fruit"]}\n'
+        '{"title": "whale", "body": null, "labels": ["sea"]}\n'
+    )
+    columns = Columns(text=("title", "body"))
+    one, other = (read_data(tmp_path / name, columns=columns) for name in ("d.csv", "d.jsonl"))
+    assert one.text.names == other.text.names == ("apple", "is", "red", "sweet", "whale")
+    assert (one.X != other.X).nnz == 0
+    both = ("--text-column", "title", "--text-column", "body")
+    assert run("train", tmp_path / "d.csv", tmp_path / "m", *both, "-q")[0] == 0
+    # The model knows its columns.
+    code, out, _ = run("predict", tmp_path / "m", tmp_path / "d.jsonl", "--format", "svm", "--top", 1, "-q")
+    assert code == 0
+    assert [line.split(":")[0] for line in out.splitlines()] == ["fruit", "sea"]
+
+
+def test_strict(run, refused, tmp_path):
+    (tmp_path / "d.csv").write_text("text,labels\nred apple,fruit\nwhale,\n")
+    (tmp_path / "d.tsv").write_text("fruit\tred apple\nsea\t\n")
+    assert run("estimate", tmp_path / "d.csv", "-q")[0] == 0
+    assert "d.csv:3: the document has no labels" in refused("estimate", tmp_path / "d.csv", "--strict")
+    assert "d.tsv:2: the document has no text" in refused("estimate", tmp_path / "d.tsv", "--strict")
+
+
+def test_texts_in_names_out(model):
+    labels, scores = model.predict(["common word1", "unknown", "text2"], top=2)
+    assert [len(row) for row in labels] == [2, 0, 2]
+    assert [len(row) for row in scores] == [2, 0, 2]
+    assert set(labels[0]) <= set(model.label_names)
+    X = model.text.transform(["common word1", "unknown", "text2"])
+    numbers, values = model.predict(X, top=2)
+    assert numbers.shape == (3, 2)
+    assert labels[2] == [model.label_names[j] for j in numbers[2]]
+    assert np.array_equal(scores[2], values[2])
+    for same in (("text2",), np.array(["text2"]), np.array(["text2"], dtype=object)):
+        assert model.predict(same, top=2)[0] == [labels[2]]
+    assert (model.predict_matrix(["text2"]) != model.predict_matrix(X[2])).nnz == 0
+    pandas = pytest.importorskip("pandas")
+    assert model.predict(pandas.Series(["text2"]), top=2)[0] == [labels[2]]
+
+
+def test_texts_that_are_refused(model, tmp_path):
+    with pytest.raises(InputError, match=r"single string.*pass \[text\]"):
+        model.predict("common word1")
+    with pytest.raises(InputError, match="document 1 is of type NoneType"):
+        model.predict(["a", None])
+    plain = labeltree.Dataset.from_matrices(np.eye(4), np.eye(4))
+    other = labeltree.train(plain, tmp_path / "m", clusters=2)
+    with pytest.raises(InputError, match="not trained on text"):
+        other.predict(["a"])
+
+
+def test_train_in_one_call(model, tmp_path, run, capsys):
+    assert model.manifest["settings"]["cost"] == 2
+    assert model.text.settings.min_df == 2
+    path = write_csv(tmp_path / "d.csv", rows(","))
+    assert run("train", path, tmp_path / "m", "--clusters", 2, "--cost", 2, "--min-df", 2, "-q")[0] == 0
+    same = labeltree.load(tmp_path / "m")
+    assert same.manifest["files"] == model.manifest["files"]
+    capsys.readouterr()
+    again = labeltree.train(read_data(path), tmp_path / "m", overwrite=True, progress=True)
+    assert "60 rows" in capsys.readouterr().err
+    assert model.evaluate(path)["P@1"] > 0.5
+    assert again.evaluate(path) == again.evaluate(read_data(path, like=again))
+
+
+def test_train_refuses_what_it_cannot_use(tmp_path):
+    path = write_csv(tmp_path / "d.csv", rows(","))
+    with pytest.raises(InputError, match="no setting 'cluster'; use clusters"):
+        labeltree.train(path, tmp_path / "m", cluster=3)
+    with pytest.raises(InputError, match="text settings"):
+        labeltree.train(read_data(path), tmp_path / "m", min_df=2)
+    with pytest.raises(InputError, match="clusters is 0"):
+        labeltree.train(path, tmp_path / "m", clusters=0)
+    assert not (tmp_path / "m").exists()
+
+
+def test_evaluate_reports_rows_without_labels_and_unknown_labels(run, model, tmp_path):
+    path = write_csv(tmp_path / "t.csv", [("common word1", ""), ("common word2", "new,tool0"), ("x", "sea2")])
+    code, _, err = run("evaluate", model.path, path)
+    assert code == 0
+    assert "1 row of 3 has no labels and counts as 0 in every average" in err
+    assert "unknown to the model" in err
+    found = json.loads(run("evaluate", model.path, path, "--json")[1])
+    assert (found["rows_without_labels"], found["unknown_labels"], found["skipped_rows"]) == (1, 1, 0)
+
+
+def test_narrow_files_are_read_for_the_model(tmp_path):
+    plain = labeltree.Dataset.from_matrices(np.eye(4), np.eye(4))
+    model = labeltree.train(plain, tmp_path / "m", clusters=2)
+    (tmp_path / "t.svm").write_text("0 0:1\n1 1:1\n")
+    assert model.evaluate(tmp_path / "t.svm")["P@1"] == 1
+    assert read_data(tmp_path / "t.svm", like=model).n_features == 4
+    (tmp_path / "t.csv").write_text("text,labels\na,b\n")
+    with pytest.raises(InputError, match="was trained on LIBSVM data"):
+        model.evaluate(tmp_path / "t.csv")
