@@ -220,6 +220,11 @@ def test_a_large_model_is_summed_up(trained, monkeypatch):
     assert (page["boxes"], page["labels"]) == (2 * (4 + 1), 5)
     assert data["labels"]["numbers"] == np.argsort(-model.label_counts, kind="stable")[:5].tolist()
     assert all(len(name) <= 4 for name in data["labels"]["names"])
+    for tree, root in enumerate(data["trees"]):
+        listed = {box["node"] for box in boxes_of(root) if "node" in box}
+        for label, node in zip(data["labels"]["numbers"], data["labels"]["nodes"][tree], strict=True):
+            above = [u for u, _ in path_to(model.trees[tree].tree, label)]
+            assert node == [u for u in above if u in listed][-1]
 
 
 def test_every_file_of_the_page_is_installed():

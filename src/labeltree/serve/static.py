@@ -70,7 +70,7 @@ def static_page(model: Model, name: str, results: Results) -> StaticPage:
             "numbers": frequent.tolist(),
             "names": [_short(label_name(model, label)) for label in frequent.tolist()],
             "counts": model.label_counts[frequent].tolist(),
-            "nodes": [_opened_nodes(model, t, root)[frequent].tolist() for t, root in enumerate(roots)],
+            "nodes": [_lowest_nodes(model, t, root)[frequent].tolist() for t, root in enumerate(roots)],
         },
     }
     return {"content": _render(data).encode(), "boxes": len(boxes), "labels": frequent.size}
@@ -86,12 +86,12 @@ def _short(name: str) -> str:
     return name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "\u2026"
 
 
-def _opened_nodes(model: Model, tree: int, root: Box) -> Any:
-    """Return for each label the lowest node above it whose children are in the page."""
+def _lowest_nodes(model: Model, tree: int, root: Box) -> Any:
+    """Return for each label the lowest node above it that is in the page."""
     shape = model.trees[tree].tree
     nodes = np.zeros(model.n_labels, np.int32)
     # Nodes are numbered breadth-first, so a deeper one replaces those above it.
-    for node in sorted(box["node"] for box in _all_boxes(root) if "children" in box):
+    for node in sorted(box["node"] for box in _all_boxes(root) if "node" in box):
         nodes[shape.labels[shape.first[node] : shape.last[node]]] = node
     return nodes
 

@@ -35,7 +35,7 @@ class TreeMap {
   }
 
   /** Show a node: fetch as much of it as can be seen, then move the picture there. */
-  async go(node, { from = null, label = null, focus = false } = {}) {
+  async go(node, { from = null, label = null, group = null, focus = false } = {}) {
     const number = ++this.latest;
     if (this.running) this.running.abort();
     this.running = new AbortController();
@@ -55,6 +55,7 @@ class TreeMap {
     const outward = before && view.path.length < before.path.length ? before.root.node : null;
     this.view = view;
     this.sought = label;
+    this.group = group;
     this.paint();
     this.crumbs();
     this.move(from, outward);
@@ -69,11 +70,11 @@ class TreeMap {
     }
   }
 
-  /** Zoom to the node that has a label as its child, and mark the label. */
+  /** Zoom to the node that has a label as its child, and mark the label, or the group that it is in. */
   async find(label, focus = false) {
     try {
-      const { path } = await this.model.path({ tree: this.tree, label });
-      await this.go(path[path.length - 1].node, { label, focus });
+      const { path, group = null } = await this.model.path({ tree: this.tree, label });
+      await this.go(path[path.length - 1].node, { label, group, focus });
     } catch (error) {
       this.trouble(error);
     }
@@ -125,7 +126,8 @@ class TreeMap {
       }
     }
     const kind = box.summed ? "is-rest" : "label" in box ? "is-label" : "";
-    const sought = "label" in box && box.label === this.sought ? " is-sought" : "";
+    const found = "label" in box ? box.label === this.sought : this.group !== null && box.node === this.group;
+    const sought = found ? " is-sought" : "";
     const element = make(box.summed ? "div" : "button", {
       class: `box ${kind}${sought}${!below && rect.h > 44 && rect.w > 84 ? " tall" : ""}`,
       type: box.summed ? null : "button", tabindex: box.summed ? null : -1, "data-place": place, "data-node": box.node,

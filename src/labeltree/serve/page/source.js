@@ -90,7 +90,8 @@ class Embedded {
       },
       path: async ({ tree = 0, label }) => {
         const { box, path } = find(tree, labels.nodes[tree][labels.numbers.indexOf(label)]);
-        return { tree, label, path: [...path, box] };
+        // What is below a small group is not in the file: the group itself is shown.
+        return box.children ? { tree, label, path: [...path, box] } : { tree, label, path, group: box.node };
       },
       labels: async ({ search = "", offset = 0, limit = 20 }) => {
         const wanted = search.toLocaleLowerCase();
