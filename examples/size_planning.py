@@ -51,14 +51,14 @@ def advice(rows, budget):
 def main():
     """Read the data and print the table, and a recommendation if there is a budget."""
     parser = argparse.ArgumentParser(description="Find a K and a depth that fit a budget.")
-    parser.add_argument("data", help="LIBSVM file with the training data")
+    parser.add_argument("data", help="file with the training data: LIBSVM, TSV, CSV or JSONL")
     parser.add_argument("--clusters", type=int, nargs="+", default=[10, 30, 100, 300], metavar="K")
     parser.add_argument(
         "--threads", type=int, metavar="N", help="threads for training; more threads need more memory"
     )
     parser.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="maximum model size, such as 40MB")
     arguments = parser.parse_args()
-    data = labeltree.read_svm(arguments.data)
+    data = labeltree.read_data(arguments.data)
     clusters = [k for k in arguments.clusters if 1 < k < data.n_labels]
     rows = list(plans(data, clusters, arguments.threads))
     print(*table(rows, arguments.budget), sep="\n")

@@ -36,17 +36,15 @@ def train(path, directory, clusters):
 
 def evaluate(model, path):
     """Print the quality of a model on documents with known labels."""
-    data = labeltree.read_documents(path, features=model.text)
-    labels, _ = model.predict(data.X, top=5)
-    score = model.evaluate(data, labels)
+    score = model.evaluate(path)
     print(", ".join(f"{name} {100 * score[name]:.1f}%" for name in ("P@1", "P@3", "P@5", "R@5")), "\n")
 
 
 def tag(model, documents, threshold=0.2):
     """Print each document with its best label, and the others whose score is at least the threshold."""
-    labels, scores = model.predict(model.text.transform(documents), top=5)
-    for document, row, row_scores in zip(documents, labels, scores, strict=True):
-        pairs = [(model.label_names[j], s) for j, s in zip(row, row_scores, strict=True) if j >= 0]
+    labels, scores = model.predict(documents, top=5)
+    for document, names, row_scores in zip(documents, labels, scores, strict=True):
+        pairs = list(zip(names, row_scores, strict=True))
         chosen = [f"{name} ({s:.2f})" for rank, (name, s) in enumerate(pairs) if s >= threshold or rank == 0]
         print(f"{document}\n    {', '.join(chosen) or 'no known words'}")
 

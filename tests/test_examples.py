@@ -86,3 +86,8 @@ def test_size_planning_when_nothing_fits(data):
 def test_errors_of_an_example(tmp_path):
     assert run("size_planning.py", tmp_path / "missing.svm", code=1).startswith("error: ")
     assert run("text_tagging.py", "--train", tmp_path / "missing.tsv", code=1).startswith("error: ")
+
+
+def test_size_planning_reads_documents():
+    out = run("size_planning.py", EXAMPLES / "catalogue-train.tsv", "--clusters", "5", "--threads", "1")
+    assert out.splitlines()[1].split()[:3] == ["-", "1", "1"]

@@ -243,3 +243,13 @@ def test_narrow_files_are_read_for_the_model(tmp_path):
     (tmp_path / "t.csv").write_text("text,labels\na,b\n")
     with pytest.raises(InputError, match="was trained on LIBSVM data"):
         model.evaluate(tmp_path / "t.csv")
+
+
+def test_experiments_read_documents(tmp_path):
+    from labeltree.paper.experiments import load_splits
+
+    write_csv(tmp_path / "train.csv", rows(","))
+    write_csv(tmp_path / "test.csv", list(rows(","))[:9])
+    (split,) = load_splits([tmp_path])
+    assert split.test.n_features == split.train.n_features == 13
+    assert (split.train.X[:9] != split.test.X).nnz == 0

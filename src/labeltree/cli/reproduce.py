@@ -44,8 +44,9 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             metavar="DATA",
-            help="Directories with train.svm and test.svm (plain or compressed), training files, or names of "
-            "datasets downloaded with `labeltree download`. theory and time need none.",
+            help="Directories with train.svm and test.svm (or .tsv, .csv, .jsonl; plain or compressed), "
+            "training files, or names of datasets downloaded with `labeltree download`. theory and time need "
+            "none.",
         ),
     ] = None,
     seeds: Annotated[

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from labeltree.data import Dataset
 from labeltree.datasets import SOURCES, cache_directory, fetch
 from labeltree.errors import InputError
 from labeltree.paper.experiments.session import Split, check_names
 from labeltree.progress import Stage, silent
+from labeltree.reading import read_data
 from labeltree.svm import read_svm
+from labeltree.text.documents import read_documents
+from labeltree.text.tfidf import TextFeatures
 
 ENDINGS = ("", ".bz2", ".gz", ".xz")
-KINDS = (".svm", ".txt")
+KINDS = (".svm", ".txt", ".tsv", ".csv", ".jsonl")
 
 
 def load_splits(
@@ -23,8 +27,8 @@ def load_splits(
     Parameters
     ----------
     data : iterable of path-like
-        Each a directory with train.svm and optionally test.svm (or .txt; plain or compressed), a training
-        file, or the name of a downloaded dataset of the paper.
+        Each a directory with train.svm and optionally test.svm (or .txt, or documents in .tsv, .csv or
+        .jsonl; plain or compressed), a training file, or the name of a downloaded dataset of the paper.
     threads : int, optional
         Default: all CPUs.
     stage : callable, optional
@@ -44,10 +48,17 @@ def load_splits(
             splits.append(Split(name, found.train, found.test))
             continue
         with stage(f"read_{name}", f"reading {name}"):
-            train = read_svm(files[0], threads=threads)
-            rest = [read_svm(file, threads=threads, one_based=train.one_based) for file in files[1:]]
+            train = read_data(files[0], threads=threads)
+            rest = [_read_test(file, train, threads) for file in files[1:]]
         splits.append(Split(name, train, *rest))
     return splits
+
+
+def _read_test(file: Path, train: Dataset, threads: int | None) -> Dataset:
+    """Read test data with the features of the training data."""
+    if isinstance(train.text, TextFeatures):
+        return read_documents(file, features=train.text, threads=threads)
+    return read_svm(file, threads=threads, one_based=train.one_based).widen(train.n_features)
 
 
 def _find(given: str) -> tuple[str, list[Path]]:
