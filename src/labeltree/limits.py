@@ -7,6 +7,7 @@ import re
 import reprlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, Final, Protocol
 
@@ -108,6 +109,27 @@ class PerDepth:
             return self.each.plain(value)
         numbers = tuple(self.each.plain(number) for number in value)
         return numbers if numbers and None not in numbers else None  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Increasing:
+    """Increasing numbers from 0 to 1."""
+
+    most: int
+
+    @property
+    def expected(self) -> str:
+        """The values allowed, as they end a message."""
+        return f"2 to {self.most} increasing numbers from 0 to 1"
+
+    def plain(self, value: Any) -> tuple[float, ...] | None:
+        """Return the numbers, or None if they are not allowed."""
+        if not isinstance(value, tuple | list) or not 2 <= len(value) <= self.most:
+            return None
+        numbers = [Number(0.0, 1.0).plain(number) for number in value]
+        if None in numbers or any(a >= b for a, b in pairwise(numbers)):  # type: ignore[operator]
+            return None
+        return tuple(numbers)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -237,12 +259,20 @@ SCORE = OneOf(_native.SCORES)
 AUTO: Final = "auto"  # chosen when the model is trained
 STORED_SCORE = OneOf((AUTO, *_native.SCORES))
 SCORE_SCALE = Number(0.0, 1000.0, above=True)
-THRESHOLD = Number(0.0, 1.0)
 WORDS = Whole(0)
 
 # The map of a tree: levels below a node, and boxes.
 MAP_DEPTH = Whole(1, 8)
 MAP_BOXES = Whole(1, 5000)
+
+# Decisions.
+THRESHOLD = Number(0.0, 1.0)
+TARGET = Number(0.0, 1.0, above=True)
+F1 = OneOf(("micro_f1", "macro_f1", "row_f1"))
+DECISION_METRIC = OneOf((*F1.values, "precision", "recall"))
+DECISION_ROWS = Whole(0)
+# The points of a map from scores to probabilities.
+CALIBRATION: dict[str, Limit] = {"scores": Increasing(100), "probabilities": Increasing(100)}
 
 # Text.
 TEXT_FORMAT = OneOf(("tsv", "csv", "jsonl", "txt"))
@@ -342,6 +372,13 @@ def checked(name: str, value: Any, limit: Limit) -> Any:
             expected = f"at most {limit.most:,}"
         raise InputError(f"{name} is {reprlib.repr(value)}, expected {expected}")
     return plain
+
+
+def check_calibration(scores: Collection[float], probabilities: Collection[float]) -> None:
+    """Check that a map from scores to probabilities has a value for each score from 0 to 1."""
+    first, *_, last = scores
+    if len(scores) != len(probabilities) or first != 0 or last != 1:
+        raise InputError("the points of the calibration do not go from 0 to 1, one probability per score")
 
 
 def check_fields(target: Any, table: Mapping[str, Limit]) -> None:

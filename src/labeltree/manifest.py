@@ -21,6 +21,8 @@ FORMAT = "labeltree model"
 # The newest version. A model has the lowest version that describes it: 1 if its weights are float32.
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
+# The thresholds of labels; not among the files, but in the entry "decision".
+THRESHOLDS_FILE = "thresholds.npy"
 # What to do about a model whose files are damaged.
 RESTORE = "restore the model from a copy, or train it again"
 
@@ -59,6 +61,27 @@ class PrunedEntry(TypedDict, total=False):
     nonzeros_after: int
 
 
+class DecisionEntry(TypedDict, total=False):
+    """What a manifest records about the labels to accept: the fields of `labeltree.decisions.Decision`.
+
+    The thresholds of labels are in a file of their own.
+    """
+
+    threshold: float
+    metric: str
+    target: float | None
+    rows: int
+    held_out: bool
+    thresholds: FileEntry
+
+
+class CalibrationEntry(TypedDict):
+    """What a manifest records about calibration: the fields of `labeltree.calibration.Calibration`."""
+
+    scores: list[float]
+    probabilities: list[float]
+
+
 class EstimatorEntry(TypedDict, total=False):
     """What a manifest records about the scikit-learn estimator that was saved."""
 
@@ -81,6 +104,8 @@ class _Optional(StorageEntries, total=False):
     not_converged: int
     notes: dict[str, Any]
     score: ScoreEntry
+    decision: DecisionEntry
+    calibration: CalibrationEntry
     estimator: EstimatorEntry
 
 
@@ -123,6 +148,12 @@ def storage_of(manifest: Manifest) -> StorageSettings:
     if codec == "sparse":
         return StorageSettings(prune=manifest["pruned"]["threshold"])
     return StorageSettings(None if codec == "float32" else codec)
+
+
+def all_files(manifest: Manifest) -> dict[str, FileEntry]:
+    """Return every file of a model with its entry."""
+    own = manifest.get("decision", {}).get("thresholds")
+    return {**manifest["files"], **({} if own is None else {THRESHOLDS_FILE: own})}
 
 
 def carried_over(manifest: Manifest) -> Description:

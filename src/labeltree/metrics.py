@@ -209,7 +209,7 @@ class _Ranking:
         if not issparse(truth):
             raise InputError(f"expected a sparse matrix of true labels, got {type(truth).__name__}")
         truth = _ones(truth, "truth")
-        labels = _ranked(predicted, k) if issparse(predicted) else _check_labels(predicted, k)
+        labels = ranked_labels(predicted, k) if issparse(predicted) else _check_labels(predicted, k)
         if labels.shape[0] != truth.shape[0]:
             raise InputError(f"predicted has {len(labels)} rows and truth has {truth.shape[0]}")
         if truth.shape[0] == 0:
@@ -238,7 +238,7 @@ class _Ranking:
         weighted = csr_array((true_weights, self.truth.indices, self.truth.indptr), shape=self.truth.shape)
         return _Gains(
             achieved=weights[np.where(self.hits, self.labels, -1)].sum(axis=0),
-            ideal=weights[_ranked(weighted, self.labels.shape[1])].sum(axis=0),
+            ideal=weights[ranked_labels(weighted, self.labels.shape[1])].sum(axis=0),
         )
 
 
@@ -269,8 +269,8 @@ def pad_labels(labels: npt.NDArray[Any], k: int) -> npt.NDArray[Any]:
     return np.pad(labels, ((0, 0), (0, max(0, k - labels.shape[1]))), constant_values=-1)
 
 
-def _ranked(scores: Any, k: int) -> _Labels:
-    """Return the k best stored labels of each row of a sparse matrix, padded with -1."""
+def ranked_labels(scores: Any, k: int) -> _Labels:
+    """Return the k best stored labels of each row of a sparse matrix of scores, padded with -1."""
     scores = csr_array(scores, dtype=np.float64)
     if not scores.has_canonical_format:
         scores = scores.copy()

@@ -7,20 +7,23 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree import _native, limits, metrics
+from labeltree.amend import amend_model
 from labeltree.blocks import TreeBlocks, copy_blocks
 from labeltree.budget import Budget, Form, Trial, Trials, choose, form_of, list_forms
+from labeltree.calibration import Calibration
 from labeltree.compress import check_apart, check_source, dense_bytes, write_compact
 from labeltree.data import Dataset
+from labeltree.decisions import Decision
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
-from labeltree.manifest import RESTORE, Description, Manifest, carried_over, stored_as
+from labeltree.manifest import RESTORE, Description, Manifest, all_files, carried_over, stored_as
 from labeltree.opening import read_parts
 from labeltree.predict import (
     as_matrix,
@@ -34,7 +37,14 @@ from labeltree.predict import (
 from labeltree.progress import Progress
 from labeltree.publish import check_target, new_model, publish, temporary_directory
 from labeltree.reading import read_data
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_TOP, ScoreSettings, StorageSettings
+from labeltree.settings import (
+    DEFAULT_BEAM,
+    DEFAULT_RANKS,
+    DEFAULT_TOP,
+    MAX_ACCEPTED,
+    ScoreSettings,
+    StorageSettings,
+)
 from labeltree.store import ModelWriter
 from labeltree.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.text.tfidf import TextFeatures
@@ -61,6 +71,10 @@ class Model:
         Training instances of each label.
     score : ScoreSettings
         How margins become scores by default.
+    decision : Decision or None
+        Which labels to accept: a threshold, or one per label; see `labeltree.decisions.Decision`.
+    calibration : Calibration or None
+        A map from scores to probabilities that ``predict`` applies; see `labeltree.calibration.Calibration`.
     trees : tuple of TreeBlocks
     text : TextFeatures or None
         Turns documents into features, if the model was trained on text: ``model.text.transform(documents)``.
@@ -74,6 +88,7 @@ class Model:
         label_counts: NDArray[np.int64],
         label_names: tuple[str, ...] | None,
         text: TextFeatures | None = None,
+        thresholds: NDArray[np.float32] | None = None,
     ) -> None:
         self.path = path
         self.manifest = manifest
@@ -87,6 +102,8 @@ class Model:
         self.one_based: bool | None = manifest.get("one_based")
         self.bias: float = manifest["settings"]["bias"]
         self.score = ScoreSettings(**manifest.get("score", {}))
+        self.decision = _decision_of(manifest, thresholds)
+        self.calibration = _calibration_of(manifest)
 
     def __repr__(self) -> str:
         where = "unsaved" if self.path is None else repr(str(self.path))
@@ -111,7 +128,7 @@ class Model:
     @property
     def bytes(self) -> int:
         """Size of the model directory without its manifest."""
-        return sum(entry["bytes"] for entry in self.manifest["files"].values())
+        return sum(entry["bytes"] for entry in all_files(self.manifest).values())
 
     @property
     def codec(self) -> str:
@@ -131,10 +148,12 @@ class Model:
         self,
         X: Any,
         *,
-        top: int = DEFAULT_TOP,
+        top: int | None = None,
         beam: int = DEFAULT_BEAM,
         score: str | None = None,
         score_scale: float | None = None,
+        threshold: float | Literal["stored"] | None = None,
+        calibrated: bool = True,
         threads: int | None = None,
     ) -> tuple[Any, Any]:
         """Find the best labels of each document, or of each row of a matrix, by beam search.
@@ -145,8 +164,8 @@ class Model:
             Documents, if the model was trained on text; or rows of features. Features beyond those of the
             model are ignored, with a warning, and a matrix with fewer is refused. A row without features is
             predicted from the bias; if the model was trained on text, it gets no label.
-        top : int, default 5
-            Number of labels per row (k).
+        top : int, optional
+            Number of labels per row (k). Default: 5; with a threshold, at most 100 labels are accepted.
         beam : int, default 10
             Nodes kept at each depth; a beam as wide as the tree gives the exhaustive ranking.
         score : {"sigmoid", "hinge2", "hinge3"}, optional
@@ -155,6 +174,10 @@ class Model:
         score_scale : float, optional
             The scale a of the sigmoid, which it selects if `score` is not given; the other functions ignore
             it. Default: as stored in the model.
+        threshold : float or "stored", optional
+            Only accept labels with at least this score, or those of ``self.decision``. Default: all.
+        calibrated : bool, default True
+            Map scores to probabilities, if the model is calibrated and has its own score function.
         threads : int, optional
             Default: all CPUs.
 
@@ -162,14 +185,49 @@ class Model:
         -------
         labels : list of list of str; or ndarray of int32, rows x top
             Best first. For documents, the names of the labels of each (their numbers, if they have no
-            names); for a matrix, their numbers, and -1 if fewer labels were reached.
+            names); for a matrix, their numbers, and -1 if fewer labels were
+            reached, or in place of labels that are not accepted.
         scores : list of ndarray of float32; or ndarray of float32, rows x top
             In (0, 1], the mean over the model's trees; 0 where the label is -1. Scores rank the labels of a
-            row; they are not calibrated probabilities.
+            row. They are probabilities only if the model is calibrated.
         """
-        check_options(top, beam, threads)
         settings = self.score.replace(score, score_scale)
-        top = min(top, self.n_labels)
+        accepted = self._accepted(threshold, settings, calibrated)
+        top = (DEFAULT_TOP if accepted is None else MAX_ACCEPTED) if top is None else top
+        check_options(top, beam, threads)
+        documents = documents_of(X)
+        rows = X if documents is None else self._features_of(documents, threads)
+        labels, scores = self._ranked(rows, min(top, self.n_labels), beam, settings, threads)
+        if self.calibration is not None and calibrated and settings == self.score:
+            scores = self.calibration.apply(scores)
+        if accepted is not None:
+            labels, scores = accepted.accept(labels, scores)
+        return (labels, scores) if documents is None else named_labels(labels, scores, self.label_names)
+
+    def _accepted(
+        self, threshold: float | Literal["stored"] | None, settings: ScoreSettings, calibrated: bool
+    ) -> Decision | None:
+        """Return the labels to accept; None for all."""
+        if threshold is None:
+            return None
+        if threshold != "stored":
+            return Decision(threshold)
+        if self.decision is None:
+            hint = "choose a threshold with `labeltree threshold`, or pass a number"
+            raise InputError("the model has no threshold", file=self.path, hint=hint)
+        if settings != self.score or (self.calibration is not None and not calibrated):
+            raise InputError(
+                "the threshold of the model is for its own scores",
+                file=self.path,
+                hint="remove {score} and {score_scale}, or pass a number",
+                parameters={"score": None, "score_scale": None},
+            )
+        return self.decision
+
+    def _ranked(
+        self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the best labels of each row, and their scores before calibration."""
         if is_csr_row(X):
             check_width(X.shape[1], self.n_features)
             found = self._search.search_row(X.indices, X.data, beam, top, settings.function, settings.scale)
@@ -179,10 +237,6 @@ class Model:
                     found[0].fill(-1)
                     found[1].fill(0)
                 return found
-        documents = documents_of(X)
-        if documents is not None:
-            features = self._features_of(documents, threads)
-            return named_labels(*self._best(features, top, beam, settings, threads), self.label_names)
         return self._best(X, top, beam, settings, threads)
 
     def _features_of(self, documents: list[str], threads: int | None) -> sp.csr_matrix:
@@ -214,7 +268,7 @@ class Model:
             warnings.warn(
                 f"The data has {n_features:,} features, but the model has {self.n_features:,}; "
                 "the additional ones are ignored.",
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
@@ -296,6 +350,7 @@ class Model:
                 what = f"the model takes {human_bytes(self.bytes)}, but only {human_bytes(free)} are free"
                 raise ResourceError(what, file=path.parent, hint="choose another directory")
             writer.write_common(self.label_counts, self.label_names, self.text)
+            writer.write_thresholds(None if self.decision is None else self.decision.thresholds)
             for t, part in enumerate(self.trees):
                 copy_blocks(writer, f"tree-{t}", part)
             writer.finish(cast(Description, {**carried_over(self.manifest), **(extra or {})}))
@@ -389,6 +444,7 @@ class Model:
         place.mkdir()
         writer = ModelWriter(place)
         writer.write_common(self.label_counts, self.label_names, self.text)
+        writer.write_thresholds(None if self.decision is None else self.decision.thresholds)
         described = {**carried_over(self.manifest), **stored_as(storage)}
         if storage.prune is None and storage.codec != "float32":
             described.pop("pruned", None)  # of a float32 model that an earlier version pruned
@@ -401,6 +457,35 @@ class Model:
                 described["weights"] = stored
         writer.finish(cast(Description, described))
         return load(place, verify=False)
+
+    def store_decision(self, decision: Decision | None, calibration: Calibration | None) -> Model:
+        """Store which labels to accept, and how scores become probabilities, in the model directory.
+
+        The directory is replaced by one that links to the same files: readers find the old model or the new
+        one, and a process that is killed leaves one of them.
+
+        Parameters
+        ----------
+        decision : Decision or None
+        calibration : Calibration or None
+
+        Returns
+        -------
+        Model
+            The model, opened from disk again.
+        """
+        if self.path is None:
+            raise InputError("the model has no directory", hint="save it first")
+        if decision is not None and decision.thresholds is not None:
+            shape = decision.thresholds.shape
+            if shape != (self.n_labels,):
+                raise InputError(f"there are thresholds of shape {shape} for {self.n_labels:,} labels")
+        changes = {
+            "decision": None if decision is None else decision.entry(),
+            "calibration": None if calibration is None else calibration.entry(),
+        }
+        amend_model(self.path, self.manifest, changes, None if decision is None else decision.thresholds)
+        return load_complete(self.path)
 
     def verify(self, threads: int | None = None) -> None:
         """Read every block, compare it with its checksum, and check that its contents are valid.
@@ -424,6 +509,18 @@ class Model:
             if fault:
                 what = f"the block of node {fault[0]} is damaged: {fault[1]}"
                 raise InputError(what, file=self.file(f"tree-{t}"), hint=RESTORE)
+
+
+def _decision_of(manifest: Manifest, thresholds: NDArray[np.float32] | None) -> Decision | None:
+    if "decision" not in manifest:
+        return None
+    fields = {name: value for name, value in manifest["decision"].items() if name != "thresholds"}
+    return Decision(**fields, thresholds=thresholds)  # type: ignore[arg-type]
+
+
+def _calibration_of(manifest: Manifest) -> Calibration | None:
+    entry = manifest.get("calibration")
+    return entry and Calibration(tuple(entry["scores"]), tuple(entry["probabilities"]))
 
 
 def load(path: Path | str, *, verify: bool | None = None) -> Model:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from labeltree.blocks import NO_FLOATS, TreeBlocks
 from labeltree.codec import FEATURE_TYPE, SPARSE, WEIGHT_TYPE, Panels, is_scaled, n_segments
 from labeltree.errors import InputError, ResourceError
-from labeltree.manifest import RESTORE, Manifest, read_manifest
+from labeltree.manifest import RESTORE, THRESHOLDS_FILE, Manifest, all_files, read_manifest
 from labeltree.opened import ModelDirectory, read_whole
 from labeltree.store import ModelReader
 from labeltree.strict_json import parse_json
@@ -37,6 +37,7 @@ class ModelParts(NamedTuple):
     label_counts: NDArray[np.int64]
     label_names: tuple[str, ...] | None
     text: TextFeatures | None
+    thresholds: NDArray[np.float32] | None
 
 
 def read_parts(path: Path) -> ModelParts:
@@ -53,12 +54,13 @@ def _read_parts(directory: ModelDirectory) -> ModelParts:
     _check_weights(path, manifest, trees)
     names = _read_names(reader, manifest["labels"]) if "label_names.json" in manifest["files"] else None
     text = TextFeatures.load(reader, manifest["features"]) if SETTINGS_FILE in manifest["files"] else None
-    return ModelParts(path, manifest, trees, _read_label_counts(reader, manifest), names, text)
+    thresholds = _read_thresholds(reader, manifest) if THRESHOLDS_FILE in all_files(manifest) else None
+    return ModelParts(path, manifest, trees, _read_label_counts(reader, manifest), names, text, thresholds)
 
 
 def _check_memory(path: Path, manifest: Manifest) -> None:
     """Refuse small files that do not fit in memory: files with holes can be of any size."""
-    needed = sum(entry["bytes"] for entry in manifest["files"].values() if "crc32c" in entry)
+    needed = sum(entry["bytes"] for entry in all_files(manifest).values() if "crc32c" in entry)
     available = available_memory()
     if needed > available:
         what = (
@@ -185,6 +187,13 @@ def _read_label_counts(reader: ModelReader, manifest: Manifest) -> NDArray[np.in
         what = f"a label has a number of instances that is not from 0 to {manifest['instances']:,}"
         raise _damaged(what, reader.path / "label_counts.npy")
     return counts
+
+
+def _read_thresholds(reader: ModelReader, manifest: Manifest) -> NDArray[np.float32]:
+    thresholds = reader.array(THRESHOLDS_FILE, "<f4", manifest["labels"])
+    if not ((thresholds >= 0) & (thresholds <= 1)).all():
+        raise _damaged("a threshold is not from 0 to 1", reader.path / THRESHOLDS_FILE)
+    return thresholds
 
 
 def _read_names(reader: ModelReader, n_labels: int) -> tuple[str, ...]:

@@ -108,10 +108,10 @@ def named_labels(
     labels: NDArray[np.int32], scores: NDArray[np.float32], names: Sequence[str] | None
 ) -> tuple[list[list[Any]], list[NDArray[np.float32]]]:
     """Return for each row the names of its labels, or their numbers, and their scores, without padding."""
-    lengths = (labels >= 0).sum(axis=1).tolist()  # missing labels come last
-    rows = [row[:length] for row, length in zip(labels.tolist(), lengths, strict=True)]
+    kept = labels >= 0
+    rows = [row[found].tolist() for row, found in zip(labels, kept, strict=True)]
     named = rows if names is None else [[names[label] for label in row] for row in rows]
-    return named, [row[:length] for row, length in zip(scores, lengths, strict=True)]
+    return named, [row[found] for row, found in zip(scores, kept, strict=True)]
 
 
 def check_queries(X: Any) -> Queries:

@@ -18,7 +18,7 @@ from labeltree import leftovers
 from labeltree.errors import InputError
 from labeltree.files import REPLACE
 from labeltree.journal import sync_path
-from labeltree.manifest import FORMAT, MANIFEST
+from labeltree.manifest import FORMAT, MANIFEST, THRESHOLDS_FILE
 from labeltree.store import ModelWriter
 from labeltree.system import umask
 
@@ -26,7 +26,7 @@ from labeltree.system import umask
 # manifest is recognized.
 _FOLDER = re.compile(r"tree-[0-9]+|text")
 _MODEL_FILE = re.compile(
-    r"label_counts\.npy|label_names\.json|text/(?:settings\.json|terms\.json|idf\.npy)|tree-[0-9]+/(?:child_ptr"
+    r"label_counts\.npy|thresholds\.npy|label_names\.json|text/(?:settings\.json|terms\.json|idf\.npy)|tree-[0-9]+/(?:child_ptr"
     r"|children|feature_ptr|features|weight_ptr|weights|scales|biases|checksums)\.npy"
 )
 _FORMAT_ENTRY = re.compile(rb'"format"\s*:\s*"' + FORMAT.encode() + rb'"')
@@ -120,8 +120,11 @@ def _listed_files(manifest: Path) -> Callable[[str], object] | None:
         return _MODEL_FILE.fullmatch if _FORMAT_ENTRY.search(content) else None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         return None
-    files = found.get("files")
-    return files.__contains__ if isinstance(files, dict) else _MODEL_FILE.fullmatch
+    files, decision = found.get("files"), found.get("decision")
+    if not isinstance(files, dict):
+        return _MODEL_FILE.fullmatch
+    has_thresholds = isinstance(decision, dict) and "thresholds" in decision
+    return {*files, *([THRESHOLDS_FILE] if has_thresholds else [])}.__contains__
 
 
 def temporary_directory(path: Path) -> AbstractContextManager[Path]:

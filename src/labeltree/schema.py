@@ -73,6 +73,8 @@ _OPTIONAL: dict[str, Limit] = {
     "one_based": Optional(limits.FLAG),
     "codec": OneOf(tuple(_native.CODECS)),
     "score": _OBJECT,
+    "decision": _OBJECT,
+    "calibration": _OBJECT,
     "not_converged": _TOTAL,
     "notes": _OBJECT,
     "pruned": _OBJECT,
@@ -80,6 +82,14 @@ _OPTIONAL: dict[str, Limit] = {
 }
 _TREE: dict[str, Limit] = {"nodes": _COUNT, "depth": limits.TREE_DEPTH}
 _SCORE: dict[str, Limit] = {"function": limits.SCORE, "scale": limits.SCORE_SCALE}
+# The fields of `labeltree.decisions.Decision`.
+_DECISION: dict[str, Limit] = {"threshold": limits.THRESHOLD, "metric": limits.DECISION_METRIC}
+_MORE_OF_DECISION: dict[str, Limit] = {
+    "target": Optional(limits.TARGET),
+    "rows": limits.DECISION_ROWS,
+    "held_out": limits.FLAG,
+    "thresholds": _OBJECT,
+}
 _PRUNED: dict[str, Limit] = dict.fromkeys(
     ("bytes_before", "weights", "nonzeros_before", "nonzeros_after"), _TOTAL
 )
@@ -112,6 +122,7 @@ def check_manifest(manifest: Mapping[str, Any]) -> None:
     solver = {name: limit for name, limit in SOLVER_LIMITS.items() if name != "bias"}
     _check(manifest["settings"], "settings.", {"bias": limits.BIAS}, solver)
     _check(manifest.get("score", {}), "score.", {}, _SCORE, closed=True)
+    _check_decision(manifest)
     if "pruned" in manifest or codec == "sparse":
         entry = _object("pruned", manifest.get("pruned"))
         _check(entry, "pruned.", {"threshold": limits.PRUNE}, _PRUNED, closed=True)
@@ -143,6 +154,19 @@ def _check(
 def _object(name: str, value: Any) -> Mapping[str, Any]:
     entry: Mapping[str, Any] = checked(name, value, _OBJECT)
     return entry
+
+
+def _check_decision(manifest: Mapping[str, Any]) -> None:
+    if "decision" in manifest:
+        decision = manifest["decision"]
+        _check(decision, "decision.", _DECISION, _MORE_OF_DECISION, closed=True)
+        if "thresholds" in decision:
+            fields: dict[str, Limit] = {"bytes": _TOTAL, "crc32c": _CHECKSUM}
+            _check(decision["thresholds"], "decision.thresholds.", fields, {}, closed=True)
+    if "calibration" in manifest:
+        calibration = manifest["calibration"]
+        _check(calibration, "calibration.", limits.CALIBRATION, {}, closed=True)
+        limits.check_calibration(calibration["scores"], calibration["probabilities"])
 
 
 def _check_estimator(manifest: Mapping[str, Any]) -> None:

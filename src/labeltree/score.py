@@ -1,4 +1,4 @@
-"""Choose the score function of a model from margins that its training did not see."""
+"""Choose the score function and the threshold of a model from margins that its training did not see."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from labeltree import _native, metrics
 from labeltree.blocks import TrainedBlocks
 from labeltree.data import Dataset
+from labeltree.decisions import Candidates, Decision, choose_threshold
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, MAX_ACCEPTED, ScoreSettings
 
 # The first one is kept unless another ranks better beyond doubt.
 CANDIDATES = (
@@ -30,6 +31,9 @@ ROUNDS = ((1_000, 1.5), (5_000, 3.0))
 MIN_ROWS = 200
 # Instances of a node that are looked at to find out how much it depends on each of them.
 MAX_INSTANCES = 500
+# For the threshold: rows that are ranked, and with how many labels at least.
+DECISION_ROWS = 5_000
+MIN_DECISION_ROWS = 50
 # With several trees: labels of each tree whose scores are averaged, and rows times trees, to bound memory.
 POOLED_LABELS = 20
 MAX_POOLS = 100_000
@@ -81,6 +85,36 @@ def choose_score(
     return CANDIDATES[best]
 
 
+def choose_decision(
+    dataset: Dataset,
+    plan: Plan,
+    blocks: Sequence[TrainedBlocks],
+    costs: NDArray[np.float32] | None,
+    score: ScoreSettings,
+) -> Decision | None:
+    """Choose the threshold with the largest micro F1 on training rows, held out of training.
+
+    Parameters
+    ----------
+    dataset, plan, blocks, costs
+        As in `choose_score`.
+    score : ScoreSettings
+        The score function of the model.
+
+    Returns
+    -------
+    Decision or None
+        None if fewer than 50 rows have labels, and with the hinge loss.
+    """
+    rows = _shuffled_rows(dataset, plan)[:DECISION_ROWS]
+    if plan.settings.loss == "hinge" or rows.size < MIN_DECISION_ROWS:
+        return None
+    sample = np.sort(rows)
+    (ranked,) = held_out_scores(dataset, plan, blocks, costs, sample, [score], MAX_ACCEPTED)
+    candidates = Candidates.of(dataset.Y[sample], *ranked)
+    return choose_threshold(candidates, held_out=True) if candidates.hits.any() else None
+
+
 def _shuffled_rows(dataset: Dataset, plan: Plan) -> NDArray[np.int32]:
     """Return rows with labels in random order, as many as can be ranked with these trees."""
     rows = np.flatnonzero(np.diff(dataset.Y.indptr)).astype(np.int32)
@@ -103,11 +137,47 @@ def held_out_rankings(
         For each candidate the best labels, rows x 5; with several trees their scores, rows x labels.
     """
     if len(plan.trees) == 1:
-        return list(_tree_rankings(dataset, plan, 0, blocks[0], costs, rows, max(DEFAULT_RANKS))[0])
-    totals: list[Any] = [0] * len(CANDIDATES)
+        top = max(DEFAULT_RANKS)
+        return list(_tree_rankings(dataset, plan, 0, blocks[0], costs, rows, CANDIDATES, top)[0])
+    return _pooled(dataset, plan, blocks, costs, rows, CANDIDATES)
+
+
+def held_out_scores(
+    dataset: Dataset,
+    plan: Plan,
+    blocks: Sequence[TrainedBlocks],
+    costs: NDArray[np.float32] | None,
+    rows: NDArray[np.int32],
+    functions: Sequence[ScoreSettings],
+    top: int,
+) -> Sequence[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+    """Return the best labels of training rows, held out of training, and their scores, by each function."""
+    if len(plan.trees) == 1:
+        ranked = _tree_rankings(dataset, plan, 0, blocks[0], costs, rows, functions, top)
+        return list(zip(*ranked, strict=True))
+    found = []
+    for total in _pooled(dataset, plan, blocks, costs, rows, functions):
+        labels = metrics.ranked_labels(total, top)
+        at = np.where(labels >= 0, labels, 0)
+        entries: Any = total[np.arange(rows.size)[:, None], at]
+        scores = entries.toarray() / len(plan.trees)
+        found.append((labels.astype(np.int32), np.where(labels >= 0, scores, 0).astype(np.float32)))
+    return found
+
+
+def _pooled(
+    dataset: Dataset,
+    plan: Plan,
+    blocks: Sequence[TrainedBlocks],
+    costs: NDArray[np.float32] | None,
+    rows: NDArray[np.int32],
+    functions: Sequence[ScoreSettings],
+) -> list[sp.csr_matrix]:
+    """Return the sums of the scores of several trees, rows x labels, for each function."""
+    totals: list[Any] = [0] * len(functions)
     for t, part in enumerate(blocks):
-        found = zip(*_tree_rankings(dataset, plan, t, part, costs, rows, POOLED_LABELS), strict=True)
-        for number, (labels, scores) in enumerate(found):
+        ranked = _tree_rankings(dataset, plan, t, part, costs, rows, functions, POOLED_LABELS)
+        for number, (labels, scores) in enumerate(zip(*ranked, strict=True)):
             totals[number] += as_matrix(labels, scores, plan.n_labels)
     return totals
 
@@ -119,9 +189,10 @@ def _tree_rankings(
     blocks: TrainedBlocks,
     costs: NDArray[np.float32] | None,
     rows: NDArray[np.int32],
+    functions: Sequence[ScoreSettings],
     top: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the best labels of each candidate and row in one tree, and their scores."""
+    """Return the best labels of each function and row in one tree, and their scores."""
     part = plan.trees[number]
     labels, scores = _native.held_out_rankings(
         dataset.native,
@@ -135,13 +206,13 @@ def _tree_rankings(
         plan.settings.bias,
         plan.settings.seed + number,
         rows,
-        [(candidate.function, candidate.scale) for candidate in CANDIDATES],
+        [(function.function, function.scale) for function in functions],
         DEFAULT_BEAM,
         top,
         MAX_INSTANCES,
         plan.threads,
     )
-    shape = len(CANDIDATES), rows.size, top
+    shape = len(functions), rows.size, top
     return labels.reshape(shape), scores.reshape(shape)
 
 

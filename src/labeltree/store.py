@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,17 @@ from labeltree import _native
 from labeltree._version import __version__
 from labeltree.data import TextSource
 from labeltree.errors import InputError, ResourceError
-from labeltree.manifest import FORMAT, MANIFEST, RESTORE, Description, FileEntry, Manifest, manifest_checksum
+from labeltree.manifest import (
+    FORMAT,
+    MANIFEST,
+    RESTORE,
+    THRESHOLDS_FILE,
+    Description,
+    FileEntry,
+    Manifest,
+    all_files,
+    manifest_checksum,
+)
 from labeltree.opened import ModelDirectory
 from labeltree.system import human_bytes
 
@@ -87,6 +97,15 @@ class ModelWriter:
         for name, content in sorted(text.contents.items() if text else ()):
             self.write_text(name, content)
 
+    def write_thresholds(self, thresholds: NDArray[np.float32] | None) -> None:
+        """Write the thresholds of labels, if there are any; the description has an entry ``decision``."""
+        if thresholds is not None:
+            self.write(THRESHOLDS_FILE, thresholds)
+
+    def adopt(self, name: str, entry: FileEntry) -> None:
+        """Record a file that is in its place, with its size and checksum as another manifest has them."""
+        self._files[name] = entry
+
     def adopt_common(self) -> None:
         """Record what `write_common` wrote earlier, perhaps in another process."""
         first = [name for name in ("label_counts.npy", "label_names.json") if (self.path / name).is_file()]
@@ -125,6 +144,13 @@ class ModelWriter:
 
     def finish(self, description: Description) -> None:
         """Write the manifest, which completes the directory."""
+        thresholds = self._files.pop(THRESHOLDS_FILE, None)
+        if "decision" in description:
+            # Not among the files: earlier versions refuse models with files that they do not know.
+            decision = {key: value for key, value in description["decision"].items() if key != "thresholds"}
+            if thresholds is not None:
+                decision["thresholds"] = thresholds
+            description = cast(Description, {**description, "decision": decision})
         content: Manifest = {
             "format": FORMAT,
             "format_version": 1 if description.get("codec", "float32") == "float32" else 2,
@@ -155,7 +181,7 @@ class ModelReader:
     def __init__(self, directory: ModelDirectory, manifest: Manifest) -> None:
         self.path = directory.path
         self._directory = directory
-        self._files = manifest["files"]
+        self._files = all_files(manifest)
 
     @contextmanager
     def _checked(self, name: str) -> Iterator[BinaryIO]:

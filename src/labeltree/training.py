@@ -22,7 +22,7 @@ from labeltree.model import Model, load, load_complete
 from labeltree.panels import TreePanels, shares
 from labeltree.plan import Plan
 from labeltree.progress import Progress
-from labeltree.score import choose_score
+from labeltree.score import choose_decision, choose_score
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
 from labeltree.work import WorkDirectory
 
@@ -255,6 +255,7 @@ def _write_rest(
             packed = stack.enter_context(pack_blocks(writer, folder, part.layout, written, files))
             blocks.append(TrainedBlocks.of(part.codec, written, packed))
         chosen = choose_score(dataset, plan, blocks, costs) if score == "auto" else score
+        decision = choose_decision(dataset, plan, blocks, costs, chosen)
     described = {
         "instances": dataset.n_instances,
         "features": dataset.n_features,
@@ -264,6 +265,7 @@ def _write_rest(
         "weights": plan.n_weights if plan.storage.prune is None else n_stored,
         "settings": asdict(plan.settings),
         "score": cast(ScoreEntry, asdict(chosen)),
+        **({} if decision is None else {"decision": decision.entry()}),
         "not_converged": n_not_converged,
         "notes": notes or {},
         **stored_as(plan.storage),

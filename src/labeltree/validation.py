@@ -1,4 +1,4 @@
-"""Validation data: labeled rows that show what compression costs, matched with a model."""
+"""Validation data: labeled rows that show what a choice costs, matched with a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Validation:
 
     @classmethod
     def of(cls, dataset: Dataset, model: Source) -> Validation:
-        """Match data with a model; data that cannot show what compression costs is refused.
+        """Match data with a model; data that cannot show what a choice costs is refused.
 
         Warns about data that looks like the training data: it has as many rows, and as many of each label.
         """
@@ -73,7 +73,7 @@ class Validation:
             warnings.warn(
                 "The validation data looks like the training data: it has as many rows, and as many of each "
                 "label. A model is better on its training data than on any other, so this choice does not "
-                "show what compression costs.",
+                "show what to expect on other data.",
                 stacklevel=3,
             )
         if dataset.one_based is not None:  # a file need not mention the last features

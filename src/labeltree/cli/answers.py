@@ -9,13 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from labeltree.cli.prediction import PredictedBatch
-
-# Takes the labels and the scores of some rows, and returns which of the labels are given out.
-Accept = Callable[["NDArray[np.int32]", "NDArray[np.float32]"], "NDArray[np.bool_]"]
 
 
 class Answer(NamedTuple):
@@ -35,7 +29,6 @@ class Answer(NamedTuple):
 def answers(
     batch: PredictedBatch,
     names: tuple[str, ...] | None,
-    accept: Accept | None,
     with_id: bool,
     shown: Callable[[str], str],
 ) -> Iterator[Answer]:
@@ -45,16 +38,12 @@ def answers(
     ----------
     batch : PredictedBatch
     names : tuple of str or None
-    accept : callable or None
-        Which labels to give out; None for all.
     with_id : bool
         Whether rows have something that identifies them.
     shown : callable
         Makes names and IDs fit to be shown.
     """
     kept = batch.labels >= 0
-    if accept is not None:
-        kept &= accept(batch.labels, batch.scores)
     rows = zip(batch.ids, batch.labels.tolist(), batch.scores.tolist(), kept.tolist(), strict=True)
     for row, (key, labels, scores, given) in enumerate(rows, batch.first):
         best = [

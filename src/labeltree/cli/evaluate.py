@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
 from labeltree.cli import options, printing, text_options
+from labeltree.cli.decisions import check_plot, reliability_table, threshold_rows, threshold_table, write_plot
 from labeltree.cli.prediction import Predictions, Search, Speed, predict_file
 from labeltree.cli.progress import Stages
+from labeltree.settings import MAX_ACCEPTED
 
 if TYPE_CHECKING:
     from labeltree.data import Dataset
@@ -33,6 +35,21 @@ def evaluate(
             "MODEL/precision.csv, the page of the model shows it.",
         ),
     ] = None,
+    thresholds: Annotated[
+        bool,
+        typer.Option(
+            "--thresholds", help="Also print precision, recall and F1 if labels are accepted from a score on."
+        ),
+    ] = False,
+    reliability: Annotated[
+        bool, typer.Option("--reliability", help="Also print how often labels with a score are correct.")
+    ] = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw precision, recall and F1 over the threshold (.png or .svg, and .csv)."
+        ),
+    ] = None,
     threads: options.Threads = None,
     overwrite: options.Overwrite = False,
     one_based: options.OneBasedLikeModel = None,
@@ -48,6 +65,8 @@ def evaluate(
 
     if per_label is not None:
         check_output(per_label, overwrite)
+    check_plot(plot, overwrite)
+    is_decision = thresholds or reliability or plot is not None
     found = predict_file(
         Stages(quiet or json),
         model,
@@ -55,7 +74,7 @@ def evaluate(
         text,
         one_based,
         search,
-        top=_MAX_RANK,
+        top=MAX_ACCEPTED if is_decision else _MAX_RANK,
         threads=threads,
         require_labels=True,
     )
@@ -64,10 +83,11 @@ def evaluate(
         _write_per_label(found, per_label)
     percent = {name: round(100 * value, 4) for name, value in metrics.items()}
     counts = _count_missed(found.model, found.dataset)
+    figures, lines = _decisions(found, search, thresholds, reliability, plot) if is_decision else ({}, [])
     if json:
-        printing.print_json({**percent, **found.speed, **counts})
+        printing.print_json({**percent, **figures, **found.speed, **counts})
         return
-    print(*_metric_table(percent), sep="\n")
+    print(*_metric_table(percent), *lines, sep="\n")
     if not quiet:
         print("", _speed_line(found.speed), sep="\n")
 
@@ -78,10 +98,38 @@ def _write_per_label(found: Predictions, file: Path) -> None:
     from labeltree.serve.results import LabelHits
 
     model = found.model
-    ranked = pad_labels(found.labels, _MAX_RANK)
+    ranked = pad_labels(found.labels[:, :_MAX_RANK], _MAX_RANK)
     correct = hits(found.dataset.align(model.label_names, model.n_labels).Y, ranked, _MAX_RANK)
     with write_whole(file) as stream:
         stream.write(LabelHits.count(ranked, correct, model.n_labels).to_csv())
+
+
+def _decisions(
+    found: Predictions, search: Search, thresholds: bool, reliability: bool, plot: Path | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Return what is printed about thresholds and scores, as JSON and as lines."""
+    from labeltree import calibration
+    from labeltree.choosing import rank
+
+    model = found.model
+    truth = found.dataset.align(model.label_names, model.n_labels).Y
+    candidates, unlabeled = rank(truth, found.labels, found.scores)
+    if unlabeled:
+        printing.note(f"{printing.plural(unlabeled, 'row')} without labels left out of F1 and reliability.")
+    figures: dict[str, Any] = {}
+    lines: list[str] = []
+    if thresholds:
+        is_own = model.score.replace(search.score, search.score_scale) == model.score
+        figures["thresholds"] = rows = threshold_rows(candidates, model.decision if is_own else None)
+        lines += ["", *threshold_table(rows)]
+    if reliability:
+        figures["reliability"], figures["calibration_error"] = calibration.reliability(candidates)
+        lines += ["", *reliability_table(figures["reliability"], figures["calibration_error"])]
+    if plot is not None:
+        write_plot(candidates, plot)
+        figures["plot"] = str(plot)
+        lines += ["", f"figure {printing.escaped(str(plot))}"]
+    return figures, lines
 
 
 def _metric_table(percent: dict[str, float]) -> list[str]:

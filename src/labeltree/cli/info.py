@@ -102,6 +102,8 @@ def _summary(figures: dict[str, Any]) -> list[str]:
             *([("ovr", _one_vs_rest(figures))] if figures["ovr_bytes"] else []),
             ("trained", settings),
             *([("text", _text_settings(figures["text"]))] if figures["text"] else []),
+            *([("accepts", f"scores from {figures['accepts']}")] if figures["accepts"] else []),
+            *([("scores", "calibrated")] if figures["calibrated"] else []),
             *_storage(figures),
         ]
     )

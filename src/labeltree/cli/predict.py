@@ -6,18 +6,18 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, Literal
 
 import typer
 
 from labeltree import limits
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.answers import Accept, answers, formatted, table_head
+from labeltree.cli.answers import answers, formatted, table_head
 from labeltree.cli.prediction import BatchPrediction, Search, open_model
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError
-from labeltree.settings import DEFAULT_TOP
+from labeltree.settings import DEFAULT_TOP, MAX_ACCEPTED
 
 _FORMATS = limits.OneOf(("tsv", "csv", "jsonl", "svm"))
 
@@ -37,13 +37,28 @@ def predict(
             rich_help_panel=text_options.READING,
         ),
     ] = None,
-    top: options.Top = DEFAULT_TOP,
+    top: Annotated[
+        int | None,
+        options.limited(
+            "--top",
+            limits.TOP,
+            "N",
+            "Number of labels per row",
+            default=f"{DEFAULT_TOP}, and up to {MAX_ACCEPTED} with --threshold or --accepted",
+        ),
+    ] = None,
     threshold: Annotated[
         float | None,
         options.limited(
             "--threshold", limits.THRESHOLD, "X", "Leave out labels with a score below X", default="none"
         ),
     ] = None,
+    accepted: Annotated[
+        bool,
+        typer.Option(
+            "--accepted", help="Leave out labels that the model does not accept; see `labeltree threshold`."
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -70,6 +85,8 @@ def predict(
     """
     from labeltree.files import check_output
 
+    if threshold is not None and accepted:
+        raise InputError("--threshold and --accepted exclude each other", hint="remove one of them")
     if output is not None:
         check_output(output, overwrite)
     if id_column is not None and format == "svm" and not json:
@@ -80,10 +97,10 @@ def predict(
     stages = Stages(quiet or json or on_terminal)
     opened = open_model(stages, model)
     source = Source(data, text, one_based, opened, id_column)
-    found = BatchPrediction(stages, opened, source, search, top, threads)
-    accept: Accept | None = None if threshold is None else lambda _, scores: scores >= threshold
+    minimum: float | Literal["stored"] | None = "stored" if accepted else threshold
+    found = BatchPrediction(stages, opened, source, search, top, threads, minimum)
     with_id, shown = id_column is not None, printing.escaped if on_terminal else str
-    batches = (answers(batch, opened.label_names, accept, with_id, shown) for batch in found)
+    batches = (answers(batch, opened.label_names, with_id, shown) for batch in found)
     figures: dict[str, Any] = {}
     if json and output is None:
         figures["predictions"] = [answer.as_json() for rows in batches for answer in rows]

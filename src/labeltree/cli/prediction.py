@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from labeltree.cli import options, printing
 from labeltree.cli.progress import Stages
@@ -98,9 +98,11 @@ class BatchPrediction:
     model : Model
     source : Source
     search : Search
-    top : int
+    top : int or None
         Labels per row.
     threads : int or None
+    threshold : float, "stored" or None
+        The labels to accept, as in `labeltree.Model.predict`.
 
     Attributes
     ----------
@@ -111,11 +113,23 @@ class BatchPrediction:
     """
 
     def __init__(
-        self, stages: Stages, model: Model, source: Source, search: Search, top: int, threads: int | None
+        self,
+        stages: Stages,
+        model: Model,
+        source: Source,
+        search: Search,
+        top: int | None,
+        threads: int | None,
+        threshold: float | Literal["stored"] | None = None,
     ) -> None:
         self.rows, self.seconds = 0, 0.0
         self._stages, self._model, self._source = stages, model, source
-        self._options = {"top": top, "threads": threads, **asdict(search)}
+        self._options: dict[str, Any] = {
+            "top": top,
+            "threads": threads,
+            "threshold": threshold,
+            **asdict(search),
+        }
 
     def __iter__(self) -> Iterator[PredictedBatch]:
         with (

@@ -13,10 +13,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from labeltree import limits
+from labeltree.decisions import Decision
 from labeltree.errors import InputError
 from labeltree.estimators.fitting import check_rows, make_dataset, plan_model, train_unsaved
 from labeltree.estimators.targets import read_target, restore_classes
-from labeltree.limits import AUTO, Limit, Number, Optional, checked
+from labeltree.limits import AUTO, Limit, Optional, checked
 from labeltree.manifest import EstimatorEntry, storage_of
 from labeltree.model import Model, load
 from labeltree.plan import Plan
@@ -37,8 +38,8 @@ _PAIRS_AT_ONCE = 1 << 23
 # How scikit-learn checks X. `Dataset` checks that the values are finite.
 CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
 
-# Scores are in (0, 1].
-_THRESHOLD = Number(0.0, 1.0)
+# Of a model that has none: trained on fewer than 50 rows, with the hinge loss, or by an earlier version.
+DEFAULT_THRESHOLD = 0.5
 
 
 class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -230,7 +231,9 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         top : int, optional
             Maximum number of labels per row.
         threshold : float, optional
-            Minimum score of a label. Default: 0.5, or 0 if `top` is given.
+            Minimum score of a label. Default: 0 if `top` is given; otherwise the threshold in the model, by
+            default the one with the largest micro F1 on training rows, held out of training; 0.5 if the model
+            has none.
 
         Returns
         -------
@@ -239,7 +242,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         rows = self._rows(X)
         top = checked("top", top, Optional(limits.TOP))
-        threshold = checked("threshold", threshold, Optional(_THRESHOLD))
+        threshold = checked("threshold", threshold, Optional(limits.THRESHOLD))
         if self._single:
             if top is not None or threshold is not None:
                 raise InputError(
@@ -247,8 +250,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     hint="use predict_top, or fit with an indicator matrix",
                 )
             return self.classes_[self._search(rows, 1)[0][:, 0]]
-        minimum = (0.5 if top is None else 0.0) if threshold is None else threshold
-        scores = self._scores(rows, top, minimum)
+        scores = self._scores(rows, top, self._decision(top, threshold))
         scores.data = np.ones(scores.nnz, np.int64)
         return scores
 
@@ -434,8 +436,22 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = self._scores(self._rows(X))
         return scores.toarray().astype(np.float64) if self._single else scores
 
-    def _scores(self, rows: Any, top: int | None = None, minimum: float = 0.0) -> sparse.csr_matrix:
-        """Return the scores, at least `minimum`, of the `top` best labels that the beam reaches."""
+    def _decision(self, top: int | None, threshold: float | None) -> Decision | None:
+        """Return which labels to predict; None for all."""
+        if threshold is not None:
+            return Decision(threshold)
+        if top is not None:
+            return None
+        parameters = self._checked()
+        function, scale = parameters["score_function"], parameters["score_scale"]
+        used = self.model_.score.replace(None if function == AUTO else function, scale)
+        stored = self.model_.decision if used == self.model_.score else None
+        return stored or Decision(DEFAULT_THRESHOLD)
+
+    def _scores(
+        self, rows: Any, top: int | None = None, decision: Decision | None = None
+    ) -> sparse.csr_matrix:
+        """Return the scores of the `top` best labels that the beam reaches and that are accepted."""
         if top is None:
             reached = sum(reach(part.tree, self._checked()["beam"]) for part in self.model_.trees)
             top = min(reached, self.model_.n_labels)
@@ -443,7 +459,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts = []
         for first in range(0, rows.shape[0], step):
             labels, scores = self._search(rows[first : first + step], top)
-            labels = np.where(scores >= minimum, labels, -1)
+            if decision is not None:
+                labels, scores = decision.accept(labels, scores)
             parts.append(as_matrix(labels, scores, self.model_.n_labels))
         matrix: sparse.csr_matrix = sparse.vstack(parts, format="csr")
         matrix.sort_indices()

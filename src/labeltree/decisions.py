@@ -1,0 +1,379 @@
+"""Decisions: which of the ranked labels to accept, by thresholds on their scores chosen on labeled data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labeltree import limits, metrics
+from labeltree.errors import InputError
+
+# The threshold of a label is chosen as if it had so many more true instances, with the scores of all labels.
+PRIORS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+
+DECISION_LIMITS: dict[str, limits.Limit] = {
+    "threshold": limits.THRESHOLD,
+    "metric": limits.DECISION_METRIC,
+    "target": limits.Optional(limits.TARGET),
+    "rows": limits.DECISION_ROWS,
+    "held_out": limits.FLAG,
+}
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """The scores at which labels are accepted.
+
+    Attributes
+    ----------
+    threshold : float
+        The minimum score of an accepted label.
+    metric : {"micro_f1", "macro_f1", "row_f1", "precision", "recall"}
+        What the threshold was chosen by: the largest F1, or a target of precision or recall.
+    target : float or None
+        The precision or recall that was to be reached.
+    rows : int
+        Number of rows that it was chosen on.
+    held_out : bool
+        Whether these are training rows, scored as if the model had been trained without them.
+    thresholds : ndarray of float32 or None
+        A minimum score for each label, instead of ``threshold``.
+    """
+
+    threshold: float
+    metric: str = "micro_f1"
+    target: float | None = None
+    rows: int = 0
+    held_out: bool = False
+    thresholds: NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        limits.check_fields(self, DECISION_LIMITS)
+
+    def entry(self) -> dict[str, Any]:
+        """Return what a manifest records, without the thresholds of labels."""
+        return {name: value for name, value in asdict(self).items() if name in DECISION_LIMITS}
+
+    def __str__(self) -> str:
+        """Describe the threshold and what it was chosen by."""
+        goal = f"{self.metric} of {self.target:g}" if self.target is not None else self.metric
+        goal = goal.replace("_f1", " F1")
+        where = "training rows, held out" if self.held_out else "rows of validation data"
+        kept = f"{self.threshold:.4g}"
+        if self.thresholds is not None:
+            own = int((self.thresholds != np.float32(self.threshold)).sum())
+            kept += f", {own:,} labels have their own"
+        return f"{kept}; chosen by {goal} on {self.rows:,} {where}"
+
+    def accept(
+        self, labels: NDArray[np.int32], scores: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return ranked labels and their scores with -1 and 0 in place of what is not accepted.
+
+        With thresholds per label, accepted labels can follow others in a row.
+        """
+        minimum = np.float32(self.threshold) if self.thresholds is None else self.thresholds[labels]
+        return accept(labels, scores, minimum)
+
+
+def accept(
+    labels: NDArray[np.int32], scores: NDArray[np.float32], minimum: Any
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Replace labels with a score below the minimum by -1, and their scores by 0."""
+    kept = (scores >= minimum) & (labels >= 0)
+    return np.where(kept, labels, np.int32(-1)), np.where(kept, scores, np.float32(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The ranked labels of all rows, sorted by decreasing score, and which of them are correct.
+
+    Attributes
+    ----------
+    truth : csr_matrix, rows x labels
+    rows, labels : ndarray of int64
+    scores : ndarray of float32
+    hits : ndarray of bool
+    """
+
+    truth: sp.csr_matrix
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    scores: NDArray[np.float32]
+    hits: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, truth: Any, labels: NDArray[np.int32], scores: NDArray[np.float32]) -> Candidates:
+        """Compare ranked labels, rows x ranks and padded with -1, with the true labels, rows x labels.
+
+        A true label that is not ranked counts as not accepted at any threshold.
+        """
+        hits = metrics.hits(truth, labels, labels.shape[1])
+        found = np.flatnonzero(labels.ravel() >= 0)
+        found = found[np.argsort(-scores.ravel()[found], kind="stable")]
+        return cls(
+            truth,
+            found // labels.shape[1],
+            labels.ravel()[found].astype(np.int64),
+            scores.ravel()[found],
+            hits.ravel()[found],
+        )
+
+    def of_rows(self, chosen: NDArray[np.bool_]) -> Candidates:
+        """Return the candidates of some rows."""
+        kept = chosen[self.rows]
+        number = np.cumsum(chosen) - 1
+        return Candidates(
+            self.truth[np.flatnonzero(chosen)],
+            number[self.rows[kept]],
+            self.labels[kept],
+            self.scores[kept],
+            self.hits[kept],
+        )
+
+    def with_scores(self, scores: NDArray[np.float32]) -> Candidates:
+        """Return the same candidates with other scores in the same order."""
+        return Candidates(self.truth, self.rows, self.labels, scores, self.hits)
+
+    @cached_property
+    def row_true(self) -> NDArray[np.int64]:
+        """The number of true labels of each row, ranked or not."""
+        return np.diff(self.truth.indptr).astype(np.int64)
+
+    @cached_property
+    def label_true(self) -> NDArray[np.int64]:
+        """The number of true rows of each label, ranked or not."""
+        return np.bincount(self.truth.indices, minlength=self.truth.shape[1])
+
+    @property
+    def n_true(self) -> int:
+        """The number of pairs of a row and a true label."""
+        return int(self.row_true.sum())
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """How many candidates each distinct score accepts, from the largest score down."""
+        return np.flatnonzero(np.append(self.scores[1:] != self.scores[:-1], True))[: self.scores.size] + 1
+
+    @cached_property
+    def correct(self) -> NDArray[np.int64]:
+        """How many of the first 0, 1, 2, ... candidates are correct."""
+        return np.append(0, np.cumsum(self.hits))
+
+    @cached_property
+    def by_label(self) -> _Groups:
+        """The candidates of each label."""
+        return _Groups.of(self.labels, self.hits, self.label_true)
+
+    @cached_property
+    def by_row(self) -> _Groups:
+        """The candidates of each row."""
+        return _Groups.of(self.rows, self.hits, self.row_true)
+
+    def count(self, threshold: float) -> int:
+        """Return how many candidates a threshold accepts."""
+        return int(np.searchsorted(-self.scores, -np.float32(threshold), side="right"))
+
+    def figures(self, accepted: NDArray[np.int64]) -> dict[str, _Floats]:
+        """Return every figure if the first `accepted` candidates are accepted, for each of these numbers."""
+        n_rows = max(1, self.row_true.size)
+        precision = self.correct[accepted] / np.maximum(accepted, 1)
+        return {
+            "precision": precision,
+            "recall": self.correct[accepted] / max(1, self.n_true),
+            "micro_f1": 2 * self.correct[accepted] / np.maximum(accepted + self.n_true, 1),
+            "macro_f1": self.by_label.mean_f1[accepted],
+            "row_f1": self.by_row.mean_f1[accepted],
+            "coverage": self.by_label.share_found[accepted],
+            "labels_per_row": accepted / n_rows,
+            "rows_without": 1 - self.by_row.n_reached[accepted] / n_rows,
+        }
+
+    def at(self, thresholds: Any) -> dict[str, _Floats]:
+        """Return every figure at each of these thresholds."""
+        return self.figures(np.array([self.count(t) for t in np.atleast_1d(thresholds)], np.int64))
+
+    def measure(self, decision: Decision) -> dict[str, float]:
+        """Return every figure for the labels that a decision accepts."""
+        if decision.thresholds is None:
+            return {name: float(values[0]) for name, values in self.at(decision.threshold).items()}
+        minimum = np.append(decision.thresholds, np.float32(decision.threshold))
+        kept = self.scores >= minimum[np.minimum(self.labels, minimum.size - 1)]
+        accepted = Candidates(
+            self.truth, self.rows[kept], self.labels[kept], self.scores[kept], self.hits[kept]
+        )
+        return {name: float(v[0]) for name, v in accepted.figures(np.array([accepted.scores.size])).items()}
+
+    def below(self, accepted: int) -> float:
+        """Return a threshold that accepts so many candidates: halfway to the next score."""
+        if accepted == 0:
+            return 1.0
+        last = self.scores[accepted - 1]
+        rest = self.scores[accepted] if accepted < self.scores.size else np.float32(0)
+        middle = np.float32((np.float64(last) + np.float64(rest)) / 2)
+        return float(middle if middle > rest else last)
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The candidates of each label or of each row, in the order of their scores.
+
+    Attributes
+    ----------
+    rank, found : ndarray of int64
+        Of each candidate: its rank in its group from 1, and the correct ones up to it.
+    mean_f1 : ndarray of float64
+        The mean F1 of the groups with true entries, if the first 0, 1, 2, ... candidates are accepted.
+    share_found : ndarray of float64
+        The share of these groups with a correct candidate among those.
+    n_reached : ndarray of int64
+        The number of groups with any candidate among those.
+    """
+
+    rank: NDArray[np.int64]
+    found: NDArray[np.int64]
+    mean_f1: _Floats
+    share_found: _Floats
+    n_reached: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, group: NDArray[np.int64], hits: NDArray[np.bool_], totals: NDArray[np.int64]) -> _Groups:
+        order = np.argsort(group, kind="stable")
+        sizes = np.bincount(group, minlength=totals.size)
+        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        summed = np.append(0, np.cumsum(hits[order]))
+        rank, found = np.empty((2, group.size), np.int64)
+        rank[order] = np.arange(group.size) - starts + 1
+        found[order] = summed[1:] - summed[starts]
+        total = totals[group]
+        f1 = np.where(total > 0, 2 * found / (rank + total), 0.0)
+        before = np.where(total > 0, 2 * (found - hits) / (rank - 1 + np.maximum(total, 1)), 0.0)
+        n_groups = max(1, int((totals > 0).sum()))
+        return cls(
+            rank,
+            found,
+            np.append(0.0, np.cumsum(f1 - before)) / n_groups,
+            np.append(0, np.cumsum(hits & (found == 1))) / n_groups,
+            np.append(0, np.cumsum(rank == 1)),
+        )
+
+
+def choose_threshold(
+    candidates: Candidates,
+    metric: str = "micro_f1",
+    target: float | None = None,
+    *,
+    n_labels: int | None = None,
+    held_out: bool = False,
+) -> Decision:
+    """Choose the threshold that is best on labeled data.
+
+    Parameters
+    ----------
+    candidates : Candidates
+    metric : {"micro_f1", "macro_f1", "row_f1", "precision", "recall"}
+        The largest F1 over all pairs of row and label, on average over labels, or on average over rows. With
+        a target, the largest recall with at least this precision, or the largest precision with at least
+        this recall.
+    target : float, optional
+        The precision or recall to be reached.
+    n_labels : int, optional
+        The labels of the model: with "macro_f1", choose a threshold for each of them.
+    held_out : bool, default False
+        Recorded in the decision.
+
+    Returns
+    -------
+    Decision
+
+    Raises
+    ------
+    InputError
+        If no threshold reaches the target.
+    """
+    ends = candidates.ends
+    if ends.size == 0 or candidates.n_true == 0:
+        raise InputError("no label was predicted for any row with labels", hint="use other validation data")
+    figures = candidates.figures(ends)
+    if target is None:
+        best = int(np.argmax(figures[metric]))
+    else:
+        reached = np.flatnonzero(figures[metric] >= target)
+        if reached.size == 0:
+            most = float(figures[metric].max())
+            what = f"no threshold reaches a {metric} of {target:g} on the validation data: at most {most:.4g}"
+            raise InputError(what, hint="choose a lower target")
+        other = "recall" if metric == "precision" else "precision"
+        best = int(reached[np.argmax(figures[other][reached])])
+    threshold = candidates.below(int(ends[best]))
+    own = None
+    if metric == "macro_f1" and n_labels is not None:
+        prior = _choose_prior(candidates, n_labels)
+        own = None if prior is None else _label_thresholds(candidates, threshold, n_labels, prior)
+    return Decision(threshold, metric, target, candidates.row_true.size, held_out, own)
+
+
+def _choose_prior(candidates: Candidates, n_labels: int) -> float | None:
+    """Return the prior with the best macro F1 if half of the rows choose for the others; None for none."""
+    half = np.random.default_rng(0).permutation(candidates.row_true.size) % 2 == 0
+    parts = [candidates.of_rows(rows) for rows in (half, ~half)]
+    if not all(part.n_true and part.scores.size for part in parts):
+        return None
+    totals = np.zeros(len(PRIORS) + 1)
+    for one, other in (parts, parts[::-1]):
+        common = choose_threshold(one, "macro_f1").threshold
+        totals[0] += other.at(common)["macro_f1"][0]
+        for number, prior in enumerate(PRIORS, 1):
+            chosen = _label_thresholds(one, common, n_labels, prior)
+            totals[number] += other.measure(Decision(common, thresholds=chosen))["macro_f1"]
+    best = int(np.argmax(totals))
+    return PRIORS[best - 1] if best else None
+
+
+def _label_thresholds(
+    candidates: Candidates, threshold: float, n_labels: int, prior: float
+) -> NDArray[np.float32]:
+    """Choose a threshold for each label by its F1.
+
+    Few true instances do not determine a threshold. So the candidates of all labels, scaled down to `prior`
+    true instances, are added to those of each label: the fewer it has, the closer its threshold stays to the
+    common one. A label without true instances has the common threshold.
+    """
+    groups, labels, n_true = candidates.by_label, candidates.labels, candidates.label_true
+    n_common = candidates.count(threshold)
+    share = prior / candidates.n_true
+    position = np.arange(1, labels.size + 1)
+
+    def smoothed(rank: Any, found: Any, total: Any, position: Any) -> _Floats:
+        correct = found + share * candidates.correct[position]
+        values: _Floats = 2 * correct / (rank + share * position + total + prior)
+        return values
+
+    values = smoothed(groups.rank, groups.found, n_true[labels], position)
+    # The same at the common threshold.
+    rank = np.bincount(labels[:n_common], minlength=n_true.size)
+    found = np.bincount(labels[:n_common], candidates.hits[:n_common], minlength=n_true.size)
+    common = smoothed(rank, found, n_true, n_common)
+    better = (values > common[labels] + 1e-12) & (n_true[labels] > 0) & (labels < n_labels)
+    chosen = np.full(n_labels, threshold, np.float32)
+    # Sorted so that the best candidate of a label comes first; of equal ones, the one with the larger score.
+    at = np.flatnonzero(better)
+    at = at[np.lexsort((at, -values[at], labels[at]))]
+    at = at[np.append(True, labels[at][1:] != labels[at][:-1])[: at.size]]
+    # Any threshold down to the next score of the label accepts the same: the common one if possible.
+    following = np.zeros(labels.size, np.float32)
+    order = np.argsort(labels, kind="stable")
+    same = labels[order][1:] == labels[order][:-1]
+    following[order[:-1][same]] = candidates.scores[order[1:][same]]
+    last, rest = candidates.scores[at], following[at]
+    middle = np.maximum((last + rest) / 2, np.nextafter(rest, np.float32(1)))
+    is_between = (rest < threshold) & (threshold <= last)
+    chosen[labels[at]] = np.where(is_between, np.float32(threshold), middle)
+    return chosen

@@ -1,0 +1,329 @@
+"""Thresholds and calibration: figures agree with scikit-learn, choices with brute force, models keep both."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from helpers import make_data, train_small, write_manifest
+from sklearn.metrics import f1_score, precision_score, recall_score
+
+import labeltree
+from labeltree import InputError, load
+from labeltree.calibration import Calibration, calibration_gain, fit_calibration, reliability
+from labeltree.choosing import choose
+from labeltree.decisions import Candidates, Decision, choose_threshold
+from labeltree.svm import write_svm
+
+
+def ranked(rows=60, labels=12, top=6, seed=0):
+    """Random rankings whose scores have ties, and labels that are true more often if the score is high."""
+    rng = np.random.default_rng(seed)
+    found = np.array([rng.permutation(labels)[:top] for _ in range(rows)], np.int32)
+    scores = -np.sort(-np.round(rng.random((rows, top)), 2) - 0.005, axis=1).astype(np.float32)
+    truth = rng.random((rows, labels)) < 0.1
+    np.put_along_axis(truth, found.astype(np.int64), rng.random((rows, top)) < scores**2, axis=1)
+    truth[:, 0] = False  # a label that does not occur
+    found[3, 4:], scores[3, 4:] = -1, 0
+    return sp.csr_matrix(truth.astype(np.float32)), found, scores
+
+
+@pytest.fixture(scope="module")
+def candidates():
+    return Candidates.of(*ranked())
+
+
+def accepted(found, scores, minimum, n_labels):
+    flags = np.zeros((len(found), n_labels + 1), bool)
+    np.put_along_axis(flags, found.astype(np.int64), scores >= minimum, axis=1)
+    return flags[:, :n_labels]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.205, 0.5, 0.73, 1.0])
+def test_figures_are_those_of_scikit_learn(candidates, threshold):
+    truth, found, scores = ranked()
+    Y, P = truth.toarray() > 0, accepted(found, scores, np.float32(threshold), 12)
+    got = {name: values[0] for name, values in candidates.at(threshold).items()}
+    with_labels, known = Y.any(axis=1), Y.any(axis=0)
+    expected = {
+        "precision": precision_score(Y, P, average="micro", zero_division=0),
+        "recall": recall_score(Y, P, average="micro"),
+        "micro_f1": f1_score(Y, P, average="micro", zero_division=0),
+        "macro_f1": f1_score(Y[:, known], P[:, known], average="macro", zero_division=0),
+        "row_f1": f1_score(Y[with_labels], P[with_labels], average="samples", zero_division=0),
+        "coverage": (Y & P)[:, known].any(axis=0).mean(),
+        "labels_per_row": P.sum() / len(P),
+        "rows_without": (~P.any(axis=1)).mean(),
+    }
+    assert got == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("metric", ["micro_f1", "macro_f1", "row_f1"])
+def test_the_chosen_threshold_is_the_best_of_all(candidates, metric):
+    decision = choose_threshold(candidates, metric)
+    every = candidates.at(np.unique(candidates.scores))[metric]
+    assert candidates.measure(decision)[metric] == pytest.approx(every.max())
+    assert decision.rows == 60
+
+
+def test_targets(candidates):
+    precise, complete = (choose_threshold(candidates, name, 0.7) for name in ("precision", "recall"))
+    every = candidates.at(np.unique(candidates.scores))
+    got = candidates.measure(precise)
+    assert got["precision"] >= 0.7
+    assert got["recall"] == pytest.approx(every["recall"][every["precision"] >= 0.7].max())
+    got = candidates.measure(complete)
+    assert got["recall"] >= 0.7
+    assert got["precision"] == pytest.approx(every["precision"][every["recall"] >= 0.7].max())
+    with pytest.raises(InputError, match="no threshold reaches a recall of 1 on the"):
+        choose_threshold(candidates, "recall", 1.0)
+
+
+def test_labels_get_their_own_thresholds_if_that_is_better():
+    rng = np.random.default_rng(0)
+    found = np.tile(np.arange(3, dtype=np.int32), (600, 1))
+    scores = rng.random((600, 3)).astype(np.float32)
+    # Label 0 is true from 0.2 on, label 1 from 0.8 on, and label 2 never.
+    truth = sp.csr_matrix((scores >= np.array([0.2, 0.8, 2.0])).astype(np.float32))
+    candidates = Candidates.of(truth, found, scores)
+    decision = choose_threshold(candidates, "macro_f1", n_labels=4)
+    assert decision.thresholds[:2] == pytest.approx([0.2, 0.8], abs=0.03)
+    assert (decision.thresholds[2:] == np.float32(decision.threshold)).all()
+    assert candidates.measure(decision)["macro_f1"] > 0.97
+    labels, kept = decision.accept(found, scores)
+    assert (labels[:, 0] >= 0).tolist() == (scores[:, 0] >= decision.thresholds[0]).tolist()
+    assert (kept[labels < 0] == 0).all()
+
+
+def test_noise_gives_no_label_its_own_threshold_far_from_the_common_one():
+    """Every label has the same distribution: what few instances suggest must not win."""
+    rng = np.random.default_rng(1)
+    found = np.array([rng.permutation(200)[:8] for _ in range(500)], np.int32)
+    scores = -np.sort(-rng.random((500, 8)), axis=1).astype(np.float32)
+    truth = np.zeros((500, 200), np.float32)
+    np.put_along_axis(
+        truth, found.astype(np.int64), (rng.random((500, 8)) < scores).astype(np.float32), axis=1
+    )
+    half = np.arange(500) < 250
+    whole = Candidates.of(sp.csr_matrix(truth), found, scores)
+    one, other = whole.of_rows(half), whole.of_rows(~half)
+    own = choose_threshold(one, "macro_f1", n_labels=200)
+    common = Decision(own.threshold)
+    assert other.measure(own)["macro_f1"] > other.measure(common)["macro_f1"] - 0.02
+
+
+def test_calibration_keeps_the_order_and_makes_scores_probabilities():
+    rng = np.random.default_rng(2)
+    scores = -np.sort(-rng.random((2000, 5)), axis=1).astype(np.float32)
+    found = np.tile(np.arange(5, dtype=np.int32), (2000, 1))
+    truth = sp.csr_matrix((rng.random((2000, 5)) < scores**3).astype(np.float32))
+    candidates = Candidates.of(truth, found, scores)
+    assert calibration_gain(candidates) > 0.05
+    calibration = fit_calibration(candidates)
+    grid = np.linspace(0.001, 1, 500, dtype=np.float32)
+    assert (np.diff(calibration.apply(grid)) > 0).all()
+    np.testing.assert_allclose(calibration.apply(grid), grid**3, atol=0.06)
+    assert calibration.apply(np.zeros(2, np.float32)).tolist() == [0, 0]
+    calibrated = candidates.with_scores(calibration.apply(candidates.scores))
+    assert reliability(calibrated)[1] < 0.02 < 0.2 < reliability(candidates)[1]
+    assert abs(calibration_gain(calibrated)) < 0.01
+
+
+def test_reliability_by_hand():
+    found, scores = np.array([[0, 1], [1, 0]], np.int32), np.array([[0.95, 0.15], [0.91, 0.12]], np.float32)
+    bins, error = reliability(Candidates.of(sp.csr_matrix([[1.0, 0.0], [0.0, 0.0]]), found, scores))
+    assert [(row["low"], row["labels"], row["observed"]) for row in bins] == [(0.1, 2, 0), (0.9, 2, 0.5)]
+    assert error == pytest.approx((0.135 + 0.43) / 2)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("decisions")
+    data = make_data(300)
+    train_small(folder / "model", data, trees=1)
+    write_svm(folder / "data.svm", data)
+    return folder, data
+
+
+@pytest.fixture
+def place(trained, tmp_path):
+    shutil.copytree(trained[0] / "model", tmp_path / "model")
+    return tmp_path / "model"
+
+
+def some_decision(n_labels):
+    return Decision(0.25, "macro_f1", rows=9, thresholds=np.linspace(0, 1, n_labels, dtype=np.float32))
+
+
+CALIBRATION = Calibration((0.0, 0.5, 1.0), (0.0, 0.2, 0.9))
+
+
+def test_training_chooses_a_threshold_on_held_out_rows(trained):
+    model = load(trained[0] / "model")
+    assert model.decision.held_out
+    assert (model.decision.metric, model.decision.rows) == ("micro_f1", 300)
+    labels, scores = model.predict(trained[1].X, threshold="stored")
+    assert (scores[labels >= 0] >= np.float32(model.decision.threshold)).all()
+    assert labels.shape == (300, min(100, model.n_labels))
+
+
+def test_several_trees_choose_one_too(tmp_path):
+    assert train_small(tmp_path / "m", make_data(120), trees=2).decision.held_out
+
+
+def test_stored_choices_are_kept_by_copies(trained, place, tmp_path):
+    data, original = trained[1], load(place)
+    inode = (place / "tree-0" / "weights.npy").stat().st_ino
+    decision = some_decision(original.n_labels)
+    stored = original.store_decision(decision, CALIBRATION)
+    assert (place / "tree-0" / "weights.npy").stat().st_ino == inode  # linked, not copied
+    assert [entry.name for entry in place.parent.iterdir()] == ["model"]
+    stored.save(tmp_path / "copy")
+    stored.compress(tmp_path / "small", weights="float16")
+    for model in (stored, load(tmp_path / "copy"), load(tmp_path / "small")):
+        model.verify()
+        np.testing.assert_array_equal(model.decision.thresholds, decision.thresholds)
+        assert (model.decision.entry(), model.calibration) == (decision.entry(), CALIBRATION)
+        assert model.manifest["format_version"] == (2 if model.codec == "float16" else 1)
+    labels, scores = original.predict(data.X)
+    again, calibrated = stored.predict(data.X)
+    np.testing.assert_array_equal(labels, again)
+    np.testing.assert_array_equal(CALIBRATION.apply(scores), calibrated)
+    np.testing.assert_array_equal(stored.predict(data.X, calibrated=False)[1], scores)
+    np.testing.assert_array_equal(*(m.predict(data.X, score="hinge2")[1] for m in (original, stored)))
+    plain = stored.store_decision(None, None)
+    assert not (place / "thresholds.npy").exists()
+    with pytest.raises(InputError, match="the model has no threshold"):
+        plain.predict(data.X, threshold="stored")
+    with pytest.raises(InputError, match="for its own scores"):
+        load(tmp_path / "copy").predict(data.X, threshold="stored", score="hinge3")
+
+
+def test_a_model_that_was_replaced_is_not_overwritten(place):
+    first = load(place)
+    load(place).store_decision(Decision(0.5), None)
+    with pytest.raises(InputError, match="was replaced"):
+        first.store_decision(Decision(0.1), None)
+    assert load(place).decision.threshold == 0.5
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"threshold": 2.0}, "decision.threshold is 2.0"),
+        ({"threshold": "0.5"}, "decision.threshold is '0.5'"),
+        ({"metric": "luck"}, "decision.metric is 'luck'"),
+        ({"rows": -1}, "decision.rows is -1"),
+        ({"held_out": 1}, "decision.held_out is 1"),
+        ({"target": 7}, "decision.target is 7"),
+        ({"thresholds": {"bytes": 5}}, "decision.thresholds.crc32c is missing"),
+        ({"file": "x"}, "'file' is not known"),
+    ],
+)
+def test_forged_decisions_are_refused(place, entry, message):
+    manifest = json.loads((place / "manifest.json").read_text())
+    manifest["decision"] = {**manifest["decision"], **entry}
+    write_manifest(place, manifest)
+    with pytest.raises(InputError, match=message):
+        load(place)
+
+
+@pytest.mark.parametrize(
+    ("scores", "probabilities"),
+    [
+        ([0, 1], [0.5, 0.5]),
+        ([0, 1], [0.5]),
+        ([0.1, 1], [0.1, 0.9]),
+        ([0, 1], [0.1, float("inf")]),
+        (list(np.linspace(0, 1, 101)), list(np.linspace(0, 1, 101))),
+        ("01", [0, 1]),
+    ],
+)
+def test_forged_calibrations_are_refused(place, scores, probabilities):
+    manifest = json.loads((place / "manifest.json").read_text())
+    manifest["calibration"] = {"scores": scores, "probabilities": probabilities}
+    write_manifest(place, manifest)
+    with pytest.raises(InputError):
+        load(place)
+
+
+@pytest.mark.parametrize("forged", ["nan", "negative", "short", "double", "missing", "damaged"])
+def test_forged_thresholds_are_refused(place, forged):
+    model = load(place)
+    model.store_decision(some_decision(model.n_labels), None)
+    file = place / "thresholds.npy"
+    values = np.load(file)
+    if forged in ("nan", "negative"):
+        values[1] = {"nan": np.nan, "negative": -0.1}[forged]
+    np.save(file, {"short": values[1:], "double": values.astype(np.float64)}.get(forged, values))
+    if forged == "damaged":
+        file.write_bytes(file.read_bytes()[:-1] + b"x")
+    else:
+        content = np.fromfile(file, np.uint8)
+        manifest = json.loads((place / "manifest.json").read_text())
+        checksum = labeltree._native.crc32c(content)
+        manifest["decision"]["thresholds"] = {"bytes": content.size, "crc32c": checksum}
+        write_manifest(place, manifest)
+    if forged == "missing":
+        file.unlink()
+    with pytest.raises(InputError):
+        load(place)
+
+
+def test_choices_are_checked(trained):
+    folder, data = trained
+    model = load(folder / "model")
+    with pytest.raises(InputError, match="one goal"):
+        choose(model, data, metric="row_f1", min_recall=0.5)
+    with pytest.raises(InputError, match="metric is 'f1'"):
+        choose(model, data, metric="f1")
+    with pytest.warns(UserWarning, match="looks like the training data"):
+        choice = choose(model, data, calibrate=True)
+    assert choice.figures()["micro_f1"] > 0.3
+
+
+@pytest.mark.filterwarnings("ignore:.*looks like the training data")
+def test_commands(run, refused, trained, place, tmp_path):
+    data = trained[0] / "data.svm"
+    code, out, err = run("threshold", place, data, "--metric", "row-f1", "--calibrate", "--json")
+    assert code == 0
+    assert "looks like the training data" in err
+    figures = json.loads(out)
+    assert figures["metric"] == "row_f1"
+    code, out, _ = run("predict", place, data, "--accepted", "--json")
+    labels = [len(row["labels"]) for row in json.loads(out)["predictions"]]
+    assert np.mean(labels) == pytest.approx(figures["labels_per_row"])
+    assert np.mean(np.array(labels) == 0) == pytest.approx(figures["rows_without"])
+    code, out, _ = run("predict", place, data, "--threshold", figures["threshold"], "--json")
+    assert [len(row["labels"]) for row in json.loads(out)["predictions"]] == labels
+    assert f"scores from {figures['threshold']:.4g}; chosen by row F1" in run("info", place)[1]
+    assert "*" in run("evaluate", place, data, "--thresholds", "--reliability")[1]
+    code, out, _ = run("evaluate", place, data, "--thresholds", "--reliability", "--json")
+    found = json.loads(out)
+    (row,) = [row for row in found["thresholds"] if row["stored"]]
+    assert row["row_f1"] == pytest.approx(figures["row_f1"])
+    assert "row_f1" in row["best"]
+    assert sum(row["labels"] for row in found["reliability"]) > 0
+    assert found["calibration_error"] < 0.1
+    before = (place / "manifest.json").read_bytes()
+    assert "one goal" in refused("threshold", place, data, "--min-recall", 0.5, "--min-precision", 0.5)
+    assert "--min-recall is 0.0" in refused("threshold", place, data, "--min-recall", 0)
+    assert "exclude each other" in refused("predict", place, data, "--accepted", "--threshold", 0.5)
+    assert (place / "manifest.json").read_bytes() == before
+    assert ".png or .svg" in refused("evaluate", place, data, "--plot", tmp_path / "x.pdf")
+    pytest.importorskip("matplotlib")
+    assert run("evaluate", place, data, "--plot", tmp_path / "x.svg")[0] == 0
+    assert (tmp_path / "x.csv").read_text().startswith("threshold,precision,recall,micro_f1")
+    assert "already exists" in refused("evaluate", place, data, "--plot", tmp_path / "x.svg")
+
+
+def test_the_estimator_uses_the_threshold(trained):
+    data = trained[1]
+    classifier = labeltree.LabelTreeClassifier(threads=1).fit(data.X, data.Y)
+    threshold = classifier.model_.decision.threshold
+    default = classifier.predict(data.X)
+    assert (default != classifier.predict(data.X, threshold=threshold)).nnz == 0
+    # Another score function has other scores.
+    classifier.set_params(score_function="hinge3")
+    assert (classifier.predict(data.X) != classifier.predict(data.X, threshold=0.5)).nnz == 0
