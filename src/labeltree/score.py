@@ -32,7 +32,7 @@ MIN_ROWS = 200
 # Instances of a node that are looked at to find out how much it depends on each of them.
 MAX_INSTANCES = 500
 # For the threshold: rows that are ranked, and with how many labels at least.
-DECISION_ROWS = 5_000
+DECISION_ROWS = 2_000
 MIN_DECISION_ROWS = 50
 # With several trees: labels of each tree whose scores are averaged, and rows times trees, to bound memory.
 POOLED_LABELS = 20
