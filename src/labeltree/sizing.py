@@ -36,7 +36,7 @@ from labeltree.system import INTERPRETER_BYTES, threads_to_use
 from labeltree.tree import LabelTree, pointers
 
 # Up to this many multiply-adds per iteration of K-means, the exact size takes a fraction of a second.
-EXACT_WORK = 500_000_000
+EXACT_WORK = 250_000_000
 # Short vectors, shorter at the root: non-zeros that are added up per label, and the smallest entry kept.
 ROUGH_VECTORS = 700, 0.04
 FINE_VECTORS = 2_000, 0.02
@@ -50,7 +50,7 @@ EXPANDED_SHARE = 0.03
 FEWEST_EXPANDED = 5
 # Weights below a root split by a sample of labels, relative to real trees: mean, and standard deviation over
 # datasets.
-ROUGHNESS = 1.08
+ROUGHNESS = 1.12
 ROUGHNESS_DEVIATION = 0.07
 CONFIDENCE = 0.95
 # Distinct features of N summed non-zeros grow as a power of N: the exponent, and bounds of it.
@@ -136,7 +136,7 @@ def estimate_size(
     summed = np.diff(np.concatenate([[0], np.cumsum(np.diff(dataset.X.indptr)[instances])])[ptr])
     n_known = np.count_nonzero(np.diff(ptr))
     fixed = settings.tree is not None or settings.max_depth == 1 or n_known <= settings.clusters
-    if fixed or summed.sum() * settings.clusters < EXACT_WORK:
+    if fixed or np.minimum(summed, dataset.n_features).sum() * settings.clusters < EXACT_WORK:
         return SizeEstimate.of_plan(
             build_plan(dataset, settings, solver, storage, threads=threads, stage=stage)
         )
