@@ -101,7 +101,9 @@ def tune(
 
     def read_other(dataset: Dataset) -> Dataset:
         # Read it like a model of the training data would: with its features, columns and first index.
-        like: Any = SimpleNamespace(text=dataset.text, one_based=dataset.one_based, path=data)
+        like: Any = SimpleNamespace(
+            text=dataset.text, one_based=dataset.one_based, path=data, n_features=dataset.n_features
+        )
         reading = text_options.Reading(
             **{f.name: getattr(text, f.name) for f in fields(text_options.Reading)}
         )
@@ -152,8 +154,12 @@ def _command(data: str, text: text_options.Text, one_based: bool | None, result:
     arguments += ["--settings", str(_shortest(result.settings_path))]
     for item in fields(text_options.Reading):
         value = getattr(text, item.name)
+        option = f"--{item.name.replace('_', '-')}"
+        if isinstance(value, bool):
+            arguments += [option] * value
+            continue
         for part in value if isinstance(value, list) else [] if value is None else [value]:
-            arguments += [f"--{item.name.replace('_', '-')}", str(part)]
+            arguments += [option, str(part)]
     if one_based is not None:
         arguments.append("--one-based" if one_based else "--zero-based")
     return shlex.join(arguments)
