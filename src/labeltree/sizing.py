@@ -48,8 +48,8 @@ LARGE_ITERATIONS = 5
 # Wide nodes of each depth that are split: their share of the work for all labels, and their least number.
 EXPANDED_SHARE = 0.03
 FEWEST_EXPANDED = 5
-# Weights below a root split by a sample of labels, relative to real trees: mean, and standard deviation over
-# datasets.
+# Weights below a root split by a sample of labels, relative to real trees. Both numbers were chosen by hand
+# after looking at eurlex57k, yso-finna-en, debian-depends and synthetic amazon-670k.
 ROUGHNESS = 1.12
 ROUGHNESS_DEVIATION = 0.07
 CONFIDENCE = 0.95
