@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -83,6 +82,7 @@ def tune(
     An interrupted search continues with --resume.
     """
     from labeltree.tuning.bench import DataSource
+    from labeltree.tuning.tune import features_of
     from labeltree.tuning.tune import tune as search
 
     if data == "-":
@@ -101,9 +101,7 @@ def tune(
 
     def read_other(dataset: Dataset) -> Dataset:
         # Read it like a model of the training data would: with its features, columns and first index.
-        like: Any = SimpleNamespace(
-            text=dataset.text, one_based=dataset.one_based, path=data, n_features=dataset.n_features
-        )
+        like: Any = features_of(dataset, data)
         reading = text_options.Reading(
             **{f.name: getattr(text, f.name) for f in fields(text_options.Reading)}
         )
@@ -157,9 +155,9 @@ def _command(data: str, text: text_options.Text, one_based: bool | None, result:
         option = f"--{item.name.replace('_', '-')}"
         if isinstance(value, bool):
             arguments += [option] * value
-            continue
-        for part in value if isinstance(value, list) else [] if value is None else [value]:
-            arguments += [option, str(part)]
+        elif value is not None:
+            for part in value if isinstance(value, list | tuple) else [value]:
+                arguments += [option, str(part)]
     if one_based is not None:
         arguments.append("--one-based" if one_based else "--zero-based")
     return shlex.join(arguments)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from labeltree import limits
@@ -15,6 +16,7 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.leftovers import temporary_directory
 from labeltree.progress import Progress, silent
+from labeltree.reading import read_data
 from labeltree.svm import read_svm
 from labeltree.system import threads_to_use
 from labeltree.text.documents import read_documents
@@ -179,12 +181,17 @@ def data_source(
     return DataSource(read, share, start, searches_terms=is_text and text is None)
 
 
+def features_of(dataset: Dataset, path: Path | str) -> SimpleNamespace:
+    """Return what decides how other data is read, like a model of a dataset would have it."""
+    return SimpleNamespace(
+        text=dataset.text, one_based=dataset.one_based, n_features=dataset.n_features, path=path
+    )
+
+
 def _read_like(path: Path | str, dataset: Dataset, threads: int | None) -> Dataset:
     """Read validation data with the features of the training data."""
-    if dataset.text is not None:
-        features: Any = dataset.text
-        return read_documents(path, features=features, threads=threads)
-    return read_svm(path, one_based=dataset.one_based, threads=threads_to_use(threads))
+    like: Any = features_of(dataset, "of the training data")
+    return read_data(path, like=like, threads=threads)
 
 
 def _nothing_fits(trials: list[Trial], goal: Goal) -> InputError:
