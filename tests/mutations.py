@@ -438,8 +438,10 @@ def outcome(path, verify=None):
 
 def use(model, path):
     """Call everything that reads a model."""
-    width = max(1, min(model.n_features, 50))
-    rows = sparse.random(3, width, 0.5, "csr", rng=np.random.default_rng(0)).astype(np.float32)
+    rows = sparse.random(3, min(model.n_features, 50), 0.5, "csr", rng=np.random.default_rng(0)).astype(
+        np.float32
+    )
+    rows.resize(3, model.n_features)
     labels, scores = model.predict(rows, top=3, threads=1)
     assert ((labels >= -1) & (labels < model.n_labels)).all()
     assert labels.shape == scores.shape

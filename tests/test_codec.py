@@ -133,6 +133,7 @@ def test_a_model_of_zeros(tmp_path, shape):
     model = [(*arrays, np.zeros_like(weights))], *rest
     source = store_model(tmp_path / "float32", model)
     rows = sparse.csr_matrix(np.ones((2, min(shape[1], 50))))
+    rows.resize(2, shape[1])
     for name, storage in STORED.items():
         path = tmp_path / name
         compact = source.compress(path, weights=storage.weights, prune=storage.prune)

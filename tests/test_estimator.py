@@ -99,10 +99,12 @@ def test_parameters_have_the_names_and_defaults_of_the_command_line():
     ours = {"score" if name == "score_function" else name: value for name, value in DEFAULTS.items()}
     assert ours == {name: getattr(shell[name].default, "value", shell[name].default) for name in ours}
     about_files = {"data", "model", "overwrite", "one_based", "quiet", "json", "output", "format", "top"}
+    about_files |= {"id_column", "settings", "max_size"}
+    about_answers = {"accepted", "threshold"}  # arguments of predict
     about_trees = {"tree_rest"}  # of a tree in a file
     about_text = {item.name for item in fields(Text)}
     about_runs = {"dask", "resume", "sync"}
-    assert set(shell) - set(ours) == about_files | about_runs | about_trees | about_text
+    assert set(shell) - set(ours) == about_files | about_answers | about_runs | about_trees | about_text
 
 
 DEFAULTS = LabelTreeClassifier().get_params()
@@ -152,7 +154,8 @@ def test_predict_by_threshold_and_by_top():
         assert found.format == "csr"
         assert found.dtype.kind == "i"
         np.testing.assert_array_equal(found.toarray(), scores >= threshold)
-    np.testing.assert_array_equal(estimator.predict(TEST.X).toarray(), scores >= 0.5)
+    chosen = estimator.model_.decision.threshold
+    np.testing.assert_array_equal(estimator.predict(TEST.X).toarray(), scores >= np.float32(chosen))
     three = estimator.predict(TEST.X, top=3).toarray()
     labels, _ = estimator.predict_top(TEST.X, 3)
     np.testing.assert_array_equal(np.sort(labels), np.nonzero(three)[1].reshape(-1, 3))

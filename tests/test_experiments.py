@@ -398,7 +398,7 @@ def test_a_missing_matplotlib_is_reported_first(session, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("labeltree.paper.experiments.session.build_plan", work)
-    for name in set(experiments.EXPERIMENTS) - {"statistics", "pruning"}:
+    for name in set(experiments.EXPERIMENTS) - {"statistics", "pruning", "growth"}:
         with pytest.raises(InputError, match="needs matplotlib"):
             experiments.run(name, session)
     with pytest.raises(InputError, match="needs matplotlib"):

@@ -182,7 +182,7 @@ def test_all(run, data, tmp_path, monkeypatch):
     assert code == 0
     page = Page((tmp_path / "report.html").read_text("utf-8"))
     assert page.ids == list(EXPERIMENTS)
-    assert len(page.ids) == 10
+    assert len(page.ids) == 11
     for name in page.ids:
         assert (tmp_path / f"{name}.csv").is_file() or list(tmp_path.glob(f"{name}-*.csv"))
         assert f"\n{name} " in summary

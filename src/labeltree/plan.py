@@ -120,9 +120,9 @@ def solver_bytes(
     solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
     numbers = 4 * max(int(instances[0]), n_features) + (int(instances[0]) + n_features) // 8
     training = int(np.sort(held)[-threads:].sum()) + threads * (int(solver.max()) + numbers)
-    if not is_scaled(codec) or one_vs_rest:
+    if not is_scaled(codec) or (one_vs_rest and whole[0] > PANEL_BYTES):
         return training
-    # The score is chosen with the weights of a node as floats.
+    # The score and the threshold are chosen with the weights of a node as floats.
     return max(training, int(np.sort(whole + features * 4)[-threads:].sum()) + threads * 2 * numbers)
 
 

@@ -13,7 +13,7 @@ from labeltree import _native, metrics
 from labeltree.blocks import TrainedBlocks
 from labeltree.data import Dataset
 from labeltree.decisions import Candidates, Decision, choose_threshold
-from labeltree.plan import Plan
+from labeltree.plan import PANEL_BYTES, Plan
 from labeltree.predict import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, MAX_ACCEPTED, ScoreSettings
 
@@ -104,15 +104,23 @@ def choose_decision(
     Returns
     -------
     Decision or None
-        None if fewer than 50 rows have labels, and with the hinge loss.
+        None if fewer than 50 rows have labels, with the hinge loss, and for a large one-vs-rest model.
     """
     rows = _shuffled_rows(dataset, plan)[:DECISION_ROWS]
-    if plan.settings.loss == "hinge" or rows.size < MIN_DECISION_ROWS:
+    if plan.settings.loss == "hinge" or rows.size < MIN_DECISION_ROWS or not _fits_in_memory(plan):
         return None
     sample = np.sort(rows)
     (ranked,) = held_out_scores(dataset, plan, blocks, costs, sample, [score], MAX_ACCEPTED)
     candidates = Candidates.of(dataset.Y[sample], *ranked)
     return choose_threshold(candidates, held_out=True) if candidates.hits.any() else None
+
+
+def _fits_in_memory(plan: Plan) -> bool:
+    """Return whether the memory that is planned for training can hold all weights of a node.
+
+    That of a tree can. One-vs-rest is a single node, which training never holds as a whole if it is large.
+    """
+    return plan.depth > 1 or plan.n_weights * 4 <= PANEL_BYTES * len(plan.trees)
 
 
 def _shuffled_rows(dataset: Dataset, plan: Plan) -> NDArray[np.int32]:

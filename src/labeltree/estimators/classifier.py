@@ -38,7 +38,8 @@ _PAIRS_AT_ONCE = 1 << 23
 # How scikit-learn checks X. `Dataset` checks that the values are finite.
 CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
 
-# Of a model that has none: trained on fewer than 50 rows, with the hinge loss, or by an earlier version.
+# Of a model that has none: trained on fewer than 50 rows, with the hinge loss, as a large one-vs-rest
+# model, or by an earlier version.
 DEFAULT_THRESHOLD = 0.5
 
 
