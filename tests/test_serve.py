@@ -78,6 +78,20 @@ def test_texts(service, tagger):
     assert 0 < len(some.json["predictions"][0]["labels"]) < 5
 
 
+def test_accepted_labels(service, tagger):
+    model = labeltree.load(tagger)
+    accepted, both = talk(
+        service,
+        ("POST", "/predict", {"text": TEXT, "accepted": True}),
+        ("POST", "/predict", {"text": TEXT, "accepted": True, "threshold": 0.5}),
+    )
+    (labels,), _ = model.predict([TEXT], threshold="stored")
+    assert [item["name"] for item in accepted.json["predictions"][0]["labels"]] == labels
+    assert 0 < len(labels) < model.n_labels
+    assert both.status == 400
+    assert "exclude each other" in both.json["error"]["message"]
+
+
 def test_rows(service, folder):
     model = labeltree.load(folder / "model")
     X = labeltree.read_svm(folder / "test.svm").X[:3]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,6 +33,8 @@ from labeltree.store import ArrayFile, ModelWriter
 from labeltree.tree import LabelTree, pointers
 
 NO_FLOATS = np.zeros(0, np.float32)
+# Bytes of blocks that are checked at a time.
+_CHECKED_BYTES = 64 << 20
 
 
 class BlockFiles(NamedTuple):
@@ -224,21 +227,45 @@ class TreeBlocks:
         fault : tuple of int and str, or None
             The first node with contents that no writer stores, and what is wrong with it.
         """
-        damaged, fault = _native.damaged_blocks(
-            self.codec,
-            self._list_ptr,
-            self.features.view(np.uint8),
-            self.weight_ptr,
-            self.weights.view(np.uint8),
-            self.checksums,
-            self.n_features,
-            self.has_bias,
-            threads,
-        )
-        if self.codec == SPARSE and not damaged.size:
+        damaged: list[NDArray[np.int64]] = []
+        fault = None
+        for first, last in self._runs(_CHECKED_BYTES):
+            (features, feature_ptr), (weights, weight_ptr) = (
+                (values[ptr[first] : ptr[last]].view(np.uint8), ptr[first : last + 1] - ptr[first])
+                for values, ptr in ((self.features, self._list_ptr), (self.weights, self.weight_ptr))
+            )
+            found, wrong = _native.damaged_blocks(
+                self.codec,
+                feature_ptr,
+                features,
+                weight_ptr,
+                weights,
+                self.checksums[first:last],
+                self.n_features,
+                self.has_bias,
+                threads,
+            )
+            damaged.append(found + first)
+            if wrong and not fault:
+                fault = wrong[0] + first, wrong[1]
+            _release_pages(self.features)
+            _release_pages(self.weights)
+        all_damaged = np.concatenate(damaged)
+        if self.codec == SPARSE and not all_damaged.size:
             _, *arrays = self.arrays
             fault = _native.sparse_fault(*arrays, self.n_features, threads)  # type: ignore[call-arg, arg-type]
-        return np.unique(self.panels.node[damaged]), fault
+        return np.unique(self.panels.node[all_damaged]), fault
+
+    def _runs(self, n_bytes: int) -> list[tuple[int, int]]:
+        """Return ranges of successive blocks, each of this many bytes, or of one block that is larger."""
+        ends = self._list_ptr[1:] * self.features.itemsize + self.weight_ptr[1:] * self.weights.itemsize
+        runs: list[tuple[int, int]] = []
+        first = start = 0
+        while first < ends.size:
+            last = max(first + 1, int(np.searchsorted(ends, start + n_bytes, "right")))
+            runs.append((first, last))
+            first, start = last, int(ends[last - 1])
+        return runs
 
     def _features(self, node: int) -> NDArray[np.int32]:
         """Return the sorted features of all blocks of a node."""
@@ -409,3 +436,10 @@ def copy_blocks(writer: ModelWriter, folder: str, part: TreeBlocks) -> None:
     n_bytes = np.diff(part.weight_ptr) * part.weights.itemsize
     lists = part.checksums, np.diff(part.feature_ptr), n_bytes
     write_small(writer, folder, part.tree, part.codec, (*lists, n_bytes, part.scales, part.biases))
+
+
+def _release_pages(values: NDArray[Any]) -> None:
+    """Let the pages of a mapped array go, which count as memory of the process; they can be read again."""
+    mapping = getattr(values.base, "obj", None)
+    if isinstance(mapping, mmap.mmap):
+        mapping.madvise(mmap.MADV_DONTNEED)

@@ -18,11 +18,13 @@ def prediction_json(request: PredictRequest, found: Found) -> bytes:
     """Return the answer of POST /predict, written without a dict for each label, which takes longer."""
     names = request.served.model.label_names
     rows = []
+    if request.decision is not None:
+        found = request.decision.accept(*found)
     for labels, scores in zip(found[0].tolist(), found[1].tolist(), strict=True):
         entries = []
         for label, score in zip(labels, scores, strict=True):
-            if label < 0 or score < request.threshold:
-                break  # the best come first
+            if label < 0:
+                continue
             entry = f'{{"label":{label}'
             if request.names:
                 entry += f',"name":{"null" if names is None else _quoted(names[label])}'

@@ -34,7 +34,10 @@ def post_paths() -> dict[str, Any]:
         {
             "label": {"type": "integer"},
             "name": {"type": ["string", "null"]},
-            "score": {"type": "number", "description": "In (0, 1]; not a calibrated probability."},
+            "score": {
+                "type": "number",
+                "description": "In [0, 1]; a probability if the model is calibrated.",
+            },
         }
     )
     labels = _object({"labels": {"type": "array", "items": label}})
@@ -53,6 +56,11 @@ def post_paths() -> dict[str, Any]:
                         "minimum": 0,
                         "maximum": 1,
                         "description": "Leave out labels with a lower score.",
+                    },
+                    "accepted": {
+                        "type": "boolean",
+                        "default": False,
+                        "description": "Only labels that the stored threshold of the model accepts.",
                     },
                     "names": _FLAG,
                     "scores": _FLAG,

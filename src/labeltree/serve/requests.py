@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from labeltree import limits
+from labeltree.decisions import Decision
 from labeltree.errors import InputError, alternatives
 from labeltree.explain.label import find_label
 from labeltree.model import Model
@@ -20,7 +21,7 @@ from labeltree.serve.batching import Queries
 from labeltree.serve.errors import RequestError
 from labeltree.serve.registry import Registry, Served
 from labeltree.serve.settings import MOST_LABELS, MOST_WORDS, ServiceSettings
-from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS
+from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
 from labeltree.strict_json import parse_json
 
 TOP = limits.Whole(1, MOST_LABELS)
@@ -29,7 +30,7 @@ THRESHOLD = limits.Number(0.0, 1.0)
 # Labels in one answer, of all its texts.
 MOST_ANSWERS = 100_000
 
-_PREDICT = ("model", "text", "texts", "rows", "top", "threshold", "names", "scores")
+_PREDICT = ("model", "text", "texts", "rows", "top", "threshold", "accepted", "names", "scores")
 _EXPLAIN = ("model", "text", "row", "label", "top", "words")
 # What Annif sends; it may send more.
 _FORM_FIELDS = 1000
@@ -45,7 +46,7 @@ class PredictRequest:
     queries: Queries
     n_rows: int
     top: int
-    threshold: float
+    decision: Decision | None
     names: bool
     scores: bool
 
@@ -95,17 +96,17 @@ class Reader:
             texts = [fields["text"]] if kind == "text" else _list(fields, kind, self._settings.max_texts)
             queries = self._texts(served.model, texts, kind)
             n_rows = len(queries)
-        top = _checked("top", fields.get("top", DEFAULT_TOP), TOP)
+        decision = _decision(served.model, fields)
+        top = _checked("top", fields.get("top", DEFAULT_TOP if decision is None else MAX_ACCEPTED), TOP)
         if n_rows * top > MOST_ANSWERS:
             what = f"{n_rows:,} texts or rows with {top:,} labels each are too many for one answer"
             raise RequestError(400, what, f"ask for at most {MOST_ANSWERS:,} labels in all")
-        threshold = fields.get("threshold")
         return PredictRequest(
             served,
             queries,
             n_rows,
             top,
-            0.0 if threshold is None else _checked("threshold", threshold, THRESHOLD),
+            decision,
             "names" not in fields or _checked("names", fields["names"], limits.FLAG),
             "scores" not in fields or _checked("scores", fields["scores"], limits.FLAG),
         )
@@ -233,6 +234,19 @@ def _list(fields: dict[str, Any], name: str, most: int) -> list[Any]:
         what = f"'{name}' has {len(values):,} entries, expected at most {most:,}"
         raise RequestError(413, what, "send several requests")
     return values
+
+
+def _decision(model: Model, fields: dict[str, Any]) -> Decision | None:
+    """Return which labels to accept: by a threshold, or as stored in the model; None for all."""
+    threshold = fields.get("threshold")
+    if not _checked("accepted", fields.get("accepted", False), limits.FLAG):
+        return None if threshold is None else Decision(_checked("threshold", threshold, THRESHOLD))
+    if threshold is not None:
+        raise RequestError(400, "'accepted' and 'threshold' exclude each other", "send one of them")
+    if model.decision is None:
+        hint = "send a threshold, or choose one with `labeltree threshold`"
+        raise RequestError(400, "the model has no threshold", hint)
+    return model.decision
 
 
 def _label(model: Model, label: Any) -> int:
