@@ -15,11 +15,12 @@ import program
 from serve_tools import address, exchange, get, memory, post, running_server, serve_command
 
 # Limits that the huge requests exceed, and a time limit that the slow ones can wait for.
-LIMITS = ("--max-body", "1MB", "--max-texts", "50", "--max-length", "10000", "--timeout", "2")
+LIMITS = ("--max-body", "1MB", "--max-texts", "50", "--max-length", "10000", "--timeout", "5")
 AT_A_TIME = 32
 PATHS = ("/predict", "/explain", "/models/{model}/suggest")
 FIELDS = ("model", "text", "texts", "rows", "row", "label", "top", "threshold", "names", "scores", "words")
 VALID = {"text": "a strategy game", "top": 3, "threshold": 0.1, "names": True, "scores": True}
+CHUNKED = b"POST /predict HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
 class Requests:
@@ -127,6 +128,9 @@ class Requests:
             lambda: post("/predict", {"rows": [{"indices": [0] * 10_001, "values": [0] * 10_001}]}),
             lambda: post("/predict", b'{"top": ' + b"9" * 100_000 + b"}"),
             lambda: get("/models/" + "x" * 100_000),
+            lambda: get(f"/models/{self._model}/labels/{'9' * 5000}"),
+            lambda: post("/explain", {"text": "a", "label": "9" * 5000}),
+            lambda: CHUNKED + b"0\r\n" + b"x-a: b\r\n" * 20_000 + b"\r\n",
             lambda: b"GET / HTTP/1.1\r\n" + b"x-a: b\r\n" * 20_000 + b"\r\n",
             lambda: post("/models/x/suggest", b"a=1&" * 2000 + b"text=a"),
             lambda: b"POST /predict HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n{}",
@@ -149,6 +153,7 @@ class Requests:
             b"POST /predict HTTP/1.1\r\ncontent-length: -5\r\n\r\n{}",
             b"POST /predict HTTP/1.1\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n",
             b"GET /predict HTTP/1.1\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n",
+            b"POST /predict HTTP/1.1\r\nupgrade: h2c\r\nconnection: upgrade\r\ncontent-length: 2\r\n\r\n{}",
             b"GET http://[::1 HTTP/1.1\r\n\r\n",
             b"HEAD /predict HTTP/1.1\r\n\r\n",
         )

@@ -233,6 +233,8 @@ def test_errors(models):
         find_label(model, "Näme 1")
     with pytest.raises(InputError, match="check the spelling"):
         find_label(model, "unheard of")
+    with pytest.raises(InputError, match=r"no label '9{100}'\.\.\. among"):
+        find_label(model, "9" * 5000)
 
 
 # A label, and the shape of the trees

@@ -244,7 +244,10 @@ def browser():
     if CHROMIUM is None:
         pytest.skip("no Chromium to test the page with: install it, for example apt-get install chromium")
     with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=1000 * PATIENCE)
+        try:
+            opened = play.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), timeout=1000 * PATIENCE)
+        except Error as error:
+            pytest.skip(f"Chromium does not start: {error.message.splitlines()[0]}")
         yield opened
         opened.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlencode
@@ -13,7 +14,8 @@ from asgi import ask, running, talk
 import labeltree
 from labeltree.cli import main
 from labeltree.explain import describe_label, explain_prediction
-from labeltree.serve import batching
+from labeltree.serve import answers, batching
+from labeltree.serve import registry as registry_module
 from labeltree.serve.app import Service
 from labeltree.serve.errors import RequestError
 from labeltree.serve.registry import Registry
@@ -155,6 +157,18 @@ def test_an_error_in_a_batch_is_not_shown(service, monkeypatch, caplog):
     assert "secret" in caplog.text
 
 
+def test_a_failure_is_answered_and_logged_once(service, monkeypatch, caplog):
+    def fail(served):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(answers, "model_summary", fail)
+    [answer] = talk(service, ("GET", "/models/tagger"))
+    assert (answer.status, answer.json["error"]["message"]) == (500, "the service failed")
+    assert [record.getMessage().split("\n")[0] for record in caplog.records] == [
+        "GET '/models/tagger' failed"
+    ]
+
+
 def test_a_request_that_takes_too_long_is_given_up(registry, monkeypatch):
     service = Service(registry, ServiceSettings(timeout=0.01))
     monkeypatch.setattr(batching._Lane, "_start", lambda self: None)
@@ -219,6 +233,12 @@ def test_labels(service, tagger, folder):
         ("GET", "/models/model/labels?search=1&limit=1000"),
         ("GET", "/models/tagger/labels/taxi"),
     )
+    long = talk(
+        service,
+        *(("GET", f"/models/{name}/labels/{'9' * n}") for name in ("model", "tagger") for n in (1000, 5000)),
+    )
+    assert [answer.status for answer in long] == [404, 400] * 2
+    assert all(len(answer.content) < 500 for answer in long)
     order = np.argsort(-model.label_counts, kind="stable")
     assert page.json["total"] == model.n_labels
     assert [label["label"] for label in page.json["labels"]] == order[1:4].tolist()
@@ -240,6 +260,7 @@ def test_health_metrics_and_docs(service):
     assert 'labeltree_requests_total{endpoint="health",status="2xx"} 2\n' in metrics.content.decode()
     assert 'labeltree_requests_total{endpoint="models",status="4xx"} 1\n' in metrics.content.decode()
     assert {"/predict", "/explain", "/models", "/models/{name}/suggest"} <= set(schema.json["paths"])
+    assert docs.headers["content-security-policy"].startswith("default-src 'none'; style-src")
     assert "POST /predict" in docs.content.decode()
     assert "http" not in docs.content.decode().replace("HTTP", "").replace("/http", "").replace(
         "http backend", ""
@@ -268,6 +289,21 @@ def test_annif(service, tagger):
     assert [hit["score"] for hit in found.json["results"]] == pytest.approx(scores[0].tolist(), abs=1e-6)
     assert len(default.json["results"]) == 10
     assert (wrong.status, missing.status) == (400, 400)
+
+
+def test_long_forms_are_read_by_a_thread(service, monkeypatch):
+    threads = []
+    read = service._reader.suggest
+
+    def suggest(*arguments):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return read(*arguments)
+
+    monkeypatch.setattr(service._reader, "suggest", suggest)
+    bodies = (b"text=tea", b"text=tea&more=" + b"x" * 70_000)
+    found = talk(service, *(("POST", "/models/tagger/suggest", body) for body in bodies))
+    assert [answer.status for answer in found] == [200, 200]
+    assert threads == [True, False]
 
 
 # Bad requests
@@ -309,6 +345,7 @@ def test_annif(service, tagger):
         ("/predict", b"x" * 200_001, 413, "the body is too long"),
         ("/explain", {"text": "a", "row": {}}, 400, "there are text and row"),
         ("/explain", {"text": "a", "label": 10**9}, 400, "'label' is not the name"),
+        ("/explain", {"text": "a", "label": "9" * 1001}, 400, "'label' is not the name"),
         ("/explain", {"text": "a", "label": []}, 400, "'label' is not the name"),
         ("/explain", {"text": "a", "words": -1}, 400, "words is -1"),
         ("/models/x/suggest", b"text=a", 404, "there is no model 'x'"),
@@ -356,6 +393,11 @@ def test_slow_and_cut_off_bodies(registry):
 def test_other_methods(service):
     answers = talk(service, ("GET", "/predict"), ("DELETE", "/models"), ("GET", "/models/tagger/suggest"))
     assert [answer.status for answer in answers] == [405] * 3
+
+
+def test_a_slash_at_the_end_is_another_path(service):
+    [answer] = talk(service, ("GET", "/metrics/"))
+    assert answer.status == 404
 
 
 # Tokens
@@ -427,6 +469,46 @@ def test_watching(tagger, tmp_path):
 
     asyncio.run(run())
     assert opened == ["model: opened the new model"]
+
+
+def test_watching_goes_on_after_any_failure(tagger, tmp_path, monkeypatch, caplog):
+    path = tmp_path / "model"
+    model = labeltree.load(tagger)
+    model.save(path)
+    lines = []
+    service = Service(Registry([path], lines.append), ServiceSettings(watch=0.01))
+    failures = [KeyError("one"), ZeroDivisionError()]
+
+    def fail_at_first(where):
+        if failures:
+            raise failures.pop(0)
+        return load(where)
+
+    load = registry_module.load
+    monkeypatch.setattr(registry_module, "load", fail_at_first)
+    look = service.registry.refresh
+    broken = [OSError("no standard error")]
+
+    def refresh():
+        if broken:
+            raise broken.pop()
+        look()
+
+    monkeypatch.setattr(service.registry, "refresh", refresh)
+
+    async def run():
+        async with running(service):
+            for n_lines in (1, 2, 3):
+                model.save(path, overwrite=True)
+                for _ in range(6000):
+                    if len(lines) >= n_lines:
+                        break
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(run())
+    kept = "model: kept the old model: "
+    assert lines == [kept + "'one'", kept + "ZeroDivisionError", "model: opened the new model"]
+    assert "no standard error" in caplog.text
 
 
 def test_two_models_of_one_name(tagger):

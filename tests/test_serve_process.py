@@ -14,8 +14,12 @@ from test_serve import TEXT, tagger  # noqa: F401
 from labeltree.cli import main
 
 PATIENCE = 600
+needs_proc = pytest.mark.skipif(
+    not os.path.exists("/proc/self/smaps"), reason="there is no /proc to find processes and memory in"
+)
 
 
+@needs_proc
 def test_workers_share_a_socket_and_stop(tagger):  # noqa: F811
     with running_server(serve_command(tagger, "--workers", 2)) as (process, url):
         [(status, content), (_, metrics)] = exchange(url, post("/predict", {"text": TEXT}), get("/metrics"))
@@ -54,6 +58,7 @@ def test_slow_heads_are_closed(tagger):  # noqa: F811
                 assert connection.makefile("rb").read().startswith(b"HTTP/1.1 408 ")
 
 
+@needs_proc
 def test_malformed_requests(tagger):  # noqa: F811
     found = fuzz(tagger, 400, seed=1)
     assert (found["server_errors"], found["unanswered"], found["alive"], found["same_answer"]) == (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,7 +98,8 @@ def serve(
 
     def report(line: str) -> None:
         if not quiet:
-            printing.note(line)
+            with contextlib.suppress(OSError):  # nobody reads it any more
+                printing.note(line)
 
     with listen(host, port) as listening:
         registry = Registry(models, report)

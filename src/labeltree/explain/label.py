@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from labeltree.model import Model
 
 SIBLINGS = Whole(0)
+# Characters of an unknown name in a message.
+_SHOWN = 100
 
 
 @dataclass(frozen=True)
@@ -80,16 +83,18 @@ def find_label(model: Model, name: str) -> int:
     int
         The label's number.
     """
+    shown = repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}..."
     if model.label_names is None:
-        if name.isascii() and name.isdigit() and int(name) < model.n_labels:
+        if name.isascii() and name.isdigit() and len(name) < 10 and int(name) < model.n_labels:
             return int(name)
         expected = f"a number from 0 to {model.n_labels - 1}"
-        raise InputError(f"no label {name!r}, expected {expected}", file=model.path)
+        raise InputError(f"no label {shown}, expected {expected}", file=model.path)
     if name in model.label_names:
         return model.label_names.index(name)
-    similar = [other for other in model.label_names if name.casefold() in other.casefold()][:N_NAMED]
+    folded = name.casefold()
+    similar = list(islice((other for other in model.label_names if folded in other.casefold()), N_NAMED))
     hint = f"did you mean {alternatives(list(map(repr, similar)))}?" if similar else "check the spelling"
-    raise InputError(f"no label {name!r} among the {model.n_labels:,} labels", file=model.path, hint=hint)
+    raise InputError(f"no label {shown} among the {model.n_labels:,} labels", file=model.path, hint=hint)
 
 
 def describe_label(

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from labeltree.errors import InputError
 from labeltree.serve import answers
 from labeltree.serve.batching import NOTHING, Batcher
-from labeltree.serve.errors import RequestError
+from labeltree.serve.errors import FAILED, RequestError
 from labeltree.serve.http import (
     JSON_TYPE,
     SAFETY,
@@ -110,7 +110,10 @@ class Service:
 
     async def _refresh(self) -> None:
         # A thread of its own: the others may be busy with requests.
-        await asyncio.to_thread(self.registry.refresh)
+        try:
+            await asyncio.to_thread(self.registry.refresh)
+        except Exception:
+            _log_failure("opening new models")
         self.metrics.put("reloads", self.registry.reloads)
         self.metrics.put("reload_failures", self.registry.failures)
 
@@ -147,9 +150,8 @@ class Service:
             status = 400
             await send_error(send, RequestError.of(error))
         except Exception:
-            # The client learns that it failed; why is for the operator.
-            log.error("%s %s failed\n%s", method, ascii(path[:200]), traceback.format_exc())
-            await send_error(send, RequestError(500, "the service failed", "see its log"))
+            _log_failure(f"{method} {path[:200]!a}")
+            await send_error(send, FAILED)
         finally:
             self.metrics.count_request(_endpoint(path), status, time.perf_counter() - start)
 
@@ -168,7 +170,10 @@ class Service:
                 ]
             await send(message)
 
-        await self._routes(scope, receive, send_safely)
+        try:
+            await self._routes(scope, receive, send_safely)
+        except Exception:  # it has been answered (`routes.py`)
+            _log_failure(f"{scope['method']} {scope['path'][:200]!a}")
         return status
 
     async def _predict(self, body: bytes) -> bytes:
@@ -190,7 +195,7 @@ class Service:
             self._explanations -= 1
 
     async def _suggest(self, name: str, body: bytes) -> bytes:
-        request = self._reader.suggest(name, body)
+        request = await self._maybe_on_thread(len(body) > _LARGE_BODY, self._reader.suggest, name, body)
         found = await self._batcher.predict(request.served, [request.text], request.limit)
         return to_json(answers.suggestions(request.served, found)).encode()
 
@@ -199,6 +204,10 @@ class Service:
 
     async def _on_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+def _log_failure(what: str) -> None:
+    log.error("%s failed\n%s", what, traceback.format_exc())
 
 
 def _is_open(path: str) -> bool:

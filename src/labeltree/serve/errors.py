@@ -37,3 +37,7 @@ class RequestError(Exception):
         if self.hint:
             content["hint"] = self.hint
         return json.dumps({"error": content}, ensure_ascii=False).encode("utf-8", "replace")
+
+
+# The client learns that it failed; why is for the operator.
+FAILED = RequestError(500, "the service failed", "see its log")

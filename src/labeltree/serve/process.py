@@ -121,7 +121,7 @@ class _Server(uvicorn.Server):
 
 def _serve(service: Service, listening: socket.socket, parent: int | None) -> None:
     settings: dict[str, Any] = {
-        "http": protocol_with(service.settings.timeout),
+        "http": protocol_with(service.settings.timeout, service.settings.max_body),
         "loop": "uvloop",
         "ws": "none",
         "lifespan": "on",

@@ -1,4 +1,4 @@
-"""The HTTP protocol of uvicorn, with limits on the head of a request: its size, and the time it takes."""
+"""The HTTP protocol of uvicorn, with limits on the size of a request and the time that it takes to arrive."""
 
 from __future__ import annotations
 
@@ -13,53 +13,87 @@ from labeltree.serve.errors import RequestError
 MOST_HEAD = 32_768
 
 
-def protocol_with(head_seconds: float) -> type[HttpToolsProtocol]:
+def protocol_with(seconds: float, max_body: int) -> type[HttpToolsProtocol]:
     """Return the protocol class for uvicorn.
 
     Parameters
     ----------
-    head_seconds : float
-        Seconds until the head of a request is complete, from the connection or the first byte on.
+    seconds : float
+        Seconds until the head of a request is complete, from the connection or the first byte on; and
+        until the rest of it has arrived, if it was answered before.
+    max_body : int
+        Bytes of the body of a request.
 
     Returns
     -------
     class
     """
 
+    # Chunks have heads and trailers, too; and the application refuses a long body first, with a message.
+    most_bytes = 2 * max_body + 2**20
+
     class LimitedProtocol(HttpToolsProtocol):
         """One connection."""
 
-        _head_bytes = 0
+        _n_bytes = 0  # of the request that arrives
         _in_head = True
+        _is_last = False  # what follows the request is not HTTP
         _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._timer = self.loop.call_later(head_seconds, self._late)
+            self._start_timer()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
-            if self.parser is None or self.transport.is_closing():
+            if self.parser is None or self.transport.is_closing() or self._is_last:
                 return  # refused already
-            if self._in_head:
-                self._head_bytes += len(data)
-                if self._timer is None:  # the first byte of another request
-                    self._timer = self.loop.call_later(head_seconds, self._late)
+            self._n_bytes += len(data)
+            if self._in_head and self._timer is None:  # the first byte of another request
+                self._start_timer()
             super().data_received(data)
-            if self._in_head and self._head_bytes > MOST_HEAD:
+            if self._in_head and self._n_bytes > MOST_HEAD:
                 self._refuse(RequestError(431, "the request line and headers are too long"))
+            elif self._n_bytes > most_bytes:
+                self.transport.close()
+
+        def on_header(self, name: bytes, value: bytes) -> None:
+            if self._in_head:  # trailers are not used
+                super().on_header(name, value)
 
         def on_headers_complete(self) -> None:
             self._in_head = False
             self._stop_timer()
-            super().on_headers_complete()
+            if not self.parser.should_upgrade():
+                super().on_headers_complete()
+                return
+            # The parser takes what follows for another protocol, even if it is a body.
+            self._is_last = True
+            if any(name in (b"content-length", b"transfer-encoding") for name, _ in self.headers):
+                self._refuse(
+                    RequestError(400, "a request with a body asks for an upgrade", "send it without Upgrade")
+                )
+            else:
+                super().on_headers_complete()
+                self.cycle.keep_alive = False
 
         def on_message_complete(self) -> None:
-            super().on_message_complete()
-            self._in_head, self._head_bytes = True, 0
+            if not self.transport.is_closing():  # a request that was refused has no cycle
+                super().on_message_complete()
+            self._in_head, self._n_bytes = True, 0
+            self._stop_timer()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if not (self._in_head or self.pipeline):
+                self._start_timer()  # the rest is not used, but another request may follow
+
+        def _start_timer(self) -> None:
+            self._stop_timer()
+            self._timer = self.loop.call_later(seconds, self._late)
 
         def _stop_timer(self) -> None:
             if self._timer is not None:
@@ -68,9 +102,12 @@ def protocol_with(head_seconds: float) -> type[HttpToolsProtocol]:
 
         def _late(self) -> None:
             self._timer = None
-            if self._in_head and not self.transport.is_closing():
-                what = f"the request has not arrived within {head_seconds:g} seconds"
-                self._refuse(RequestError(408, what))
+            if self.transport.is_closing():
+                return
+            if self._in_head:
+                self._refuse(RequestError(408, f"the request has not arrived within {seconds:g} seconds"))
+            else:
+                self.transport.close()  # it was answered before
 
         def send_400_response(self, msg: str) -> None:
             self._refuse(RequestError(400, "the request is not valid HTTP"))

@@ -104,14 +104,18 @@ class Registry:
                     continue  # without a directory, the model is just being replaced, or gone
                 try:
                     self._served[name] = _open(name, path)
-                except (InputError, OSError, MemoryError) as error:
+                except Exception as error:  # the service goes on, whatever it is
                     self._failed[name] = state
                     self.failures += 1
-                    self._report(f"{name}: kept the old model: {error or 'not enough memory'}")
+                    self._report(f"{name}: kept the old model: {_reason(error)}")
                 else:
                     self._failed.pop(name, None)
                     self.reloads += 1
                     self._report(f"{name}: opened the new model")
+
+
+def _reason(error: Exception) -> str:
+    return "not enough memory" if isinstance(error, MemoryError) else str(error) or type(error).__name__
 
 
 def _open(name: str, path: Path) -> Served:

@@ -20,7 +20,7 @@ from labeltree.model import Model
 from labeltree.serve.batching import Queries
 from labeltree.serve.errors import RequestError
 from labeltree.serve.registry import Registry, Served
-from labeltree.serve.settings import MOST_LABELS, MOST_WORDS, ServiceSettings
+from labeltree.serve.settings import MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
 from labeltree.strict_json import parse_json
 
@@ -253,7 +253,7 @@ def _label(model: Model, label: Any) -> int:
     if type(label) is int:
         if 0 <= label < model.n_labels:
             return label
-    elif isinstance(label, str):
+    elif isinstance(label, str) and len(label) <= MOST_NAME:
         return _converted(lambda: find_label(model, label))
     what = f"'label' is not the name of a label or a number from 0 to {model.n_labels - 1:,}"
     raise RequestError(400, what)

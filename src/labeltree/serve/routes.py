@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
@@ -14,9 +14,9 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 from labeltree.explain.label import find_label
 from labeltree.serve import answers
-from labeltree.serve.errors import RequestError
+from labeltree.serve.errors import FAILED, RequestError
 from labeltree.serve.openapi import docs_page, post_paths
-from labeltree.serve.settings import MOST_LABELS, MOST_WORDS
+from labeltree.serve.settings import MOST_LABELS, MOST_NAME, MOST_WORDS
 from labeltree.serve.tree_view import page_router
 from labeltree.settings import DEFAULT_WORDS
 from labeltree.strict_json import to_json
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 # Any integer that fits in an array index.
 _MOST_OFFSET = 2**31 - 1
+_DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
 
 def make_routes(registry: Registry, metrics_text: Callable[[], str]) -> FastAPI:
@@ -43,7 +44,12 @@ def make_routes(registry: Registry, metrics_text: Callable[[], str]) -> FastAPI:
     """
     # The usual documentation pages load programs from elsewhere; /docs here needs no network.
     app = FastAPI(
-        title="labeltree", version=__version__, docs_url=None, redoc_url=None, openapi_url="/openapi.json"
+        title="labeltree",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        redirect_slashes=False,
     )
     app.state.registry = registry
     _handle_errors(app)
@@ -94,7 +100,7 @@ def _add_models(app: FastAPI) -> None:
     def labels(
         request: Request,
         name: str,
-        search: Annotated[str, Query(max_length=1000, description="A part of the name.")] = "",
+        search: Annotated[str, Query(max_length=MOST_NAME, description="A part of the name.")] = "",
         offset: Annotated[int, Query(ge=0, le=_MOST_OFFSET)] = 0,
         limit: Annotated[int, Query(ge=1, le=MOST_LABELS)] = 50,
     ) -> Response:
@@ -108,7 +114,7 @@ def _add_models(app: FastAPI) -> None:
     def label(
         request: Request,
         name: str,
-        label: str,
+        label: Annotated[str, Path(max_length=MOST_NAME)],
         words: Annotated[int, Query(ge=0, le=MOST_WORDS)] = DEFAULT_WORDS,
     ) -> Response:
         served = _served(request, name)
@@ -142,7 +148,7 @@ def _add_health(app: FastAPI, metrics_text: Callable[[], str]) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(docs_page(app.openapi()))
+        return HTMLResponse(docs_page(app.openapi()), headers={"content-security-policy": _DOCS_POLICY})
 
 
 def _handle_errors(app: FastAPI) -> None:
@@ -170,3 +176,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(InputError)
     async def input_error(request: Request, error: InputError) -> Response:
         return send(RequestError.of(error))
+
+    @app.exception_handler(Exception)
+    async def failure(request: Request, error: Exception) -> Response:
+        return send(FAILED)

@@ -9,6 +9,8 @@ from labeltree import limits
 # Labels in one answer, and words for and against a label.
 MOST_LABELS = 1000
 MOST_WORDS = 100
+# Characters of the name of a label, or a part of it, in a request.
+MOST_NAME = 1000
 
 
 @dataclass(frozen=True)
