@@ -15,7 +15,7 @@ from labeltree.data import Dataset
 from labeltree.decisions import Candidates, Decision, choose_threshold
 from labeltree.plan import PANEL_BYTES, Plan
 from labeltree.predict import as_matrix
-from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, MAX_ACCEPTED, ScoreSettings
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
 
 # The first one is kept unless another ranks better beyond doubt.
 CANDIDATES = (
@@ -31,8 +31,9 @@ ROUNDS = ((1_000, 1.5), (5_000, 3.0))
 MIN_ROWS = 200
 # Instances of a node that are looked at to find out how much it depends on each of them.
 MAX_INSTANCES = 500
-# For the threshold: rows that are ranked, and with how many labels at least.
-DECISION_ROWS = 2_000
+# For the threshold: rows that are ranked, how many labels of each, and the rows that it takes at least.
+DECISION_ROWS = 1_000
+DECISION_LABELS = 50
 MIN_DECISION_ROWS = 50
 # With several trees: labels of each tree whose scores are averaged, and rows times trees, to bound memory.
 POOLED_LABELS = 20
@@ -110,7 +111,7 @@ def choose_decision(
     if plan.settings.loss == "hinge" or rows.size < MIN_DECISION_ROWS or not _fits_in_memory(plan):
         return None
     sample = np.sort(rows)
-    (ranked,) = held_out_scores(dataset, plan, blocks, costs, sample, [score], MAX_ACCEPTED)
+    (ranked,) = held_out_scores(dataset, plan, blocks, costs, sample, [score], DECISION_LABELS)
     candidates = Candidates.of(dataset.Y[sample], *ranked)
     return choose_threshold(candidates, held_out=True) if candidates.hits.any() else None
 
