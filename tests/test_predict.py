@@ -65,6 +65,10 @@ def test_more_features_than_the_model_are_ignored_with_a_warning(model):
     x = random_data(3).X.toarray()
     with pytest.warns(UserWarning, match="The data has 33 features, but the model has 30"):
         wide = model.predict(np.hstack([x, np.ones((60, 3))]))
+    for rows in (np.ones((2, 33)), sparse.csr_matrix(np.ones((1, 33), np.float32))):
+        with pytest.warns(UserWarning, match="33 features") as caught:
+            model.predict(rows)
+        assert caught[0].filename == __file__
     for one, other in zip(wide, model.predict(x), strict=True):
         assert np.array_equal(one, other)
 

@@ -47,7 +47,7 @@ def test_summary(tmp_path):
     data = read_documents(path)
     assert data.n_instances == 5
     found = describe_data(data)
-    assert found["warnings"] == ["2 rows have no text (null or missing) and were skipped."]
+    assert found["warnings"] == ["2 rows have no text and were skipped."]
     assert found == {
         **found,
         "rows": 5,
@@ -253,3 +253,100 @@ def test_experiments_read_documents(tmp_path):
     (split,) = load_splits([tmp_path])
     assert split.test.n_features == split.train.n_features == 13
     assert (split.train.X[:9] != split.test.X).nnz == 0
+
+
+def test_train_warns_of_what_was_read(tmp_path):
+    path = write_csv(tmp_path / "d.csv", rows(";"))
+    with pytest.warns(UserWarning, match="use --label-separator ';'") as caught:
+        labeltree.train(path, tmp_path / "m", clusters=2)
+    assert caught[0].filename == __file__
+
+
+def test_rare_labels_with_a_wrong_separator_are_noticed(tmp_path):
+    random = np.random.default_rng(0)
+    labels = [[f"l{j}" for j in random.choice(3000, 3, replace=False)] for _ in range(400)]
+    documents = [(f"word{i % 7}", ";".join(names)) for i, names in enumerate(labels)]
+    (warning,) = describe_data(read_data(write_csv(tmp_path / "d.csv", documents)))["warnings"]
+    assert "--label-separator ';'" in warning
+    names = [(f"word{i}", f"Given{i} / Name{i}") for i in range(50)]  # not with '/': parts must occur again
+    assert describe_data(read_data(write_csv(tmp_path / "n.csv", names)))["warnings"] == []
+
+
+BLANK = {
+    "d.csv": 'text,labels\n,b\nred apple,a\n \u3000,b\n"",a\npear,b\n',
+    "d.tsv": "1\tb\t\n2\ta\tred apple\n3\tb\t \u3000\n4\ta\t\t\r\n5\tb\tpear",
+    "d.jsonl": "".join(
+        json.dumps({"labels": label, **text}) + "\n"
+        for label, text in [
+            ("b", {}),
+            ("a", {"text": "red apple"}),
+            ("b", {"text": " \u3000"}),
+            ("a", {"text": None}),
+            ("b", {"text": "pear"}),
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLANK)
+def test_a_blank_text_is_skipped_in_every_format(run, refused, tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(BLANK[name].encode())
+    data = read_data(path)
+    assert (data.n_instances, data.n_skipped) == (2, 3)
+    assert data.Y.toarray().tolist() == [[1, 0], [0, 1]]
+    assert data.text.names == ("apple", "pear", "red")
+    assert read_data(path, require_labels=False).n_instances == 5
+    assert "the document has no text" in refused("estimate", path, "--strict", "-q")
+    assert run("train", path, tmp_path / "m", "--clusters", 2, "-q")[0] == 0
+    found = json.loads(run("evaluate", tmp_path / "m", path, "--json")[1])
+    assert (found["P@1"], found["skipped_rows"]) == (100, 3)
+    out = run("predict", tmp_path / "m", path, "--format", "jsonl", "--top", 1, "-q")[1]
+    assert [json.loads(line)["labels"] for line in out.splitlines()] == [[], ["a"], [], [], ["b"]]
+    assert run("convert", path, tmp_path / "c.npz", "--model", tmp_path / "m", "-q")[0] == 0
+    with np.load(tmp_path / "c.npz") as arrays:
+        assert arrays["labels_indptr"].tolist() == [0, 1, 2, 3, 4, 5]
+    code, out, err = run("threshold", tmp_path / "m", path, "--json")
+    assert code == 0
+    assert "3 rows without text skipped" in err
+    assert (json.loads(out)["skipped_rows"], json.loads(out)["unknown_labels"]) == (3, 0)
+
+
+def test_columns_of_jsonl_may_be_missing_from_the_first_line(tmp_path):
+    (tmp_path / "d.jsonl").write_text(
+        '{"labels": "a"}\n{"text": "word"}\n{"text": "word two", "labels": "b"}\n'
+    )
+    data = read_data(tmp_path / "d.jsonl")
+    assert (data.n_instances, data.n_skipped) == (2, 1)
+    (tmp_path / "w.jsonl").write_text('{"labels": "a"}\n{"body": "x y"}\n')
+    with pytest.raises(InputError, match=r"w.jsonl:1: the object has no 'text', only 'labels', 'body'"):
+        read_data(tmp_path / "w.jsonl")
+
+
+def test_arguments_of_another_type_are_refused(model, tmp_path):
+    path = write_csv(tmp_path / "d.csv", rows(","))
+    with pytest.raises(InputError, match="columns is of type str, expected Columns"):
+        labeltree.train(path, tmp_path / "m", columns="x")
+    X = model.text.transform(["text2"])
+    with pytest.raises(InputError, match="the data is of type csr_matrix, expected a path or a Dataset"):
+        model.evaluate(X)
+    with pytest.raises(InputError, match="threshold is "):
+        model.predict(X, threshold=np.zeros(84))
+    with pytest.raises(InputError, match="threshold is 'half'"):
+        model.predict(X, threshold="half")
+    assert model.predict([]) == ([], [])
+    assert model.predict(np.array([], dtype=object)) == ([], [])
+    assert model.predict_matrix([]).shape == (0, model.n_labels)
+
+
+def test_rows_before_an_invalid_line_are_predicted(run, model, tmp_path):
+    (tmp_path / "t.csv").write_text("text,labels\ntext2,\ncommon word1,\nx,y,z\n")
+    code, out, err = run("predict", model.path, tmp_path / "t.csv", "--format", "jsonl", "-q")
+    assert code == 2
+    assert "t.csv:4:" in err
+    assert [json.loads(line)["row"] for line in out.splitlines()] == [0, 1]
+
+
+def test_a_quick_estimate_has_the_data(run, tmp_path):
+    path = write_csv(tmp_path / "d.csv", rows(","))
+    assert json.loads(run("estimate", path, "--quick", "--json")[1])["data"]["rows"] == 60

@@ -53,7 +53,7 @@ class Dataset:
     text : TextFeatures or None
         How X was computed from documents, if it was. A model stores it, to predict labels of other documents.
     n_skipped : int
-        Documents of the file that have no text at all (null or missing) and are not among the instances.
+        Documents of the file that have no text and are not among the instances.
     """
 
     X: sparse.csr_matrix

@@ -195,7 +195,7 @@ class Model:
         accepted = self._accepted(threshold, settings, calibrated)
         top = (DEFAULT_TOP if accepted is None else MAX_ACCEPTED) if top is None else top
         check_options(top, beam, threads)
-        documents = documents_of(X)
+        documents = documents_of(X, empty=self.text is not None)
         rows = X if documents is None else self._features_of(documents, threads)
         labels, scores = self._ranked(rows, min(top, self.n_labels), beam, settings, threads)
         if self.calibration is not None and calibrated and settings == self.score:
@@ -210,7 +210,7 @@ class Model:
         """Return the labels to accept; None for all."""
         if threshold is None:
             return None
-        if threshold != "stored":
+        if not (isinstance(threshold, str) and threshold == "stored"):
             return Decision(threshold)
         if self.decision is None:
             hint = "choose a threshold with `labeltree threshold`, or pass a number"
@@ -232,7 +232,7 @@ class Model:
             check_width(X.shape[1], self.n_features)
             found = self._search.search_row(X.indices, X.data, beam, top, settings.function, settings.scale)
             if found is not None:
-                self._warn_of_features(X.shape[1])
+                self._warn_of_features(X.shape[1], 4)
                 if self.text is not None and X.data.size == 0:
                     found[0].fill(-1)
                     found[1].fill(0)
@@ -251,7 +251,7 @@ class Model:
         """Search for the best labels of the rows of a matrix."""
         queries = check_queries(X)
         check_width(queries.n_features, self.n_features)
-        self._warn_of_features(queries.n_features)
+        self._warn_of_features(queries.n_features, 5)
         # One row needs no second thread, and finding the number of CPUs would take longer than the search.
         workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
         labels, scores = self._search.search(
@@ -263,17 +263,17 @@ class Model:
             labels[unknown], scores[unknown] = -1, 0
         return labels, scores
 
-    def _warn_of_features(self, n_features: int) -> None:
+    def _warn_of_features(self, n_features: int, stacklevel: int) -> None:
         if n_features > self.n_features:
             warnings.warn(
                 f"The data has {n_features:,} features, but the model has {self.n_features:,}; "
                 "the additional ones are ignored.",
-                stacklevel=4,
+                stacklevel=stacklevel,  # the caller of predict
             )
 
     def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
         """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
-        documents = documents_of(X)
+        documents = documents_of(X, empty=self.text is not None)
         rows = X if documents is None else self._features_of(documents, options.get("threads"))
         return as_matrix(*self.predict(rows, **options), self.n_labels)
 

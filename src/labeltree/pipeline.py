@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import warnings
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
@@ -54,6 +55,8 @@ def train(
     **settings: Any,
 ) -> Model:
     """Train a model on a file or a dataset, as ``labeltree train`` does.
+
+    What looks like a mistake in the data, such as a wrong separator of labels, is a warning.
 
     Parameters
     ----------
@@ -122,8 +125,11 @@ def train(
                 hint="remove them, or set {format}",
                 parameters={"format": None},
             )
+    summary = describe_data(dataset)
     if progress:
-        print(*summary_lines(describe_data(dataset)), sep="\n", file=sys.stderr)
+        print(*summary_lines(summary), sep="\n", file=sys.stderr)
+    for warning in summary["warnings"]:
+        warnings.warn(warning, stacklevel=2)
     build = planner(
         dataset, path, (tree, solver, storage), threads=threads, memory_limit=memory_limit, stage=stages.stage
     )

@@ -85,8 +85,11 @@ def check_width(n_columns: int, n_features: int) -> None:
         )
 
 
-def documents_of(X: Any) -> list[str] | None:
-    """Return documents as a list; None if X cannot be documents, but may be a matrix."""
+def documents_of(X: Any, *, empty: bool = False) -> list[str] | None:
+    """Return documents as a list; None if X cannot be documents, but may be a matrix.
+
+    With `empty`, an empty list is one of documents.
+    """
     if isinstance(X, str | bytes):
         raise InputError("X is a single string, expected a list of documents", hint="pass [text]")
     if isinstance(X, list | tuple):
@@ -96,7 +99,7 @@ def documents_of(X: Any) -> list[str] | None:
     else:
         return None
     if not any(isinstance(item, str) for item in items):
-        return None
+        return [] if empty and not items else None
     for number, item in enumerate(items):
         if not isinstance(item, str):
             what = f"document {number} is of type {type(item).__name__}, expected a string"

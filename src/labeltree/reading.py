@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from labeltree.errors import InputError
 from labeltree.files import display_name
@@ -48,6 +48,13 @@ def resolve_format(path: str | os.PathLike[str], format: str | None, like: Reade
     return found
 
 
+def _check_path(path: Any) -> None:
+    """Refuse what is not the name of a file, such as a matrix."""
+    if not isinstance(path, str | os.PathLike):
+        what = f"the data is of type {type(path).__name__}, expected a path or a Dataset"
+        raise InputError(what, hint="make a Dataset with labeltree.Dataset.from_matrices(X, Y)")
+
+
 def read_data(
     path: str | os.PathLike[str],
     format: str | None = None,
@@ -78,7 +85,7 @@ def read_data(
     one_based : bool, optional
         Whether the first feature of a LIBSVM file has the index 1. Default: as in training, or detected.
     require_labels : bool, default True
-        Reject a file without any labels.
+        Reject a file without any labels, and skip documents without text.
     strict : bool, default False
         Reject a document without text, and with `require_labels` one without labels.
     threads : int, optional
@@ -91,6 +98,7 @@ def read_data(
     Dataset
         For a model, with at least its features.
     """
+    _check_path(path)
     given = format or format_of(path)
     format = resolve_format(path, format, like)
     if format != "svm":

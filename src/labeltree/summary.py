@@ -105,7 +105,7 @@ def _warnings(dataset: Dataset) -> Iterator[str]:
     names = [] if dataset.label_names is None else [dataset.label_names[j] for j in used.tolist()]
     if dataset.n_skipped:
         yield (
-            f"{_count(dataset.n_skipped, 'row has', 'rows have')} no text (null or missing) and "
+            f"{_count(dataset.n_skipped, 'row has', 'rows have')} no text and "
             f"{'was' if dataset.n_skipped == 1 else 'were'} skipped."
         )
     yield from _separators(names, dataset)
@@ -155,6 +155,8 @@ def _joined(names: Sequence[str], separator: str, single: bool) -> str | None:
     within = [name for name in names if separator in name.strip(separator)]
     if len(within) < max(2, len(names) / 5):
         return None
+    if single and separator in ";|" and 2 * len(within) >= len(names):
+        return within[0]  # whatever the parts: rare labels hardly occur again
     parts = {part.strip() for name in names for part in name.split(separator)}
     # Joined labels are many combinations of few parts; names with a comma have parts of their own.
     ratio = 0.5 if separator == " " else 1.0 if single else 0.8

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from labeltree.plan import PlanReport
     from labeltree.settings import StorageSettings
     from labeltree.sizing import SizeEstimate
+    from labeltree.summary import DataSummary
     from labeltree.tree import DepthSummary
 
 
@@ -47,7 +48,7 @@ def estimate(
         from labeltree.sizing import estimate_size
 
         size = estimate_size(dataset, *settings, threads=threads, stage=stages.stage)
-        _print_quick(size, settings[2], memory_limit, json)
+        _print_quick(size, settings[2], memory_limit, summary if json else None)
         return
     with printing.warnings_as_notes():
         plan = build_plan(dataset, *settings, threads=threads, stage=stages.stage)
@@ -66,8 +67,10 @@ def estimate(
     print(*lines, *_larger(report), verdict, sep="\n")
 
 
-def _print_quick(size: SizeEstimate, storage: StorageSettings, memory_limit: int | None, json: bool) -> None:
-    """Print an approximate size with its interval, and whether it fits."""
+def _print_quick(
+    size: SizeEstimate, storage: StorageSettings, memory_limit: int | None, data: DataSummary | None
+) -> None:
+    """Print an approximate size with its interval, and whether it fits; as JSON if `data` is given."""
     from labeltree.system import free_disk, usable_memory
 
     memory = usable_memory() if memory_limit is None else memory_limit
@@ -76,15 +79,14 @@ def _print_quick(size: SizeEstimate, storage: StorageSettings, memory_limit: int
     too_large = size.training_memory_bytes_low > memory or (not pruned and size.model_bytes_low > disk)
     certain = size.training_memory_bytes_high <= memory and size.model_bytes_high <= disk
     fits = None if not too_large and not certain else certain
-    if json:
+    if data is not None:
         figures = asdict(size)
         at_most = {"model_bytes_at_most": size.model_bytes_high}
         if pruned:
             figures |= dict.fromkeys(("model_bytes", "model_bytes_low", "model_bytes_high"))
         available = {"available_memory_bytes": usable_memory(), "free_disk_bytes": disk}
-        printing.print_json(
-            {**figures, **at_most, **available, "memory_limit_bytes": memory_limit, "fits": fits}
-        )
+        verdict = {"memory_limit_bytes": memory_limit, "fits": fits, "data": data}
+        printing.print_json({**figures, **at_most, **available, **verdict})
         return
     about = "" if size.exact else "about "
     on_disk = f"{about}{human_bytes(size.model_bytes)} on disk"

@@ -9,7 +9,7 @@ import typer
 
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.decisions import check_plot, reliability_table, threshold_rows, threshold_table, write_plot
-from labeltree.cli.prediction import Predictions, Search, Speed, predict_file
+from labeltree.cli.prediction import Predictions, Search, Speed, note_unknown, predict_file
 from labeltree.cli.progress import Stages
 from labeltree.settings import MAX_ACCEPTED
 
@@ -158,20 +158,12 @@ def _count_missed(model: Model, dataset: Dataset) -> Missed:
     import numpy as np
 
     truth = dataset.align(model.label_names, model.n_labels).Y
-    labels = np.unique(truth.indices)
-    unknown = int((labels >= model.n_labels).sum())
+    unknown = note_unknown(model, dataset)
     unlabeled = int((np.diff(truth.indptr) == 0).sum())
-    if unknown:
-        printing.note(
-            f"{unknown:,} of the {printing.plural(labels.size, 'label')} in the data "
-            f"{'is' if unknown == 1 else 'are'} unknown to the model and counted as missed."
-        )
     if unlabeled:
         printing.note(
             f"{printing.plural(unlabeled, 'row')} of {dataset.n_instances:,} "
             f"{'has' if unlabeled == 1 else 'have'} no labels and "
             f"{'counts' if unlabeled == 1 else 'count'} as 0 in every average."
         )
-    if dataset.n_skipped:
-        printing.note(f"{printing.plural(dataset.n_skipped, 'row')} without text skipped.")
     return {"rows_without_labels": unlabeled, "skipped_rows": dataset.n_skipped, "unknown_labels": unknown}

@@ -152,3 +152,19 @@ class BatchPrediction:
 def speed_of(rows: int, seconds: float) -> Speed:
     """Return how long the search took."""
     return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}
+
+
+def note_unknown(model: Model, dataset: Dataset) -> int:
+    """Note skipped rows, and labels that the model does not know; return the number of these."""
+    import numpy as np
+
+    labels = np.unique(dataset.align(model.label_names, model.n_labels).Y.indices)
+    unknown = int((labels >= model.n_labels).sum())
+    if unknown:
+        printing.note(
+            f"{unknown:,} of the {printing.plural(labels.size, 'label')} in the data "
+            f"{'is' if unknown == 1 else 'are'} unknown to the model and counted as missed."
+        )
+    if dataset.n_skipped:
+        printing.note(f"{printing.plural(dataset.n_skipped, 'row')} without text skipped.")
+    return unknown

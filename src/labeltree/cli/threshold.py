@@ -8,7 +8,7 @@ import typer
 
 from labeltree import limits
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.prediction import open_model
+from labeltree.cli.prediction import note_unknown, open_model
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 
@@ -83,6 +83,7 @@ def threshold(
             threads=threads,
         )
         opened.store_decision(choice.decision, choice.calibration)
+    unknown = note_unknown(opened, dataset)
     if choice.unlabeled:
         printing.note(f"{printing.plural(choice.unlabeled, 'row')} without labels left out.")
     if calibrate and choice.calibration is None:
@@ -96,7 +97,9 @@ def threshold(
                 **choice.decision.entry(),
                 "thresholds": None if own is None else own.tolist(),
                 "calibrated": choice.calibration is not None,
-                **{name: figures[name] for name in figures},
+                **figures,
+                "skipped_rows": dataset.n_skipped,
+                "unknown_labels": unknown,
                 "seconds": stages.seconds,
             }
         )

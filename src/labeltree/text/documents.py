@@ -16,7 +16,7 @@ from labeltree.data import Dataset, wrap_csr
 from labeltree.errors import InputError, NoTermError
 from labeltree.files import display_name
 from labeltree.system import threads_to_use
-from labeltree.text.formats import Columns, Record
+from labeltree.text.formats import Columns, Record, checked_columns
 from labeltree.text.reader import Records, check_format
 from labeltree.text.settings import TextSettings
 from labeltree.text.tfidf import Learner, TextFeatures, Transformer
@@ -39,7 +39,7 @@ def read_documents(
 ) -> Dataset:
     """Read a file of documents as a dataset. The documents themselves are not kept in memory.
 
-    Documents whose text is null or missing are skipped, and counted in ``n_skipped`` of the dataset.
+    Documents without text are skipped, and counted in ``n_skipped`` of the dataset, if labels are required.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def read_documents(
     features : TextFeatures, optional
         Compute these features (``model.text``) instead of learning new ones.
     require_labels : bool, default True
-        Reject a file without any labels.
+        Reject a file without any labels, and skip documents without text: null, missing or blank.
     strict : bool, default False
         Reject a document without text, and with `require_labels` one without labels.
     threads : int, optional
@@ -71,27 +71,24 @@ def read_documents(
     """
     name, threads = display_name(path), threads_to_use(threads)
     format = check_format(path, format, require_labels)
-    if columns is None:
-        columns = Columns() if features is None else features.columns
+    columns = checked_columns(columns, Columns() if features is None else features.columns)
     task = Learner(settings, threads) if features is None else Transformer(features, threads)
-    n_skipped = 0
     if not strict and (format == "txt" or (format == "tsv" and columns.split(" ") is str.split)):
-        names, Y = _matrix(
-            *count_tsv(
-                path,
-                task.counts,
-                threads,
-                only_text=format == "txt",
-                require_labels=require_labels,
-                progress=progress,
-            )
+        *_, n_skipped = found = count_tsv(
+            path,
+            task.counts,
+            threads,
+            only_text=format == "txt",
+            require_labels=require_labels,
+            progress=progress,
         )
+        names, Y = _matrix(*found[:3])
     else:
         labels = _Labels()
         records = Records(
             path, format, columns, require_labels=require_labels, strict=strict, progress=progress
         )
-        for text in labels.collect(records):
+        for text in labels.collect(records, skip=require_labels):
             task.counts.append(text)
         names, Y = labels.matrix()
         n_skipped = labels.n_skipped
@@ -140,6 +137,11 @@ def read_batches(
     ------
     Batch
         Every document is in one of them, in the order of the file; one without text has no features.
+
+    Raises
+    ------
+    InputError
+        If a line is invalid, after the documents before it.
     """
     records = Records(
         path,
@@ -152,7 +154,15 @@ def read_batches(
     )
     ids: list[str] = []
     texts: list[str] = []
-    for text, _, key in records:
+    rows, error = iter(records), None
+    while True:
+        try:
+            text, _, key = next(rows)
+        except StopIteration:
+            break
+        except InputError as invalid:  # the rows before it are answered first
+            error = invalid
+            break
         ids.append(key)
         texts.append(text or "")
         if records.waiting or len(texts) == _BATCH_ROWS:
@@ -160,6 +170,8 @@ def read_batches(
             ids, texts = [], []
     if texts:
         yield Batch(ids, features.transform(texts, threads=threads))
+    if error is not None:
+        raise error
 
 
 class _Labels:
@@ -171,16 +183,16 @@ class _Labels:
         self._numbers: defaultdict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
 
-    def collect(self, records: Iterable[Record]) -> Iterator[str]:
-        """Yield the texts of the documents and keep the labels; skip and count those without text."""
+    def collect(self, records: Iterable[Record], *, skip: bool) -> Iterator[str]:
+        """Yield the texts of the documents and keep the labels; `skip` and count those without text."""
         number = self._numbers.__getitem__
         for text, labels, _ in records:
-            if text is None:
+            if skip and not (text and text.strip()):
                 self.n_skipped += 1
                 continue
             self._columns.extend(map(number, labels or ()))
             self._ptr.append(len(self._columns))
-            yield text
+            yield text or ""
 
     def matrix(self) -> tuple[tuple[str, ...], sparse.csr_matrix]:
         """Return the sorted names and the matrix with these columns."""

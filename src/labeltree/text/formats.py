@@ -121,6 +121,14 @@ class Columns:
         return lambda labels: [label for part in pattern.split(labels) if (label := tidy_label(part))]
 
 
+def checked_columns(columns: Any, default: Columns) -> Columns:
+    """Return the columns, or the default for None; refuse what are none, such as a name."""
+    if columns is not None and not isinstance(columns, Columns):
+        what = f"columns is of type {type(columns).__name__}, expected Columns"
+        raise InputError(what, hint='pass labeltree.Columns(text="...", labels="...")')
+    return default if columns is None else columns
+
+
 def format_of(path: str | os.PathLike[str]) -> str | None:
     """Return the format of a data file, detected from the extension of its name.
 

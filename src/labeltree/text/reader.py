@@ -15,7 +15,16 @@ from typing import Any
 from labeltree import limits
 from labeltree.errors import InputError
 from labeltree.files import display_name, read_pieces
-from labeltree.text.formats import Columns, Document, Labels, Record, Split, format_of, tidy_label
+from labeltree.text.formats import (
+    Columns,
+    Document,
+    Labels,
+    Record,
+    Split,
+    checked_columns,
+    format_of,
+    tidy_label,
+)
 
 _PIECE_BYTES = 1 << 20
 _LONGEST_FIELD = 2**31 - 1  # in a CSV file; the default limit of Python is 128 kB
@@ -94,11 +103,42 @@ class Records:
         self.waiting = True
         self._path, self._progress, self._eager = path, progress, eager
         format = check_format(path, format, require_labels)
-        self._rules = _Rules(display_name(path), columns or Columns(), require_labels, strict)
-        self._parse = {"tsv": _tsv, "csv": _csv, "jsonl": _jsonl, "txt": _txt}[format]
+        self._rules = _Rules(display_name(path), checked_columns(columns, Columns()), require_labels, strict)
+        self._parse = {"tsv": _tsv, "csv": _csv, "jsonl": self._jsonl, "txt": _txt}[format]
 
     def __iter__(self) -> Iterator[Record]:
         return self._parse(self._rules, self._lines())
+
+    def _jsonl(self, rules: _Rules, lines: Iterator[str]) -> Iterator[Record]:
+        """Parse lines; the first ones, as many as were read at once, have all columns between them."""
+        missing = rules.wanted()
+        first, members = 0, dict[str, None]()
+        begun: list[tuple[Record, int]] = []  # until all columns were seen, so that their names are correct
+        for number, line in enumerate(lines, 1):
+            if not line or line.isspace():
+                continue
+            record, found = _json_record(line, rules, number)
+            if not missing:
+                yield rules.check(record, number)
+                continue
+            first = first or number
+            members.update(dict.fromkeys(found))
+            begun.append((record, number))
+            missing = [(key, kind) for key, kind in missing if key not in found]
+            if missing and self.waiting:
+                break
+            if not missing:
+                yield from (rules.check(*each) for each in begun)
+                begun = []
+        if missing and begun:
+            key, kind = missing[0]
+            raise InputError(
+                f"the object has no {key!r}, only {_some(list(members))}",
+                file=rules.name,
+                line=first,
+                hint=f"add it, or set the name of the {kind} column ({{columns}})",
+                parameters={"columns": None},
+            )
 
     def _lines(self) -> Iterator[str]:
         """Yield the lines without their line ends."""
@@ -130,6 +170,11 @@ class _Rules:
     columns: Columns
     require_labels: bool
     strict: bool
+
+    def wanted(self) -> list[tuple[str, str]]:
+        """Return the columns that must exist, and what they contain."""
+        texts = [(key, "text") for key in self.columns.texts]
+        return [*texts, (self.columns.labels, "label")] if self.require_labels else texts
 
     def check(self, record: Record, line: int) -> Record:
         """Return a document; refuse one without text or labels if nothing may be missing."""
@@ -301,25 +346,16 @@ def _column(name: str, header: list[str], wanted: str, kind: str, delimiter: str
     )
 
 
-def _jsonl(rules: _Rules, lines: Iterator[str]) -> Iterator[Record]:
-    split = rules.columns.split(",")
-    known = False  # whether some object had all columns, whose names are then correct
-    for number, line in enumerate(lines, 1):
-        if not line or line.isspace():
-            continue
-        try:
-            record, complete = _json_record(line, rules, split)
-            if not (known or complete):
-                _check_members(json.loads(line), rules)
-        except InputError as error:
-            raise error.replace(file=rules.name, line=number) from None
-        known = known or complete
-        yield rules.check(record, number)
+def _json_record(line: str, rules: _Rules, number: int) -> tuple[Record, dict[str, Any]]:
+    """Parse a line; return the document and the object."""
+    try:
+        return _parsed(line, rules.columns)
+    except InputError as error:
+        raise error.replace(file=rules.name, line=number) from None
 
 
-def _json_record(line: str, rules: _Rules, split: Split) -> tuple[Record, bool]:
-    """Parse a line, and return whether it has all columns. Errors do not name the file and the line."""
-    columns = rules.columns
+def _parsed(line: str, columns: Columns) -> tuple[Record, dict[str, Any]]:
+    """Parse a line. Errors do not name the file and the line."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -332,32 +368,14 @@ def _json_record(line: str, rules: _Rules, split: Split) -> tuple[Record, bool]:
     for key in columns.texts:
         if not isinstance(found.get(key), str | None):
             raise InputError(f"{key!r} is {_kind(found[key])}, expected a string")
-    labels = _json_labels(found.get(columns.labels), columns.labels, split)
+    labels = _json_labels(found.get(columns.labels), columns.labels, columns.split(","))
     identity: Any = None if columns.id is None else found.get(columns.id)
     if isinstance(identity, dict | list | bool):
         raise InputError(f"{columns.id!r} is {_kind(identity)}, expected a string or a number")
     record = Record(" ".join(texts) if texts else None, labels, "" if identity is None else str(identity))
     if "\\u" in line:
         _check_surrogates(record)
-    wanted = [*columns.texts, *([columns.labels] if rules.require_labels else [])]
-    return record, all(key in found for key in wanted)
-
-
-def _check_members(record: dict[str, Any], rules: _Rules) -> None:
-    """Refuse a first object without a column: rather than missing from it, the column has another name."""
-    for key in rules.columns.texts:
-        _member(record, key, "text")
-    if rules.require_labels:
-        _member(record, rules.columns.labels, "label")
-
-
-def _member(record: dict[str, Any], key: str, kind: str) -> None:
-    if key not in record:
-        raise InputError(
-            f"the object has no {key!r}, only {_some(list(record))}",
-            hint=f"add it, or set the name of the {kind} column ({{columns}})",
-            parameters={"columns": None},
-        )
+    return record, found
 
 
 def _json_labels(labels: Any, key: str, split: Split) -> Labels | None:
