@@ -172,8 +172,8 @@ def test_labels_unknown_to_the_model_count_as_missed(run, place, tmp_path):
     assert json.loads(out)["R@5"] == 50
 
 
-def test_empty_documents_are_trained_on_and_evaluated(run, tmp_path):
-    (tmp_path / "d.tsv").write_text("0\ta\tone two\n1\tb\t\n2\ta\ttwo\n")
+def test_documents_without_terms_are_trained_on_and_evaluated(run, tmp_path):
+    (tmp_path / "d.tsv").write_text("0\ta\tone two\n1\tb\t!\n2\ta\ttwo\n")
     assert run("train", tmp_path / "d.tsv", tmp_path / "m", "-q")[0] == 0
     code, out, _ = run("evaluate", tmp_path / "m", tmp_path / "d.tsv", "--json")
     assert code == 0
