@@ -13,18 +13,21 @@ from helpers import disk_bytes, make_data, train_small
 
 import labeltree
 from labeltree import metrics, write_svm
+from labeltree.budget import Budget
 from labeltree.errors import InputError
 from labeltree.limits import MAX_TIME
 from labeltree.settings import ScoreSettings
+from labeltree.text.settings import TextSettings
 from labeltree.tuning import search as search_module
 from labeltree.tuning.bench import Bench, DataSource
 from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.comparison import compare_models, paired_differences
+from labeltree.tuning.journal import TrialJournal
 from labeltree.tuning.result import choose, final_settings, frontier
 from labeltree.tuning.row_metrics import METRIC, RowMetric, row_metrics
 from labeltree.tuning.settings_file import KEYS, as_arguments, read_settings, settings_bytes
 from labeltree.tuning.trial import Point, Trial
-from labeltree.tuning.tune import tune
+from labeltree.tuning.tune import _least_bytes, data_source, tune
 
 NAMES = {"trials.jsonl", "trials.csv", "tuning.png", "tuning.svg", "settings.json"}
 
@@ -118,9 +121,25 @@ def test_another_search_is_not_continued(tuned, data, tmp_path):
         tune(data, out, max_size=7_000, threads=1, resume=True)
     with pytest.raises(InputError, match="started with another data"):
         tune(make_data(300), out, max_size=6_000, threads=1, resume=True)
+    with pytest.raises(InputError, match="started with another data"):  # the split is another one
+        tune(data, out, max_size=6_000, threads=1, resume=True, validation=0.2)
     (out / "trials.jsonl").write_text("{}\n")
     with pytest.raises(InputError, match="not the journal of a search"):
         tune(data, out, max_size=6_000, threads=1, resume=True)
+
+
+def test_other_validation_data_is_refused(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(search_module.Search, "run", lambda self: None)
+    given = {"threads": 1, "resume": True}
+    one, other = make_data(80, seed=2), make_data(80, seed=3)
+    with pytest.raises(InputError, match="no trial was finished"):
+        tune(data, tmp_path / "out", validation=one, **given)
+    with pytest.raises(InputError, match="no trial was finished"):
+        tune(data, tmp_path / "out", validation=one, **given)
+    changed = labeltree.Dataset(one.X, other.Y)
+    for different in (other, changed):
+        with pytest.raises(InputError, match="started with another validation data"):
+            tune(data, tmp_path / "out", validation=different, **given)
 
 
 def test_with_no_time_one_tree_is_trained_on_all_rows(small_search, data, tmp_path):
@@ -130,8 +149,67 @@ def test_with_no_time_one_tree_is_trained_on_all_rows(small_search, data, tmp_pa
 
 
 def test_nothing_fits(small_search, data, tmp_path):
-    with pytest.raises(InputError, match="no settings were found that fit: does not fit in the size"):
+    with pytest.raises(InputError, match=r"smallest possible size is at least 2\.0 kB .* larger max_size"):
         tune(data, tmp_path / "out", max_size=100, threads=1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_be_pruned_enough_is_not_trained(small_search, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(Budget, "check_least", lambda self, least, exact: None)
+    monkeypatch.setattr("labeltree.tuning.trial.train_model", None)
+    with pytest.raises(
+        InputError, match=r"that fit: a model takes [\d,]+ bytes or more, however it is pruned"
+    ):
+        tune(data, tmp_path / "out", max_size=100, threads=1)
+
+
+def test_the_least_size_is_that_of_a_model_without_weights(data, tmp_path):
+    trees = [labeltree.build_tree(data, clusters=3, seed=seed) for seed in range(2)]
+    plan = labeltree.make_plan(data, trees, threads=1)
+    model = labeltree.train_model(data, plan, tmp_path / "m")
+    least = model.compress(tmp_path / "least", max_size=plan.least_bytes)
+    assert least.bytes == plan.least_bytes
+    with pytest.raises(InputError, match=f"smallest possible size is .* .{plan.least_bytes:,} bytes"):
+        model.compress(tmp_path / "less", max_size=plan.least_bytes - 1)
+    # A bound for every tree of the data.
+    bound = _least_bytes(data, DataSource(lambda _: data, 0.1))
+    assert 1000 < bound < plan.least_bytes
+
+
+def test_data_is_not_read_again_to_predict_times(data, tmp_path, small_search):
+    text = [TextSettings(), TextSettings(min_df=2)]
+    reads = []
+
+    def read(settings):
+        reads.append(settings)
+        return data
+
+    bench = Bench(DataSource(read, 0.2, text[0], searches_terms=True), 0, 1)
+    other = replace(bench.start, min_df=2)
+    bench.data(bench.start)
+    bench.data(other)
+    journal = TrialJournal(tmp_path / "o", {}, False)
+    goal = search_module.Goal("P@1", None, 60.0)
+    search = search_module.Search(bench, journal, goal, tmp_path, 0.0, None, None)
+    trial = Trial(bench.start, 0.5, 1, (point(10, 1.0),), training_seconds=3.0, tree_seconds=1.0, rows=100)
+    assert search._final_seconds(trial) == 4.0 * search_module._EXPECTED_TREES * data.n_instances / 100
+    assert reads == text
+
+
+def test_files_are_read_as_given(tmp_path):
+    lines = ["a;b\tred round", "c\tgreen", "b\tblue flat", "\tgrey"] * 20
+    (tmp_path / "d.txt").write_text("\n".join(lines))
+    columns = labeltree.Columns(separators=(";",))
+    source = data_source(tmp_path / "d.txt", 0.2, format="tsv", columns=columns)
+    assert source.searches_terms
+    assert set(source.read(source.text).label_names) == {"a", "b", "c"}
+    with pytest.raises(InputError, match="no labels"):
+        data_source(tmp_path / "d.txt", 0.2, format="tsv", strict=True).read(source.text)
+    other = data_source(tmp_path / "d.txt", tmp_path / "d.txt", format="tsv", columns=columns)
+    train, validation = Bench(other, 0, 1).data(Candidate(ngrams=(1, 1), min_df=1))
+    assert (train.n_instances, validation.X.shape[0]) == (80, 60)
+    with pytest.raises(InputError, match="not a file of documents; remove them"):
+        data_source(make_data(20), 0.2, TextSettings())
 
 
 def test_what_needs_too_much_memory_is_not_trained(small_search, data, tmp_path, monkeypatch):
@@ -150,8 +228,8 @@ def test_without_a_size_the_form_is_chosen(small_search, data, tmp_path):
 
 def test_validation_rows_are_not_trained_on(data):
     bench = Bench(DataSource(lambda _: data, 0.25), 0, 1)
-    train, validation, n_rows = bench.data(bench.start)
-    assert n_rows == data.n_instances == train.n_instances + validation.X.shape[0]
+    train, validation = bench.data(bench.start)
+    assert bench.n_rows == data.n_instances == train.n_instances + validation.X.shape[0]
     assert np.diff(validation.truth.indptr).min() > 0
     assert train.Y.nnz + validation.truth.nnz == data.Y.nnz
     total = train.X.sum(axis=0) + validation.X.sum(axis=0)
@@ -159,8 +237,10 @@ def test_validation_rows_are_not_trained_on(data):
     half = bench.sample(bench.start, 0.5)
     assert half.n_instances == round(train.n_instances / 2)
     assert (train.X[: half.n_instances] != half.X).nnz == 0
-    with pytest.raises(InputError, match="too few to validate on"):
+    with pytest.raises(InputError, match="is 4 rows, too few to validate on"):
         Bench(DataSource(lambda _: data, 0.01), 0, 1).data(Candidate())
+    with pytest.raises(InputError, match="is 1 row, too few to validate on"):
+        Bench(DataSource(lambda _: make_data(10), 0.1), 0, 1).data(Candidate())
 
 
 def test_cut_trees_are_those_of_a_smaller_depth(data):
@@ -209,6 +289,8 @@ def test_the_command_shows_a_table(small_search, folder, tmp_path, run):
     assert code == 0, err
     assert re.search(r"trial +rows +trees", err)
     assert "defaults" in err
+    assert err.count("rows    400 rows") == 1  # what was read is shown once
+    assert f"settings.json, trials.csv, tuning.png, tuning.svg in {out}" in text
     assert "frontier of P@3" in text
     assert "train the final model with:" in text
     assert f"--settings {out / 'settings.json'}" in text
@@ -349,6 +431,56 @@ def test_compare(run, refused, folder, tmp_path, data):
         compare_models([labeltree.load(model)], data)
 
 
+def test_compare_reads_data_as_each_model_does(run, tmp_path):
+    """A file that lacks the first feature does not show whether it counts from 0 or 1."""
+    (tmp_path / "zero.svm").write_text("0 0:1 2:1\n1 1:1 2:1\n" * 20)
+    (tmp_path / "one.svm").write_text("0 1:1 3:1 4:1\n1 2:1 3:1\n" * 20)
+    (tmp_path / "test.svm").write_text("0 2:1\n1 1:1\n0 2:1 3:1\n" * 4)
+    models = []
+    for name, base in (("zero", "--zero-based"), ("one", "--one-based")):
+        models.append(tmp_path / name)
+        assert run("train", tmp_path / f"{name}.svm", models[-1], base, "--quiet")[0] == 0
+    for order in (models, models[::-1]):
+        code, out, err = run("compare", *order, tmp_path / "test.svm", "--json")
+        assert code == 0, err
+        for path, found in zip(order, json.loads(out)["models"], strict=True):
+            assert (
+                found["P@1"] == json.loads(run("evaluate", path, tmp_path / "test.svm", "--json")[1])["P@1"]
+            )
+
+
+def test_compare_measures_f1_as_evaluate_does(run, folder, tmp_path):
+    test, plain = tmp_path / "test.svm", tmp_path / "plain"
+    lines = (folder / "test.svm").read_text().splitlines()
+    rows = [line for line in lines if ":" in line and line != lines[0]]
+    rows += ["  1:1 5:2", "77,3 2:1 7:1"]  # without labels, and with one that the models do not know
+    test.write_text("\n".join(rows) + "\n")
+    shutil.copytree(folder / "model", plain)
+    labeltree.load(plain).store_decision(None, None)
+    code, out, err = run("compare", folder / "model", plain, test, "--json")
+    assert code == 0, err
+    stored, best = json.loads(out)["models"]
+    assert (stored["F1_threshold"], best["F1_threshold"]) == ("stored", "best")
+    assert (stored["unknown_labels"], stored["rows_without_labels"]) == (1, 1)
+    assert err.count("unknown to") == 2
+    assert f"unknown to {plain} and counted as missed" in err
+    assert err.count("count as 0 in every average") + err.count("counts as 0 in every average") == 1
+    assert "1 row without labels left out of F1." in err
+    report = json.loads(run("evaluate", folder / "model", test, "--thresholds", "--json")[1])
+    expected = {row["stored"]: row["micro_f1"] for row in report["thresholds"]}[True]
+    assert stored["F1"] == pytest.approx(100 * expected, abs=1e-3)
+    most = max(row["micro_f1"] for row in report["thresholds"] if "micro_f1" in row["best"])
+    assert best["F1"] == pytest.approx(100 * most, abs=1e-3)
+    shown = run("compare", folder / "model", plain, test)[1]
+    assert re.search(r"F1 +threshold\n", shown)
+    assert "best: it has" in shown
+
+
+def test_usage_lines(run):
+    assert run("compare", "--help")[1].startswith("Usage: labeltree compare [OPTIONS] MODEL MODEL... DATA\n")
+    assert run("serve", "--help")[1].startswith("Usage: labeltree serve [OPTIONS] MODEL...\n")
+
+
 def test_settings_files(run, refused, folder, tmp_path):
     file, train = tmp_path / "s.json", folder / "train.svm"
     file.write_text(
@@ -386,8 +518,13 @@ def test_training_to_a_size(run, refused, folder, tmp_path):
     assert report["model_bytes"] == disk_bytes(model)
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
     error = refused("train", train, tmp_path / "n", "--max-size", 100)
-    assert f"`labeltree compress {tmp_path / 'n.full'} {tmp_path / 'n'} --max-size SIZE`" in error
-    assert labeltree.load(tmp_path / "n.full").codec == "float32"
+    least = int(
+        re.search(r"the smallest possible size is .* \((.*) bytes\); use a larger", error)[1].replace(",", "")
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    assert f"({least:,} bytes)" in refused("train", train, tmp_path / "n", "--max-size", least - 1)
+    assert run("train", train, tmp_path / "n", "--max-size", least, "--quiet")[0] == 0
+    assert labeltree.load(tmp_path / "n").bytes == least
     assert "remove --prune or --max-size" in refused(
         "train", train, tmp_path / "o", "--max-size", "4kB", "--prune", 0.1
     )

@@ -74,6 +74,17 @@ class Budget:
     def __bool__(self) -> bool:
         return self.max_loss is not None or self.max_size is not None
 
+    def check_least(self, least: int, exact: bool = True) -> None:
+        """Refuse a size that the smallest form of a model exceeds; its size is exact, or a lower bound."""
+        if self.max_size is not None and least > self.max_size:
+            bound = "" if exact else "at least "
+            raise InputError(
+                f"the model cannot be compressed to {human_bytes(self.max_size)} ({self.max_size:,} bytes), "
+                f"the smallest possible size is {bound}{human_bytes(least)} ({least:,} bytes)",
+                hint="use a larger {max_size}",
+                parameters={"max_size": None},
+            )
+
     def check(self, weights: str | None, prune: float | None, validated: bool) -> None:
         """Refuse settings that a budget is to choose, and a loss budget without data to measure the loss."""
         name = "max_size" if self.max_loss is None else "max_loss"
@@ -266,15 +277,8 @@ def choose(
     if budget.max_loss is not None:
         return _smallest(forms, budget.max_loss, trials, progress)
     assert budget.max_size is not None
+    budget.check_least(forms[-1].model_bytes)
     fitting = [form for form in forms if form.model_bytes <= budget.max_size]
-    if not fitting:
-        least = forms[-1].model_bytes
-        raise InputError(
-            f"the model cannot be compressed to {human_bytes(budget.max_size)} ({budget.max_size:,} bytes), "
-            f"the smallest possible size is {human_bytes(least)} ({least:,} bytes)",
-            hint="use a larger {max_size}",
-            parameters={"max_size": None},
-        )
     if not validated:
         return trials.measure(fitting[0], progress)
     return _best(forms[0], fitting, trials, progress)

@@ -200,12 +200,19 @@ class Candidates:
         """Return every figure at each of these thresholds."""
         return self.figures(np.array([self.count(t) for t in np.atleast_1d(thresholds)], np.int64))
 
+    def accepted(self, decision: Decision) -> NDArray[np.bool_]:
+        """Return which candidates a decision accepts."""
+        common = np.float32(decision.threshold)
+        if decision.thresholds is None:
+            return self.scores >= common
+        minimum = np.append(decision.thresholds, common)
+        return self.scores >= minimum[np.minimum(self.labels, minimum.size - 1)]
+
     def measure(self, decision: Decision) -> dict[str, float]:
         """Return every figure for the labels that a decision accepts."""
         if decision.thresholds is None:
             return {name: float(values[0]) for name, values in self.at(decision.threshold).items()}
-        minimum = np.append(decision.thresholds, np.float32(decision.threshold))
-        kept = self.scores >= minimum[np.minimum(self.labels, minimum.size - 1)]
+        kept = self.accepted(decision)
         accepted = Candidates(
             self.truth, self.rows[kept], self.labels[kept], self.scores[kept], self.hits[kept]
         )

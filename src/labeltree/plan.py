@@ -246,6 +246,13 @@ class Plan:
         return sum(self.files().values())
 
     @property
+    def least_bytes(self) -> int:
+        """Size of the smallest model of these trees: pruned of all weights, or with all of them as int8."""
+        empty = [replace(part, codec=SPARSE, used_features=0 * part.used_features) for part in self.trees]
+        dense = [replace(part, codec="int8") for part in self.trees]
+        return min(replace(self, trees=tuple(trees)).model_bytes for trees in (empty, dense))
+
+    @property
     def ovr_bytes(self) -> int:
         """Size of a one-vs-rest model of the same data in the same format; as exact as ``model_bytes``."""
         return replace(self, trees=(self.trees[0].clip(1),)).model_bytes

@@ -38,6 +38,8 @@ DEFAULT_TOP = 5
 DEFAULT_BEAM = 10
 # How many of the best labels of a row can be accepted: thresholds are chosen among these.
 MAX_ACCEPTED = 100
+# The share of the rows that tuning validates on.
+DEFAULT_SHARE = 0.1
 # The ranks k that predictions are evaluated at.
 DEFAULT_RANKS = (1, 3, 5)
 # Words shown for and against each step of an explanation.

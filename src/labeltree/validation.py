@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree import metrics
-from labeltree.data import Dataset, TextSource
+from labeltree import _native, metrics
+from labeltree.data import Dataset, TextSource, csr_arrays
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_RANKS
 
@@ -79,6 +79,13 @@ class Validation:
         if dataset.one_based is not None:  # a file need not mention the last features
             dataset = dataset.widen(model.n_features)
         return cls(dataset.X, truth)
+
+    def fingerprint(self) -> int:
+        """Return a checksum of features and labels."""
+        crc = 0
+        for array in (*csr_arrays(self.X), *csr_arrays(self.truth)):
+            crc = _native.crc32c(array.view(np.uint8), crc)
+        return crc
 
     def precision(self, model: Predictor, threads: int | None) -> tuple[float, ...]:
         """Return P@1, P@3 and P@5 of a model in percent."""

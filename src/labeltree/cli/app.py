@@ -69,7 +69,12 @@ class _Plain:
     def collect_usage_pieces(self, context: Any) -> list[str]:
         """Return what follows the command in the usage line."""
         pieces: list[str] = super().collect_usage_pieces(context)  # type: ignore[misc]
-        return [piece.strip("{}") for piece in pieces]  # Typer writes a required argument as {DATA}
+        # Typer writes a required argument as {DATA}, and one that may be repeated as {DATA}...
+        found = [re.fullmatch(r"\{(.*)\}(\.\.\.)?", piece) or piece for piece in pieces]
+        return [
+            piece if isinstance(piece, str) else piece[1] + (piece[2] or "") * ("..." not in piece[1])
+            for piece in found
+        ]
 
     def parse_args(self, context: Any, args: list[str]) -> list[str]:
         """Parse the arguments; errors know their command."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.prediction import open_model
+from labeltree.cli.decisions import note_left_out
+from labeltree.cli.prediction import count_missed, open_model
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError
@@ -17,7 +18,14 @@ from labeltree.system import human_bytes
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from labeltree.data import Dataset
+    from labeltree.model import Model
     from labeltree.tuning.comparison import Compared
+
+_F1_NOTE = (
+    "F1 counts the labels from a threshold of scores on. stored: the threshold of the model; best: it has\n"
+    "none, and the one with the largest F1 on these rows is used, which is optimistic."
+)
 
 
 @options.takes(text=text_options.Reading)
@@ -52,26 +60,38 @@ def compare(
     stages = Stages(quiet or json)
     models = [open_model(stages, _path(name)) for name in names]
     sources = [Source(data, text, one_based, model) for model in models]
-    first = sources[0].read(stages, threads)
-    datasets = [first]
-    for source, model in zip(sources[1:], models[1:], strict=True):
-        same = model.text is None or (
-            models[0].text is not None and model.text.contents == models[0].text.contents
-        )
-        datasets.append(first if same else source.read(stages, threads))
+    datasets: list[Dataset] = []
+    for source, model in zip(sources, models, strict=True):
+        read = (other for known, other in zip(models, datasets, strict=False) if _reads_alike(known, model))
+        datasets.append(next(read, None) or source.read(stages, threads))
+    n_rows = datasets[0].n_instances
     with printing.warnings_as_notes(), stages.stage("compare", "comparing") as progress:
         found = compare_models(models, datasets, beam=beam, seed=seed, threads=threads, progress=progress)
+    missed = [
+        count_missed(model, dataset, name, rows=number == 0)
+        for number, (name, model, dataset) in enumerate(zip(names, models, datasets, strict=True))
+    ]
+    note_left_out(missed[0]["rows_without_labels"], "F1")
     if json:
-        rows = [_report(name, item) for name, item in zip(names, found, strict=True)]
-        printing.print_json({"rows": first.n_instances, "test": "paired bootstrap", "models": rows})
+        rows = [
+            {**_report(name, item), **counts} for name, item, counts in zip(names, found, missed, strict=True)
+        ]
+        printing.print_json({"rows": n_rows, "test": "paired bootstrap", "models": rows})
         return
     print(*_table(names, found), sep="\n")
     if not quiet:
-        rows_read = printing.plural(first.n_instances, "row")
+        rows_read = printing.plural(n_rows, "row")
         print(
             "", f"{rows_read}; differences from the first model, by a paired bootstrap over rows:", sep="\n"
         )
-        print(*_differences(names, found), sep="\n")
+        print(*_differences(names, found), "", _F1_NOTE, sep="\n")
+
+
+def _reads_alike(one: Model, other: Model) -> bool:
+    """Return whether data is the same for two models: features, columns and first index."""
+    if one.text is None or other.text is None:
+        return (one.text, one.one_based, one.n_features) == (other.text, other.one_based, other.n_features)
+    return one.text.contents == other.text.contents
 
 
 def _path(name: str) -> Path:
@@ -86,6 +106,7 @@ def _report(name: str, item: Compared) -> dict[str, Any]:
         "model_bytes": item.model.bytes,
         "milliseconds_per_row": item.milliseconds_per_row,
         **{metric: round(value.value, 4) for metric, value in item.metrics.items()},
+        "F1_threshold": _threshold(item),
         "differences": {
             metric: {
                 "points": round(found.points, 4),
@@ -98,14 +119,20 @@ def _report(name: str, item: Compared) -> dict[str, Any]:
     }
 
 
+def _threshold(item: Compared) -> str:
+    return "best" if item.model.decision is None else "stored"
+
+
 def _table(names: list[str], found: list[Compared]) -> list[str]:
     metrics = list(found[0].metrics)
     rows = []
     for name, item in zip(names, found, strict=True):
         marks = {metric: "*" if gap.significant else " " for metric, gap in item.differences.items()}
         cells = [f"{item.metrics[metric].value:.2f}{marks.get(metric, ' ')}" for metric in metrics]
-        rows.append([name, human_bytes(item.model.bytes), f"{item.milliseconds_per_row:.3f}", *cells])
-    return printing.table(["model", "size", "ms/row", *(f"{metric} " for metric in metrics)], rows, left=1)
+        size, speed = human_bytes(item.model.bytes), f"{item.milliseconds_per_row:.3f}"
+        rows.append([name, size, speed, *cells, _threshold(item)])
+    head = ["model", "size", "ms/row", *(f"{metric} " for metric in metrics), "threshold"]
+    return printing.table(head, rows, left=1)
 
 
 def _differences(names: list[str], found: list[Compared]) -> list[str]:

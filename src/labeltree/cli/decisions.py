@@ -30,6 +30,12 @@ def check_plot(plot: Path | None, overwrite: bool) -> None:
         check_output(file, overwrite)
 
 
+def note_left_out(unlabeled: int, where: str) -> None:
+    """Note rows without labels, which do not count in some figures."""
+    if unlabeled:
+        printing.note(f"{printing.plural(unlabeled, 'row')} without labels left out of {where}.")
+
+
 def threshold_rows(candidates: Candidates, stored: Decision | None) -> list[dict[str, Any]]:
     """Return the figures over a grid of thresholds, with the best one of each F1 and the model's."""
     import numpy as np

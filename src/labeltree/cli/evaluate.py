@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import typer
 
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.decisions import check_plot, reliability_table, threshold_rows, threshold_table, write_plot
-from labeltree.cli.prediction import Predictions, Search, Speed, note_unknown, predict_file
+from labeltree.cli.decisions import (
+    check_plot,
+    note_left_out,
+    reliability_table,
+    threshold_rows,
+    threshold_table,
+    write_plot,
+)
+from labeltree.cli.prediction import Predictions, Search, Speed, count_missed, predict_file
 from labeltree.cli.progress import Stages
 from labeltree.settings import MAX_ACCEPTED
-
-if TYPE_CHECKING:
-    from labeltree.data import Dataset
-    from labeltree.model import Model
 
 _MAX_RANK = 5
 
@@ -82,7 +85,7 @@ def evaluate(
     if per_label is not None:
         _write_per_label(found, per_label)
     percent = {name: round(100 * value, 4) for name, value in metrics.items()}
-    counts = _count_missed(found.model, found.dataset)
+    counts = count_missed(found.model, found.dataset)
     figures, lines = _decisions(found, search, thresholds, reliability, plot) if is_decision else ({}, [])
     if json:
         printing.print_json({**percent, **figures, **found.speed, **counts})
@@ -114,8 +117,7 @@ def _decisions(
     model = found.model
     truth = found.dataset.align(model.label_names, model.n_labels).Y
     candidates, unlabeled = rank(truth, found.labels, found.scores)
-    if unlabeled:
-        printing.note(f"{printing.plural(unlabeled, 'row')} without labels left out of F1 and reliability.")
+    note_left_out(unlabeled, "F1 and reliability")
     figures: dict[str, Any] = {}
     lines: list[str] = []
     if thresholds:
@@ -143,27 +145,3 @@ def _metric_table(percent: dict[str, float]) -> list[str]:
 def _speed_line(speed: Speed) -> str:
     rows, seconds = printing.plural(speed["rows"], "row"), printing.human_seconds(speed["seconds"])
     return f"{rows} in {seconds}, {speed['milliseconds_per_row']:.3f} ms per row"
-
-
-class Missed(TypedDict):
-    """What no prediction can get right."""
-
-    rows_without_labels: int
-    skipped_rows: int
-    unknown_labels: int
-
-
-def _count_missed(model: Model, dataset: Dataset) -> Missed:
-    """Count what no prediction can get right, and note it."""
-    import numpy as np
-
-    truth = dataset.align(model.label_names, model.n_labels).Y
-    unknown = note_unknown(model, dataset)
-    unlabeled = int((np.diff(truth.indptr) == 0).sum())
-    if unlabeled:
-        printing.note(
-            f"{printing.plural(unlabeled, 'row')} of {dataset.n_instances:,} "
-            f"{'has' if unlabeled == 1 else 'have'} no labels and "
-            f"{'counts' if unlabeled == 1 else 'count'} as 0 in every average."
-        )
-    return {"rows_without_labels": unlabeled, "skipped_rows": dataset.n_skipped, "unknown_labels": unknown}

@@ -154,8 +154,8 @@ def speed_of(rows: int, seconds: float) -> Speed:
     return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}
 
 
-def note_unknown(model: Model, dataset: Dataset) -> int:
-    """Note skipped rows, and labels that the model does not know; return the number of these."""
+def note_unknown(model: Model, dataset: Dataset, name: str = "the model", *, rows: bool = True) -> int:
+    """Note skipped rows, unless told not to, and labels that the model does not know; return their number."""
     import numpy as np
 
     labels = np.unique(dataset.align(model.label_names, model.n_labels).Y.indices)
@@ -163,8 +163,31 @@ def note_unknown(model: Model, dataset: Dataset) -> int:
     if unknown:
         printing.note(
             f"{unknown:,} of the {printing.plural(labels.size, 'label')} in the data "
-            f"{'is' if unknown == 1 else 'are'} unknown to the model and counted as missed."
+            f"{'is' if unknown == 1 else 'are'} unknown to {name} and counted as missed."
         )
-    if dataset.n_skipped:
+    if dataset.n_skipped and rows:
         printing.note(f"{printing.plural(dataset.n_skipped, 'row')} without text skipped.")
     return unknown
+
+
+class Missed(TypedDict):
+    """What no prediction can get right."""
+
+    rows_without_labels: int
+    skipped_rows: int
+    unknown_labels: int
+
+
+def count_missed(model: Model, dataset: Dataset, name: str = "the model", *, rows: bool = True) -> Missed:
+    """Count what no prediction can get right, and note it; without `rows`, only labels are noted."""
+    import numpy as np
+
+    unknown = note_unknown(model, dataset, name, rows=rows)
+    unlabeled = int((np.diff(dataset.Y.indptr) == 0).sum())
+    if unlabeled and rows:
+        printing.note(
+            f"{printing.plural(unlabeled, 'row')} of {dataset.n_instances:,} "
+            f"{'has' if unlabeled == 1 else 'have'} no labels and "
+            f"{'counts' if unlabeled == 1 else 'count'} as 0 in every average."
+        )
+    return {"rows_without_labels": unlabeled, "skipped_rows": dataset.n_skipped, "unknown_labels": unknown}

@@ -18,7 +18,9 @@ from labeltree.system import available_memory, human_bytes, peak_memory
 if TYPE_CHECKING:
     from labeltree.manifest import ScoreEntry
     from labeltree.model import Model
+    from labeltree.plan import Plan
     from labeltree.summary import DataSummary
+    from labeltree.work import WorkDirectory
 
 # The threshold of the paper, for which the size of a pruned copy is reported.
 _PRUNED_AT = 0.1
@@ -85,7 +87,8 @@ def train(
     # Refuse what is wrong with the options before the data is read.
     built = training.tree_settings(), training.solver_settings(), training.storage_settings()
     storage = built[2]
-    Budget(None, max_size).check(training.weights, training.prune, validated=False)
+    budget = Budget(None, max_size)
+    budget.check(training.weights, training.prune, validated=False)
     score_settings = stored_score(score, score_scale)
     source = Source(data, text, one_based)
     check_target(model, overwrite)
@@ -97,7 +100,7 @@ def train(
     try:
         dataset = source.read(stages, threads)
         summary = source.show(dataset, quiet=quiet or json)
-        build = planner(
+        plan_model = planner(
             dataset,
             target,
             built,
@@ -106,6 +109,12 @@ def train(
             force=force,
             stage=stages.stage,
         )
+
+        def build(work: WorkDirectory | None = None) -> Plan:
+            planned = plan_model(work)
+            budget.check_least(planned.least_bytes)  # before the time of training is spent
+            return planned
+
         with printing.warnings_as_notes():
             if cluster is not None:
                 plan, trained = cluster.train(

@@ -17,18 +17,18 @@ from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError
+from labeltree.settings import DEFAULT_SHARE
 from labeltree.system import human_bytes
 
 if TYPE_CHECKING:
     from labeltree.data import Dataset
     from labeltree.progress import Progress
+    from labeltree.summary import DataSummary
     from labeltree.text.settings import TextSettings
     from labeltree.tuning.result import TuningResult
     from labeltree.tuning.trial import Point, Trial
 
 _BUDGET = "Budget"
-_METRIC = limits.OneOf(("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "F1"))
-_DEFAULT_SHARE = "0.1"
 # The columns of the live table, whose width must be known before its rows are.
 _WIDTHS = (5, 5, 5, 9, 9, 7, 11)
 
@@ -59,14 +59,16 @@ def tune(
             _BUDGET,
         ),
     ] = None,
-    metric: Annotated[str, options.limited("--metric", _METRIC, "NAME", "What to maximize")] = "P@1",
+    metric: Annotated[
+        str, options.limited("--metric", limits.TUNING_METRIC, "NAME", "What to maximize")
+    ] = "P@1",
     validation: Annotated[
         str,
         typer.Option(
             metavar="DATA",
             help="Labeled data to validate on, or the share of the rows of DATA to set aside for it.",
         ),
-    ] = _DEFAULT_SHARE,
+    ] = str(DEFAULT_SHARE),
     seed: options.Seed = 0,
     resume: options.Resume = False,
     threads: options.Threads = None,
@@ -93,11 +95,17 @@ def tune(
     is_text = text.format(data) not in (None, "svm")
     searches_terms = is_text and text.ngrams is None and text.min_df is None
 
+    shown: list[DataSummary] = []  # of the first time that the data is read
+
     def read(settings: TextSettings | None) -> Dataset:
         options = text
         if searches_terms and settings is not None:
             options = replace(text, ngrams=",".join(map(str, settings.ngrams)), min_df=settings.min_df)
-        return Source(data, options, one_based).read(stages, threads)
+        source = Source(data, options, one_based)
+        dataset = source.read(stages, threads)
+        if not shown:
+            shown.append(source.show(dataset, quiet=quiet or json))
+        return dataset
 
     def read_other(dataset: Dataset) -> Dataset:
         # Read it like a model of the training data would: with its features, columns and first index.
@@ -132,7 +140,7 @@ def tune(
         raise KeyboardInterrupt("stopped; the same command with --resume continues") from None
     command = _command(data, text, one_based, result)
     if json:
-        printing.print_json({**result.report(), "command": command})
+        printing.print_json({**result.report(), "command": command, "data": shown[0]})
     elif not quiet:
         print(*_summary(result, command), sep="\n")
 
@@ -236,7 +244,7 @@ def _summary(result: TuningResult, command: str) -> list[str]:
             f"{printing.human_seconds(result.seconds)}, "
             f"{printing.plural(len(result.trials), 'trial')}; {ended}",
         ),
-        ("files", f"settings.json, trials.csv, tuning.png and tuning.svg in {result.directory}"),
+        ("files", f"{', '.join(result.files)} in {result.directory}"),
     ]
     return [*lines, "", *printing.facts(facts), "", "train the final model with:", printing.escaped(command)]
 

@@ -57,7 +57,14 @@ class Bench:
     seed : int
         Of the split, of the samples and of the trees.
     threads : int
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the whole data, known when it was read first.
     """
+
+    n_rows: int
 
     def __init__(self, source: DataSource, seed: int, threads: int) -> None:
         self._source, self._seed, self.threads = source, seed, threads
@@ -82,8 +89,8 @@ class Bench:
             return text
         return replace(text, ngrams=candidate.ngrams, min_df=candidate.min_df)
 
-    def data(self, candidate: Candidate) -> tuple[Dataset, Validation, int]:
-        """Return the training rows in random order, the validation data, and the rows of the whole data."""
+    def data(self, candidate: Candidate) -> tuple[Dataset, Validation]:
+        """Return the training rows in random order, and the validation data."""
         return self._split(self.text_settings(candidate))
 
     def sample(self, candidate: Candidate, share: float) -> Dataset:
@@ -105,8 +112,9 @@ class Bench:
         solver = SolverSettings(cost=candidate.cost, positive_cost=candidate.positive_cost, seed=self._seed)
         return self.sample(candidate, share), replace(plan, settings=solver)
 
-    def _make_split(self, text: TextSettings | None) -> tuple[Dataset, Validation, int]:
+    def _make_split(self, text: TextSettings | None) -> tuple[Dataset, Validation]:
         dataset, given = self._source.read(text), self._source.validation
+        self.n_rows = dataset.n_instances
         order = np.random.default_rng(self._seed).permutation(dataset.n_instances)
         labeled = order[np.diff(dataset.Y.indptr)[order] > 0]
         if callable(given):
@@ -115,18 +123,19 @@ class Bench:
             held_out = np.flatnonzero(np.diff(Y.indptr))
             if held_out.size == 0:
                 raise InputError("the validation data has no labels", hint="use labeled data")
-            return _rows(dataset, order), Validation(other.X[held_out], Y[held_out]), dataset.n_instances
+            return _rows(dataset, order), Validation(other.X[held_out], Y[held_out])
         n_rows = round(given * labeled.size)
         if n_rows < _MIN_VALIDATION:
             raise InputError(
-                f"a share of {given:g} of the rows with labels is {n_rows} rows, too few to validate on",
+                f"a share of {given:g} of the rows with labels is {n_rows} row{'s' * (n_rows != 1)}, "
+                "too few to validate on",
                 hint="use more data, or a larger {validation}",
                 parameters={"validation": None},
             )
         held_out = np.sort(labeled[:n_rows])
         rest = order[~np.isin(order, held_out)]
         validation = Validation(dataset.X[held_out], dataset.Y[held_out])
-        return _rows(dataset, rest), validation, dataset.n_instances
+        return _rows(dataset, rest), validation
 
     def _make_sample(self, text: TextSettings | None, share: float) -> Dataset:
         train = self._split(text)[0]

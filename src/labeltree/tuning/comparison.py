@@ -56,6 +56,8 @@ class Compared:
     ----------
     model : Model
     metrics : dict of str to RowMetric
+        F1 is that of the labels that the model accepts; if it has no threshold, the one that makes F1
+        largest on these rows is used.
     differences : dict of str to Difference
         Against the first model; empty for the first model itself.
     milliseconds_per_row : float
@@ -84,8 +86,8 @@ def compare_models(
     ----------
     models : sequence of Model
     datasets : Dataset or sequence of Dataset
-        Labeled data that no model was trained on; one for all, or one per model if the models compute
-        different features. Rows and labels must be the same.
+        Labeled data that no model was trained on; one for all, or one per model if the models read it
+        differently. Rows and labels must be the same. Rows without labels are left out of F1.
     names : tuple of str
         The metrics.
     beam : int, default 10
@@ -118,7 +120,7 @@ def compare_models(
             if turn == 0:
                 truth = rows.align(model.label_names, model.n_labels).Y
                 propensities = metrics.propensities(model.label_counts, model.n_instances)
-                found.append(row_metrics(truth, labels, scores, propensities, names))
+                found.append(row_metrics(truth, labels, scores, propensities, names, model.decision))
             if progress is not None:
                 progress((turn * len(models) + number + 1) / (ROUNDS * len(models)))
     n_rows = data[0].n_instances

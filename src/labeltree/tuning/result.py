@@ -67,6 +67,11 @@ class TuningResult:
         return self.directory / SETTINGS
 
     @property
+    def files(self) -> list[str]:
+        """The names of the files that were written for the user; figures need matplotlib."""
+        return [name for name in (SETTINGS, CSV, PNG, SVG) if (self.directory / name).exists()]
+
+    @property
     def frontier(self) -> list[tuple[Trial, Point]]:
         """The points on all rows that no smaller one equals or exceeds, from the smallest to the largest."""
         return frontier(self.trials, self.metric)

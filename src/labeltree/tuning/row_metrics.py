@@ -10,12 +10,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree import limits, metrics
+from labeltree.choosing import rank
+from labeltree.decisions import Decision, choose_threshold
+from labeltree.settings import MAX_ACCEPTED
 
 _Floats = NDArray[np.float64]
 
-METRIC = limits.OneOf(("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "F1"))
-# Labels per row that are predicted: five are ranked, and a threshold for F1 may accept more.
-RANKED, ACCEPTED = 5, 20
+METRIC = limits.TUNING_METRIC
+# Labels per row that are ranked; a threshold for F1 may accept more.
+RANKED = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,7 @@ def standard_error(values: _Floats) -> float:
 
 def labels_needed(metric: str) -> int:
     """Return how many labels per row a metric looks at."""
-    return ACCEPTED if metric == "F1" else RANKED
+    return MAX_ACCEPTED if metric == "F1" else RANKED
 
 
 def row_metrics(
@@ -70,6 +73,7 @@ def row_metrics(
     scores: NDArray[Any],
     propensities: metrics.Propensities,
     names: tuple[str, ...] = METRIC.values,
+    decision: Decision | None = None,
 ) -> dict[str, RowMetric]:
     """Compute metrics row by row.
 
@@ -83,6 +87,9 @@ def row_metrics(
         Of the training labels, for PSP@k.
     names : tuple of str
         Which metrics to compute.
+    decision : Decision, optional
+        The labels that F1 counts as accepted. Default: from the one threshold of scores on that makes F1
+        largest.
 
     Returns
     -------
@@ -106,8 +113,7 @@ def row_metrics(
         elif kind == "PSP":
             found[name] = _propensity_scored(truth, ranked[:, :k], hits[:, :k], propensities)
         else:
-            padded = np.pad(scores, ((0, 0), (0, width - scores.shape[1])))
-            found[name] = _micro_f1(hits, padded, counts)
+            found[name] = _micro_f1(truth, labels, scores, decision)
     return found
 
 
@@ -126,12 +132,17 @@ def _propensity_scored(
     return RowMetric(gained, np.bincount(row, best, minlength=truth.shape[0]).astype(np.float64))
 
 
-def _micro_f1(hits: NDArray[np.bool_], scores: NDArray[Any], counts: _Floats) -> RowMetric:
-    """Return F1 over all labels of all rows, with the one threshold of scores that makes it largest."""
-    order = np.argsort(-scores, axis=None, kind="stable")
-    flat, sorted_scores = hits.ravel()[order], scores.ravel()[order]
-    f1 = 2 * np.cumsum(flat) / (np.arange(1, flat.size + 1) + counts.sum())
-    last = np.append(sorted_scores[1:] < sorted_scores[:-1], True)  # equal scores are accepted together
-    threshold = sorted_scores[int(np.argmax(np.where(last, f1, -1.0)))]
-    accepted = (scores >= threshold) & (scores > 0)
-    return RowMetric(2.0 * (hits & accepted).sum(axis=1), accepted.sum(axis=1) + counts)
+def _micro_f1(
+    truth: sp.csr_matrix, labels: NDArray[Any], scores: NDArray[Any], decision: Decision | None
+) -> RowMetric:
+    """Return F1 over all labels of the rows with labels; the other rows do not count."""
+    candidates, _ = rank(truth, labels, scores)
+    if decision is None and candidates.ends.size:
+        decision = choose_threshold(candidates)
+    kept = np.zeros(0, np.bool_) if decision is None else candidates.accepted(decision)
+    labeled = np.flatnonzero(np.diff(truth.indptr))
+    rows = candidates.rows[kept]
+    gained, possible = np.zeros((2, truth.shape[0]))
+    gained[labeled] = 2 * np.bincount(rows, candidates.hits[kept], minlength=labeled.size)
+    possible[labeled] = np.bincount(rows, minlength=labeled.size) + candidates.row_true
+    return RowMetric(gained, possible)

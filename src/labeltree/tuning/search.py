@@ -207,14 +207,18 @@ class Search:
                 plan.check_resources(self._directory)
             except ResourceError as error:
                 return replace(trial, skipped=error.what, seconds=time.perf_counter() - begin)
+            least = replace(plan, trees=plan.trees[:1]).least_bytes
+            if self._goal.max_size is not None and least > self._goal.max_size:
+                skipped = f"a model takes {least:,} bytes or more, however it is pruned"
+                return replace(trial, skipped=skipped, seconds=time.perf_counter() - begin)
             if in_time:
                 self._check_time(trial, multiply_adds(plan))
-            _, validation, n_rows = self._bench.data(candidate)
+            validation = self._bench.data(candidate)[1]
             screening = share < 1 or trees == 1
             target = Target(
                 self._goal.metric,
                 self._goal.max_size,
-                self.growth(dataset.n_instances, n_rows),
+                self.growth(dataset.n_instances, self._bench.n_rows),
                 _EXPECTED_TREES if screening and in_time else 1,
             )
             done = run_trial(trial, dataset, plan, validation, target, self._directory, progress)
@@ -247,7 +251,7 @@ class Search:
         """Return how long the final model takes to train, if it is like a trial."""
         best = trial.best(self._goal.metric)
         trees = best.trees if best is not None and trial.share >= 1 else _EXPECTED_TREES
-        rows = self._bench.data(trial.candidate)[2] / trial.rows
+        rows = self._bench.n_rows / trial.rows
         return (trial.training_seconds + trial.tree_seconds) * trees / trial.trees * rows
 
 

@@ -11,25 +11,28 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from labeltree import limits
+from labeltree.budget import Budget
+from labeltree.codec import SPARSE
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.leftovers import temporary_directory
+from labeltree.plan import Plan, TreePlan
 from labeltree.progress import Progress, silent
-from labeltree.reading import read_data
-from labeltree.svm import read_svm
+from labeltree.reading import read_data, resolve_format
+from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings
 from labeltree.system import threads_to_use
-from labeltree.text.documents import read_documents
-from labeltree.text.formats import format_of
+from labeltree.text.formats import Columns
 from labeltree.text.settings import TextSettings
+from labeltree.tree import LabelTree
 from labeltree.tuning.bench import Bench, DataSource
 from labeltree.tuning.journal import TrialJournal
 from labeltree.tuning.result import TuningResult, choose, final_settings
 from labeltree.tuning.row_metrics import METRIC
 from labeltree.tuning.search import Goal, Search
 from labeltree.tuning.trial import Trial
-
-DEFAULT_SHARE = 0.1
 
 
 def tune(
@@ -41,6 +44,10 @@ def tune(
     metric: str = "P@1",
     validation: float | Dataset | Path | str = DEFAULT_SHARE,
     text: TextSettings | None = None,
+    format: str | None = None,
+    columns: Columns | None = None,
+    one_based: bool | None = None,
+    strict: bool = False,
     seed: int = 0,
     resume: bool = False,
     threads: int | None = None,
@@ -70,6 +77,8 @@ def tune(
         The share of the rows to validate on, or other labeled data.
     text : TextSettings, optional
         The text settings to begin with, if the data is a file of documents.
+    format, columns, one_based, strict
+        How to read files, as in :func:`labeltree.read_data`.
     seed : int, default 0
         Of the split and of the final model.
     resume : bool, default False
@@ -100,12 +109,16 @@ def tune(
         raise InputError("no such directory", file=out.parent)
     if out.exists() and not out.is_dir():
         raise InputError("the output is a file, not a directory", file=out, hint="choose another name")
-    source = data if isinstance(data, DataSource) else data_source(data, validation, text, threads)
+    source = data
+    if not isinstance(source, DataSource):
+        reading = {"format": format, "columns": columns, "one_based": one_based, "strict": strict}
+        source = data_source(source, validation, text, threads=threads, **reading)
     bench = Bench(source, seed, threads_to_use(threads))
-    train, held_out, _ = bench.data(bench.start)
+    train, held_out = bench.data(bench.start)
+    Budget(max_size=goal.max_size).check_least(_least_bytes(train, source), exact=False)
     described = {
         "data": train.fingerprint(),
-        "validation": held_out.X.shape[0],
+        "validation_data": held_out.fingerprint(),
         "seed": seed,
         "metric": metric,
         "max_size": goal.max_size,
@@ -150,34 +163,40 @@ def data_source(
     data: Dataset | Path | str,
     validation: float | Dataset | Path | str,
     text: TextSettings | None = None,
+    *,
     threads: int | None = None,
+    **reading: Any,
 ) -> DataSource:
-    """Return how to read training and validation data, each a file or a dataset."""
-    if isinstance(data, Dataset):
-        given: Any = validation
-        if not isinstance(validation, float | Dataset):
-            path = validation
-            given = lambda dataset: _read_like(path, dataset, threads)  # noqa: E731
-        elif isinstance(validation, Dataset):
-            given = lambda _: validation  # noqa: E731
-        return DataSource(lambda _: data, given)
-    is_text = format_of(os.fspath(data)) not in (None, "svm")
-    if isinstance(validation, Dataset):
+    """Return how to read training and validation data, each a file or a dataset.
+
+    The other arguments are those of `read_data`.
+    """
+    is_text = not isinstance(data, Dataset) and resolve_format(data, reading.get("format"), None) != "svm"
+    if text is not None and not is_text:
+        raise InputError(
+            "text settings are given, but the training data is not a file of documents", hint="remove them"
+        )
+    if isinstance(validation, Dataset) and not isinstance(data, Dataset):
         raise InputError(
             "the validation data is a dataset, but the training data is a file",
             hint="pass both as files, or both as datasets",
         )
-    share: Any = validation
-    if not isinstance(validation, float):
-        other = validation
-        share = lambda dataset: _read_like(other, dataset, threads)  # noqa: E731
 
     def read(settings: TextSettings | None) -> Dataset:
-        if is_text:
-            return read_documents(data, settings=settings, threads=threads)
-        return read_svm(data, threads=threads_to_use(threads))
+        if isinstance(data, Dataset):
+            return data
+        return read_data(data, settings=settings, threads=threads, **reading)
+
+    def read_other(dataset: Dataset) -> Dataset:
+        if isinstance(validation, Dataset):
+            return validation
+        assert not isinstance(validation, float)
+        # Read it like a model of the training data would.
+        like: Any = features_of(dataset, "of the training data")
+        return read_data(validation, like=like, threads=threads, **reading)
 
     start = (text or TextSettings()) if is_text else None
+    share = validation if isinstance(validation, float) else read_other
     return DataSource(read, share, start, searches_terms=is_text and text is None)
 
 
@@ -188,10 +207,19 @@ def features_of(dataset: Dataset, path: Path | str) -> SimpleNamespace:
     )
 
 
-def _read_like(path: Path | str, dataset: Dataset, threads: int | None) -> Dataset:
-    """Read validation data with the features of the training data."""
-    like: Any = features_of(dataset, "of the training data")
-    return read_data(path, like=like, threads=threads)
+def _least_bytes(train: Dataset, source: DataSource) -> int:
+    """Return what every model of the data takes: names, counts, and one tree of one node without weights.
+
+    Text counts unless its terms are searched for: other choices have fewer of them.
+    """
+    tree = LabelTree(np.array([0, train.n_labels]), ~np.arange(train.n_labels, dtype=np.int32))
+    none = np.zeros(1, np.int64)
+    part = TreePlan(tree, none, none, none, True, SPARSE, train.n_features)
+    text = None if source.searches_terms else train.text
+    shape = train.n_instances, train.n_features, train.n_labels
+    return Plan(
+        (part,), SolverSettings(), StorageSettings(), *shape, train.bytes, 1, train.label_names, text
+    ).least_bytes
 
 
 def _nothing_fits(trials: list[Trial], goal: Goal) -> InputError:
