@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,11 @@ class Calibration:
     def __post_init__(self) -> None:
         limits.check_fields(self, limits.CALIBRATION)
         limits.check_calibration(self.scores, self.probabilities)
+
+    @classmethod
+    def stored(cls, entry: Mapping[str, Any] | None) -> Calibration | None:
+        """Return what an entry of a manifest describes."""
+        return None if entry is None else cls(tuple(entry["scores"]), tuple(entry["probabilities"]))
 
     def entry(self) -> dict[str, list[float]]:
         """Return what a manifest records."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -56,6 +57,16 @@ class Decision:
 
     def __post_init__(self) -> None:
         limits.check_fields(self, DECISION_LIMITS)
+
+    @classmethod
+    def stored(
+        cls, entry: Mapping[str, Any] | None, thresholds: NDArray[np.float32] | None
+    ) -> Decision | None:
+        """Return what an entry of a manifest describes, with the thresholds of labels."""
+        if entry is None:
+            return None
+        fields = {name: value for name, value in entry.items() if name in DECISION_LIMITS}
+        return cls(**fields, thresholds=thresholds)
 
     def entry(self) -> dict[str, Any]:
         """Return what a manifest records, without the thresholds of labels."""
