@@ -15,8 +15,9 @@ import numpy as np
 import labeltree
 from labeltree.calibration import fit_calibration, reliability
 from labeltree.choosing import rank
-from labeltree.decisions import Decision, choose_threshold
+from labeltree.decisions import Decision
 from labeltree.settings import MAX_ACCEPTED
+from labeltree.thresholds import choose_threshold
 
 SHOWN = ("precision", "recall", "micro_f1", "macro_f1", "row_f1", "rows_without")
 

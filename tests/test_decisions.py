@@ -12,9 +12,11 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 import labeltree
 from labeltree import InputError, load
 from labeltree.calibration import Calibration, calibration_gain, fit_calibration, reliability
+from labeltree.candidates import Candidates
 from labeltree.choosing import choose
-from labeltree.decisions import Candidates, Decision, choose_threshold
+from labeltree.decisions import Decision
 from labeltree.svm import write_svm
+from labeltree.thresholds import choose_threshold
 
 
 def ranked(rows=60, labels=12, top=6, seed=0):

@@ -11,10 +11,7 @@ import scipy.sparse
 from helpers import disk_bytes, make_data, node_rows, random_data
 
 from labeltree import Dataset, InputError, build_tree, make_plan, synthesize, train_model
-from labeltree.paper import experiments, theory
-from labeltree.paper.experiments import Claim, Plot, Result, Session, Split, Table, fixed_k
-from labeltree.paper.experiments.alpha import within_bound
-from labeltree.paper.experiments.figures import (
+from labeltree.figures import (
     COLOURS,
     label_ends,
     log_axes,
@@ -23,7 +20,10 @@ from labeltree.paper.experiments.figures import (
     small_multiples,
     svg,
 )
-from labeltree.paper.experiments.output import to_csv
+from labeltree.figures import table as csv_table
+from labeltree.paper import experiments, theory
+from labeltree.paper.experiments import Claim, Plot, Result, Session, Split, Table, fixed_k
+from labeltree.paper.experiments.alpha import within_bound
 from labeltree.paper.experiments.rows import percent
 from labeltree.paper.experiments.varied_k import root_above
 from labeltree.settings import SolverSettings
@@ -426,7 +426,7 @@ def test_tiny_data_that_cannot_be_split():
             assert result.claims[0].holds is not None
             assert result.claims[1].holds is None
     assert not result.plots  # no node below the root, no alpha
-    assert to_csv(result.tables[1]).startswith(b"data,seed,depth,")
+    assert csv_table(result.tables[1].rows).startswith(b"data,seed,depth,")
 
 
 def test_save_writes_everything_once(session, tmp_path):
@@ -450,10 +450,10 @@ def test_save_writes_everything_once(session, tmp_path):
 
 def test_csv_has_the_keys_of_all_rows(tmp_path):
     table = Table("t", "", {"a": "A"}, [{"a": 1, "b": 'x,"y"'}, {"a": 2, "c": None}])
-    (tmp_path / "t.csv").write_bytes(to_csv(table))
+    (tmp_path / "t.csv").write_bytes(csv_table(table.rows, table.columns))
     with Path(tmp_path / "t.csv").open(newline="") as file:
         assert list(csv.DictReader(file)) == [{"a": "1", "b": 'x,"y"', "c": ""}, {"a": "2", "b": "", "c": ""}]
-    assert to_csv(Table("t", "", {"a": "A"}, [])) == b"a\n"
+    assert csv_table([], {"a": "A"}) == b"a\n"
 
 
 def test_result_parts_are_optional(tmp_path):

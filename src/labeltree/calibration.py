@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import limits
-from labeltree.decisions import Candidates
+from labeltree.candidates import Candidates
 
 N_BINS = 10
 # Groups of labels that the map is fitted to: correct labels in each, and their number.
@@ -94,8 +94,7 @@ def calibration_gain(candidates: Candidates) -> float:
 
     Not above 0: the scores are as good as they are.
     """
-    half = np.random.default_rng(0).permutation(candidates.row_true.size) % 2 == 0
-    parts = [candidates.of_rows(rows) for rows in (half, ~half)]
+    parts = candidates.halves()
     if not all(part.hits.any() and not part.hits.all() for part in parts):
         return 0.0
     gain = 0.0

@@ -9,9 +9,11 @@ import numpy as np
 
 from labeltree import limits
 from labeltree.calibration import Calibration, calibration_gain, fit_calibration
-from labeltree.decisions import Candidates, Decision, choose_threshold
+from labeltree.candidates import Candidates
+from labeltree.decisions import Decision
 from labeltree.errors import InputError
 from labeltree.settings import MAX_ACCEPTED
+from labeltree.thresholds import choose_threshold
 from labeltree.validation import Validation
 
 if TYPE_CHECKING:

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from labeltree import _native, metrics
 from labeltree.blocks import TrainedBlocks
+from labeltree.candidates import Candidates
 from labeltree.data import Dataset
-from labeltree.decisions import Candidates, Decision, choose_threshold
+from labeltree.decisions import Decision
 from labeltree.plan import PANEL_BYTES, Plan
 from labeltree.predict import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
+from labeltree.thresholds import choose_threshold
 
 # The first one is kept unless another ranks better beyond doubt.
 CANDIDATES = (
@@ -75,9 +77,9 @@ def choose_score(
     best = 0
     for size, certainty in ROUNDS if rows.size > ROUNDS[0][0] else ROUNDS[1:]:
         sample = np.sort(rows[:size])
-        rankings = held_out_rankings(dataset, plan, blocks, costs, sample)
+        rankings = held_out_rankings(dataset, plan, blocks, costs, sample, CANDIDATES, max(DEFAULT_RANKS))
         truth = dataset.Y[sample]
-        gains = np.array([_precision(truth, ranked) for ranked in rankings])
+        gains = np.array([_precision(truth, labels) for labels, _ in rankings])
         gains -= gains[0].copy()
         means, errors = gains.mean(axis=1), gains.std(axis=1) / np.sqrt(sample.size)
         best = int(np.argmax(np.where(means > certainty * errors, means, 0)))
@@ -111,7 +113,7 @@ def choose_decision(
     if plan.settings.loss == "hinge" or rows.size < MIN_DECISION_ROWS or not _fits_in_memory(plan):
         return None
     sample = np.sort(rows)
-    (ranked,) = held_out_scores(dataset, plan, blocks, costs, sample, [score], DECISION_LABELS)
+    (ranked,) = held_out_rankings(dataset, plan, blocks, costs, sample, [score], DECISION_LABELS)
     candidates = Candidates.of(dataset.Y[sample], *ranked)
     return choose_threshold(candidates, held_out=True) if candidates.hits.any() else None
 
@@ -137,58 +139,25 @@ def held_out_rankings(
     blocks: Sequence[TrainedBlocks],
     costs: NDArray[np.float32] | None,
     rows: NDArray[np.int32],
-) -> Sequence[NDArray[np.int32] | sp.csr_matrix]:
-    """Rank the labels of training rows, held out of training, with each candidate.
-
-    Returns
-    -------
-    sequence
-        For each candidate the best labels, rows x 5; with several trees their scores, rows x labels.
-    """
-    if len(plan.trees) == 1:
-        top = max(DEFAULT_RANKS)
-        return list(_tree_rankings(dataset, plan, 0, blocks[0], costs, rows, CANDIDATES, top)[0])
-    return _pooled(dataset, plan, blocks, costs, rows, CANDIDATES)
-
-
-def held_out_scores(
-    dataset: Dataset,
-    plan: Plan,
-    blocks: Sequence[TrainedBlocks],
-    costs: NDArray[np.float32] | None,
-    rows: NDArray[np.int32],
     functions: Sequence[ScoreSettings],
     top: int,
-) -> Sequence[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
     """Return the best labels of training rows, held out of training, and their scores, by each function."""
     if len(plan.trees) == 1:
         ranked = _tree_rankings(dataset, plan, 0, blocks[0], costs, rows, functions, top)
         return list(zip(*ranked, strict=True))
-    found = []
-    for total in _pooled(dataset, plan, blocks, costs, rows, functions):
-        labels = metrics.ranked_labels(total, top)
-        at = np.where(labels >= 0, labels, 0)
-        entries: Any = total[np.arange(rows.size)[:, None], at]
-        scores = entries.toarray() / len(plan.trees)
-        found.append((labels.astype(np.int32), np.where(labels >= 0, scores, 0).astype(np.float32)))
-    return found
-
-
-def _pooled(
-    dataset: Dataset,
-    plan: Plan,
-    blocks: Sequence[TrainedBlocks],
-    costs: NDArray[np.float32] | None,
-    rows: NDArray[np.int32],
-    functions: Sequence[ScoreSettings],
-) -> list[sp.csr_matrix]:
-    """Return the sums of the scores of several trees, rows x labels, for each function."""
     totals: list[Any] = [0] * len(functions)
     for t, part in enumerate(blocks):
         ranked = _tree_rankings(dataset, plan, t, part, costs, rows, functions, POOLED_LABELS)
         for number, (labels, scores) in enumerate(zip(*ranked, strict=True)):
             totals[number] += as_matrix(labels, scores, plan.n_labels)
-    return totals
+    found = []
+    for total in totals:
+        labels = metrics.ranked_labels(total, top)
+        at = np.where(labels >= 0, labels, 0)
+        scores = total[np.arange(rows.size)[:, None], at].toarray() / len(plan.trees)
+        found.append((labels.astype(np.int32), np.where(labels >= 0, scores, 0).astype(np.float32)))
+    return found
 
 
 def _tree_rankings(
@@ -225,7 +194,7 @@ def _tree_rankings(
     return labels.reshape(shape), scores.reshape(shape)
 
 
-def _precision(truth: sp.csr_matrix, ranked: NDArray[np.int32] | sp.csr_matrix) -> NDArray[np.float64]:
+def _precision(truth: sp.csr_matrix, ranked: NDArray[np.int32]) -> NDArray[np.float64]:
     """Return P@1 + P@3 + P@5 of each row."""
     hits = metrics.hits(truth, ranked, max(DEFAULT_RANKS))
     weights = [sum(1 / k for k in DEFAULT_RANKS if rank < k) for rank in range(hits.shape[1])]

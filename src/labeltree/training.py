@@ -24,6 +24,7 @@ from labeltree.plan import Plan
 from labeltree.progress import Progress
 from labeltree.score import choose_decision, choose_score
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+from labeltree.store import ModelWriter
 from labeltree.work import WorkDirectory
 
 
@@ -222,7 +223,27 @@ def complete_model(
     If other processes trained it, every block is read again and compared with its checksum (``verify``).
     """
     if not work.is_complete:
-        _write_rest(dataset, plan, work, costs, score, notes)
+        writer = work.writer()
+        writer.adopt_common()
+        with ExitStack() as stack:
+            blocks, n_stored, n_not_converged = _pack_trees(plan, work, writer, stack)
+            chosen = choose_score(dataset, plan, blocks, costs) if score == "auto" else score
+            decision = choose_decision(dataset, plan, blocks, costs, chosen)
+        described = {
+            "instances": dataset.n_instances,
+            "features": dataset.n_features,
+            "labels": dataset.n_labels,
+            "one_based": dataset.one_based,
+            "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
+            "weights": plan.n_weights if plan.storage.prune is None else n_stored,
+            "settings": asdict(plan.settings),
+            "score": cast(ScoreEntry, asdict(chosen)),
+            **({} if decision is None else {"decision": decision.entry()}),
+            "not_converged": n_not_converged,
+            "notes": notes or {},
+            **stored_as(plan.storage),
+        }
+        writer.finish(cast(Description, described))  # the manifest comes last
     remove_loose(work.model)
     if verify:
         load(work.model, verify=True)
@@ -231,46 +252,25 @@ def complete_model(
     return n_not_converged
 
 
-def _write_rest(
-    dataset: Dataset,
-    plan: Plan,
-    work: WorkDirectory,
-    costs: NDArray[np.float32] | None,
-    score: ScoreSettings | Literal["auto"],
-    notes: dict[str, Any] | None,
-) -> None:
-    """Write what a model needs besides its panels; the manifest comes last."""
-    writer = work.writer()
-    writer.adopt_common()
+def _pack_trees(
+    plan: Plan, work: WorkDirectory, writer: ModelWriter, stack: ExitStack
+) -> tuple[list[TrainedBlocks], int, int]:
+    """Write what the trees need besides their panels; return their blocks, open until the stack is closed.
+
+    Also returns the number of stored weights, and of problems that did not converge.
+    """
     n_not_converged = n_stored = 0
-    with ExitStack() as stack:
-        blocks: list[TrainedBlocks] = []
-        for t, part in enumerate(plan.trees):
-            folder = f"tree-{t}"
-            files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
-            written, not_converged = TreePanels.of(part).gather(work.records[t], files)
-            n_not_converged += not_converged
-            n_stored += int(written[3].sum())
-            write_small(writer, folder, part.tree, part.codec, written)
-            packed = stack.enter_context(pack_blocks(writer, folder, part.layout, written, files))
-            blocks.append(TrainedBlocks.of(part.codec, written, packed))
-        chosen = choose_score(dataset, plan, blocks, costs) if score == "auto" else score
-        decision = choose_decision(dataset, plan, blocks, costs, chosen)
-    described = {
-        "instances": dataset.n_instances,
-        "features": dataset.n_features,
-        "labels": dataset.n_labels,
-        "one_based": dataset.one_based,
-        "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
-        "weights": plan.n_weights if plan.storage.prune is None else n_stored,
-        "settings": asdict(plan.settings),
-        "score": cast(ScoreEntry, asdict(chosen)),
-        **({} if decision is None else {"decision": decision.entry()}),
-        "not_converged": n_not_converged,
-        "notes": notes or {},
-        **stored_as(plan.storage),
-    }
-    writer.finish(cast(Description, described))
+    blocks: list[TrainedBlocks] = []
+    for t, part in enumerate(plan.trees):
+        folder = f"tree-{t}"
+        files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
+        written, not_converged = TreePanels.of(part).gather(work.records[t], files)
+        n_not_converged += not_converged
+        n_stored += int(written[3].sum())
+        write_small(writer, folder, part.tree, part.codec, written)
+        packed = stack.enter_context(pack_blocks(writer, folder, part.layout, written, files))
+        blocks.append(TrainedBlocks.of(part.codec, written, packed))
+    return blocks, n_stored, n_not_converged
 
 
 def _train_panels(

@@ -10,7 +10,8 @@ from labeltree.errors import InputError
 
 if TYPE_CHECKING:
     from labeltree.calibration import ReliabilityBin
-    from labeltree.decisions import Candidates, Decision
+    from labeltree.candidates import Candidates
+    from labeltree.decisions import Decision
 
 _F1 = {"micro_f1": "micro F1", "macro_f1": "macro F1", "row_f1": "row F1"}
 _PERCENT = {"precision": "P", "recall": "R", **_F1, "coverage": "coverage", "rows_without": "no label"}
@@ -18,8 +19,8 @@ _PERCENT = {"precision": "P", "recall": "R", **_F1, "coverage": "coverage", "row
 
 def check_plot(plot: Path | None, overwrite: bool) -> None:
     """Refuse a figure that cannot be written, before any work is done."""
+    from labeltree import figures
     from labeltree.files import check_output
-    from labeltree.paper.experiments import figures
 
     if plot is None:
         return
@@ -91,10 +92,8 @@ def write_plot(candidates: Candidates, plot: Path) -> None:
     """Draw precision, recall and F1 over the threshold, and write the data next to the figure."""
     import numpy as np
 
+    from labeltree import figures
     from labeltree.files import write_whole
-    from labeltree.paper.experiments import figures
-    from labeltree.paper.experiments.output import to_csv
-    from labeltree.paper.experiments.result import Table
 
     grid = np.arange(1, 200) / 200
     values = {name: 100 * series for name, series in candidates.at(grid).items()}
@@ -115,7 +114,7 @@ def write_plot(candidates: Candidates, plot: Path) -> None:
         for i, threshold in enumerate(grid)
     ]
     draw = figures.png if plot.suffix == ".png" else figures.svg
-    contents = {plot: draw(figure), plot.with_suffix(".csv"): to_csv(Table("thresholds", "", {}, table))}
+    contents = {plot: draw(figure), plot.with_suffix(".csv"): figures.table(table)}
     for file, content in contents.items():
         with write_whole(file) as stream:
             stream.write(content)

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from functools import partial
 
 from labeltree.cli import options, printing
-from labeltree.cli.progress import Stages
-from labeltree.system import peak_memory
-
-
-class FillReport(TypedDict):
-    """What ``labeltree fill --json`` prints."""
-
-    work: str
-    part: int
-    parts: int
-    missing: int
-    seconds: dict[str, float]
-    peak_memory_bytes: int
+from labeltree.cli.sharing import run_part
 
 
 def fill(
@@ -35,23 +23,18 @@ def fill(
     """
     from labeltree.parts import fill_part
 
-    number, n_parts = options.parsed_part(part)
-    stages = Stages(quiet or json)
-    try:
-        with stages.stage("fill", f"training part {number} of {n_parts}") as progress:
-            missing = fill_part(work, number, n_parts, threads=threads, sync=sync, progress=progress)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same command continues") from None
-    report: FillReport = {
-        "work": str(work),
-        "part": number,
-        "parts": n_parts,
-        "missing": missing,
-        "seconds": stages.seconds,
-        "peak_memory_bytes": peak_memory(),
-    }
-    if json:
-        printing.print_json(report)
-    elif not quiet:
-        left = f"{printing.plural(missing, 'panel')} not trained yet" if missing else "nothing is missing"
-        print(f"part {number} of {n_parts} is trained; {left}")
+    run_part(
+        work,
+        part,
+        "fill",
+        "training",
+        partial(fill_part, work, threads=threads, sync=sync),
+        _message,
+        quiet,
+        json,
+    )
+
+
+def _message(part: str, missing: int) -> str:
+    left = f"{printing.plural(missing, 'panel')} not trained yet" if missing else "nothing is missing"
+    return f"{part} is trained; {left}"

@@ -51,11 +51,11 @@ def frontier(
     thresholds; if it has several trees, also with the first trees alone. No other model is kept.
     If DIR is MODEL, the page of the model shows the result.
     """
+    from labeltree import figures
     from labeltree.compress import check_source
     from labeltree.files import check_output
     from labeltree.frontier import chosen_points, measure
     from labeltree.model import load
-    from labeltree.paper.experiments import figures
     from labeltree.validation import Validation
 
     figures.require()
@@ -97,18 +97,16 @@ def frontier(
 
 def _write(rows: list[PointReport], out: Path) -> None:
     """Write the table and the figure."""
+    from labeltree import figures
+    from labeltree.figures.frontier import frontier_figure
     from labeltree.files import write_whole
-    from labeltree.paper.experiments import figures
-    from labeltree.paper.experiments.frontier_figure import frontier_figure
-    from labeltree.paper.experiments.output import to_csv
-    from labeltree.paper.experiments.result import Table
 
     counts = dict.fromkeys(row["trees"] for row in rows)
     curves: dict[str, list[Any]] = {
         f"{printing.plural(n, 'tree')}, pruned": [row for row in rows if row["trees"] == n] for n in counts
     }
     figure = frontier_figure({"": curves})
-    contents = (to_csv(Table("frontier", "", {}, rows)), figures.png(figure), figures.svg(figure))
+    contents = (figures.table(rows), figures.png(figure), figures.svg(figure))
     out.mkdir(exist_ok=True)
     for name, content in zip(_NAMES, contents, strict=True):
         with write_whole(out / name) as file:

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from functools import partial
 
 from labeltree.cli import options, printing
-from labeltree.cli.progress import Stages
-from labeltree.system import peak_memory
-
-
-class GrowReport(TypedDict):
-    """What ``labeltree grow --json`` prints."""
-
-    work: str
-    part: int
-    parts: int
-    missing: int
-    seconds: dict[str, float]
-    peak_memory_bytes: int
+from labeltree.cli.sharing import run_part
 
 
 def grow(
@@ -37,33 +25,12 @@ def grow(
     """
     from labeltree.growing import grow_part
 
-    number, n_parts = options.parsed_part(part)
-    stages = Stages(quiet or json)
-    try:
-        with stages.stage("grow", f"growing part {number} of {n_parts}") as progress:
-            missing = grow_part(
-                work,
-                number,
-                n_parts,
-                threads=threads,
-                memory_limit=memory_limit,
-                sync=sync,
-                progress=progress,
-            )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same command continues") from None
-    report: GrowReport = {
-        "work": str(work),
-        "part": number,
-        "parts": n_parts,
-        "missing": missing,
-        "seconds": stages.seconds,
-        "peak_memory_bytes": peak_memory(),
-    }
-    if json:
-        printing.print_json(report)
-    elif not quiet and missing:
-        nodes = printing.plural(missing, "node")
-        print(f"part {number} of {n_parts} is done so far; other parts have {nodes} left; then run it again")
-    elif not quiet:
-        print("the trees are complete; labeltree fill trains them")
+    run = partial(grow_part, work, threads=threads, memory_limit=memory_limit, sync=sync)
+    run_part(work, part, "grow", "growing", run, _message, quiet, json)
+
+
+def _message(part: str, missing: int) -> str:
+    if not missing:
+        return "the trees are complete; labeltree fill trains them"
+    nodes = printing.plural(missing, "node")
+    return f"{part} is done so far; other parts have {nodes} left; then run it again"

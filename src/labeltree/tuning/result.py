@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree import figures
 from labeltree.extras import optional
 from labeltree.files import write_whole
 from labeltree.settings import ScoreSettings, StorageSettings, TreeSettings
@@ -94,8 +93,6 @@ class TuningResult:
         """Write the settings file, the table of trials, and the figure if matplotlib is installed."""
         contents = {SETTINGS: settings_bytes(self.settings), CSV: _csv(self.trials)}
         if _has_matplotlib():
-            from labeltree.paper.experiments import figures
-
             figure = _figure(self)
             contents |= {PNG: figures.png(figure), SVG: figures.svg(figure)}
         for name, content in contents.items():
@@ -187,12 +184,7 @@ def _csv(trials: Sequence[Trial]) -> bytes:
             rows += [{**shared, **_row(trial, point)} for point in trial.points]
         else:
             rows.append({**shared, **trial.candidate.to_dict(), "share": trial.share, "trees": trial.trees})
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return figures.table(rows)
 
 
 def _has_matplotlib() -> bool:
@@ -202,8 +194,6 @@ def _has_matplotlib() -> bool:
 
 
 def _figure(result: TuningResult) -> Figure:
-    from labeltree.paper.experiments import figures
-
     figure, (axes,) = figures.new_figure(1, 1, panel=(6.4, 4.0))
     ticker = optional("matplotlib.ticker")
     with figures.style():

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from labeltree import limits, metrics
 from labeltree.choosing import rank
-from labeltree.decisions import Decision, choose_threshold
+from labeltree.decisions import Decision
 from labeltree.settings import MAX_ACCEPTED
+from labeltree.thresholds import choose_threshold
 
 _Floats = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
+from labeltree import figures
 from labeltree.errors import InputError
-from labeltree.paper.experiments import figures
 from labeltree.paper.experiments.output import save
 from labeltree.paper.experiments.result import Claim, Plot, Result, Table
 from labeltree.paper.experiments.session import Session, Split

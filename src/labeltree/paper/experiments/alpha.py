@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from labeltree import figures
 from labeltree.extras import optional
 from labeltree.paper import theory
-from labeltree.paper.experiments import figures
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
 from labeltree.paper.experiments.rows import by_dataset, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from labeltree import figures
 from labeltree.errors import InputError
-from labeltree.paper.experiments import figures, sizes
+from labeltree.paper.experiments import sizes
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result
 from labeltree.paper.experiments.rows import by_dataset, count, distinct, join_words, listed, percent, where
 from labeltree.paper.experiments.session import Session

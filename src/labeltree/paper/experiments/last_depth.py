@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from labeltree.paper.experiments import figures
+from labeltree import figures
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
 from labeltree.paper.experiments.rows import count, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from labeltree import figures
 from labeltree.errors import InputError
 from labeltree.files import REPLACE, write_whole
-from labeltree.paper.experiments import figures
 from labeltree.paper.experiments.report import render
-from labeltree.paper.experiments.result import Result, Table
+from labeltree.paper.experiments.result import Result
 
 REPORT = "report.html"
 
@@ -65,7 +63,7 @@ def save_parts(result: Result, out: Path) -> None:
     """Write the tables and figures of one result."""
     out.mkdir(parents=True, exist_ok=True)
     for table in result.tables:
-        _write(out / f"{table.name}.csv", to_csv(table))
+        _write(out / f"{table.name}.csv", figures.table(table.rows, table.columns))
     for plot in result.plots:
         _write(out / f"{plot.name}.png", figures.png(plot.figure))
         _write(out / f"{plot.name}.svg", figures.svg(plot.figure))
@@ -76,16 +74,6 @@ def save_report(results: Sequence[Result], out: Path) -> Path:
     out.mkdir(parents=True, exist_ok=True)
     _write(out / REPORT, render(results).encode())
     return out / REPORT
-
-
-def to_csv(table: Table) -> bytes:
-    """Return the rows of a table as CSV, with the keys of all rows as its header."""
-    text = io.StringIO(newline="")
-    keys = list(dict.fromkeys(key for row in table.rows for key in row)) or list(table.columns)
-    writer = csv.DictWriter(text, keys, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table.rows)
-    return text.getvalue().encode()
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from labeltree import metrics
 from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
+from labeltree.figures.frontier import frontier_figure
 from labeltree.frontier import Point, measure
 from labeltree.model import Model
 from labeltree.paper.experiments import paired
-from labeltree.paper.experiments.frontier_figure import frontier_figure
 from labeltree.paper.experiments.paired import NOISE, PRECISIONS, ChangeRow
 from labeltree.paper.experiments.pruning_findings import (
     SMALL_LOSS,

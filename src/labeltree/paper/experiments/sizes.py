@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.paper.experiments import figures
+from labeltree import figures
 from labeltree.paper.experiments.result import Table
 from labeltree.paper.experiments.rows import distinct, group, mean, where
 from labeltree.paper.experiments.session import Session

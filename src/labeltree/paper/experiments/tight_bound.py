@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
+from labeltree import figures
 from labeltree.errors import InputError
 from labeltree.model import Model
-from labeltree.paper.experiments import figures
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
 from labeltree.paper.experiments.rows import by_dataset, count, distinct, group, listed, percent, where
 from labeltree.paper.experiments.session import Session, check_seeds

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from labeltree.paper.experiments import figures, sizes
+from labeltree import figures
+from labeltree.paper.experiments import sizes
 from labeltree.paper.experiments.fixed_k import CLUSTERS
 from labeltree.paper.experiments.fixed_k import DEPTHS as FIXED_DEPTHS
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result

@@ -1,11 +1,12 @@
-"""Draw figures in one style and write them as SVG and PNG; the same numbers give the same bytes."""
+"""Draw figures in one style, as SVG and PNG, with their data as CSV; the same numbers give the same bytes."""
 
 from __future__ import annotations
 
+import csv
 import io
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -175,6 +176,16 @@ def svg(figure: Figure) -> bytes:
 def png(figure: Figure) -> bytes:
     """Return a figure as PNG in print resolution."""
     return _bytes(figure, "png", dpi=200, metadata={"Software": "labeltree"})
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Iterable[str] = ()) -> bytes:
+    """Return rows as CSV, with the keys of all rows as its header, or these columns if there are no rows."""
+    text = io.StringIO(newline="")
+    keys = list(dict.fromkeys(key for row in rows for key in row)) or list(columns)
+    writer = csv.DictWriter(text, keys, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 def _bytes(figure: Figure, kind: str, **options: Any) -> bytes:

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from labeltree import figures
 from labeltree.extras import optional
-from labeltree.paper.experiments import figures
-from labeltree.paper.experiments.paired import PRECISIONS
+from labeltree.settings import DEFAULT_RANKS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Curves: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+_PRECISIONS = tuple(f"P@{k}" for k in DEFAULT_RANKS)
 _DENSE = {"float32": "s", "float16": "D", "int8": "^"}
 
 
@@ -33,11 +34,11 @@ def frontier_figure(rows: Mapping[str, Curves], threshold: float | None = None) 
     -------
     Figure
     """
-    figure, panels = figures.new_figure(len(rows), len(PRECISIONS), panel=(3.9, 3.1))
+    figure, panels = figures.new_figure(len(rows), len(_PRECISIONS), panel=(3.9, 3.1))
     with figures.style():
         for number, (data, curves) in enumerate(rows.items()):
-            for k, name in enumerate(PRECISIONS):
-                axes = panels[len(PRECISIONS) * number + k]
+            for k, name in enumerate(_PRECISIONS):
+                axes = panels[len(_PRECISIONS) * number + k]
                 for curve, colour in zip(curves.values(), cycle(figures.COLOURS), strict=False):
                     _draw_curve(axes, name, curve, colour, threshold)
                 figures.title(axes, f"{data}: {name}" if data else name)
@@ -45,7 +46,7 @@ def frontier_figure(rows: Mapping[str, Curves], threshold: float | None = None) 
                 _size_ticks(axes)
                 if number == len(rows) - 1:
                     axes.set_xlabel("size of the model")
-            panels[len(PRECISIONS) * number].set_ylabel("precision (%)")
+            panels[len(_PRECISIONS) * number].set_ylabel("precision (%)")
         _legend(figure, list(next(iter(rows.values()))), threshold)
     return figure
 

@@ -1,0 +1,69 @@
+"""What the commands `grow` and `fill` share: they work on a part of a work directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypedDict
+
+from labeltree.cli import options, printing
+from labeltree.cli.progress import Stages
+from labeltree.system import peak_memory
+
+
+class PartReport(TypedDict):
+    """What ``labeltree grow --json`` and ``labeltree fill --json`` print."""
+
+    work: str
+    part: int
+    parts: int
+    missing: int
+    seconds: dict[str, float]
+    peak_memory_bytes: int
+
+
+def run_part(
+    work: Path,
+    part: str,
+    name: str,
+    verb: str,
+    run: Callable[..., int],
+    message: Callable[[str, int], str],
+    quiet: bool,
+    json: bool,
+) -> None:
+    """Run a part of the work, and report what is missing.
+
+    Parameters
+    ----------
+    work : Path
+    part : str
+        The option --part.
+    name, verb : str
+        The name of the step in the report, and what the progress bar says is done.
+    run : callable
+        Works on a part, given its number, the number of parts and ``progress``; returns what is missing.
+    message : callable
+        Returns what to print, given the part ("part 1 of 2") and what is missing.
+    quiet, json : bool
+    """
+    number, n_parts = options.parsed_part(part)
+    described = f"part {number} of {n_parts}"
+    stages = Stages(quiet or json)
+    try:
+        with stages.stage(name, f"{verb} {described}") as progress:
+            missing = run(number, n_parts, progress=progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command continues") from None
+    report: PartReport = {
+        "work": str(work),
+        "part": number,
+        "parts": n_parts,
+        "missing": missing,
+        "seconds": stages.seconds,
+        "peak_memory_bytes": peak_memory(),
+    }
+    if json:
+        printing.print_json(report)
+    elif not quiet:
+        print(message(described, missing))
