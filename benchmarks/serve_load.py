@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import json
 import os
+import socket
 import statistics
 import sys
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import program
-from serve_tools import cpu_seconds, exchange, load, memory, post, running_server, serve_command
+from serve_tools import await_server, cpu_seconds, exchange, load, memory, post, running_server, serve_command
 
 WARM_UP = 500  # requests
 
@@ -51,9 +52,25 @@ def plain_app():
     return app
 
 
+def free_port():
+    """Return a port that is free now: with several workers, uvicorn does not print the one that it found."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def plain_server(model, workers):
     """Start the plain handler with uvicorn, with the same event loop and HTTP parser."""
-    options = ["--factory", "--port", "0", "--loop", "uvloop", "--http", "httptools", "--no-access-log"]
+    options = [
+        "--factory",
+        "--port",
+        str(free_port()),
+        "--loop",
+        "uvloop",
+        "--http",
+        "httptools",
+        "--no-access-log",
+    ]
     command = [sys.executable, "-m", "uvicorn", "serve_load:plain_app", *options, "--workers", str(workers)]
     folder = Path(__file__).parent
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
@@ -114,6 +131,7 @@ def compare(arguments, requests):
         plain_server(arguments.model, arguments.plain_workers) as plain,
     ):
         for _, url in (ours, plain):
+            await_server(url)
             exchange(url, *requests[:WARM_UP])
         for n_clients in arguments.clients:
             rounds = {"service": [], "plain": []}

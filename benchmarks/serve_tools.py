@@ -44,6 +44,14 @@ def running_server(command, *, stop=True, env=None):
             process.stderr.close()
 
 
+def await_server(url):
+    """Wait until a server accepts connections."""
+    end = time.monotonic() + PATIENCE
+    with socket.socket() as probe:
+        while probe.connect_ex(address(url)) and time.monotonic() < end:
+            time.sleep(0.05)
+
+
 def serve_command(model, *options):
     """Return the command that serves a model on any free port."""
     return [sys.executable, "-m", "labeltree", "serve", str(model), "--port", "0", *map(str, options)]

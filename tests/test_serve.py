@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -147,7 +148,7 @@ def test_too_many_waiting_requests_are_refused(registry):
 
 
 def test_an_error_in_a_batch_is_not_shown(service, monkeypatch, caplog):
-    def fail(requests, is_matrix):
+    def fail(requests, is_text):
         raise RuntimeError("secret")
 
     monkeypatch.setattr(batching, "_search_together", fail)
@@ -171,10 +172,60 @@ def test_a_failure_is_answered_and_logged_once(service, monkeypatch, caplog):
 
 def test_a_request_that_takes_too_long_is_given_up(registry, monkeypatch):
     service = Service(registry, ServiceSettings(timeout=0.01))
-    monkeypatch.setattr(batching._Lane, "_start", lambda self: None)
-    [answer] = talk(service, ("POST", "/predict", {"text": TEXT}))
-    assert answer.status == 503
-    assert service._batcher.n_waiting == 0
+    late, search = threading.Event(), batching._search
+
+    def search_late(batch):
+        late.wait()
+        return search(batch)
+
+    async def run():
+        async with running(service):
+            first = await ask(service, "POST", "/predict", {"text": TEXT})
+            behind = await ask(service, "POST", "/predict", {"text": TEXT})
+            waiting = service.batcher.n_waiting
+            late.set()
+            while service.batcher.n_waiting:
+                await asyncio.sleep(0.001)
+            return first.status, behind.status, waiting
+
+    for served in registry:
+        monkeypatch.setattr(served.pace, "per_row", 1.0)
+    monkeypatch.setattr(batching, "_search", search_late)
+    assert asyncio.run(run()) == (503, 503, 2)
+
+
+def test_quick_batches_need_no_thread(registry, monkeypatch):
+    service, threads, search = Service(registry), [], batching._search
+
+    def noted(batch):
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return search(batch)
+
+    async def run():
+        async with running(service):
+            for per_row, text in ((0.001, TEXT), (1.0, TEXT), (0.001, TEXT), (1e-9, "tea " * 30_000)):
+                service.registry.find("tagger").pace.per_row = per_row
+                answer = await ask(service, "POST", "/predict", {"text": text})
+                assert answer.status == 200
+
+    monkeypatch.setattr(batching, "_search", noted)
+    asyncio.run(run())
+    assert threads == [False, True, False, True]
+
+
+def test_the_pace_of_a_model():
+    pace = registry_module.Pace()
+    assert pace.per_row == math.inf
+    pace.learn(8, 0.01)
+    assert pace.per_row == pytest.approx(0.001)
+    pace.learn(8, 10.0)  # held up
+    assert pace.per_row == pytest.approx(0.001 * (1 + 7 / 8))
+    for _ in range(100):
+        pace.learn(8, 10.0)
+    assert pace.per_row == pytest.approx(1.0, rel=1e-3)
+    for _ in range(100):
+        pace.learn(8, 0.01)
+    assert pace.per_row == pytest.approx(0.001, rel=1e-2)
 
 
 # Explanations, models and labels
@@ -293,13 +344,13 @@ def test_annif(service, tagger):
 
 def test_long_forms_are_read_by_a_thread(service, monkeypatch):
     threads = []
-    read = service._reader.suggest
+    read = service.reader.suggest
 
     def suggest(*arguments):
         threads.append(threading.current_thread() is threading.main_thread())
         return read(*arguments)
 
-    monkeypatch.setattr(service._reader, "suggest", suggest)
+    monkeypatch.setattr(service.reader, "suggest", suggest)
     bodies = (b"text=tea", b"text=tea&more=" + b"x" * 70_000)
     found = talk(service, *(("POST", "/models/tagger/suggest", body) for body in bodies))
     assert [answer.status for answer in found] == [200, 200]

@@ -30,11 +30,12 @@ class Transport(asyncio.Transport):
 
     def __init__(self):
         super().__init__()
-        self.written, self._closed = b"", False
+        self.written, self.n_writes, self._closed = b"", 0, False
 
     def write(self, data):
         if not self._closed:
             self.written += data
+            self.n_writes += 1
 
     def close(self):
         self._closed = True

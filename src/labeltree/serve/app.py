@@ -15,10 +15,10 @@ from labeltree.serve import answers
 from labeltree.serve.batching import NOTHING, Batcher
 from labeltree.serve.errors import FAILED, RequestError
 from labeltree.serve.http import (
-    JSON_TYPE,
     SAFETY,
     ClientGone,
     Deadline,
+    Headers,
     Receive,
     Scope,
     Send,
@@ -31,13 +31,11 @@ from labeltree.serve.metrics import Metrics
 from labeltree.serve.registry import Registry
 from labeltree.serve.requests import Reader
 from labeltree.serve.routes import make_routes
-from labeltree.serve.settings import ServiceSettings
+from labeltree.serve.settings import LARGE_BODY, ServiceSettings
 from labeltree.strict_json import to_json
 
 # Paths that need no token: the page, which asks for one, and what machines ask before they send requests.
 _OPEN = ("/", "/healthz", "/readyz", "/docs", "/openapi.json", "/favicon.ico")
-# Larger bodies and answers are read and written by a thread, so that others need not wait.
-_LARGE_BODY, _LARGE_ANSWER = 65536, 1000
 # Explanations that may wait at a time.
 _MOST_EXPLANATIONS = 64
 
@@ -49,7 +47,7 @@ class Service:
     """An ASGI application that serves models.
 
     Predictions and explanations are answered here; what is not called thousands of times per second is left
-    to FastAPI (`routes.py`).
+    to FastAPI (`routes.py`). Small predictions need not come here: `direct.py` answers them.
 
     Parameters
     ----------
@@ -64,7 +62,7 @@ class Service:
     ) -> None:
         self.registry, self.settings = registry, settings or ServiceSettings()
         self.metrics = metrics or Metrics()
-        self._reader = Reader(registry, self.settings)
+        self.reader = Reader(registry, self.settings)
         self._routes = make_routes(registry, lambda: self.metrics.text(registry))
         self._posts: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
             "/predict": self._predict,
@@ -86,7 +84,7 @@ class Service:
     async def _live(self, receive: Receive, send: Send) -> None:
         """Start and stop what runs beside the requests."""
         await receive()
-        self._batcher = Batcher(self.metrics, self.settings.max_waiting)
+        self.batcher = Batcher(self.metrics, self.settings.max_waiting)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="answer")
         self._refreshing: asyncio.Task[None] | None = None
         watching = asyncio.create_task(self._watch()) if self.settings.watch else None
@@ -95,7 +93,7 @@ class Service:
         for task in (watching, self._refreshing):
             if task is not None:
                 task.cancel()
-        self._batcher.close()
+        self.batcher.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -112,8 +110,8 @@ class Service:
         # A thread of its own: the others may be busy with requests.
         try:
             await asyncio.to_thread(self.registry.refresh)
-        except Exception:
-            _log_failure("opening new models")
+        except Exception as error:
+            _log_failure("opening new models", error)
         self.metrics.put("reloads", self.registry.reloads)
         self.metrics.put("reload_failures", self.registry.failures)
 
@@ -124,8 +122,7 @@ class Service:
         path, method = scope["path"], scope["method"]
         status = 500
         try:
-            if self.settings.token is not None and not _is_open(path):
-                check_token(scope, self.settings.token)
+            self.admit(path, scope["headers"])
             post = self._posts.get(path)
             if post is None and path.endswith("/suggest") and path.startswith("/models/"):
                 name = path[len("/models/") : -len("/suggest")]
@@ -138,22 +135,31 @@ class Service:
                     deadline.received = True
                     content = await post(body)
                 status = 200
-                await send_bytes(send, 200, content, JSON_TYPE)
+                await send_bytes(send, 200, content)
             else:
                 status = await self._forward(scope, receive, send)
         except ClientGone:
             status = 499
-        except RequestError as error:
-            status = error.status
-            await send_error(send, error)
-        except InputError as error:
-            status = 400
-            await send_error(send, RequestError.of(error))
-        except Exception:
-            _log_failure(f"{method} {path[:200]!a}")
-            await send_error(send, FAILED)
+        except Exception as error:
+            wrong = self.error_of(error, f"{method} {path[:200]!a}")
+            status = wrong.status
+            await send_error(send, wrong)
         finally:
             self.metrics.count_request(_endpoint(path), status, time.perf_counter() - start)
+
+    def admit(self, path: str, headers: Headers) -> None:
+        """Raise a RequestError if a request may not be answered."""
+        if self.settings.token is not None and not _is_open(path):
+            check_token(headers, self.settings.token)
+
+    def error_of(self, error: Exception, what: str) -> RequestError:
+        """Return the answer to a request that failed; what is a fault of the service is logged."""
+        if isinstance(error, RequestError):
+            return error
+        if isinstance(error, InputError):
+            return RequestError.of(error)
+        _log_failure(what, error)
+        return FAILED
 
     async def _forward(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Let FastAPI answer; return the status."""
@@ -172,42 +178,42 @@ class Service:
 
         try:
             await self._routes(scope, receive, send_safely)
-        except Exception:  # it has been answered (`routes.py`)
-            _log_failure(f"{scope['method']} {scope['path'][:200]!a}")
+        except Exception as error:  # it has been answered (`routes.py`)
+            _log_failure(f"{scope['method']} {scope['path'][:200]!a}", error)
         return status
 
     async def _predict(self, body: bytes) -> bytes:
-        request = await self._maybe_on_thread(len(body) > _LARGE_BODY, self._reader.predict, body)
+        request = await self._maybe_on_thread(len(body) > LARGE_BODY, self.reader.predict, body)
         if not request.n_rows:
             return answers.prediction_json(request, NOTHING)
-        found = await self._batcher.predict(request.served, request.queries, request.top)
-        large = request.n_rows * request.top > _LARGE_ANSWER
-        return await self._maybe_on_thread(large, answers.prediction_json, request, found)
+        found = await self.batcher.predict(request.served, request.queries, request.top)
+        return await self._maybe_on_thread(request.is_large, answers.prediction_json, request, found)
 
     async def _explain(self, body: bytes) -> bytes:
-        request = await self._maybe_on_thread(len(body) > _LARGE_BODY, self._reader.explain, body)
+        request = await self._maybe_on_thread(len(body) > LARGE_BODY, self.reader.explain, body)
         if self._explanations >= _MOST_EXPLANATIONS:
             raise RequestError(503, "too many requests are waiting", hint="try again later")
         self._explanations += 1
         try:
-            return await self._on_thread(lambda: to_json(answers.explanation(request)).encode())
+            return await self.on_thread(lambda: to_json(answers.explanation(request)).encode())
         finally:
             self._explanations -= 1
 
     async def _suggest(self, name: str, body: bytes) -> bytes:
-        request = await self._maybe_on_thread(len(body) > _LARGE_BODY, self._reader.suggest, name, body)
-        found = await self._batcher.predict(request.served, [request.text], request.limit)
+        request = await self._maybe_on_thread(len(body) > LARGE_BODY, self.reader.suggest, name, body)
+        found = await self.batcher.predict(request.served, [request.text], request.limit)
         return to_json(answers.suggestions(request.served, found)).encode()
 
     async def _maybe_on_thread(self, large: bool, call: Callable[..., T], *arguments: Any) -> T:
-        return await self._on_thread(lambda: call(*arguments)) if large else call(*arguments)
+        return await self.on_thread(lambda: call(*arguments)) if large else call(*arguments)
 
-    async def _on_thread(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+    def on_thread(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        """Call a function on a thread of its own."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
-def _log_failure(what: str) -> None:
-    log.error("%s failed\n%s", what, traceback.format_exc())
+def _log_failure(what: str, error: Exception) -> None:
+    log.error("%s failed\n%s", what, "".join(traceback.format_exception(error)))
 
 
 def _is_open(path: str) -> bool:

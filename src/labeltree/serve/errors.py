@@ -38,6 +38,19 @@ class RequestError(Exception):
             content["hint"] = self.hint
         return json.dumps({"error": content}, ensure_ascii=False).encode("utf-8", "replace")
 
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers that belong to the status.
 
+        What is left of the body of a request that is late or too long is not read: the connection is closed.
+        """
+        return _HEADERS.get(self.status, [])
+
+
+_HEADERS = {
+    401: [(b"www-authenticate", b"Bearer")],
+    408: [(b"connection", b"close")],
+    413: [(b"connection", b"close")],
+    503: [(b"retry-after", b"1")],
+}
 # The client learns that it failed; why is for the operator.
 FAILED = RequestError(500, "the service failed", "see its log")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+from collections.abc import Iterable
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -12,6 +14,7 @@ from labeltree.serve.errors import RequestError
 Scope: TypeAlias = Any
 Receive: TypeAlias = Any
 Send: TypeAlias = Any
+Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 JSON_TYPE = b"application/json"
 # A page may load only what the service itself sends, and a type is never guessed.
@@ -62,10 +65,15 @@ class Deadline:
             uncancel = getattr(self._task, "uncancel", None)  # Python 3.11
             if uncancel is not None:
                 uncancel()
-            within = f"within {self._seconds:g} seconds"
-            if self.received:
-                raise RequestError(503, f"the request was not answered {within}") from None
-            raise RequestError(408, f"the request did not arrive {within}") from None
+            raise self.error(self._seconds, self.received) from None
+
+    @staticmethod
+    def error(seconds: float, received: bool) -> RequestError:
+        """Return the error of a request that took too long, to be answered or to arrive."""
+        within = f"within {seconds:g} seconds"
+        if received:
+            return RequestError(503, f"the request was not answered {within}")
+        return RequestError(408, f"the request did not arrive {within}")
 
 
 async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
@@ -98,35 +106,39 @@ def _too_long(most: int) -> RequestError:
     return RequestError(413, f"the body is too long, expected at most {most:,} bytes")
 
 
-async def send_bytes(
-    send: Send, status: int, content: bytes, kind: bytes = JSON_TYPE, *more: tuple[bytes, bytes]
-) -> None:
-    """Send an answer."""
-    headers = [
-        (b"content-type", kind),
-        (b"content-length", str(len(content)).encode()),
-        *SAFETY,
-        *more,
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+async def send_bytes(send: Send, status: int, content: bytes, headers: Headers = ()) -> None:
+    """Send an answer in JSON."""
+    length = (b"content-length", b"%d" % len(content))
+    given = [(b"content-type", JSON_TYPE), length, *SAFETY, *headers]
+    await send({"type": "http.response.start", "status": status, "headers": given})
     await send({"type": "http.response.body", "body": content})
 
 
 async def send_error(send: Send, error: RequestError) -> None:
-    """Send an error. What is left of the request's body is not read: the connection is closed."""
-    more = []
-    if error.status in (408, 413):
-        more.append((b"connection", b"close"))
-    if error.status == 503:
-        more.append((b"retry-after", b"1"))
-    if error.status == 401:
-        more.append((b"www-authenticate", b"Bearer"))
-    await send_bytes(send, error.status, error.body(), JSON_TYPE, *more)
+    """Send an error."""
+    await send_bytes(send, error.status, error.body(), error.headers())
 
 
-def check_token(scope: Scope, token: str) -> None:
+def response(status: int, content: bytes, headers: Headers = (), *, close: bool) -> bytes:
+    """Return an answer in JSON as the bytes of a connection, which may be closed after it."""
+    lines = [_START[status], b"%d\r\n" % len(content)]
+    lines += [b"%b: %b\r\n" % pair for pair in headers if pair[0] != b"connection"]
+    lines += [b"connection: close\r\n\r\n" if close else b"\r\n", content]
+    return b"".join(lines)
+
+
+def _start_of(status: HTTPStatus) -> bytes:
+    """Return the beginning of an answer, up to the length of its content."""
+    head = b"".join(b"%b: %b\r\n" % pair for pair in ((b"content-type", JSON_TYPE), *SAFETY))
+    return b"HTTP/1.1 %d %b\r\n%bcontent-length: " % (status, status.phrase.encode(), head)
+
+
+_START = {int(status): _start_of(status) for status in HTTPStatus}
+
+
+def check_token(headers: Headers, token: str) -> None:
     """Raise an error with status 401 if the request does not have the bearer token."""
-    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    given = [value for name, value in headers if name == b"authorization"]
     kind, _, value = (given[0] if len(given) == 1 else b"").partition(b" ")
     # The comparison takes the same time wherever the difference is.
     if not (hmac.compare_digest(value.strip(), token.encode()) and kind.lower() == b"bearer"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
@@ -24,6 +25,8 @@ _REQUESTS = len(ENDPOINTS) * len(STATUSES)
 _TIMES = len(ENDPOINTS) * (len(SECONDS) + 2)
 _BATCHES = len(ROWS) + 2
 _OTHERS = ("refused", "reloads", "reload_failures", "waiting")
+_PLACES = {name: i for i, name in enumerate(_OTHERS)}
+_FIRST = {name: i for i, name in enumerate(ENDPOINTS)}
 _SIZE = _REQUESTS + _TIMES + _BATCHES + len(_OTHERS)
 
 
@@ -50,20 +53,20 @@ class Metrics:
 
     def count_request(self, endpoint: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""
-        at = ENDPOINTS.index(endpoint)
+        at = _FIRST[endpoint]
         self._requests[at * len(STATUSES) + min(max(status // 100, 2), 5) - 2] += 1
         start = at * (len(SECONDS) + 2)
-        self._times[start + _bucket(SECONDS, seconds)] += 1
+        self._times[start + bisect_left(SECONDS, seconds)] += 1
         self._times[start + len(SECONDS) + 1] += seconds
 
     def count_batch(self, rows: int) -> None:
         """Count a batch."""
-        self._batches[_bucket(ROWS, rows)] += 1
+        self._batches[bisect_left(ROWS, rows)] += 1
         self._batches[len(ROWS) + 1] += rows
 
     def put(self, name: str, value: float) -> None:
         """Set one of the other figures of this worker."""
-        self._others[_OTHERS.index(name)] = value
+        self._others[_PLACES[name]] = value
 
     def text(self, registry: Registry) -> str:
         """Return all metrics."""
@@ -103,10 +106,6 @@ class Metrics:
         for served in registry:
             time = served.modified.timestamp()
             yield f"labeltree_model_modified_seconds{_named(served.name)} {time:.3f}"
-
-
-def _bucket(bounds: tuple[float, ...], value: float) -> int:
-    return next((i for i, bound in enumerate(bounds) if value <= bound), len(bounds))
 
 
 def _head(name: str, kind: str, text: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ import uvicorn
 
 from labeltree.errors import InputError
 from labeltree.serve.app import Service
+from labeltree.serve.direct import DirectPredictions
 from labeltree.serve.metrics import Metrics
 from labeltree.serve.protocol import protocol_with
 from labeltree.serve.registry import Registry
@@ -121,7 +122,9 @@ class _Server(uvicorn.Server):
 
 def _serve(service: Service, listening: socket.socket, parent: int | None) -> None:
     settings: dict[str, Any] = {
-        "http": protocol_with(service.settings.timeout, service.settings.max_body),
+        "http": protocol_with(
+            service.settings.timeout, service.settings.max_body, DirectPredictions(service)
+        ),
         "loop": "uvloop",
         "ws": "none",
         "lifespan": "on",

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from labeltree.serve.direct import DirectPredictions, Exchange
 from labeltree.serve.errors import RequestError
+from labeltree.serve.http import Deadline, response
 
 # Bytes of the request line and the headers together.
 MOST_HEAD = 32_768
 
 
-def protocol_with(seconds: float, max_body: int) -> type[HttpToolsProtocol]:
+def protocol_with(
+    seconds: float, max_body: int, direct: DirectPredictions | None = None
+) -> type[HttpToolsProtocol]:
     """Return the protocol class for uvicorn.
 
     Parameters
@@ -23,6 +26,8 @@ def protocol_with(seconds: float, max_body: int) -> type[HttpToolsProtocol]:
         until the rest of it has arrived, if it was answered before.
     max_body : int
         Bytes of the body of a request.
+    direct : DirectPredictions, optional
+        Takes the requests that need no task.
 
     Returns
     -------
@@ -37,6 +42,8 @@ def protocol_with(seconds: float, max_body: int) -> type[HttpToolsProtocol]:
 
         _n_bytes = 0  # of the request that arrives
         _in_head = True
+        _idle = False  # a request has been complete, and no other has begun
+        _exchange: Exchange | None = None  # if the request needs no task
         _is_last = False  # what follows the request is not HTTP
         _timer: asyncio.TimerHandle | None = None
 
@@ -46,19 +53,26 @@ def protocol_with(seconds: float, max_body: int) -> type[HttpToolsProtocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()
+            if self._exchange is not None:
+                self._exchange.lost()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
             if self.parser is None or self.transport.is_closing() or self._is_last:
                 return  # refused already
             self._n_bytes += len(data)
-            if self._in_head and self._timer is None:  # the first byte of another request
-                self._start_timer()
+            self._idle = False
             super().data_received(data)
+            if self._in_head and not self._idle and self._timer is None:  # a part of the next request
+                self._start_timer()
             if self._in_head and self._n_bytes > MOST_HEAD:
                 self._refuse(RequestError(431, "the request line and headers are too long"))
             elif self._n_bytes > most_bytes:
                 self.transport.close()
+
+        def on_message_begin(self) -> None:
+            self._idle = False
+            super().on_message_begin()
 
         def on_header(self, name: bytes, value: bytes) -> None:
             if self._in_head:  # trailers are not used
@@ -68,7 +82,11 @@ def protocol_with(seconds: float, max_body: int) -> type[HttpToolsProtocol]:
             self._in_head = False
             self._stop_timer()
             if not self.parser.should_upgrade():
-                super().on_headers_complete()
+                self._exchange = None if direct is None else direct.take(self)
+                if self._exchange is None:
+                    super().on_headers_complete()
+                else:
+                    self.cycle = self._exchange  # type: ignore[assignment]
                 return
             # The parser takes what follows for another protocol, even if it is a body.
             self._is_last = True
@@ -80,11 +98,21 @@ def protocol_with(seconds: float, max_body: int) -> type[HttpToolsProtocol]:
                 super().on_headers_complete()
                 self.cycle.keep_alive = False
 
+        def on_body(self, body: bytes) -> None:
+            if self._exchange is not None:
+                self._exchange.body += body
+            else:
+                super().on_body(body)
+
         def on_message_complete(self) -> None:
-            if not self.transport.is_closing():  # a request that was refused has no cycle
-                super().on_message_complete()
-            self._in_head, self._n_bytes = True, 0
+            self._in_head, self._idle, self._n_bytes = True, True, 0
             self._stop_timer()
+            if self.transport.is_closing():
+                return  # a request that was refused has no cycle
+            if self._exchange is not None:
+                self._exchange.complete()
+            else:
+                super().on_message_complete()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
@@ -105,7 +133,7 @@ def protocol_with(seconds: float, max_body: int) -> type[HttpToolsProtocol]:
             if self.transport.is_closing():
                 return
             if self._in_head:
-                self._refuse(RequestError(408, f"the request has not arrived within {seconds:g} seconds"))
+                self._refuse(Deadline.error(seconds, received=False))
             else:
                 self.transport.close()  # it was answered before
 
@@ -117,12 +145,7 @@ def protocol_with(seconds: float, max_body: int) -> type[HttpToolsProtocol]:
             if self.cycle is not None and not self.cycle.response_complete:
                 self.transport.close()  # an answer is on its way: another one would get into it
                 return
-            body = error.body()
-            headers: list[Any] = [
-                *(b"content-type: application/json\r\n", b"connection: close\r\n"),
-                b"content-length: %d\r\n\r\n" % len(body),
-            ]
-            self.transport.write(b"".join([STATUS_LINE[error.status], *headers, body]))
+            self.transport.write(response(error.status, error.body(), error.headers(), close=True))
             self.transport.close()
 
         def _unsupported_upgrade_warning(self) -> None:

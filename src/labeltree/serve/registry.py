@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,25 @@ if TYPE_CHECKING:
 State: TypeAlias = tuple[int, ...]
 
 
+class Pace:
+    """How long a model takes to search, learned from batches.
+
+    Attributes
+    ----------
+    per_row : float
+        Seconds per row; infinity before the first search.
+    """
+
+    def __init__(self) -> None:
+        self.per_row = math.inf
+
+    def learn(self, n_rows: int, seconds: float) -> None:
+        """Take a search into account; a single one that was held up counts little."""
+        new = seconds / (n_rows + 2)  # a batch itself takes as long as a few rows
+        known = new if math.isinf(self.per_row) else self.per_row
+        self.per_row = known + (min(new, 8 * known) - known) / 8
+
+
 @dataclass(frozen=True, eq=False)
 class Served:
     """A model as it was when it was opened; a request uses one from beginning to end.
@@ -34,11 +54,13 @@ class Served:
     model : Model
     state : tuple of int or None
         Identifies the files that were opened.
+    pace : Pace
     """
 
     name: str
     model: Model
     state: State | None
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def modified(self) -> datetime:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -20,7 +19,7 @@ from labeltree.model import Model
 from labeltree.serve.batching import Queries
 from labeltree.serve.errors import RequestError
 from labeltree.serve.registry import Registry, Served
-from labeltree.serve.settings import MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
+from labeltree.serve.settings import LARGE_ANSWER, MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
 from labeltree.strict_json import parse_json
 
@@ -38,8 +37,7 @@ _FORM_FIELDS = 1000
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class PredictRequest:
+class PredictRequest(NamedTuple):
     """What POST /predict asks for."""
 
     served: Served
@@ -50,9 +48,13 @@ class PredictRequest:
     names: bool
     scores: bool
 
+    @property
+    def is_large(self) -> bool:
+        """Whether the answer is written by a thread, so that others need not wait."""
+        return self.n_rows * self.top > LARGE_ANSWER
 
-@dataclass(frozen=True)
-class ExplainRequest:
+
+class ExplainRequest(NamedTuple):
     """What POST /explain asks for."""
 
     served: Served
@@ -62,8 +64,7 @@ class ExplainRequest:
     words: int
 
 
-@dataclass(frozen=True)
-class SuggestRequest:
+class SuggestRequest(NamedTuple):
     """What Annif asks for."""
 
     served: Served
@@ -97,7 +98,9 @@ class Reader:
             queries = self._texts(served.model, texts, kind)
             n_rows = len(queries)
         decision = _decision(served.model, fields)
-        top = _checked("top", fields.get("top", DEFAULT_TOP if decision is None else MAX_ACCEPTED), TOP)
+        top = DEFAULT_TOP if decision is None else MAX_ACCEPTED
+        if "top" in fields:
+            top = _checked("top", fields["top"], TOP)
         if n_rows * top > MOST_ANSWERS:
             what = f"{n_rows:,} texts or rows with {top:,} labels each are too many for one answer"
             raise RequestError(400, what, f"ask for at most {MOST_ANSWERS:,} labels in all")
@@ -239,7 +242,7 @@ def _list(fields: dict[str, Any], name: str, most: int) -> list[Any]:
 def _decision(model: Model, fields: dict[str, Any]) -> Decision | None:
     """Return which labels to accept: by a threshold, or as stored in the model; None for all."""
     threshold = fields.get("threshold")
-    if not _checked("accepted", fields.get("accepted", False), limits.FLAG):
+    if "accepted" not in fields or not _checked("accepted", fields["accepted"], limits.FLAG):
         return None if threshold is None else Decision(_checked("threshold", threshold, THRESHOLD))
     if threshold is not None:
         raise RequestError(400, "'accepted' and 'threshold' exclude each other", "send one of them")

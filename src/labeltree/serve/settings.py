@@ -11,6 +11,9 @@ MOST_LABELS = 1000
 MOST_WORDS = 100
 # Characters of the name of a label, or a part of it, in a request.
 MOST_NAME = 1000
+# Larger bodies (bytes) and answers (labels) are read and written by a thread, so that others need not wait.
+LARGE_BODY = 65536
+LARGE_ANSWER = 1000
 
 
 @dataclass(frozen=True)
