@@ -220,13 +220,15 @@ def test_evaluate(run, folder):
     figures = json.loads(out)
     assert (code, err) == (0, "")
     missed = {"rows_without_labels", "skipped_rows", "unknown_labels"}
-    assert set(figures) == {*METRIC_KEYS, "rows", "seconds", "milliseconds_per_row", *missed}
+    accepted = {"micro_F1", "macro_F1", "rows_with_accepted_label"}
+    assert set(figures) == {*METRIC_KEYS, *accepted, "rows", "seconds", "milliseconds_per_row", *missed}
     assert figures["rows"] == 50
     assert 50 < figures["P@1"] <= 100
     code, out, _ = run("evaluate", folder / "model", folder / "test.svm", "--score", "hinge3", "--beam", 50)
     assert code == 0
     assert out.splitlines()[0].split() == ["%", "@1", "@3", "@5"]
     assert out.endswith(" ms per row\n")
+    assert "accepted" not in out  # the threshold is one of other scores
 
 
 def test_train_stores_the_score(run, folder, tmp_path):
@@ -331,7 +333,7 @@ def test_quiet_commands_print_only_results(run, folder, tmp_path):
         ["predict", model, data, "-o", tmp_path / "p.tsv"],
     ):
         assert run(*command, "--quiet") == (0, "", "")
-    for command, lines in ((["estimate", data], 12), (["evaluate", model, data], 6)):
+    for command, lines in ((["estimate", data], 12), (["evaluate", model, data], 8)):
         code, out, err = run(*command, "-q")
         assert (code, len(out.splitlines()), err) == (0, lines, "")
     code, out, err = run("evaluate", model, data, "-q", "--json")

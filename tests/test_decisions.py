@@ -305,6 +305,13 @@ def test_commands(run, refused, trained, place, tmp_path):
     found = json.loads(out)
     (row,) = [row for row in found["thresholds"] if row["stored"]]
     assert row["row_f1"] == pytest.approx(figures["row_f1"])
+    accepted = {"micro_F1": row["micro_f1"], "macro_F1": row["macro_f1"]}
+    accepted["rows_with_accepted_label"] = 1 - row["rows_without"]
+    plain = json.loads(run("evaluate", place, data, "--json")[1])
+    for name, share in accepted.items():
+        assert plain[name] == found[name] == pytest.approx(100 * share, abs=1e-4)
+    line = f"accepted labels: micro F1 {plain['micro_F1']:.2f}%, macro F1 {plain['macro_F1']:.2f}%; "
+    assert line in run("evaluate", place, data)[1]
     assert "row_f1" in row["best"]
     assert sum(row["labels"] for row in found["reliability"]) > 0
     assert found["calibration_error"] < 0.1

@@ -505,7 +505,10 @@ def test_settings_files(run, refused, folder, tmp_path):
     file.write_bytes(settings_bytes(settings))
     assert read_settings(file) == {**settings, "ngrams": (1, 2)}
     assert as_arguments(settings) == ["--clusters", "5", "--ngrams", "1,2", "--keep-case"]
-    assert "--ngrams applies only to text" in refused("train", train, tmp_path / "n", "--settings", file)
+    arguments = ("train", train, tmp_path / "n", "--settings", file)
+    what = "ngrams applies only to text, but DATA is in LIBSVM format; remove it, or set --data-format"
+    assert refused(*arguments) == f"error: {file}: {what}"
+    assert "error: --analyzer applies only to text" in refused(*arguments, "--analyzer", "char")
 
 
 def test_training_to_a_size(run, refused, folder, tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypedDict
 
 import numpy as np
@@ -65,6 +65,11 @@ def describe_data(dataset: Dataset) -> DataSummary:
     >>> describe_data(data)["frequent_labels"]
     [{'label': 'a', 'rows': 2}]
     """
+    return summarize(dataset, lambda separator: f"columns=Columns(separators=({separator!r},))")
+
+
+def summarize(dataset: Dataset, spell_separator: Callable[[str], str]) -> DataSummary:
+    """Describe data as `describe_data` does; `spell_separator` returns how to set a separator of labels."""
     counts = np.diff(dataset.by_label[0])
     per_row, filled = np.diff(dataset.Y.indptr), np.diff(dataset.X.indptr)
     frequent = [j for j in np.argsort(-counts, kind="stable")[:_FREQUENT].tolist() if counts[j]]
@@ -81,7 +86,7 @@ def describe_data(dataset: Dataset) -> DataSummary:
         "labels_with_one_row": int((counts == 1).sum()),
         "frequent_labels": [{"label": _name(dataset, j), "rows": int(counts[j])} for j in frequent],
         "terms": _terms(dataset),
-        "warnings": list(_warnings(dataset)),
+        "warnings": list(_warnings(dataset, spell_separator)),
     }
 
 
@@ -99,7 +104,7 @@ def _terms(dataset: Dataset) -> list[str] | None:
     return [names[order[rank]] for rank in ranks.tolist()]
 
 
-def _warnings(dataset: Dataset) -> Iterator[str]:
+def _warnings(dataset: Dataset, spell_separator: Callable[[str], str]) -> Iterator[str]:
     used = np.flatnonzero(np.diff(dataset.by_label[0]))
     n_rows, n_labels = dataset.n_instances, len(used)
     names = [] if dataset.label_names is None else [dataset.label_names[j] for j in used.tolist()]
@@ -108,7 +113,7 @@ def _warnings(dataset: Dataset) -> Iterator[str]:
             f"{_count(dataset.n_skipped, 'row has', 'rows have')} no text and "
             f"{'was' if dataset.n_skipped == 1 else 'were'} skipped."
         )
-    yield from _separators(names, dataset)
+    yield from _separators(names, dataset, spell_separator)
     if names and n_labels > n_rows:  # numbers are columns of a matrix, whatever it is
         yield (
             f"There are more labels ({n_labels:,}) than rows ({n_rows:,}). If that is wrong, check how "
@@ -122,7 +127,9 @@ def _warnings(dataset: Dataset) -> Iterator[str]:
         yield f"{empty:,} of {n_rows:,} rows have no {'known term' if dataset.text else 'features'}."
 
 
-def _separators(names: Sequence[str], dataset: Dataset) -> Iterator[str]:
+def _separators(
+    names: Sequence[str], dataset: Dataset, spell_separator: Callable[[str], str]
+) -> Iterator[str]:
     """Warn of labels that look as if they had been separated by something else, or not at all."""
     if not names:
         return
@@ -145,7 +152,7 @@ def _separators(names: Sequence[str], dataset: Dataset) -> Iterator[str]:
             more = "Every row has a single label, and many" if single else "Many labels"
             yield (
                 f"{more} contain {quoted}, such as {suspicious!r}. If {quoted} separates labels, use "
-                f"--label-separator '{separator}'."
+                f"{spell_separator(separator)}."
             )
             return
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
+from labeltree.cli.training_options import Training
 from labeltree.errors import ResourceError
 from labeltree.system import human_bytes
 
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from labeltree.tree import DepthSummary
 
 
-@options.takes(training=options.Training, text=text_options.Text)
+@options.takes(training=Training, text=text_options.Text)
 def estimate(
     data: options.Data,
-    training: options.Training,
+    training: Training,
     text: text_options.Text,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,

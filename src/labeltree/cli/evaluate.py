@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +11,8 @@ import typer
 
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.decisions import (
+    accepted_figures,
+    accepted_line,
     check_plot,
     note_left_out,
     reliability_table,
@@ -62,7 +66,8 @@ def evaluate(
     """Measure the quality of a model's predictions on labeled data.
 
     Prints precision (P), recall (R), nDCG, and their propensity-scored variants (PSP, PSnDCG) at ranks 1, 3
-    and 5, in percent. By default, text is read with the same columns and separators as in training.
+    and 5, in percent; and F1 of the labels that the model accepts, if it has a threshold. By default, text is
+    read with the same columns and separators as in training.
     """
     from labeltree.files import check_output
 
@@ -86,7 +91,7 @@ def evaluate(
         _write_per_label(found, per_label)
     percent = {name: round(100 * value, 4) for name, value in metrics.items()}
     counts = count_missed(found.model, found.dataset)
-    figures, lines = _decisions(found, search, thresholds, reliability, plot) if is_decision else ({}, [])
+    figures, lines = _decisions(found, search, threads, thresholds, reliability, plot)
     if json:
         printing.print_json({**percent, **figures, **found.speed, **counts})
         return
@@ -108,21 +113,40 @@ def _write_per_label(found: Predictions, file: Path) -> None:
 
 
 def _decisions(
-    found: Predictions, search: Search, thresholds: bool, reliability: bool, plot: Path | None
+    found: Predictions,
+    search: Search,
+    threads: int | None,
+    thresholds: bool,
+    reliability: bool,
+    plot: Path | None,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return what is printed about thresholds and scores, as JSON and as lines."""
+    """Return what is printed about accepted labels and scores, as JSON and as lines."""
     from labeltree import calibration
     from labeltree.choosing import rank
 
     model = found.model
+    is_own = model.score.replace(search.score, search.score_scale) == model.score
+    decision = model.decision if is_own else None
+    if decision is None and not (thresholds or reliability or plot is not None):
+        return {}, []
+    labels, scores = found.labels, found.scores
+    if labels.shape[1] < min(MAX_ACCEPTED, model.n_labels):
+        # More labels take longer, so this prediction is not the one that is timed.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they have been noted
+            labels, scores = model.predict(
+                found.dataset.X, top=MAX_ACCEPTED, threads=threads, **asdict(search)
+            )
     truth = found.dataset.align(model.label_names, model.n_labels).Y
-    candidates, unlabeled = rank(truth, found.labels, found.scores)
-    note_left_out(unlabeled, "F1 and reliability")
+    candidates, unlabeled = rank(truth, labels, scores)
+    note_left_out(unlabeled, "F1 and reliability" if reliability else "F1")
     figures: dict[str, Any] = {}
     lines: list[str] = []
+    if decision is not None:
+        figures = accepted_figures(candidates, decision)
+        lines += ["", accepted_line(figures)]
     if thresholds:
-        is_own = model.score.replace(search.score, search.score_scale) == model.score
-        figures["thresholds"] = rows = threshold_rows(candidates, model.decision if is_own else None)
+        figures["thresholds"] = rows = threshold_rows(candidates, decision)
         lines += ["", *threshold_table(rows)]
     if reliability:
         figures["reliability"], figures["calibration_error"] = calibration.reliability(candidates)

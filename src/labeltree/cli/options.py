@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -14,10 +13,9 @@ import typer
 
 from labeltree import limits
 from labeltree.errors import InputError, alternatives
-from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+from labeltree.settings import ScoreSettings
 
-_TREE = "Label tree"
-_SOLVER = "Classifiers"
+TREE = "Label tree"
 _STORAGE = "Stored weights"
 # Options that have another name than the parameter of the library.
 _NAMES = {
@@ -117,7 +115,7 @@ Data = Annotated[
 ModelPath = Annotated[Path, _argument(metavar="MODEL", help="Model directory.")]
 NewModelPath = Annotated[Path, _argument(metavar="MODEL", help="Model directory to write.")]
 
-Clusters = Annotated[int, limited("--clusters", limits.CLUSTERS, "K", "Number of clusters per node", _TREE)]
+Clusters = Annotated[int, limited("--clusters", limits.CLUSTERS, "K", "Number of clusters per node", TREE)]
 Seed = Annotated[int, limited("--seed", limits.SEED, "N", "Random seed; the same seed gives the same result")]
 Threads = Annotated[
     int | None, limited("--threads", limits.THREADS, "N", "Number of threads", default="all CPUs")
@@ -278,117 +276,6 @@ QuickSize = Annotated[
 Json = Annotated[bool, _option("--json", help="Print the results as a single JSON object.")]
 
 
-@dataclass(frozen=True)
-class Training:
-    """How the trees of a model are built, how its classifiers are trained, and how weights are stored."""
-
-    clusters: Clusters = TreeSettings.clusters
-    max_depth: Annotated[
-        int,
-        limited(
-            "--max-depth",
-            limits.MAX_DEPTH,
-            "N",
-            "Maximum depth of the tree (the root has depth 0); 1 means one-vs-rest",
-            _TREE,
-        ),
-    ] = TreeSettings.max_depth
-    trees: Annotated[
-        int, limited("--trees", limits.TREES, "N", "Number of trees; scores are averaged", _TREE)
-    ] = TreeSettings.trees
-    tree: Annotated[
-        Path | None,
-        _option(
-            "--tree",
-            metavar="FILE",
-            help="Use this tree instead of clustering: nested lists (JSON), a table with the columns label "
-            "and parent, or one cluster of labels per line.",
-            rich_help_panel=_TREE,
-        ),
-    ] = None
-    tree_rest: Annotated[
-        bool,
-        _option(
-            "--tree-rest",
-            help="Put labels missing from FILE under a separate child of the root.",
-            rich_help_panel=_TREE,
-        ),
-    ] = False
-    seed: Seed = TreeSettings.seed
-    loss: Annotated[str, limited("--loss", limits.LOSS, "NAME", "Loss function", _SOLVER)] = (
-        SolverSettings.loss
-    )
-    cost: Annotated[
-        float,
-        limited(
-            "--cost",
-            limits.COST,
-            "C",
-            "Regularization parameter C; larger values fit the training data more closely",
-            _SOLVER,
-        ),
-    ] = SolverSettings.cost
-    positive_cost: Annotated[
-        Any,
-        limited(
-            "--positive-cost",
-            limits.POSITIVE_COST,
-            "X,...",
-            "Factor of the cost of positive instances; or one per depth, separated by commas",
-            _SOLVER,
-        ),
-    ] = SolverSettings.positive_cost
-    tolerance: Annotated[
-        float,
-        limited(
-            "--tolerance",
-            limits.TOLERANCE,
-            "X",
-            "Every objective ends at most this share above its optimum",
-            _SOLVER,
-        ),
-    ] = SolverSettings.tolerance
-    max_iterations: Annotated[
-        int,
-        limited(
-            "--max-iterations",
-            limits.MAX_ITERATIONS,
-            "N",
-            "Maximum number of passes over a node's instances",
-            _SOLVER,
-        ),
-    ] = SolverSettings.max_iterations
-    bias: Annotated[
-        float,
-        limited(
-            "--bias",
-            limits.BIAS,
-            "X",
-            "Value of a constant feature added to every instance; 0 for none",
-            _SOLVER,
-        ),
-    ] = SolverSettings.bias
-    weights: Weights = StorageSettings.weights
-    prune: Prune = StorageSettings.prune
-
-    def tree_settings(self) -> TreeSettings:
-        """Return the settings of the trees; reads the file of a given tree."""
-        from labeltree.trees.file import read_tree
-
-        if self.tree_rest and self.tree is None:
-            raise InputError("--tree-rest is given without --tree", hint="add --tree FILE, or leave it out")
-        given = None if self.tree is None else read_tree(self.tree, add_missing=self.tree_rest)
-        return TreeSettings(self.clusters, self.max_depth, self.trees, self.seed, given)
-
-    def solver_settings(self) -> SolverSettings:
-        """Return the settings of the solver."""
-        return SolverSettings(**{field.name: getattr(self, field.name) for field in fields(SolverSettings)})
-
-    def storage_settings(self) -> StorageSettings:
-        """Return how weights are stored."""
-        return StorageSettings(self.weights, self.prune)
-
-
 def takes(**groups: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of dataclasses.
 
@@ -428,12 +315,3 @@ def _parameters(group: type[Any]) -> Iterator[inspect.Parameter]:
     for item in fields(group):
         keyword = inspect.Parameter.KEYWORD_ONLY
         yield inspect.Parameter(item.name, keyword, default=item.default, annotation=hints[item.name])
-
-
-def parsed_part(part: str) -> tuple[int, int]:
-    """Return the number of a part and the number of parts, from an option such as 3/8."""
-    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", part.strip())
-    number, n_parts = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not 1 <= number <= n_parts:
-        raise InputError(f"--part is {part!r}, expected a part and the number of parts, such as 3/8")
-    return number, n_parts

@@ -8,6 +8,7 @@ from typing import TypedDict
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
+from labeltree.cli.training_options import Training
 from labeltree.limits import AUTO
 from labeltree.system import human_bytes
 
@@ -31,11 +32,11 @@ class WorkReport(GrowingReport):
     planned_bytes: int
 
 
-@options.takes(training=options.Training, text=text_options.Text)
+@options.takes(training=Training, text=text_options.Text)
 def plan(
     data: options.Data,
     work: options.NewWorkPath,
-    training: options.Training,
+    training: Training,
     text: text_options.Text,
     score: options.StoredScore = AUTO,
     score_scale: options.StoredScoreScale = None,

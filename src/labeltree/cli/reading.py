@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from labeltree.cli import printing
@@ -52,6 +53,7 @@ class Source:
         one_based: bool | None,
         model: Model | None = None,
         id_column: str | None = None,
+        settings: Path | None = None,
     ) -> None:
         from labeltree.files import display_name
         from labeltree.reading import resolve_format
@@ -64,7 +66,7 @@ class Source:
         self._columns: Columns | None = None
         self._settings: TextSettings | None = None
         if not self.is_text:
-            options.refuse_for_svm(id_column)
+            options.refuse_for_svm(id_column, settings)
             return
         from labeltree.text.formats import Columns as Default
 
@@ -80,9 +82,9 @@ class Source:
 
     def show(self, dataset: Dataset, *, quiet: bool) -> DataSummary:
         """Show on standard error what was read, if not quiet, and note what looks wrong; return it all."""
-        from labeltree.summary import describe_data, summary_lines
+        from labeltree.summary import summarize, summary_lines
 
-        summary = describe_data(dataset)
+        summary = summarize(dataset, lambda separator: f"--label-separator '{separator}'")
         if not quiet:
             print(*map(printing.escaped, summary_lines(summary)), sep="\n", file=sys.stderr, flush=True)
         for warning in summary["warnings"]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypedDict
 
-from labeltree.cli import options, printing
+from labeltree.cli import printing
 from labeltree.cli.progress import Stages
+from labeltree.errors import InputError
 from labeltree.system import peak_memory
 
 
@@ -47,7 +49,7 @@ def run_part(
         Returns what to print, given the part ("part 1 of 2") and what is missing.
     quiet, json : bool
     """
-    number, n_parts = options.parsed_part(part)
+    number, n_parts = parsed_part(part)
     described = f"part {number} of {n_parts}"
     stages = Stages(quiet or json)
     try:
@@ -67,3 +69,12 @@ def run_part(
         printing.print_json(report)
     elif not quiet:
         print(message(described, missing))
+
+
+def parsed_part(part: str) -> tuple[int, int]:
+    """Return the number of a part and the number of parts, from an option such as 3/8."""
+    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", part.strip())
+    number, n_parts = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= number <= n_parts:
+        raise InputError(f"--part is {part!r}, expected a part and the number of parts, such as 3/8")
+    return number, n_parts

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labeltree import limits
-from labeltree.cli.options import limited
+from labeltree.cli.options import limited, spelled
 from labeltree.errors import InputError
 from labeltree.text.settings import TextSettings
 
@@ -105,13 +106,18 @@ class Reading:
         }
         return replace(default, **{key: value for key, value in given.items() if value is not None})
 
-    def refuse_for_svm(self, id_column: str | None = None) -> None:
-        """Refuse options for text if the data is LIBSVM."""
+    def refuse_for_svm(self, id_column: str | None = None, settings: Path | None = None) -> None:
+        """Refuse options for text, given or from a settings file, if the data is LIBSVM."""
         given = {item.name: getattr(self, item.name) for item in fields(self)} | {"id_column": id_column}
         for name, value in given.items():
             if name != "data_format" and value is not None and not (name == "strict" and value is False):
+                from labeltree.tuning.settings_file import read_settings
+
+                is_from_file = settings is not None and name in read_settings(settings)
                 raise InputError(
-                    f"--{name.replace('_', '-')} applies only to text, but DATA is in LIBSVM format",
+                    f"{name if is_from_file else spelled(name, None)} applies only to text, but DATA is in "
+                    "LIBSVM format",
+                    file=settings if is_from_file else None,
                     hint="remove it, or set --data-format",
                 )
 

@@ -11,6 +11,7 @@ from labeltree.cli import options, printing, text_options
 from labeltree.cli.cluster import Cluster
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
+from labeltree.cli.training_options import Training
 from labeltree.errors import InputError, ResourceError
 from labeltree.limits import AUTO
 from labeltree.system import available_memory, human_bytes, peak_memory
@@ -50,11 +51,11 @@ class TrainReport(TypedDict):
     data: DataSummary
 
 
-@options.takes(training=options.Training, text=text_options.Text)
+@options.takes(training=Training, text=text_options.Text)
 def train(
     data: options.Data,
     model: options.NewModelPath,
-    training: options.Training,
+    training: Training,
     text: text_options.Text,
     settings: options.SettingsFile = None,
     max_size: options.MaxSize = None,
@@ -90,7 +91,7 @@ def train(
     budget = Budget(None, max_size)
     budget.check(training.weights, training.prune, validated=False)
     score_settings = stored_score(score, score_scale)
-    source = Source(data, text, one_based)
+    source = Source(data, text, one_based, settings=settings)
     check_target(model, overwrite)
     target = model if max_size is None else model.with_name(f"{model.name}.full")
     check_target(target, overwrite)

@@ -1,0 +1,129 @@
+"""The options for training: how trees are built, classifiers trained, and weights stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from labeltree import limits
+from labeltree.cli import options
+from labeltree.cli.options import TREE, limited
+from labeltree.errors import InputError
+from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
+
+_SOLVER = "Classifiers"
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the trees of a model are built, how its classifiers are trained, and how weights are stored."""
+
+    clusters: options.Clusters = TreeSettings.clusters
+    max_depth: Annotated[
+        int,
+        limited(
+            "--max-depth",
+            limits.MAX_DEPTH,
+            "N",
+            "Maximum depth of the tree (the root has depth 0); 1 means one-vs-rest",
+            TREE,
+        ),
+    ] = TreeSettings.max_depth
+    trees: Annotated[
+        int,
+        limited("--trees", limits.TREES, "N", "Number of trees; scores are averaged", TREE),
+    ] = TreeSettings.trees
+    tree: Annotated[
+        Path | None,
+        typer.Option(
+            "--tree",
+            metavar="FILE",
+            help="Use this tree instead of clustering: nested lists (JSON), a table with the columns label "
+            "and parent, or one cluster of labels per line.",
+            rich_help_panel=TREE,
+        ),
+    ] = None
+    tree_rest: Annotated[
+        bool,
+        typer.Option(
+            "--tree-rest",
+            help="Put labels missing from FILE under a separate child of the root.",
+            rich_help_panel=TREE,
+        ),
+    ] = False
+    seed: options.Seed = TreeSettings.seed
+    loss: Annotated[str, limited("--loss", limits.LOSS, "NAME", "Loss function", _SOLVER)] = (
+        SolverSettings.loss
+    )
+    cost: Annotated[
+        float,
+        limited(
+            "--cost",
+            limits.COST,
+            "C",
+            "Regularization parameter C; larger values fit the training data more closely",
+            _SOLVER,
+        ),
+    ] = SolverSettings.cost
+    positive_cost: Annotated[
+        Any,
+        limited(
+            "--positive-cost",
+            limits.POSITIVE_COST,
+            "X,...",
+            "Factor of the cost of positive instances; or one per depth, separated by commas",
+            _SOLVER,
+        ),
+    ] = SolverSettings.positive_cost
+    tolerance: Annotated[
+        float,
+        limited(
+            "--tolerance",
+            limits.TOLERANCE,
+            "X",
+            "Every objective ends at most this share above its optimum",
+            _SOLVER,
+        ),
+    ] = SolverSettings.tolerance
+    max_iterations: Annotated[
+        int,
+        limited(
+            "--max-iterations",
+            limits.MAX_ITERATIONS,
+            "N",
+            "Maximum number of passes over a node's instances",
+            _SOLVER,
+        ),
+    ] = SolverSettings.max_iterations
+    bias: Annotated[
+        float,
+        limited(
+            "--bias",
+            limits.BIAS,
+            "X",
+            "Value of a constant feature added to every instance; 0 for none",
+            _SOLVER,
+        ),
+    ] = SolverSettings.bias
+    weights: options.Weights = StorageSettings.weights
+    prune: options.Prune = StorageSettings.prune
+
+    def tree_settings(self) -> TreeSettings:
+        """Return the settings of the trees; reads the file of a given tree."""
+        from labeltree.trees.file import read_tree
+
+        if self.tree_rest and self.tree is None:
+            raise InputError("--tree-rest is given without --tree", hint="add --tree FILE, or leave it out")
+        given = None if self.tree is None else read_tree(self.tree, add_missing=self.tree_rest)
+        return TreeSettings(self.clusters, self.max_depth, self.trees, self.seed, given)
+
+    def solver_settings(self) -> SolverSettings:
+        """Return the settings of the solver."""
+        return SolverSettings(**{field.name: getattr(self, field.name) for field in fields(SolverSettings)})
+
+    def storage_settings(self) -> StorageSettings:
+        """Return how weights are stored."""
+        return StorageSettings(self.weights, self.prune)
