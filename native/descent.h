@@ -126,7 +126,7 @@ LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settin
             const double cost = settings.cost * problem.costs[i];
             costs = InstanceCosts<Real, loss>(cost, cost * settings.positive_cost);
         }
-        const Real norm = problem.norms[i];
+        const Real norm = problem.norms[i], own = problem.own_squares.empty() ? Real(0) : Real(problem.own_squares[i]);
         Real rate[2];
         // Without bias, the step of an empty row has no scale: any step goes straight to a bound.
         for (int sign = 0; sign < 2; ++sign)
@@ -140,8 +140,12 @@ LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settin
             const Vector none{};
             auto of_sign = [&](const Real(&pair)[2])
                                __attribute__((always_inline)) { return up ? pair[1] + none : pair[0] + none; };
-            const Visit<Vector> at{y.v[k] * product.v[k],   before.v[k],   of_sign(costs.cost),
-                                   of_sign(costs.diagonal), of_sign(rate), norm + none};
+            const Visit<Vector> at{y.v[k] * product.v[k] + own * before.v[k],
+                                   before.v[k],
+                                   of_sign(costs.cost),
+                                   of_sign(costs.diagonal),
+                                   of_sign(rate),
+                                   norm + none};
             const Terms<Vector> added = terms<loss>(at);
             objective.v[k] += added.loss + before.v[k] * at.margin / 2;  // the second sums to w'w / 2
             gap.v[k] += added.gap;

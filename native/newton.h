@@ -17,28 +17,40 @@ namespace labeltree {
 
 // Scratch vectors: one number per feature and for the bias, or per instance.
 struct NewtonSpace {
-    static constexpr int feature_bytes = 7 * sizeof(double), instance_bytes = 3 * sizeof(double);
+    static constexpr int feature_bytes = 7 * sizeof(double), instance_bytes = 3 * sizeof(double) + 4;
     std::vector<double> weights, gradient, diagonal, step, residual, direction, product;
     std::vector<double> margins, changes, curvature;
+    std::vector<int32_t> own;  // the number of an instance's own weight, -1 if it has none
 };
+
+// Features that only one instance has act as one: their weights are in proportion to their values. Numbers these after
+// the features of x, and returns the number of all weights, the bias included.
+inline int64_t number_own_weights(const Problem& problem, std::vector<int32_t>& own) {
+    int64_t n_weights = problem.x.n_columns;
+    own.assign(problem.x.n_rows(), -1);
+    for (size_t i = 0; i < problem.own_squares.size(); ++i)
+        if (problem.own_squares[i] > 0) own[i] = static_cast<int32_t>(n_weights++);
+    return n_weights + 1;
+}
 
 class Newton {
   public:
     Newton(const Problem& problem, const SolverSettings& settings, int sibling, NewtonSpace& space)
         : problem_(problem), settings_(settings), sibling_(sibling), space_(space) {
-        const size_t n_weights = problem.x.n_columns + 1, n_instances = problem.x.n_rows();
+        const size_t n_weights = space.weights.size(), n_instances = problem.x.n_rows();
         for (auto* v :
              {&space.gradient, &space.diagonal, &space.step, &space.residual, &space.direction, &space.product})
             v->assign(n_weights, 0);
         for (auto* v : {&space.margins, &space.changes, &space.curvature}) v->assign(n_instances, 0);
     }
 
-    // Improves space.weights until the objective is proven to be close to its minimum; false if that takes too long.
+    // Improves space.weights, numbered as number_own_weights does, until the objective is proven to be close to its
+    // minimum; false if that takes too long.
     template <Loss loss>
     bool solve(const Cancel& cancel) {
         static_assert(loss != Loss::hinge, "the hinge loss has no second derivative");
         constexpr int max_steps = 100;
-        auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature] = space_;
+        auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature, own] = space_;
         for (size_t i = 0; i < margins.size(); ++i) margins[i] = sign(i) * times_row(i, w);
         if (starts_too_far<loss>()) {
             std::fill(w.begin(), w.end(), 0.0);
@@ -73,6 +85,7 @@ class Newton {
         const auto columns = problem_.x.columns(i);
         const auto values = problem_.x.values(i);
         double sum = settings_.bias * v.back();
+        if (space_.own[i] >= 0) sum += std::sqrt(problem_.own_squares[i]) * v[space_.own[i]];
         for (size_t k = 0; k < columns.size(); ++k) sum += values[k] * v[columns[k]];
         return sum;
     }
@@ -85,6 +98,7 @@ class Newton {
         auto raised = [](double value) { return power == 1 ? value : value * value; };
         for (size_t k = 0; k < columns.size(); ++k) v[columns[k]] += scale * raised(values[k]);
         v.back() += scale * raised(settings_.bias);
+        if (space_.own[i] >= 0) v[space_.own[i]] += scale * raised(std::sqrt(problem_.own_squares[i]));
     }
 
     template <Loss loss>
@@ -108,7 +122,7 @@ class Newton {
     // Sets the gradient, the curvature of each instance's loss and the diagonal of the Hessian; returns the objective.
     template <Loss loss>
     double derivatives() {
-        auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature] = space_;
+        auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature, own] = space_;
         gradient = w;
         std::fill(diagonal.begin(), diagonal.end(), 1.0);
         double objective = dot(w, w) / 2;
@@ -134,7 +148,7 @@ class Newton {
     void solve_newton_system(const Cancel& cancel) {
         constexpr int max_products = 500;
         constexpr double enough = 0.1;  // of the first residual: a better step would not pay
-        auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature] = space_;
+        auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature, own] = space_;
         std::fill(step.begin(), step.end(), 0.0);
         for (size_t f = 0; f < w.size(); ++f) {
             residual[f] = -gradient[f];
@@ -162,7 +176,8 @@ class Newton {
     template <Loss loss>
     double line_search(double objective) const {
         constexpr double share = 0.01;  // of the decrease that the slope promises
-        const auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature] = space_;
+        const auto& [w, gradient, diagonal, step, residual, direction, product, margins, changes, curvature, own] =
+            space_;
         const double slope = dot(gradient, step), cross = dot(w, step), square = dot(step, step), before = dot(w, w);
         for (double length = 1; length > 1e-12; length /= 2) {
             double value = (before + length * (2 * cross + length * square)) / 2;

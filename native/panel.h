@@ -89,37 +89,66 @@ class Panel {
 
     // Frees all memory. Assigning {} would empty a vector and keep its memory.
     void release() {
-        free_all(instances_, features_, rows_.ptr, rows_.index, rows_.value, norms_, costs_, weights_, leaf_, order_);
+        free_all(instances_, features_, place_, own_, rows_.ptr, rows_.index, rows_.value, own_squares_, norms_, costs_,
+                 weights_, leaf_, order_);
     }
 
   private:
     bool has_bias() const { return training_.settings.bias != 0; }
     bool has_bias_row() const { return has_bias() && !is_scaled(writer_.codec()); }
 
-    // Copies the node's instances with features numbered 0..F-1. The root uses the data as it is.
+    // Copies the node's instances. The features that several of them have are numbered from 0. The root uses the data
+    // as it is.
     void copy_rows(Workspace& space) {
         const SparseRows& x = training_.data.x;
         x_ = x;
+        place_ = features_;
         if (node_ == 0) return;
-        for (size_t f = 0; f < features_.size(); ++f) space.local[features_[f]] = static_cast<int32_t>(f);
-        for (const int32_t i : instances_) rows_.ptr.push_back(rows_.ptr.back() + x.n_entries(i));
-        rows_.index.resize(rows_.ptr.back());
-        rows_.value.resize(rows_.ptr.back());
+        number_features(space.local);
+        rows_.index.reserve(n_shared_entries_);
+        rows_.value.reserve(n_shared_entries_);
+        own_squares_.resize(instances_.size());
         for (size_t r = 0; r < instances_.size(); ++r) {
             const auto columns = x.columns(instances_[r]);
             const auto values = x.values(instances_[r]);
+            double squares = 0;
             for (size_t k = 0; k < columns.size(); ++k) {
-                rows_.index[rows_.ptr[r] + k] = space.local[columns[k]];
-                rows_.value[rows_.ptr[r] + k] = values[k];
+                const int32_t place = space.local[columns[k]];
+                if (place >= 0) {
+                    rows_.index.push_back(place);
+                    rows_.value.push_back(values[k]);
+                } else {
+                    own_[~place] = {static_cast<int32_t>(r), values[k]};
+                    squares += static_cast<double>(values[k]) * values[k];
+                }
             }
+            own_squares_[r] = static_cast<float>(squares);
+            rows_.end_row();
         }
-        x_ = rows_.view(std::ssize(features_));
+        x_ = rows_.view(n_shared_);
+    }
+
+    // Finds the place of each feature: a row of the solver's weights, or ~k for the k-th that only one instance has.
+    void number_features(std::vector<int32_t>& local) {
+        const SparseRows& x = training_.data.x;
+        for (const int32_t f : features_) local[f] = 0;
+        for (const int32_t i : instances_)
+            for (const int32_t f : x.columns(i)) ++local[f];
+        n_shared_ = n_shared_entries_ = 0;
+        int32_t n_own = 0;
+        for (size_t f = 0; f < features_.size(); ++f) {
+            const int32_t count = local[features_[f]];
+            if (count > 1) n_shared_entries_ += count;
+            local[features_[f]] = place_[f] = count > 1 ? static_cast<int32_t>(n_shared_++) : ~n_own++;
+        }
+        own_.resize(n_own);
     }
 
     void compute_norms() {
         norms_.resize(instances_.size());
         for (size_t r = 0; r < norms_.size(); ++r) {
             double squares = training_.settings.bias * training_.settings.bias;
+            if (!own_squares_.empty()) squares += own_squares_[r];
             for (const float value : x_.values(r)) squares += static_cast<double>(value) * value;
             norms_[r] = static_cast<float>(squares);
         }
@@ -151,26 +180,36 @@ class Panel {
         const auto children =
             slice(std::span<const int32_t>(order_), first, std::min<int64_t>(first + siblings, n_children_));
         mark_positives(children, space);
-        const Problem problem{x_, norms_, costs_, space.positive, static_cast<uint16_t>((1 << children.size()) - 1)};
+        const Problem problem{x_,     own_squares_,   norms_,
+                              costs_, space.positive, static_cast<uint16_t>((1 << children.size()) - 1)};
         const Random random(training_.settings.seed, node_);
         const int64_t n_lanes = children.size() <= few_siblings ? few_siblings : siblings;
         n_open +=
             std::popcount(n_lanes == few_siblings ? solve_lanes<Real, few_siblings>(problem, random, solver, cancel)
                                                   : solve_lanes<Real, siblings>(problem, random, solver, cancel));
         switch (writer_.codec()) {
-            case Codec::float32: store<float>(solver.weights.data(), n_lanes, children); break;
-            case Codec::float16: store<Half>(solver.weights.data(), n_lanes, children); break;
+            case Codec::float32: store<float>(solver, space.positive, n_lanes, children); break;
+            case Codec::float16: store<Half>(solver, space.positive, n_lanes, children); break;
             case Codec::int8:
-            case Codec::sparse: store<int8_t>(solver.weights.data(), n_lanes, children); break;
+            case Codec::sparse: store<int8_t>(solver, space.positive, n_lanes, children); break;
         }
     }
 
     // Copies the solution of these children into the panel, as it will be stored.
     template <class T, class Real>
-    void store(const Real* solution, int64_t n_lanes, std::span<const int32_t> children) {
+    void store(SolverSpace<Real>& solver, const std::vector<uint16_t>& positive, int64_t n_lanes,
+               std::span<const int32_t> children) {
         T* const weights = reinterpret_cast<T*>(weights_.data());
+        const Real* const solution = solver.weights.data();
         const int64_t n_rows = std::ssize(features_), bias_row = x_.n_columns;
-        auto row_of = [&](int64_t f) { return solution + (node_ == 0 ? features_[f] : f) * n_lanes; };
+        Real own_row[siblings];
+        auto row_of = [&](int64_t f) -> const Real* {
+            if (place_[f] >= 0) return solution + place_[f] * n_lanes;
+            const auto& [r, value] = own_[~place_[f]];
+            const Real* const alpha = solver.alpha.data() + r * n_lanes;
+            for (int64_t s = 0; s < n_lanes; ++s) own_row[s] = (positive[r] >> s & 1 ? value : -value) * alpha[s];
+            return own_row;
+        };
         if constexpr (std::is_same_v<T, float>) {
             auto copy = [&](const Real* from, int64_t to) {
                 for (size_t s = 0; s < children.size(); ++s)
@@ -181,17 +220,20 @@ class Panel {
         } else {
             auto weight = [&](Real solved) { return pruned(static_cast<float>(solved), writer_.threshold()); };
             float scales[siblings] = {};
-            for (int64_t f = 0; f < n_rows; ++f)
-                for (size_t s = 0; s < children.size(); ++s)
-                    scales[s] = std::max(scales[s], std::abs(weight(row_of(f)[s])));
+            for (int64_t f = 0; f < n_rows; ++f) {
+                const Real* const row = row_of(f);
+                for (size_t s = 0; s < children.size(); ++s) scales[s] = std::max(scales[s], std::abs(weight(row[s])));
+            }
             for (float& scale : scales) scale = scale_of(writer_.codec(), scale);
             SquareSums squares[siblings];
-            for (int64_t f = 0; f < n_rows; ++f)
+            for (int64_t f = 0; f < n_rows; ++f) {
+                const Real* const row = row_of(f);
                 for (size_t s = 0; s < children.size(); ++s) {
                     T& stored = weights[f * n_children_ + children[s]];
-                    store_weight(weight(row_of(f)[s]), scales[s], stored);
-                    if constexpr (std::is_same_v<T, int8_t>) squares[s].add(static_cast<float>(row_of(f)[s]), stored);
+                    store_weight(weight(row[s]), scales[s], stored);
+                    if constexpr (std::is_same_v<T, int8_t>) squares[s].add(static_cast<float>(row[s]), stored);
                 }
+            }
             if (writer_.codec() == Codec::sparse)
                 for (int64_t s = 0; s < siblings; ++s) scales[s] = squares[s].scale();
             const int64_t first = training_.tree.shape.child_ptr[node_] + first_child_;
@@ -226,9 +268,16 @@ class Panel {
     const int64_t node_, first_child_, n_children_;
     std::once_flag prepared_;
     std::vector<int32_t> instances_, features_;  // global numbers, sorted
+    std::vector<int32_t> place_;                 // of each feature, see number_features
+    struct Own {
+        int32_t row;
+        float value;
+    };
+    std::vector<Own> own_;  // features that only one instance has
+    int64_t n_shared_ = 0, n_shared_entries_ = 0;
     RowBuffer rows_;
     SparseRows x_;
-    std::vector<float> norms_, costs_;
+    std::vector<float> own_squares_, norms_, costs_;
     std::vector<uint8_t> weights_;  // features x children, as stored
     std::vector<int64_t> leaf_;     // the place of each child's first label, and the end
     std::vector<int32_t> order_;    // of the children: each sixteen are solved together

@@ -25,8 +25,12 @@ struct SolverSettings {
 };
 
 // The instances of one node, features numbered from 0. The bias is the row of weights after the last feature.
+//
+// A feature that only one instance has is left out of x: its weight is y alpha times its value, so all that an instance
+// needs to know of such features is the sum of their squares.
 struct Problem {
     SparseRows x;
+    std::span<const float> own_squares;  // of the features that only this instance has; empty: all are in x
     std::span<const float> norms;        // x'x + bias^2
     std::span<const float> costs;        // of each instance, multiplied by settings.cost; empty: all 1
     std::span<const uint16_t> positive;  // bit s: positive for sibling s

@@ -35,21 +35,33 @@ struct SolverSpace {
 template <class Real, int W, Loss loss>
 uint16_t finish_by_newton(const Problem& problem, const SolverSettings& settings, SolverSpace<Real>& space,
                           uint16_t open, const Cancel& cancel) {
-    const int64_t n_weights = problem.x.n_columns + 1;
-    Real* const weights = space.weights.data();
+    const int64_t n_columns = problem.x.n_columns, n_weights = number_own_weights(problem, space.newton.own);
+    Real *const weights = space.weights.data(), *const alpha = space.alpha.data();
     for (uint16_t left = open; left; left &= left - 1) {
         const int s = std::countr_zero(left);
         auto& w = space.newton.weights;
         w.resize(n_weights);
-        for (int64_t f = 0; f < n_weights; ++f) w[f] = weights[f * W + s];
+        for (int64_t f = 0; f < n_columns; ++f) w[f] = weights[f * W + s];
+        w.back() = weights[n_columns * W + s];
+        // An own weight is y alpha times the root of the squares.
+        auto for_own = [&](auto&& copy) {
+            for (size_t i = 0; i < problem.own_squares.size(); ++i)
+                if (space.newton.own[i] >= 0)
+                    copy(w[space.newton.own[i]], alpha[i * W + s],
+                         (problem.positive[i] >> s & 1 ? 1 : -1) * std::sqrt(double{problem.own_squares[i]}));
+        };
+        for_own([](double& own, const Real& a, double root) { own = root * a; });
         if (Newton(problem, settings, s, space.newton).template solve<loss>(cancel))
             open &= static_cast<uint16_t>(~(1 << s));
-        for (int64_t f = 0; f < n_weights; ++f) weights[f * W + s] = static_cast<Real>(w[f]);
+        for (int64_t f = 0; f < n_columns; ++f) weights[f * W + s] = static_cast<Real>(w[f]);
+        weights[n_columns * W + s] = static_cast<Real>(w.back());
+        for_own([](const double& own, Real& a, double root) { a = static_cast<Real>(own / root); });
     }
     return open;
 }
 
-// Leaves the solution in space.weights, W per feature. Returns the siblings without proof, a bit each.
+// Leaves the solution in space.weights, W per feature of x, and in space.alpha, W per instance. Returns the siblings
+// without proof, a bit each.
 template <class Real, int W, Loss loss>
 uint16_t solve(const Problem& problem, const SolverSettings& settings, Random random, SolverSpace<Real>& space,
                const Cancel& cancel) {
@@ -85,6 +97,7 @@ uint16_t solve(const Problem& problem, const SolverSettings& settings, Random ra
         if (descent.live && pass < settings.max_iterations && visits_left >= 0) continue;
         descent.live = open;
         descent.n_active = n_instances;
+        std::iota(space.order.begin(), space.order.end(), 0);  // instances next to each other are read fastest
         Seen<W> proof;
         visits_left -= n_instances;
         measure(problem, settings, descent, quiet, proof);

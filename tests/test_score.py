@@ -323,7 +323,7 @@ def test_a_given_score_is_not_tried(tmp_path, monkeypatch):
     ("instances", "clusters", "loss"), [(300, 3, "hinge"), (300, 100, "logistic"), (150, 3, "squared_hinge")]
 )
 def test_the_default_is_kept_without_a_trial(tmp_path, monkeypatch, instances, clusters, loss):
-    monkeypatch.setattr("labeltree.score.held_out_rankings", None)
+    monkeypatch.setattr("labeltree.score._precision", None)
     data = random_data(instances=instances, labels=40)
     plan = make_plan(data, build_tree(data, clusters=clusters), SolverSettings(loss=loss))
     assert train_model(data, plan, tmp_path / "model").score == SIGMOID
@@ -345,6 +345,7 @@ def test_the_same_seed_gives_the_same_choice_on_any_number_of_threads(tmp_path, 
     assert models[0].score == models[1].score
     assert models[0].manifest == models[1].manifest
     half = len(found) // 2
+    assert half >= 1
     for one, three in zip(found[:half], found[half:], strict=True):
         for a, b in zip(one, three, strict=True):
             assert all((x == y).all() for x, y in zip(a, b, strict=True))
@@ -359,13 +360,16 @@ def decide(monkeypatch, gains, rows=2000):
         calls.append(sample)
         shares = np.arange(sample.size) / sample.size
         wrong, right = np.array([1, -1, -1, -1, -1]), np.array([0, -1, -1, -1, -1])
-        return [(np.where((shares < gain)[:, None], right, wrong), None) for gain in (0, *gains)]
+        return [(np.where((shares < gain)[:, None], right, wrong), np.zeros(5)) for gain in (0, *gains)]
 
     class Planned:
         depth, settings, trees = 2, SolverSettings(), (None,)
 
     monkeypatch.setattr("labeltree.score.held_out_rankings", ranked)
-    return score.choose_score(data, Planned, [], None), [sample.size for sample in calls]
+    held_out = score.HeldOut(data, Planned, [], None)
+    chosen = score.choose_score(held_out)
+    assert held_out.ranked(score.DECISION_ROWS, [chosen])  # ranked already
+    return chosen, [sample.size for sample in calls]
 
 
 @pytest.mark.parametrize(

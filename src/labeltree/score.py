@@ -33,29 +33,24 @@ ROUNDS = ((1_000, 1.5), (5_000, 3.0))
 MIN_ROWS = 200
 # Instances of a node that are looked at to find out how much it depends on each of them.
 MAX_INSTANCES = 500
-# For the threshold: rows that are ranked, how many labels of each, and the rows that it takes at least.
-DECISION_ROWS = 1_000
-DECISION_LABELS = 50
+# Labels of a row that are ranked.
+RANKED_LABELS = 50
+# For the threshold: rows that are ranked, for the score function, too, and how many it takes at least.
+DECISION_ROWS = ROUNDS[0][0]
 MIN_DECISION_ROWS = 50
 # With several trees: labels of each tree whose scores are averaged, and rows times trees, to bound memory.
 POOLED_LABELS = 20
 MAX_POOLS = 100_000
 
+# The best labels of each row, rows x ranks, padded with -1, and their scores.
+_Ranked = tuple[NDArray[np.int32], NDArray[np.float32]]
 
-def choose_score(
-    dataset: Dataset, plan: Plan, blocks: Sequence[TrainedBlocks], costs: NDArray[np.float32] | None
-) -> ScoreSettings:
-    """Return the score function that ranks the labels of training rows best, held out of training.
 
-    Labels of a sample of rows are ranked by margins without the effect of the row itself: if the row is
-    removed from the training data of a node, one step of Newton's method, with the diagonal of the Hessian,
-    changes its margins there. The candidate with the largest sum of P@1, P@3 and P@5 is chosen if it is more
-    than three standard errors of the paired differences better than sigmoid(3 s). If none is after the first
-    1,000 rows, not even by half as much, the trial ends.
+class HeldOut:
+    """Training rows, ranked as if each had been held out of training.
 
-    sigmoid(3 s) is kept without a trial if all trees have depth 1 (one-vs-rest: every function ranks labels
-    by their margins), if fewer than 200 rows have labels, and with the hinge loss, which has no second
-    derivative.
+    Labels are ranked by margins without the effect of the row itself: if the row is removed from the training
+    data of a node, one step of Newton's method, with the diagonal of the Hessian, changes its margins there.
 
     Parameters
     ----------
@@ -67,40 +62,83 @@ def choose_score(
     costs : ndarray of float32 or None
         The weight of each instance in training.
 
-    Returns
-    -------
-    ScoreSettings
+    Attributes
+    ----------
+    rows : ndarray of int32
+        Rows with labels in random order, as many as can be ranked with these trees.
     """
-    rows = _shuffled_rows(dataset, plan)
-    if plan.depth == 1 or plan.settings.loss == "hinge" or rows.size < MIN_ROWS:
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        plan: Plan,
+        blocks: Sequence[TrainedBlocks],
+        costs: NDArray[np.float32] | None,
+    ) -> None:
+        self.plan = plan
+        self._dataset, self._blocks, self._costs = dataset, blocks, costs
+        rows = np.flatnonzero(np.diff(dataset.Y.indptr)).astype(np.int32)
+        order = np.random.default_rng(plan.settings.seed).permutation(rows)
+        self.rows = order[: MAX_POOLS // len(plan.trees)]
+        self._ranked: dict[tuple[int, ScoreSettings], _Ranked] = {}
+
+    def truth(self, n_rows: int) -> sp.csr_matrix:
+        """Return the labels of the first rows, rows x labels."""
+        return self._dataset.Y[np.sort(self.rows[:n_rows])]
+
+    def ranked(self, n_rows: int, functions: Sequence[ScoreSettings]) -> list[_Ranked]:
+        """Return the best labels of the first rows and their scores by each function.
+
+        What was ranked before is not ranked again.
+        """
+        n_rows = min(n_rows, self.rows.size)
+        missing = [function for function in functions if (n_rows, function) not in self._ranked]
+        if missing:
+            found = held_out_rankings(
+                self._dataset,
+                self.plan,
+                self._blocks,
+                self._costs,
+                np.sort(self.rows[:n_rows]),
+                missing,
+                RANKED_LABELS,
+            )
+            self._ranked.update(zip(((n_rows, function) for function in missing), found, strict=True))
+        return [self._ranked[n_rows, function] for function in functions]
+
+
+def choose_score(held_out: HeldOut) -> ScoreSettings:
+    """Return the score function that ranks the labels of held-out rows best.
+
+    The candidate with the largest sum of P@1, P@3 and P@5 is chosen if it is more than three standard errors
+    of the paired differences better than sigmoid(3 s). If none is after the first 1,000 rows, not even by
+    half as much, the trial ends.
+
+    sigmoid(3 s) is kept without a trial if all trees have depth 1 (one-vs-rest: every function ranks labels
+    by their margins), if fewer than 200 rows have labels, and with the hinge loss, which has no second
+    derivative.
+    """
+    plan, n_rows = held_out.plan, held_out.rows.size
+    if plan.depth == 1 or plan.settings.loss == "hinge" or n_rows < MIN_ROWS:
         return CANDIDATES[0]
     best = 0
-    for size, certainty in ROUNDS if rows.size > ROUNDS[0][0] else ROUNDS[1:]:
-        sample = np.sort(rows[:size])
-        rankings = held_out_rankings(dataset, plan, blocks, costs, sample, CANDIDATES, max(DEFAULT_RANKS))
-        truth = dataset.Y[sample]
-        gains = np.array([_precision(truth, labels) for labels, _ in rankings])
+    for size, certainty in ROUNDS if n_rows > ROUNDS[0][0] else ROUNDS[1:]:
+        truth = held_out.truth(size)
+        gains = np.array([_precision(truth, labels) for labels, _ in held_out.ranked(size, CANDIDATES)])
         gains -= gains[0].copy()
-        means, errors = gains.mean(axis=1), gains.std(axis=1) / np.sqrt(sample.size)
+        means, errors = gains.mean(axis=1), gains.std(axis=1) / np.sqrt(truth.shape[0])
         best = int(np.argmax(np.where(means > certainty * errors, means, 0)))
         if best == 0:
             break
     return CANDIDATES[best]
 
 
-def choose_decision(
-    dataset: Dataset,
-    plan: Plan,
-    blocks: Sequence[TrainedBlocks],
-    costs: NDArray[np.float32] | None,
-    score: ScoreSettings,
-) -> Decision | None:
-    """Choose the threshold with the largest micro F1 on training rows, held out of training.
+def choose_decision(held_out: HeldOut, score: ScoreSettings) -> Decision | None:
+    """Choose the threshold with the largest micro F1 on held-out rows.
 
     Parameters
     ----------
-    dataset, plan, blocks, costs
-        As in `choose_score`.
+    held_out : HeldOut
     score : ScoreSettings
         The score function of the model.
 
@@ -109,12 +147,11 @@ def choose_decision(
     Decision or None
         None if fewer than 50 rows have labels, with the hinge loss, and for a large one-vs-rest model.
     """
-    rows = _shuffled_rows(dataset, plan)[:DECISION_ROWS]
-    if plan.settings.loss == "hinge" or rows.size < MIN_DECISION_ROWS or not _fits_in_memory(plan):
+    plan, n_rows = held_out.plan, held_out.rows.size
+    if plan.settings.loss == "hinge" or n_rows < MIN_DECISION_ROWS or not _fits_in_memory(plan):
         return None
-    sample = np.sort(rows)
-    (ranked,) = held_out_rankings(dataset, plan, blocks, costs, sample, [score], DECISION_LABELS)
-    candidates = Candidates.of(dataset.Y[sample], *ranked)
+    (ranked,) = held_out.ranked(DECISION_ROWS, [score])
+    candidates = Candidates.of(held_out.truth(DECISION_ROWS), *ranked)
     return choose_threshold(candidates, held_out=True) if candidates.hits.any() else None
 
 
@@ -126,13 +163,6 @@ def _fits_in_memory(plan: Plan) -> bool:
     return plan.depth > 1 or plan.n_weights * 4 <= PANEL_BYTES * len(plan.trees)
 
 
-def _shuffled_rows(dataset: Dataset, plan: Plan) -> NDArray[np.int32]:
-    """Return rows with labels in random order, as many as can be ranked with these trees."""
-    rows = np.flatnonzero(np.diff(dataset.Y.indptr)).astype(np.int32)
-    order = np.random.default_rng(plan.settings.seed).permutation(rows)
-    return order[: MAX_POOLS // len(plan.trees)]
-
-
 def held_out_rankings(
     dataset: Dataset,
     plan: Plan,
@@ -141,7 +171,7 @@ def held_out_rankings(
     rows: NDArray[np.int32],
     functions: Sequence[ScoreSettings],
     top: int,
-) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
+) -> list[_Ranked]:
     """Return the best labels of training rows, held out of training, and their scores, by each function."""
     if len(plan.trees) == 1:
         ranked = _tree_rankings(dataset, plan, 0, blocks[0], costs, rows, functions, top)
@@ -194,9 +224,9 @@ def _tree_rankings(
     return labels.reshape(shape), scores.reshape(shape)
 
 
-def _precision(truth: sp.csr_matrix, ranked: NDArray[np.int32]) -> NDArray[np.float64]:
+def _precision(truth: sp.csr_matrix, labels: NDArray[np.int32]) -> NDArray[np.float64]:
     """Return P@1 + P@3 + P@5 of each row."""
-    hits = metrics.hits(truth, ranked, max(DEFAULT_RANKS))
+    hits = metrics.hits(truth, labels[:, : max(DEFAULT_RANKS)], max(DEFAULT_RANKS))
     weights = [sum(1 / k for k in DEFAULT_RANKS if rank < k) for rank in range(hits.shape[1])]
     found: NDArray[np.float64] = hits @ np.array(weights)
     return found

@@ -22,7 +22,7 @@ from labeltree.model import Model, load, load_complete
 from labeltree.panels import TreePanels, shares
 from labeltree.plan import Plan
 from labeltree.progress import Progress
-from labeltree.score import choose_decision, choose_score
+from labeltree.score import HeldOut, choose_decision, choose_score
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
 from labeltree.store import ModelWriter
 from labeltree.work import WorkDirectory
@@ -227,8 +227,9 @@ def complete_model(
         writer.adopt_common()
         with ExitStack() as stack:
             blocks, n_stored, n_not_converged = _pack_trees(plan, work, writer, stack)
-            chosen = choose_score(dataset, plan, blocks, costs) if score == "auto" else score
-            decision = choose_decision(dataset, plan, blocks, costs, chosen)
+            held_out = HeldOut(dataset, plan, blocks, costs)
+            chosen = choose_score(held_out) if score == "auto" else score
+            decision = choose_decision(held_out, chosen)
         described = {
             "instances": dataset.n_instances,
             "features": dataset.n_features,
