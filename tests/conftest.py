@@ -18,7 +18,7 @@ from labeltree.datasets import SOURCES, download
 os.environ |= {"COLUMNS": "100", "LINES": "24", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
 for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONIOENCODING"):
     os.environ.pop(name, None)
-for name in ("LABELTREE_DATA", "LABELTREE_MIRROR"):
+for name in ("LABELTREE_CACHE", "LABELTREE_DATA", "LABELTREE_MIRROR"):
     os.environ.pop(name, None)
 
 # `make test`: the same examples everywhere, and no limit of time. `make fuzz`: other ones, and more of them.

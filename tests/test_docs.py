@@ -16,6 +16,7 @@ def test_every_block_of_a_page_runs(name, tmp_path, monkeypatch):
     check_tags(blocks)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["labeltree"])
+    monkeypatch.setenv("LABELTREE_CACHE", str(tmp_path / "cache"))
     run_page(blocks)
 
 

@@ -15,7 +15,10 @@ from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "labeltree"
 # Packages named after a user's task. All other modules are the spine, with `text` as a part of reading.
-WINGS = ("cli", "dask", "datasets", "estimators", "explain", "figures", "paper", "serve", "trees", "tuning")
+WINGS = (
+    *("cli", "dask", "datasets", "estimators", "explain", "figures", "hub", "paper", "serve", "trees"),
+    "tuning",
+)
 
 
 def import_graph(source: Path = SOURCE) -> dict[str, set[str]]:

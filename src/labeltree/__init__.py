@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from labeltree.estimators import scorers
     from labeltree.estimators.classifier import LabelTreeClassifier
     from labeltree.explain import describe_label, explain_prediction
-    from labeltree.model import Model, load
+    from labeltree.hub.loading import load
+    from labeltree.model import Model
     from labeltree.pipeline import train
     from labeltree.plan import Plan, make_plan
     from labeltree.reading import read_data
@@ -53,7 +54,7 @@ _HOMES = {
     "describe_label": "explain",
     "estimate_size": "sizing",
     "explain_prediction": "explain",
-    "load": "model",
+    "load": "hub.loading",
     "make_plan": "plan",
     "read_data": "reading",
     "read_documents": "text.documents",

@@ -9,10 +9,13 @@ from labeltree.errors import InputError
 
 # The extra of pyproject.toml that installs each optional package.
 EXTRAS = {
+    "aiohttp": "hub",
     "dask": "dask",
     "distributed": "dask",
     "fastapi": "serve",
+    "fsspec": "hub",
     "httptools": "serve",
+    "huggingface_hub": "hub",
     "matplotlib": "plots",
     "pooch": "download",
     "requests": "download",

@@ -28,6 +28,8 @@ LONGEST_LINE = 10**9
 # expands further is hardly data. The environment variable sets another number of bytes.
 UNPACKED_BYTES, UNPACKED_RATIO = 10**9, 1000
 UNPACKED_VARIABLE = "LABELTREE_MAX_UNPACKED"
+# Bytes of the manifest of a published model, which may list the names of millions of features.
+MANIFEST_BYTES = 10**9
 
 
 class Limit(Protocol):

@@ -109,7 +109,12 @@ def _sentences(text: str) -> str:
 
 
 class _Command(_Plain, typer.core.TyperCommand):
-    pass
+    def invoke(self, context: Any) -> Any:
+        """Run the command, with published models in the cache."""
+        from labeltree.cli.published import with_local_models
+
+        context.params = with_local_models(context.params)
+        return super().invoke(context)
 
 
 class _Group(_Plain, typer.core.TyperGroup):

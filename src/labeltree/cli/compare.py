@@ -10,6 +10,7 @@ from labeltree.cli import options, printing, text_options
 from labeltree.cli.decisions import note_left_out
 from labeltree.cli.prediction import count_missed, open_model
 from labeltree.cli.progress import Stages
+from labeltree.cli.published import Published, fetched, model_place
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_BEAM
@@ -33,7 +34,8 @@ def compare(
     paths: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL MODEL... DATA", help="Two or more model directories, then labeled data."
+            metavar="MODEL MODEL... DATA",
+            help="Two or more model directories, or addresses such as hf://user/name, then labeled data.",
         ),
     ],
     text: text_options.Reading,
@@ -58,7 +60,7 @@ def compare(
     if data == "-":
         raise InputError("standard input can be read only once", hint="pass a file")
     stages = Stages(quiet or json)
-    models = [open_model(stages, _path(name)) for name in names]
+    models = [open_model(stages, _path(stages, name)) for name in names]
     sources = [Source(data, text, one_based, model) for model in models]
     datasets: list[Dataset] = []
     for source, model in zip(sources, models, strict=True):
@@ -94,10 +96,9 @@ def _reads_alike(one: Model, other: Model) -> bool:
     return one.text.contents == other.text.contents
 
 
-def _path(name: str) -> Path:
-    from pathlib import Path
-
-    return Path(name)
+def _path(stages: Stages, name: str) -> Path:
+    place = model_place(name)
+    return fetched(stages, place.url) if isinstance(place, Published) else place
 
 
 def _report(name: str, item: Compared) -> dict[str, Any]:

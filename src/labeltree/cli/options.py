@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from labeltree import limits
+from labeltree.cli.published import model_place, own_place
 from labeltree.errors import InputError, alternatives
 from labeltree.settings import ScoreSettings
 
@@ -112,7 +113,12 @@ Data = Annotated[
         help="LIBSVM, TSV, CSV or JSONL file, plain or compressed (gz, bz2, xz), or - for standard input.",
     ),
 ]
-ModelPath = Annotated[Path, _argument(metavar="MODEL", help="Model directory.")]
+_MODEL: dict[str, Any] = {
+    "parser": model_place,
+    "help": "Model directory, or address such as hf://user/name.",
+}
+ModelPath = Annotated[Path, _argument(metavar="MODEL", **_MODEL)]
+OwnModelPath = Annotated[Path, _argument(metavar="MODEL", parser=own_place, help="Model directory.")]
 NewModelPath = Annotated[Path, _argument(metavar="MODEL", help="Model directory to write.")]
 
 Clusters = Annotated[int, limited("--clusters", limits.CLUSTERS, "K", "Number of clusters per node", TREE)]

@@ -11,6 +11,7 @@ import typer
 
 from labeltree import limits
 from labeltree.cli import options, printing
+from labeltree.cli.published import model_place
 from labeltree.errors import InputError
 from labeltree.extras import EXTRAS, optional
 
@@ -23,7 +24,10 @@ def serve(
     models: Annotated[
         list[Path],
         typer.Argument(
-            metavar="MODEL...", help="Model directories. The name of a directory is the name of its model."
+            metavar="MODEL...",
+            parser=model_place,
+            help="Model directories, or addresses such as hf://user/name. The last part of each is the name "
+            "of the model.",
         ),
     ],
     host: Annotated[

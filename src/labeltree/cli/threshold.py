@@ -17,7 +17,7 @@ _GOAL = "Goal"
 
 @options.takes(text=text_options.Reading)
 def threshold(
-    model: options.ModelPath,
+    model: options.OwnModelPath,
     validation: Annotated[
         str,
         typer.Argument(metavar="VALIDATION", help="Labeled data that the model was not trained on."),

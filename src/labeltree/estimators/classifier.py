@@ -17,9 +17,10 @@ from labeltree.decisions import Decision
 from labeltree.errors import InputError
 from labeltree.estimators.fitting import check_rows, make_dataset, plan_model, train_unsaved
 from labeltree.estimators.targets import read_target, restore_classes
+from labeltree.hub.loading import load
 from labeltree.limits import AUTO, Limit, Optional, checked
 from labeltree.manifest import EstimatorEntry, storage_of
-from labeltree.model import Model, load
+from labeltree.model import Model
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix, reach
 from labeltree.settings import (
@@ -367,6 +368,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         path : path-like
+            A directory, or an address such as ``hf://user/name``.
         verify : bool, optional
             As in :func:`labeltree.load`.
 

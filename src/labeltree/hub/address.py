@@ -1,0 +1,168 @@
+"""Addresses of published models, such as hf://user/name or s3://bucket/name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from labeltree.errors import InputError
+
+_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*([A-Za-z][A-Za-z0-9+.-]*)://")
+_HUB_PATH = re.compile(r"([\w.-]+/[\w.-]+)(?:@([^/@]+))?((?:/[^/]+)*)")
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+_WEB = ("http", "https")
+EXPECTED = "such as hf://user/name, s3://bucket/name, gs://bucket/name or https://host/name"
+
+
+def is_address(place: Any) -> bool:
+    """Return whether the place of a model is an address and not a directory.
+
+    Examples
+    --------
+    >>> is_address("hf://user/name"), is_address("models/name")
+    (True, False)
+    """
+    return isinstance(place, str) and _SCHEME.match(place) is not None
+
+
+@dataclass(frozen=True)
+class HubPath:
+    """Where a model is on the Hugging Face Hub.
+
+    Attributes
+    ----------
+    repo : str
+        Such as user/name.
+    revision : str or None
+        A branch, tag or commit; None for the default branch.
+    folder : str
+        Below the repository; empty for the repository itself.
+    """
+
+    repo: str
+    revision: str | None
+    folder: str
+
+    def file(self, name: str) -> str:
+        """Return the path of a file of the model in the repository."""
+        return f"{self.folder}/{name}" if self.folder else name
+
+
+class Address:
+    """The address of a model.
+
+    Parameters
+    ----------
+    url : str
+        The address of its directory.
+
+    Attributes
+    ----------
+    scheme : str
+        In lowercase, such as https.
+    shown : str
+        The address for messages, without passwords and keys.
+    name : str
+        The name of the model: the last part of the path, as a file name.
+
+    Raises
+    ------
+    InputError
+        If no model can be there.
+    """
+
+    def __init__(self, url: str) -> None:
+        found = _SCHEME.match(url)
+        if found is None:
+            raise InputError("not an address of a model", file=url, hint=f"write an address {EXPECTED}")
+        self.url, self.scheme = url, found[1].lower()
+        # Archives and other layers of fsspec are written before the address of their file, with :: between.
+        self._layers = url.split("::")
+        self._main = next(i for i, layer in enumerate(self._layers) if "://" in layer)
+        self.shown = "::".join(map(_public, self._layers))
+        path = _public(self._layers[self._main]).partition("://")[2].rstrip("/")
+        if not path:
+            raise InputError("the address has no path", file=self.shown, hint=f"write an address {EXPECTED}")
+        last = path.rpartition("/")[2].partition("@")[0]
+        self.name = re.sub(r"[^\w.-]", "_", last).lstrip(".")[:100] or "model"
+
+    @property
+    def key(self) -> str:
+        """Identifies the address, as a name that no other address has."""
+        digest = hashlib.sha256(self.url.rstrip("/").encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{self.scheme}-{self.name}-{digest[:16]}"
+
+    @property
+    def hub(self) -> HubPath:
+        """The place on the Hugging Face Hub of an address that begins with hf://."""
+        found = _HUB_PATH.fullmatch(self.url.partition("://")[2].strip("/"))
+        if found is None or ".." in found[0].split("/"):
+            hint = "write hf://user/name, or hf://user/name@revision"
+            raise InputError("not an address on the Hugging Face Hub", file=self.shown, hint=hint)
+        return HubPath(found[1], found[2], found[3].strip("/"))
+
+    def file(self, name: str) -> str:
+        """Return the address of a file of the model."""
+        return "::".join(self._with_name(self._layers, name))
+
+    def shown_file(self, name: str) -> str:
+        """Return the address of a file for messages."""
+        return "::".join(self._with_name([_public(layer) for layer in self._layers], name))
+
+    def _with_name(self, layers: list[str], name: str) -> list[str]:
+        base, mark, query = layers[self._main].partition("?" if self.is_web else "\0")
+        return [
+            f"{base.rstrip('/')}/{name}{mark}{query}" if i == self._main else layer
+            for i, layer in enumerate(layers)
+        ]
+
+    @property
+    def is_hub(self) -> bool:
+        """Whether the model is on the Hugging Face Hub."""
+        return self.scheme == "hf" and not self.is_layered
+
+    @property
+    def is_web(self) -> bool:
+        """Whether the files are read from a web server."""
+        return self.scheme in _WEB
+
+    @property
+    def is_layered(self) -> bool:
+        """Whether the files are in an archive, or behind another layer of fsspec."""
+        return len(self._layers) > 1
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether messages leave out a part of the address."""
+        return self.shown != self.url
+
+
+def _public(layer: str) -> str:
+    """Return an address without passwords and keys; refuse one that anybody on the way could answer for."""
+    shown = re.sub(r"://[^/@]*:[^/@]*@", "://", layer)
+    scheme = shown.partition("://")[0].lower()
+    if scheme not in _WEB:
+        return shown
+    shown = shown.partition("?")[0].partition("#")[0]
+    try:
+        host = urlsplit(shown).hostname
+    except ValueError:
+        host = None
+    if not host:
+        raise InputError("the address has no host", file=shown, hint=f"write an address {EXPECTED}")
+    if scheme == "http" and host not in _THIS_MACHINE:
+        hint = "use https://, or download the directory yourself"
+        raise InputError("http:// is not protected against changes on the way", file=shown, hint=hint)
+    return shown
+
+
+def local_directory(address: Address) -> Path | None:
+    """Return the directory of an address that begins with file://; None for all others."""
+    if address.scheme not in ("file", "local") or address.is_layered:
+        return None
+    return Path(os.path.abspath(address.url.partition("://")[2]))

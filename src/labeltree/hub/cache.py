@@ -1,0 +1,181 @@
+"""The cache of published models: one directory per address, exchanged as a whole when the model changes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from labeltree.errors import InputError, ResourceError
+from labeltree.hub.address import Address
+from labeltree.hub.hugging_face import HubStore
+from labeltree.hub.store import FileStore, Store, UnreachableError
+from labeltree.manifest import MANIFEST, all_files, read_manifest
+from labeltree.model import load
+from labeltree.progress import Progress, Stage, silent
+from labeltree.publish import publish, temporary_directory
+from labeltree.system import free_disk, human_bytes
+
+CACHE_VARIABLE = "LABELTREE_CACHE"
+# How often a model is downloaded that changes meanwhile.
+_N_VERSIONS = 3
+
+
+def cache_directory(directory: Path | str | None = None) -> Path:
+    """Return where downloaded models are kept.
+
+    Parameters
+    ----------
+    directory : str or path-like, optional
+        Default: the environment variable ``LABELTREE_CACHE``, or else ``labeltree/models`` in the user's
+        cache directory, which is ``XDG_CACHE_HOME`` or ``~/.cache``.
+
+    Returns
+    -------
+    Path
+        Absolute; it need not exist.
+    """
+    chosen = directory or os.environ.get(CACHE_VARIABLE)
+    if not chosen:
+        home = os.environ.get("XDG_CACHE_HOME") or ""
+        # A relative path is to be ignored, says the specification.
+        chosen = (Path(home) if os.path.isabs(home) else Path("~/.cache")) / "labeltree" / "models"
+    try:
+        return Path(os.path.abspath(Path(chosen).expanduser()))
+    except RuntimeError:
+        hint = f"set {CACHE_VARIABLE} to a directory"
+        raise InputError("there is no home directory for downloaded models", hint=hint) from None
+
+
+def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -> Path:
+    """Download a published model into the cache, unless it is there.
+
+    The manifest is always read, so that a model that has changed is downloaded again. All files are verified
+    before the model appears in the cache; processes that download the same model wait for the first one.
+    If the address cannot be reached, a model from an earlier download is used, with a warning.
+
+    Parameters
+    ----------
+    url : str
+        The address of the model, such as ``hf://user/name``.
+    cache : str or path-like, optional
+        See `cache_directory`.
+    stage : callable, optional
+        Called as ``stage(name, description)`` if the model is downloaded; returns a context manager that
+        gives a progress callback.
+
+    Returns
+    -------
+    Path
+        A model directory. Do not change it.
+
+    Raises
+    ------
+    InputError
+        If there is no model, it cannot be read, or it is damaged.
+    """
+    address = Address(url)
+    place = cache_directory(cache) / address.key / address.name
+    store: Store = HubStore(address) if address.is_hub else FileStore(address)
+    try:
+        content = store.read_manifest()
+        if _is_current(place, content):
+            return place
+    except UnreachableError as error:
+        if not (place / MANIFEST).is_file():
+            raise
+        what = f"{error.file} {error.what}; the model from an earlier download is used."
+        warnings.warn(what, stacklevel=3)
+        return place
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        hint = f"set {CACHE_VARIABLE} to another directory"
+        raise InputError(f"cannot be created ({error.strerror})", file=place.parent, hint=hint) from None
+    with _locked(place.parent), stage("download", f"downloading {address.shown}") as progress:
+        for tried in range(1, _N_VERSIONS + 1):
+            content = store.read_manifest()  # another process may have waited long, or downloaded it
+            if _is_current(place, content):
+                break
+            try:
+                _download(store, content, place, progress)
+                break
+            except ResourceError:
+                raise
+            except InputError:
+                if tried == _N_VERSIONS or store.read_manifest() == content:
+                    raise
+    return place
+
+
+def _is_current(place: Path, content: bytes) -> bool:
+    """Return whether the model in the cache has this manifest, and all files that it lists."""
+    try:
+        if (place / MANIFEST).read_bytes() != content:
+            return False
+        files = all_files(read_manifest(place))
+        return all((place / name).stat().st_size == entry["bytes"] for name, entry in files.items())
+    except (InputError, OSError):
+        return False
+
+
+def _download(store: Store, content: bytes, place: Path, progress: Progress) -> None:
+    """Download a model with this manifest, verify it, and put it in its place."""
+    address = store.address
+    with temporary_directory(place) as work:
+        (work / MANIFEST).write_bytes(content)
+        with _about(work, address):
+            manifest = read_manifest(work)  # lists files of models only: no name leads elsewhere
+        sizes = {name: entry["bytes"] for name, entry in all_files(manifest).items()}
+        total, free = sum(sizes.values()), free_disk(work)
+        if total > free:
+            what = f"the model has {human_bytes(total)}, but only {human_bytes(free)} of the disk are free"
+            hint = f"free some space, or set {CACHE_VARIABLE} to a directory on another disk"
+            raise ResourceError(what, file=place.parent, hint=hint)
+        received = 0
+
+        def report(count: int) -> None:
+            nonlocal received
+            received += count
+            progress(received / max(total, 1))
+
+        for name, size in sizes.items():
+            target = work / name
+            target.parent.mkdir(exist_ok=True)
+            store.download(name, target, size, report)
+        with _about(work, address):
+            load(work, verify=True)
+        try:
+            publish(work, place, overwrite=True)
+        except InputError as error:
+            raise error.replace(hint="remove the directory, and what it contains, from the cache") from None
+
+
+@contextmanager
+def _about(work: Path, address: Address) -> Iterator[None]:
+    """Let errors name the address instead of the temporary directory."""
+    try:
+        yield
+    except ResourceError as error:
+        raise error.replace(file=address.shown) from None
+    except InputError as error:
+        file = None if error.file is None else Path(error.file)
+        inside = file is not None and file != work and file.is_relative_to(work)
+        shown = address.shown_file(file.relative_to(work).as_posix()) if inside and file else address.shown
+        hint = "try again; if it fails again, publish the model again"
+        raise error.replace(file=shown, hint=error.hint if "version" in error.what else hint) from None
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Wait until no other process downloads the same model."""
+    lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        with suppress(OSError):  # without locks, each process downloads its own copy, and the last one stays
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
