@@ -1,6 +1,6 @@
 # make demo: run all steps on synthetic data.  make test: what CI runs.  make fuzz: MUTATIONS of models and data,
 # then random tests, for MINUTES; or only those of TESTS="tests/test_svm.py -k reader".
-# make build: install again after a change.  make docs: build the site in build/site.
+# make build: install again after a change.  make wheel: build and try a wheel.  make docs: build the site in build/site.
 # make bench DATA=DIR: compare with other libraries (see benchmarks/README.md).
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 comma := ,
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test fuzz guided-fuzz build lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables crash powercut sanitize clean
+.PHONY: demo test fuzz guided-fuzz build wheel lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables crash powercut sanitize clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -43,6 +43,10 @@ guided-fuzz:
 	build/traced/bin/python tools/guided_fuzz.py $(TARGET) --minutes $(MINUTES) $(if $(CORPUS),--corpus "$(CORPUS)")
 
 build: $(VENV)/.installed-test
+
+# Builds the source distribution and a wheel for this Python in dist, and runs the demo from the wheel.
+wheel:
+	$(PYTHON) tools/build_wheel.py $(OPTIONS)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
