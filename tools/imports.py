@@ -16,7 +16,17 @@ from pathlib import Path
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "labeltree"
 # Packages named after a user's task. All other modules are the spine, with `text` as a part of reading.
 WINGS = (
-    *("cli", "dask", "datasets", "estimators", "explain", "figures", "hub", "paper", "serve", "trees"),
+    "annif",
+    "cli",
+    "dask",
+    "datasets",
+    "estimators",
+    "explain",
+    "figures",
+    "hub",
+    "paper",
+    "serve",
+    "trees",
     "tuning",
 )
 

@@ -30,7 +30,7 @@ def optional(name: str) -> ModuleType:
     Parameters
     ----------
     name : str
-        Such as ``matplotlib.figure``; its first part is a key of `EXTRAS`.
+        Such as ``matplotlib.figure``; its first part is a key of `EXTRAS`, or a package without an extra.
 
     Returns
     -------
@@ -47,6 +47,7 @@ def optional(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
-        hint = f"install it with: pip install 'labeltree[{EXTRAS[package]}]'"
+        source = f"'labeltree[{EXTRAS[package]}]'" if package in EXTRAS else package
+        hint = f"install it with: pip install {source}"
         raise InputError(f"this needs {package}, which is not installed", hint=hint) from None
     return import_module(name)

@@ -1,0 +1,65 @@
+"""A backend for Annif, the subject indexing tool of the National Library of Finland."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from labeltree.errors import InputError
+from labeltree.extras import optional
+
+if TYPE_CHECKING:
+    from labeltree.annif.backend import LabelTreeBackend
+
+__all__ = ["LabelTreeBackend", "create_app", "register"]
+
+NAME = "labeltree"
+
+
+def register() -> None:
+    """Let Annif know the backend, for projects with ``backend=labeltree``, in this process.
+
+    Raises
+    ------
+    InputError
+        If Annif is not installed, or does not keep its backends as Annif 1.0 to 1.4 do.
+
+    Examples
+    --------
+    >>> import labeltree.annif
+    >>> labeltree.annif.register()  # doctest: +SKIP
+    """
+    # Annif has no function to add a backend: its table maps a name to a function that returns the class.
+    table = getattr(optional("annif.backend"), "_backend_fns", None)
+    if not isinstance(table, dict):
+        what = "this version of Annif does not keep its backends in a table"
+        raise InputError(what, hint="install Annif 1.4, or use its http backend with `labeltree serve`")
+    table[NAME] = _backend
+
+
+def create_app(*arguments: Any) -> Any:
+    """Create Annif's web application, as ``annif.create_app`` does, after ``register()``.
+
+    Parameters
+    ----------
+    *arguments
+        Those of ``annif.create_app``.
+
+    Returns
+    -------
+    connexion.FlaskApp
+    """
+    register()
+    return optional("annif").create_app(*arguments)
+
+
+def _backend() -> type[LabelTreeBackend]:
+    from labeltree.annif.backend import LabelTreeBackend
+
+    return LabelTreeBackend
+
+
+def __getattr__(name: str) -> Any:
+    """Import the backend when it is used: it needs Annif."""
+    if name != "LabelTreeBackend":
+        raise AttributeError(f"module 'labeltree.annif' has no attribute {name!r}")
+    return _backend()

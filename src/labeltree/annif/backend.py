@@ -1,0 +1,187 @@
+"""The backend class: trains a model from Annif's documents, and suggests subjects."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from annif.backend.backend import AnnifBackend
+from annif.exception import (
+    ConfigurationException,
+    NotInitializedException,
+    NotSupportedException,
+    OperationFailedException,
+)
+from annif.suggestion import SuggestionBatch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from labeltree.annif import parameters, training_data
+from labeltree.data import Dataset
+from labeltree.errors import InputError
+from labeltree.manifest import MANIFEST
+from labeltree.model import Model, load
+from labeltree.pipeline import train
+from labeltree.system import human_bytes
+from labeltree.tree import pointers
+from labeltree.work import WorkDirectory, work_path
+
+
+class LabelTreeBackend(AnnifBackend):
+    """Annif's interface to labeltree; see `labeltree.annif.register`.
+
+    Texts are split by the project's analyzer, and weighted by TF-IDF. The parameters are those of
+    `labeltree.annif.parameters`.
+    """
+
+    name = "labeltree"
+    DEFAULT_PARAMETERS = parameters.DEFAULTS
+    MODEL = "labeltree-model"
+
+    _model: Model | None = None
+    _parallel = False
+
+    @property
+    def _directory(self) -> Path:
+        return Path(self.datadir)
+
+    @property
+    def _model_path(self) -> Path:
+        return self._directory / self.MODEL
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether there is a complete model; the directory of an interrupted run is none."""
+        files = (self._model_path / MANIFEST, self._directory / training_data.VECTORIZER)
+        return all(file.is_file() for file in files)
+
+    @property
+    def modification_time(self) -> datetime | None:
+        """When the model was trained."""
+        if not self.is_trained:
+            return None
+        return datetime.fromtimestamp((self._model_path / MANIFEST).stat().st_mtime, tz=timezone.utc)
+
+    def initialize(self, parallel: bool = False) -> None:
+        """Open the model, unless it is open.
+
+        Parameters
+        ----------
+        parallel : bool, default False
+            Whether several processes will suggest subjects at the same time: each then uses one thread.
+        """
+        self._parallel |= parallel
+        if self._model is not None:
+            return
+        if not self.is_trained:
+            raise NotInitializedException(f"no model in {self.datadir}", backend_id=self.backend_id)
+        self.debug(f"loading model from {self._model_path}")
+        with self._reporting(OperationFailedException):
+            model = load(self._model_path)
+        vectorizer = training_data.load_vectorizer(self._directory)
+        if len(vectorizer.vocabulary_) != model.n_features:
+            message = "the vectorizer does not belong to the model; train the project again"
+            raise OperationFailedException(message, backend_id=self.backend_id)
+        self._vectorizer = vectorizer
+        self._subject_ids = self._subject_ids_of(model)
+        self._model = model
+
+    def _subject_ids_of(self, model: Model) -> NDArray[np.int64]:
+        """Return the number of the subject of each label; -1 if it is not in the vocabulary any more."""
+        subjects = self.project.subjects
+        found = [subjects.by_uri(uri, warnings=False) for uri in model.label_names or ()]
+        ids = [-1 if number is None or self._uri_of(number) is None else number for number in found]
+        return np.array(ids, np.int64)
+
+    def _uri_of(self, subject_id: int) -> str | None:
+        """Return the URI of a subject; None if it is deprecated or excluded."""
+        try:
+            return str(self.project.subjects[subject_id].uri)
+        except IndexError:
+            return None
+
+    def _train(self, corpus: Any, params: dict[str, Any], jobs: int = 0) -> None:
+        with self._reporting(ConfigurationException):
+            settings = parameters.parse(params)
+        for name, meant in parameters.misspelled(params).items():
+            self.warning(f"there is no parameter {name}, use {meant}")
+        if isinstance(corpus, str) and corpus == "cached":
+            self.info("Reusing cached training data from previous run.")
+        else:
+            self._write_training_data(corpus, settings)
+        threads = jobs or None
+        with self._reporting(NotSupportedException):
+            data = training_data.read_training_data(self._directory, self._uri_of, threads)
+        self.info(
+            f"training on {data.n_instances:,} documents with {data.n_features:,} terms "
+            f"and {data.n_labels:,} subjects"
+        )
+        with self._reporting(OperationFailedException), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = self._train_model(data, settings, threads)
+        for warning in caught:
+            self.warning(str(warning.message))
+        training_data.keep_vectorizer(self._directory)
+        self._model = None  # that of the previous run
+        self.info(f"the model takes {human_bytes(model.bytes)}")
+
+    def _write_training_data(self, corpus: Any, settings: dict[str, Any]) -> None:
+        if corpus.is_empty():
+            message = "Cannot train labeltree project with no documents"
+            raise NotSupportedException(message, backend_id=self.backend_id)
+        self.info("creating training data")
+        with self._reporting(NotSupportedException):
+            training_data.write_training_data(
+                self._directory,
+                ((document.text, list(document.subject_set)) for document in corpus.documents),
+                len(self.project.subjects),
+                self.project.analyzer.tokenize_words,
+                settings,
+            )
+
+    def _train_model(self, data: Dataset, settings: dict[str, Any], threads: int | None) -> Model:
+        """Train, and replace an old model; continue an interrupted run of the same data and settings."""
+        options = {name: settings[name] for name in parameters.TRAINING}
+        try:
+            return train(data, self._model_path, threads=threads, overwrite=True, resume=True, **options)
+        except InputError as error:
+            work = work_path(self._model_path)
+            if error.file != str(work):
+                raise
+            with WorkDirectory(work):  # an error if another process uses it
+                shutil.rmtree(work)
+        return train(data, self._model_path, threads=threads, overwrite=True, **options)
+
+    def _suggest_batch(self, documents: list[Any], params: dict[str, Any]) -> SuggestionBatch:
+        assert self._model is not None
+        with self._reporting(ConfigurationException):
+            settings = parameters.parse(params)
+        n_subjects = len(self.project.subjects)
+        if not documents:
+            return SuggestionBatch(sparse.csr_array((0, n_subjects), dtype=np.float32))
+        rows = self._vectorizer.transform([document.text for document in documents])
+        labels, scores = self._model.predict(
+            rows, top=settings["limit"], beam=settings["beam"], threads=1 if self._parallel else None
+        )
+        subjects = self._subject_ids[labels]
+        # A document without a known term would get the labels that are frequent.
+        found = (labels >= 0) & (subjects >= 0) & (np.diff(rows.indptr) > 0)[:, np.newaxis]
+        suggested = sparse.csr_array(
+            (scores[found], subjects[found], pointers(found.sum(axis=1))), shape=(len(documents), n_subjects)
+        )
+        suggested.sort_indices()
+        return SuggestionBatch(suggested)
+
+    @contextmanager
+    def _reporting(self, kind: type[Any]) -> Iterator[None]:
+        """Turn errors that the user can fix into Annif's, which its command line and its service show."""
+        try:
+            yield
+        except InputError as error:
+            raise kind(str(error), backend_id=self.backend_id) from None

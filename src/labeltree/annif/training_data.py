@@ -1,0 +1,133 @@
+"""Training data of a project: documents as TF-IDF features, kept to train again with other settings."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from labeltree.data import Dataset, wrap_csr
+from labeltree.errors import InputError
+from labeltree.files import write_whole
+from labeltree.svm import read_svm, write_svm
+from labeltree.tree import pointers
+
+# Files of a project's data directory. Annif ignores names with "-train" when it looks for a trained model.
+DATA = "labeltree-train.svm"
+FITTED = "labeltree-train-vectorizer"
+VECTORIZER = "vectorizer"
+
+
+def write_training_data(
+    directory: Path,
+    documents: Iterable[tuple[str, Sequence[int]]],
+    n_subjects: int,
+    tokenize: Callable[[str], list[str]],
+    parameters: Mapping[str, Any],
+) -> None:
+    """Fit a vectorizer, and write it with the features and subjects of the documents.
+
+    Documents without a subject or without a term are left out.
+
+    Parameters
+    ----------
+    directory : Path
+    documents : iterable of (str, sequence of int)
+        The text of each document and the numbers of its subjects. Read once.
+    n_subjects : int
+        Size of the vocabulary.
+    tokenize : callable
+        Splits a text into tokens; it is stored with the vectorizer, by pickle.
+    parameters : mapping of str to object
+        ``min_df``, ``ngram`` and ``sublinear``.
+
+    Raises
+    ------
+    InputError
+        If no document has both a term and a subject.
+    """
+    vectorizer = TfidfVectorizer(
+        tokenizer=tokenize,
+        token_pattern=None,
+        min_df=parameters["min_df"],
+        ngram_range=(1, parameters["ngram"]),
+        sublinear_tf=parameters["sublinear"],
+        dtype=np.float32,
+    )
+    subjects: list[Sequence[int]] = []
+
+    def texts() -> Iterator[str]:
+        for text, numbers in documents:
+            subjects.append(numbers)
+            yield text
+
+    try:
+        X = vectorizer.fit_transform(texts())
+    except ValueError:  # scikit-learn finds no term, or none that is frequent enough
+        hint = "check the {analyzer}, and lower {min_df}"
+        names = {"analyzer": None, "min_df": None}
+        raise InputError("the documents have no term to learn from", hint=hint, parameters=names) from None
+    indptr = pointers(np.array([len(numbers) for numbers in subjects], np.int64))
+    indices = np.fromiter((number for numbers in subjects for number in numbers), np.int32, int(indptr[-1]))
+    Y = wrap_csr(np.ones(indices.size, np.float32), indices, indptr, (len(subjects), n_subjects))
+    used = (np.diff(X.indptr) > 0) & (np.diff(indptr) > 0)
+    if not used.any():
+        what = "no document has both a subject of the vocabulary and a term"
+        raise InputError(what, hint="check that the documents have subjects of this vocabulary")
+    with write_whole(directory / FITTED) as file:
+        joblib.dump(vectorizer, file)
+    write_svm(directory / DATA, Dataset.from_matrices(X[used], Y[used]), header=True)
+
+
+def read_training_data(
+    directory: Path, uri_of: Callable[[int], str | None], threads: int | None = None
+) -> Dataset:
+    """Read the training data, with the URIs of subjects as the names of labels.
+
+    Parameters
+    ----------
+    directory : Path
+    uri_of : callable
+        Returns the URI of a subject; None if it is not to be used any more.
+    threads : int, optional
+        Default: all CPUs.
+
+    Returns
+    -------
+    Dataset
+        With the labels that occur.
+
+    Raises
+    ------
+    InputError
+        If there is no training data, or none of its subjects is in use.
+    """
+    if not (directory / DATA).is_file() or not (directory / FITTED).is_file():
+        raise InputError("there is no training data of a previous run", hint="train with documents first")
+    data = read_svm(directory / DATA, threads=threads)
+    occurring = np.unique(data.Y.indices)
+    uris = [uri_of(int(number)) for number in occurring]
+    kept = [column for column, uri in enumerate(uris) if uri is not None]
+    if not kept:
+        what = "none of the subjects of the training data is in the vocabulary"
+        raise InputError(what, hint="train with documents that have subjects of this vocabulary")
+    Y = sparse.csr_matrix(data.Y[:, occurring[kept]])
+    rows = np.diff(Y.indptr) > 0
+    return Dataset.from_matrices(data.X[rows], Y[rows], [uri for uri in uris if uri is not None])
+
+
+def keep_vectorizer(directory: Path) -> None:
+    """Make the vectorizer of the training data that of the model, once the model is trained on it."""
+    with open(directory / FITTED, "rb") as fitted, write_whole(directory / VECTORIZER) as file:
+        shutil.copyfileobj(fitted, file)
+
+
+def load_vectorizer(directory: Path) -> TfidfVectorizer:
+    """Load the vectorizer of the model. It is a pickle, as all of Annif's are: trust the data directory."""
+    return joblib.load(directory / VECTORIZER)
