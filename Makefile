@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 comma := ,
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
-.PHONY: demo test fuzz guided-fuzz build wheel lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables crash powercut sanitize clean
+.PHONY: demo test fuzz guided-fuzz build wheel annif-check lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables crash powercut sanitize clean
 
 demo: $(VENV)/.installed
 	$(BIN)/labeltree demo --report build/demo
@@ -47,6 +47,10 @@ build: $(VENV)/.installed-test
 # Builds the source distribution and a wheel for this Python in dist, and runs the demo from the wheel.
 wheel:
 	$(PYTHON) tools/build_wheel.py $(OPTIONS)
+
+# Tests the backend for Annif with the released package, in build/annif.
+annif-check: $(VENV)/.installed
+	$(BIN)/python tools/annif_check.py $(OPTIONS)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
