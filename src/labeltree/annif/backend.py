@@ -33,7 +33,7 @@ from labeltree.tree import pointers
 from labeltree.work import WorkDirectory, work_path
 
 
-class LabelTreeBackend(AnnifBackend):
+class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type hints
     """Annif's interface to labeltree; see `labeltree.annif.register`.
 
     Texts are split by the project's analyzer, and weighted by TF-IDF. The parameters are those of
