@@ -11,7 +11,6 @@ its own. Metrics are Annif's, with at most 10 suggestions per document, as in `a
 
 import argparse
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -185,9 +184,12 @@ def run_suggest(place, name):
 def in_process(step, place, name):
     """Run a step in a process of its own."""
     command = [sys.executable, __file__, "--step", step, "--place", str(place), "--variant", name]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True, env=os.environ)
-    if done.returncode:
-        raise InputError(f"{name}: the step {step} failed", hint="see its output above")
+    with open(place / "log", "w+") as log:  # omikuji writes a line for every example
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, check=False, text=True)
+        if done.returncode:
+            log.seek(0)
+            print(log.read()[-2000:], file=sys.stderr)
+            raise InputError(f"{name}: the step {step} failed", hint="see its output above")
     return json.loads(done.stdout.splitlines()[-1])
 
 
