@@ -50,50 +50,6 @@ struct Blocks {
         return {slice(bytes, weight_ptr[panel], weight_ptr[panel + 1]), n_features(panel)};
     }
 
-    // Reads the block of a node: its features, with the bias as the last one, and its weights, features x children.
-    void decode(const TreeShape& tree, int64_t node, int64_t n_columns, bool has_bias, std::vector<int32_t>& ids,
-                std::vector<float>& weights) const {
-        const int64_t width = tree.n_children(node), first = tree.child_ptr[node];
-        ids.clear();
-        if (codec == Codec::sparse) {
-            for (int64_t p = panel_ptr[node]; p < panel_ptr[node + 1]; ++p)
-                short_features_of(p).for_each([&](uint32_t f, int32_t) { ids.push_back(static_cast<int32_t>(f)); });
-            std::sort(ids.begin(), ids.end());
-            ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-        } else {
-            const auto list = features_of(node).ids;
-            ids.assign(list.begin(), list.end());
-        }
-        const int64_t n_rows = std::ssize(ids);
-        if (has_bias && is_scaled(codec)) ids.push_back(static_cast<int32_t>(n_columns));
-        weights.assign(ids.size() * static_cast<size_t>(width), 0);
-        auto dense = [&](const auto* stored) {
-            for (int64_t f = 0; f < n_rows; ++f)
-                for (int64_t c = 0; c < width; ++c)
-                    weights[f * width + c] = to_float(stored[f * width + c]) * (scales.empty() ? 1 : scales[first + c]);
-        };
-        switch (codec) {
-            case Codec::float32: dense(weights_of<float>(node)); break;
-            case Codec::float16: dense(weights_of<Half>(node)); break;
-            case Codec::int8: dense(weights_of<int8_t>(node)); break;
-            case Codec::sparse:
-                for (int64_t p = panel_ptr[node]; p < panel_ptr[node + 1]; ++p) {
-                    const int64_t c = (p - panel_ptr[node]) * panel_children;
-                    const SparseBlock block = sparse_block(p);
-                    short_features_of(p).for_each([&](uint32_t feature, int32_t row) {
-                        const auto at = std::lower_bound(ids.begin(), ids.end(), static_cast<int32_t>(feature));
-                        float* const to = weights.data() + (at - ids.begin()) * width + c;
-                        const int64_t n_stored = std::min(panel_children, width - c);
-                        for_each_weight(block.row(row), n_stored, [&](int64_t k, int8_t weight) {
-                            if (k < n_stored) to[k] = weight * scales[first + c + k];
-                        });
-                    });
-                }
-                break;
-        }
-        if (has_bias && is_scaled(codec)) std::copy_n(biases.data() + first, width, weights.data() + n_rows * width);
-    }
-
     // Checks the sizes of all arrays, so that no block can be read outside of them, and sets panel_ptr.
     void check(const TreeShape& tree, int64_t n_columns) {
         const bool sparse = codec == Codec::sparse;

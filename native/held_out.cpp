@@ -192,21 +192,12 @@ class HeldOutSearch {
                 bars[child < 0] = best.bar(number);
             }
         };
-        const Blocks& blocks = files_.blocks;
-        if (blocks.codec == Codec::float32) {
-            const auto features = blocks.features_of(node).ids;
-            space.run(node, features, blocks.weights_of<float>(node), rows, any_trained, cancel_, keep_best);
-            files_.done_with(features.size_bytes(), features.size_bytes() * children.size());
-        } else {
-            std::vector<int32_t> features;
-            std::vector<float> weights;
-            blocks.decode(trained_.tree.shape, node, trained_.data.n_features(), trained_.bias != 0, features, weights);
-            const int64_t first = blocks.panel_ptr[node], last = blocks.panel_ptr[node + 1];
-            files_.done_with(features.size() * sizeof(int32_t),
-                             static_cast<size_t>(blocks.weight_ptr[last] - blocks.weight_ptr[first]) *
-                                 static_cast<size_t>(blocks.weight_bytes()));
-            space.run(node, features, weights.data(), rows, any_trained, cancel_, keep_best);
-        }
+        const BlockColumns block(files_.blocks, trained_.tree.shape, node, trained_.data.n_features(),
+                                 trained_.bias != 0);
+        const auto read = [&](int64_t n_bytes) { files_.done_with(0, static_cast<size_t>(n_bytes)); };
+        space.run(node, block, rows, any_trained, cancel_, read, keep_best);
+        files_.done_with(static_cast<size_t>(block.feature_bytes()),
+                         block.whole() ? static_cast<size_t>(block.weight_bytes()) : 0);
         for (const int32_t number : numbers) nodes_.rank(number), leaves_.rank(number);
     }
 
@@ -314,6 +305,7 @@ void bind_held_out(nb::module_& m) {
                         }
                     }
                 });
+                return_free_memory();
             }
             return nb::make_tuple(to_numpy(std::move(labels)), to_numpy(std::move(label_scores)));
         },

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "block_columns.h"
 #include "held_out.h"
 #include "memory.h"
 #include "node_data.h"
@@ -32,29 +33,40 @@ class HeldOutNode {
         : trained_(trained), node_data_(trained.data), row_of_(trained.data.n_features() + 1, -1),
           place_of_(trained.data.n_instances(), -1) {}
 
-    // Calls found(v, first_child, margins) for every visitor v and every tile of the node's children. `any_trained`:
-    // whether the node was trained on any of them.
-    template <class Found>
-    void run(int64_t node, std::span<const int32_t> features, const float* weights, std::span<const int32_t> visitors,
-             bool any_trained, const Cancel& cancel, Found&& found) {
+    // Calls found(v, first_child, margins) for every visitor v and every tile of the node's children, and
+    // read(n_bytes) after reading so many bytes of the block. `any_trained`: whether the node was trained on any of
+    // the visitors.
+    template <class Read, class Found>
+    void run(int64_t node, const BlockColumns& block, std::span<const int32_t> visitors, bool any_trained,
+             const Cancel& cancel, Read&& read, Found&& found) {
+        const auto features = block.features();
         for (size_t f = 0; f < features.size(); ++f) row_of_[features[f]] = static_cast<int32_t>(f);
         instances_.clear();
-        n_slots_ = 0;
+        n_summed_ = n_slots_ = 0;
         if (any_trained) {
             gather_instances(node, visitors);
             gather_positives(node);
-            gather_slots(std::ssize(features), visitors);
+        }
+        const float* const whole = block.whole();
+        if (!whole) gather_rows(features, visitors);
+        const int64_t n_rows = std::ssize(whole ? features : std::span<const int32_t>(rows_));
+        if (any_trained) {
+            gather_slots(n_rows, visitors);
             sum_squares();
         }
-        const int64_t n_children = trained_.tree.shape.n_children(node);
-        const int64_t fitting = max_sum_bytes / 32 / std::max<int64_t>(1, n_slots_) * 8;
-        const int64_t step = std::min(tiles_.step(n_children), std::max<int64_t>(8, fitting));
+        const int64_t n_children = block.n_children();
+        const auto fitting = [](int64_t rows) { return max_tile_bytes / 32 / std::max<int64_t>(1, rows) * 8; };
+        const int64_t step = std::min(tiles_.step(n_children),
+                                      std::max<int64_t>(8, fitting(whole ? n_slots_ : std::max(n_slots_, n_rows))));
         for (int64_t c = 0; c < n_children && !cancel; c += step) {
             const int n_columns = static_cast<int>(std::min(step, n_children - c));
             begin_tile(n_columns);
+            const float* const weights = whole ? whole + c : weights_.reserve(n_rows * n_columns);
+            if (!whole) block.read(rows_, c, n_columns, weights_.data(), read);
+            const int64_t stride = whole ? n_children : n_columns;
             const auto find_margins = [&](int32_t instance) {
                 match(instance);
-                tiles_.tile(n_columns)(weights + c, n_children, matches(), n_columns, tile_.margins.at);
+                tiles_.tile(n_columns)(weights, stride, matches(), n_columns, tile_.margins.at);
             };
             if (n_slots_ > 0) {
                 for (int64_t k = 0; k < n_summed_ && !cancel.load(std::memory_order_relaxed); ++k) {
@@ -81,7 +93,8 @@ class HeldOutNode {
     }
 
   private:
-    static constexpr int64_t max_sum_bytes = 32 << 20;
+    // Of the weights of a tile, and of its sums.
+    static constexpr int64_t max_tile_bytes = 8 << 20;
 
     bool is_sampled() const { return n_summed_ < std::ssize(instances_); }
 
@@ -126,6 +139,23 @@ class HeldOutNode {
                     if (place_of_[i] < n_marked_) each(place_of_[i], static_cast<int32_t>(c));
     }
 
+    // The rows of the block that are read: those of features of visitors, or of instances whose curvatures are summed
+    // up. The others count as features that the node does not use.
+    void gather_rows(std::span<const int32_t> features, std::span<const int32_t> visitors) {
+        is_read_.assign(features.size(), 0);
+        const auto mark = [&](int32_t instance) {
+            match(instance);
+            for (const Match& match : matches()) is_read_[match.row] = 1;
+        };
+        for (const int32_t i : visitors) mark(i);
+        for (int64_t k = 0; k < n_summed_; ++k) mark(instances_[k]);
+        rows_.clear();
+        for (size_t f = 0; f < features.size(); ++f) {
+            row_of_[features[f]] = is_read_[f] ? static_cast<int32_t>(rows_.size()) : -1;
+            if (is_read_[f]) rows_.push_back(static_cast<int32_t>(f));
+        }
+    }
+
     // Only features of visitors that the node was trained on need sums.
     void gather_slots(int64_t n_rows, std::span<const int32_t> visitors) {
         slot_of_.assign(n_rows, -1);
@@ -142,7 +172,8 @@ class HeldOutNode {
         squares_.assign(n_slots_ + 1, {0, 0});
         if (n_slots_ == 0 || !is_sampled()) return;
         const auto add = [&](int64_t k, int32_t feature, float x) {
-            Squares& squares = squares_[slot_of_[row_of_[feature]] + 1];  // the first is of features without a slot
+            const int32_t row = row_of_[feature];
+            Squares& squares = squares_[row < 0 ? 0 : slot_of_[row] + 1];  // the first is of features without a slot
             squares.all += x * x;
             squares.summed += k < n_summed_ ? x * x : 0;
         };
@@ -209,18 +240,20 @@ class HeldOutNode {
     const TrainedWith& trained_;
     const MarginTiles<float>& tiles_ = margin_tiles<float>();
     NodeData node_data_;
-    std::vector<int32_t> row_of_;    // by feature; all -1 between calls
+    std::vector<int32_t> row_of_;    // by feature, in what is read of the block; all -1 between calls
     std::vector<int32_t> place_of_;  // by instance, in instances_; all -1 between calls
     std::vector<int32_t> instances_;
     int64_t n_summed_ = 0, n_marked_ = 0;
     std::vector<int64_t> positive_ptr_;
     std::vector<int32_t> positives_;
-    std::vector<int32_t> slot_of_;  // by row of the block
+    std::vector<char> is_read_;     // by row of the block
+    std::vector<int32_t> rows_;     // that are read
+    std::vector<int32_t> slot_of_;  // by row that is read
     int64_t n_slots_ = 0;
     std::vector<Squares> squares_;
     std::vector<Match> matches_, slots_;
     size_t n_matches_ = 0;
-    Buffer<float> sums_;
+    Buffer<float> weights_, sums_;
     HeldOutTile tile_{};
 };
 

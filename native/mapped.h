@@ -32,7 +32,7 @@ class MappedArray {
     // Call this after reading a part of it. The pages would count as memory of this process as long as they are mapped,
     // so all are released now and then; they can be read again at any time.
     void done_with(size_t n_values) {
-        constexpr size_t most = size_t{16} << 20;
+        constexpr size_t most = size_t{8} << 20;
         if ((n_read_ += n_values * sizeof(T)) < most) return;
         n_read_ = 0;
         ::madvise(start_, length_, MADV_DONTNEED);

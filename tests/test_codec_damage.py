@@ -287,3 +287,40 @@ def test_another_codec_is_refused(damaged, codec):
     write_manifest(damaged, manifest | {"codec": codec})
     with pytest.raises(InputError, match="restore the model from a copy"):
         load(damaged)
+
+
+@pytest.mark.parametrize("codec", ["float32", "float16", "int8", "sparse"])
+@pytest.mark.parametrize("n_bytes", [64, 512])
+def test_large_blocks_are_verified_in_pieces(tmp_path, monkeypatch, codec, n_bytes):
+    monkeypatch.setattr("labeltree.blocks._CHECKED_BYTES", n_bytes)
+    model = store_model(tmp_path / "model", make_model(8, shape=(600, 2000), n_trees=1))
+    if codec != "float32":
+        storage = {"prune": 0.0} if codec == "sparse" else {"weights": codec}
+        model = model.compress(tmp_path / codec, **storage)
+    part = model.trees[0]
+    assert part.weights.nbytes > n_bytes
+    model.verify()
+    file = model.path / TREE / "weights.npy"
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+    last = part.panels.node[-1]
+    with pytest.raises(InputError, match=f"checksum mismatch in 1 of .* the first is node {last}"):
+        load(model.path, verify=True)
+
+
+@pytest.mark.parametrize("n_bytes", [64, 1 << 20])
+def test_weights_that_are_not_finite_are_found_in_pieces(tmp_path, monkeypatch, n_bytes):
+    monkeypatch.setattr("labeltree.blocks._CHECKED_BYTES", n_bytes)
+    path = store_model(tmp_path / "model", make_model(8, shape=(600, 2000), n_trees=1)).path
+    part = load(path).trees[0]
+    node = part.tree.n_nodes - 1
+    weights, checksums = part.weights.copy(), part.checksums.copy()
+    weights[-1] = np.nan
+    block = part.features[part.feature_ptr[node] :].tobytes() + weights[part.weight_ptr[node] :].tobytes()
+    checksums[node] = crc32c(np.frombuffer(block, np.uint8))
+    for name, array in (("weights", weights), ("checksums", checksums)):
+        np.save(path / TREE / f"{name}.npy", array)
+        seal(path, f"{TREE}/{name}.npy")
+    with pytest.raises(InputError, match=f"the block of node {node} is damaged: a weight is not finite"):
+        load(path, verify=True)

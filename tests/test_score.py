@@ -194,6 +194,39 @@ def test_a_wide_node_is_like_the_twin(tmp_path):
     np.testing.assert_allclose(by_label(labels, scores)[0], twin_scores(data, model, plan, 0.1), rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.*did not converge")
+def test_a_block_that_is_read_in_pieces_is_like_the_twin(tmp_path):
+    data = random_data(labels=1200, instances=80, features=1000, density=0.2)
+    settings = SolverSettings(max_iterations=1, tolerance=0.5)
+    plan, model = trained(data, tmp_path / "model", settings, clusters=1200)
+    assert model.trees[0].weights.nbytes > 4 << 20
+    rows = np.arange(0, 80, 9)
+    labels, scores = rankings(data, plan, model, rows, [("sigmoid", 0.1)])
+    expected = twin_scores(data, model, plan, 0.1)[rows]
+    np.testing.assert_allclose(by_label(labels, scores)[0], expected, rtol=1e-4)
+
+
+def test_features_that_were_pruned_do_not_matter(tmp_path):
+    """With a sample of the instances, rows that pruning drops are as if no instance had these features."""
+    data = random_data(labels=60, instances=300)
+    exact = trained(data, tmp_path / "exact", clusters=60)[1].trees[0].block(0)[1]
+    storage = StorageSettings(prune=float(np.median(np.abs(exact).max(axis=1))))
+    plan = make_plan(data, build_tree(data, clusters=60), None, storage, threads=1)
+    model = train_model(data, plan, tmp_path / "model", score=SIGMOID)
+    used = model.trees[0].features_of(0)
+    assert 0 < used.size < plan.trees[0].used_features[0]
+    X = data.X.copy()
+    X.data[~np.isin(X.indices, used)] = 0
+    X.eliminate_zeros()
+    fewer = Dataset.from_matrices(X, data.Y)
+    rows = np.arange(0, 300, 3)
+    found, expected = (
+        by_label(*rankings(given, plan, model, rows, [("sigmoid", 0.1)], max_instances=40))
+        for given in (data, fewer)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("max_instances", [10, EVERY])
 def test_rankings_are_the_same_on_any_number_of_threads(tmp_path, max_instances):
     data = random_data(labels=60, instances=300)

@@ -34,7 +34,7 @@ from labeltree.tree import LabelTree, pointers
 
 NO_FLOATS = np.zeros(0, np.float32)
 # Bytes of blocks that are checked at a time.
-_CHECKED_BYTES = 64 << 20
+_CHECKED_BYTES = 32 << 20
 
 
 class BlockFiles(NamedTuple):
@@ -230,31 +230,79 @@ class TreeBlocks:
         damaged: list[NDArray[np.int64]] = []
         fault = None
         for first, last in self._runs(_CHECKED_BYTES):
-            (features, feature_ptr), (weights, weight_ptr) = (
-                (values[ptr[first] : ptr[last]].view(np.uint8), ptr[first : last + 1] - ptr[first])
-                for values, ptr in ((self.features, self._list_ptr), (self.weights, self.weight_ptr))
-            )
-            found, wrong = _native.damaged_blocks(
-                self.codec,
-                feature_ptr,
-                features,
-                weight_ptr,
-                weights,
-                self.checksums[first:last],
-                self.n_features,
-                self.has_bias,
-                threads,
-            )
-            damaged.append(found + first)
-            if wrong and not fault:
-                fault = wrong[0] + first, wrong[1]
-            _release_pages(self.features)
-            _release_pages(self.weights)
+            found, wrong = self._check(first, last, threads)
+            damaged.append(found)
+            if self.codec == SPARSE and not found.size:
+                wrong = self._sparse_fault(first, last, threads)
+            fault = fault or wrong
+            self._release_pages()
         all_damaged = np.concatenate(damaged)
-        if self.codec == SPARSE and not all_damaged.size:
-            _, *arrays = self.arrays
-            fault = _native.sparse_fault(*arrays, self.n_features, threads)  # type: ignore[call-arg, arg-type]
+        if self.codec == SPARSE and all_damaged.size:
+            fault = None
         return np.unique(self.panels.node[all_damaged]), fault
+
+    def _check(self, first: int, last: int, threads: int) -> tuple[NDArray[np.int64], tuple[int, str] | None]:
+        """Return which of some successive blocks are damaged, and the first fault of dense ones."""
+        (features, feature_ptr), (weights, weight_ptr) = (
+            (values[ptr[first] : ptr[last]].view(np.uint8), ptr[first : last + 1] - ptr[first])
+            for values, ptr in ((self.features, self._list_ptr), (self.weights, self.weight_ptr))
+        )
+        checksums, whole = self.checksums[first:last], None
+        if weights.nbytes > _CHECKED_BYTES and self.codec != SPARSE:
+            # One block that is too large for memory. Without its weights, the kernel checks its features.
+            whole = self._read_in_pieces(features, weights)
+            weights, weight_ptr = weights[:0], 0 * weight_ptr
+        found, wrong = _native.damaged_blocks(
+            self.codec,
+            feature_ptr,
+            features,
+            weight_ptr,
+            weights,
+            checksums,
+            self.n_features,
+            self.has_bias,
+            threads,
+        )
+        if whole is not None:
+            found = np.flatnonzero(checksums != whole[0])
+            wrong = wrong if whole[1] else (0, "a weight is not finite")
+        return found + first, (wrong[0] + first, wrong[1]) if wrong else None
+
+    def _read_in_pieces(self, features: NDArray[np.uint8], weights: NDArray[np.uint8]) -> tuple[int, bool]:
+        """Return the checksum of a dense block, and whether all its weights are finite."""
+        crc, finite = _native.crc32c(features), True
+        for at in range(0, weights.size, _CHECKED_BYTES):
+            piece = weights[at : at + _CHECKED_BYTES]
+            crc = _native.crc32c(piece, crc)
+            finite &= bool(np.isfinite(piece.view(self.weights.dtype)).all())
+            self._release_pages()
+        return crc, finite
+
+    def _sparse_fault(self, first: int, last: int, threads: int) -> tuple[int, str] | None:
+        """Return the first node with a fault in some successive blocks, and what is wrong with it."""
+        node, segments = int(self.panels.node[first]), n_segments(self.codec, self.n_features)
+        start = int(self.tree.child_ptr[node] + (first - self.panels.ptr[node]) * _native.PANEL_CHILDREN)
+        child_ptr = pointers(self.panels.width[first:last])
+        children = slice(start, start + int(child_ptr[-1]))
+        feature_ptr = self.feature_ptr[first * segments : last * segments + 1]
+        weight_ptr = self.weight_ptr[first : last + 1]
+        fault = _native.sparse_fault(
+            child_ptr,
+            self.tree.children[children],
+            feature_ptr - feature_ptr[0],
+            self.features[feature_ptr[0] : feature_ptr[-1]],
+            weight_ptr - weight_ptr[0],
+            self.weights[weight_ptr[0] : weight_ptr[-1]].view(np.uint8),
+            self.scales[children],
+            self.biases[children],
+            self.n_features,
+            threads,
+        )
+        return (int(self.panels.node[first + fault[0]]), fault[1]) if fault else None
+
+    def _release_pages(self) -> None:
+        _release_pages(self.features)
+        _release_pages(self.weights)
 
     def _runs(self, n_bytes: int) -> list[tuple[int, int]]:
         """Return ranges of successive blocks, each of this many bytes, or of one block that is larger."""
