@@ -16,7 +16,7 @@ from labeltree.serve.requests import ExplainRequest, PredictRequest
 
 def prediction_json(request: PredictRequest, found: Found) -> bytes:
     """Return the answer of POST /predict, written without a dict for each label, which takes longer."""
-    names = request.served.model.label_names
+    names = request.served.names
     rows = []
     if request.decision is not None:
         found = request.decision.accept(*found)
@@ -27,7 +27,7 @@ def prediction_json(request: PredictRequest, found: Found) -> bytes:
                 continue
             entry = f'{{"label":{label}'
             if request.names:
-                entry += f',"name":{"null" if names is None else _quoted(names[label])}'
+                entry += f',"name":{names.json(label)}'
             if request.scores:
                 entry += f',"score":{score:.7g}'
             entries.append(entry + "}")
@@ -83,23 +83,17 @@ def model_summary(served: Served) -> dict[str, Any]:
 
 def label_page(served: Served, search: str, offset: int, limit: int) -> dict[str, Any]:
     """Return labels whose name contains a text in any case, the most frequent ones first."""
-    model = served.model
-    order = served.by_frequency.tolist()
-    names = model.label_names
+    model, order = served.model, served.by_frequency
     if search:
-        wanted = search.casefold()
-        if names is None:
-            order = [label for label in order if wanted in str(label)]
-        else:
-            order = [label for label in order if wanted in names[label].casefold()]
-    shown = order[offset : offset + limit]
+        order = order[served.names.containing(search)[order]]
+    names = model.label_names
     labels = [
         {
             "label": label,
             "name": None if names is None else names[label],
             "count": int(model.label_counts[label]),
         }
-        for label in shown
+        for label in order[offset : offset + limit].tolist()
     ]
     return {"total": len(order), "labels": labels}
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from labeltree.errors import InputError
 from labeltree.serve import answers
-from labeltree.serve.batching import NOTHING, Batcher
+from labeltree.serve.batching import NOTHING, THREADS, Batcher
 from labeltree.serve.errors import FAILED, RequestError
 from labeltree.serve.http import (
     SAFETY,
@@ -85,7 +85,7 @@ class Service:
         """Start and stop what runs beside the requests."""
         await receive()
         self.batcher = Batcher(self.metrics, self.settings.max_waiting)
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="answer")
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix=f"{THREADS}-answer")
         self._refreshing: asyncio.Task[None] | None = None
         watching = asyncio.create_task(self._watch()) if self.settings.watch else None
         await send({"type": "lifespan.startup.complete"})

@@ -29,6 +29,8 @@ BATCH_LENGTH = 100_000
 # A batch that is expected to take longer is searched by a thread. Handing a batch to a thread and back takes
 # longer than a short search.
 QUICK_SECONDS = 0.02
+# How the names of the threads of the service begin.
+THREADS = "labeltree"
 
 NOTHING: Found = (np.empty((0, 0), np.int32), np.empty((0, 0), np.float32))
 
@@ -73,7 +75,7 @@ class Batcher:
 
     def __init__(self, metrics: Metrics, max_waiting: int) -> None:
         self._metrics, self._max_waiting = metrics, max_waiting
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="predict")
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix=f"{THREADS}-predict")
         self._lanes = (_Lane(self), _Lane(self))
         self.n_waiting = self._n_refused = 0
 

@@ -51,6 +51,10 @@ class Metrics:
         self._batches = row[_REQUESTS + _TIMES : _REQUESTS + _TIMES + _BATCHES]
         self._others = row[_SIZE - len(_OTHERS) :]
 
+    def clear(self) -> None:
+        """Begin to count."""
+        self._all[:] = 0
+
     def count_request(self, endpoint: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""
         at = _FIRST[endpoint]

@@ -23,6 +23,7 @@ from labeltree.serve.metrics import Metrics
 from labeltree.serve.protocol import protocol_with
 from labeltree.serve.registry import Registry
 from labeltree.serve.settings import ServiceSettings
+from labeltree.serve.warm_up import warm_up
 
 # Connections that wait to be accepted.
 _BACKLOG = 1024
@@ -87,23 +88,25 @@ def run(
         Called with one line for what the operator should know.
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    metrics = Metrics(workers)
-    service = Service(registry, settings, metrics)
+    service = Service(registry, settings, Metrics(workers))
+    server = _Server(service)
+    warm_up(service, server.config)
     gc.collect()
     gc.freeze()  # what exists now is never garbage; and the pages of the workers stay shared
     gc.set_threshold(2000)  # the command line collects garbage rarely, which suits short runs
     if workers == 1:
-        _serve(service, listening, None)
+        server.run([listening])
         return
-    _Supervisor(service, listening, workers, report).run()
+    _Supervisor(server, listening, workers, report).run()
 
 
 class _Server(uvicorn.Server):
     """A server that leaves the signals of its process as they were, and ends with its parent."""
 
-    def __init__(self, config: uvicorn.Config, service: Service, parent: int | None) -> None:
-        super().__init__(config)
-        self._service, self._parent = service, parent
+    def __init__(self, service: Service) -> None:
+        super().__init__(_config(service))
+        self.service = service
+        self.parent: int | None = None  # the process to end with
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -111,20 +114,19 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
-        loop.add_signal_handler(signal.SIGHUP, self._service.refresh_soon)
+        loop.add_signal_handler(signal.SIGHUP, self.service.refresh_soon)
         yield
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether to stop."""
-        orphan = self._parent is not None and os.getppid() != self._parent
+        orphan = self.parent is not None and os.getppid() != self.parent
         return await super().on_tick(counter) or orphan
 
 
-def _serve(service: Service, listening: socket.socket, parent: int | None) -> None:
+def _config(service: Service) -> uvicorn.Config:
+    limits = service.settings
     settings: dict[str, Any] = {
-        "http": protocol_with(
-            service.settings.timeout, service.settings.max_body, DirectPredictions(service)
-        ),
+        "http": protocol_with(limits.timeout, limits.max_body, DirectPredictions(service)),
         "loop": "uvloop",
         "ws": "none",
         "lifespan": "on",
@@ -135,18 +137,20 @@ def _serve(service: Service, listening: socket.socket, parent: int | None) -> No
         "proxy_headers": False,
         "backlog": _BACKLOG,
         "timeout_keep_alive": 75,
-        "timeout_graceful_shutdown": max(1, round(service.settings.timeout)),
+        "timeout_graceful_shutdown": max(1, round(limits.timeout)),
     }
-    _Server(uvicorn.Config(service, **settings), service, parent).run([listening])
+    config = uvicorn.Config(service, **settings)
+    config.load()
+    return config
 
 
 class _Supervisor:
     """Starts worker processes, starts one again if it ends, and passes signals on."""
 
     def __init__(
-        self, service: Service, listening: socket.socket, workers: int, report: Callable[[str], None]
+        self, server: _Server, listening: socket.socket, workers: int, report: Callable[[str], None]
     ) -> None:
-        self._service, self._listening, self._report = service, listening, report
+        self._server, self._listening, self._report = server, listening, report
         self._n_workers = workers
         self._workers: dict[int, tuple[int, float]] = {}
 
@@ -183,9 +187,11 @@ class _Supervisor:
             for ours in _SIGNALS:
                 signal.signal(ours, signal.SIG_DFL if ours != signal.SIGHUP else signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            self._service.metrics.use_row(number)
-            self._service.registry.refresh()  # it may have changed since the parent opened it
-            _serve(self._service, self._listening, parent)
+            service = self._server.service
+            service.metrics.use_row(number)
+            service.registry.refresh()  # it may have changed since the parent opened it
+            self._server.parent = parent
+            self._server.run([self._listening])
             code = 0
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 1

@@ -13,16 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.errors import InputError
 from labeltree.manifest import MANIFEST
 from labeltree.model import load
+from labeltree.serve.names import LabelNames
 
 if TYPE_CHECKING:
     from labeltree.model import Model
 
 State: TypeAlias = tuple[int, ...]
+# The nodes of larger models are not read before they are searched: that may take long.
+_MOST_NODES = 100_000
 
 
 class Pace:
@@ -54,12 +58,14 @@ class Served:
     model : Model
     state : tuple of int or None
         Identifies the files that were opened.
+    names : LabelNames
     pace : Pace
     """
 
     name: str
     model: Model
     state: State | None
+    names: LabelNames
     pace: Pace = field(default_factory=Pace)
 
     @property
@@ -144,9 +150,19 @@ def _open(name: str, path: Path) -> Served:
     """Open a model. If it is replaced meanwhile, the old state is recorded, so that it is opened again."""
     state = _state(path)
     model = load(path)
+    _prepare(model)
+    return Served(name, model, state, LabelNames(model.label_names, model.n_labels))
+
+
+def _prepare(model: Model) -> None:
+    """Make what would delay the first requests, and what every worker would have to make for itself."""
     if model.text is not None:
-        model.text.transform([""])  # makes its vocabulary, which would delay the first request
-    return Served(name, model, state)
+        model.text.transform([""])  # makes its vocabulary
+    if sum(part.tree.n_nodes for part in model.trees) <= _MOST_NODES:
+        # A search that reaches every node makes their feature indexes.
+        entry = np.ones(1, np.float32), (np.zeros(1, np.int32), np.zeros(1, np.int32))
+        row = sp.csr_matrix(entry, shape=(1, model.n_features))
+        model.predict(row, top=model.n_labels, beam=model.n_labels, threads=1)
 
 
 def _state(path: Path) -> State | None:

@@ -1,0 +1,101 @@
+"""Warm up: answer some requests before the first client sends one, and before worker processes are started.
+
+What Python makes when code first runs, and when it makes code faster that runs often, is then shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import uvicorn
+import uvloop
+from uvicorn.server import ServerState
+
+from labeltree.serve.app import Service
+from labeltree.serve.batching import THREADS
+from labeltree.serve.registry import Served
+from labeltree.strict_json import to_json
+
+_CONNECTIONS, _ROUNDS = 4, 20
+
+
+def warm_up(service: Service, config: uvicorn.Config) -> None:
+    """Answer predictions of each model; they are not counted.
+
+    Parameters
+    ----------
+    service : Service
+    config : uvicorn.Config
+        How connections to it are served.
+    """
+    loop = uvloop.new_event_loop()
+    try:
+        loop.run_until_complete(_rehearse(service, config))
+    finally:
+        loop.close()
+    for thread in threading.enumerate():
+        if thread.name.startswith(THREADS):
+            thread.join()  # a process with threads must not be forked
+    service.metrics.clear()
+
+
+async def _rehearse(service: Service, config: uvicorn.Config) -> None:
+    asked: asyncio.Queue[Any] = asyncio.Queue()
+    ready = asyncio.Event()
+
+    async def say(message: Any) -> None:
+        ready.set()
+
+    life = asyncio.create_task(service({"type": "lifespan"}, asked.get, say))
+    await asked.put({"type": "lifespan.startup"})
+    await ready.wait()
+    made: Any = config.http_protocol_class
+    connections = [made(config, ServerState(), {}) for _ in range(_CONNECTIONS)]
+    nowhere = [_Nowhere() for _ in connections]
+    for connection, transport in zip(connections, nowhere, strict=True):
+        connection.connection_made(transport)
+    for served in service.registry:
+        request = _request(served, service.settings.token)
+        for _ in range(_ROUNDS):
+            for connection, transport in zip(connections, nowhere, strict=True):
+                transport.written.clear()
+                connection.data_received(request)
+            for transport in nowhere:
+                await transport.written.wait()
+    for connection in connections:
+        connection.connection_lost(None)
+    await asked.put({"type": "lifespan.shutdown"})
+    await life
+
+
+def _request(served: Served, token: str | None) -> bytes:
+    """Return a small prediction."""
+    text = served.model.text
+    query: dict[str, Any] = {"rows": [{"indices": [0], "values": [1.0]}]}
+    if text is not None:
+        query = {"text": " ".join(text.names[:: len(text.names) // 50 + 1])}
+    body = to_json({"model": served.name, **query}).encode()
+    access = "" if token is None else f"Authorization: Bearer {token}\r\n"
+    head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\n{access}Content-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+class _Nowhere(asyncio.Transport):
+    """A connection without a client."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = asyncio.Event()
+
+    def write(self, data: Any) -> None:
+        self.written.set()
+
+    def close(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return False
+
+    pause_reading = resume_reading = close
