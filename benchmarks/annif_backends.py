@@ -193,26 +193,27 @@ def in_process(step, place, name):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def show(report):
-    data = report["data"]
+def show_heads(data):
     print(f"{data['train']:,} training and {data['test']:,} test documents, {data['labels']:,} subjects")
     heads = ["train s", "of it model s", "train CPU s", "memory MB", "model MB", "docs/s", "CPU ms/doc"]
     heads += ["single ms", "memory MB", *METRICS]
-    print(f"{'':20}" + "".join(f"{head:>14}" for head in heads))
-    for name, row in report["results"].items():
-        cells = [
-            f"{row['train_seconds']:.1f}",
-            f"{row['model_seconds']:.1f}",
-            f"{row['train_cpu_seconds']:.1f}",
-            f"{row['train_memory'] / 1e6:,.0f}",
-            f"{row['model_bytes'] / 1e6:,.1f}",
-            f"{row['per_second']:,.0f}",
-            f"{row['suggest_cpu_ms']:.2f}",
-            f"{row['single_ms']:.2f}",
-            f"{row['suggest_memory'] / 1e6:,.0f}",
-            *(f"{row[metric]:.4f}" for metric in METRICS),
-        ]
-        print(f"{name:20}" + "".join(f"{cell:>14}" for cell in cells))
+    print(f"{'':20}" + "".join(f"{head:>14}" for head in heads), flush=True)
+
+
+def show_row(name, row):
+    cells = [
+        f"{row['train_seconds']:.1f}",
+        f"{row['model_seconds']:.1f}",
+        f"{row['train_cpu_seconds']:.1f}",
+        f"{row['train_memory'] / 1e6:,.0f}",
+        f"{row['model_bytes'] / 1e6:,.1f}",
+        f"{row['per_second']:,.0f}",
+        f"{row['suggest_cpu_ms']:.2f}",
+        f"{row['single_ms']:.2f}",
+        f"{row['suggest_memory'] / 1e6:,.0f}",
+        *(f"{row[metric]:.4f}" for metric in METRICS),
+    ]
+    print(f"{name:20}" + "".join(f"{cell:>14}" for cell in cells), flush=True)
 
 
 def main():
@@ -236,13 +237,15 @@ def main():
     with tempfile.TemporaryDirectory(prefix="labeltree-annif-") as directory:
         place = Path(directory)
         report = {"data": prepare(options.data, place, options.train_rows, options.test_rows), "results": {}}
+        if not options.json:
+            show_heads(report["data"])
         for name in options.variants:
             trained = in_process("train", place, name)
             report["results"][name] = {**trained, **in_process("suggest", place, name)}
+            if not options.json:
+                show_row(name, report["results"][name])
     if options.json:
         print(json.dumps(report, indent=1))
-    else:
-        show(report)
 
 
 if __name__ == "__main__":
