@@ -187,6 +187,10 @@ def test_documents_without_subjects_or_terms_are_left_out(make, tmp_path):
         ({"clusters": "many"}, "clusters is 'many', expected an integer of at least 2"),
         ({"trees": "0"}, "trees is 0, expected an integer from 1 to 10,000"),
         ({"sublinear": "perhaps"}, "sublinear is 'perhaps', expected True or False"),
+        (
+            {"prune": "0.1", "weights": "float16"},
+            "pruned weights are stored as int8, not as float16; remove prune or weights",
+        ),
         ({"weights": "int4"}, "weights is 'int4', expected None or one of float32, float16, int8"),
     ],
 )
@@ -202,11 +206,6 @@ def test_a_wrong_parameter_of_a_suggestion(make, kinds):
     backend.train(Corpus(some_documents()))
     with pytest.raises(kinds.ConfigurationException, match="limit is 0, expected an integer of at least 1"):
         backend.suggest(some_documents()[:1], {"limit": "0"})
-
-
-def test_settings_that_do_not_go_together(make, kinds):
-    with pytest.raises(kinds.OperationFailedException, match="pruned weights are stored as int8"):
-        make(prune="0.1", weights="float16").train(Corpus(some_documents()))
 
 
 @pytest.mark.parametrize(

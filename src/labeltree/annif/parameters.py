@@ -66,7 +66,7 @@ def parse(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     InputError
-        If a value is not allowed.
+        If a value is not allowed, or two exclude each other.
 
     Examples
     --------
@@ -80,6 +80,7 @@ def parse(given: Mapping[str, Any]) -> dict[str, Any]:
             value = _from_text(value.strip(), limit)
         if value is not None:
             found[name] = limits.checked(name, value, limit)
+    StorageSettings(found["weights"], found["prune"])  # checks that they go together
     return found
 
 
