@@ -25,9 +25,12 @@ import numpy as np, scipy.sparse as sp
 from libmultilabel import linear
 folder = sys.argv[1]
 X, Y, T = (sp.load_npz(f"{folder}/{name}.npz") for name in ("X", "Y", "T"))
+# Version 0.10.0 counts the instances of each label by summing over axis 2, which SciPy refuses.
+total = sp.csc_matrix.sum
+sp.csc_matrix.sum = lambda self, axis=None, **more: total(self, axis=0 if axis == 2 else axis, **more)
 np.random.seed(0)
 start = time.perf_counter()
-model = linear.train_thresholding(Y, X.astype(float), options="-s 1 -B 1")
+model = linear.train_thresholding(Y, X.astype(float), options="-s 1 -B 1", verbose=False)
 seconds = time.perf_counter() - start
 T = T.astype(float)
 values = np.concatenate([linear.predict_values(model, T[i : i + 500]) for i in range(0, T.shape[0], 500)])
