@@ -254,6 +254,14 @@ def cluster_level(
     threads: int,
     progress: Callable[[float], None] | None,
 ) -> NDArray[np.int32]: ...
+def rough_clusters(
+    data: TrainingData,
+    order: NDArray[np.int32],
+    first_clusters: NDArray[np.int32],
+    ends: NDArray[np.int64],
+    clusters: int,
+    threads: int,
+) -> NDArray[np.int32]: ...
 def used_features(
     data: TrainingData, tree: Tree, threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
