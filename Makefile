@@ -16,8 +16,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror native/*
-	$(BIN)/mypy
-	$(PYTEST)
+	@echo "$(BIN)/mypy & $(PYTEST)"; $(BIN)/mypy & types=$$!; $(PYTEST); tests=$$?; wait $$types && exit $$tests
 
 # Tries MUTATIONS random changes of models and as many of data files, and fuzzes each of TARGETS for MINUTES, unless
 # TESTS are given. Then runs the property tests with new random examples each time, until MINUTES have passed or a
@@ -132,7 +131,7 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 	touch $@
 
 $(VENV)/.installed-test: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CI),-Ccmake.define.LABELTREE_WERROR=ON) '.[test]'
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check $(if $(CI),-Ccmake.define.LABELTREE_WERROR=ON) '.[test]'
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-docs: $(BIN)/python $(SOURCES)

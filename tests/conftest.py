@@ -21,6 +21,15 @@ for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PY
 for name in ("LABELTREE_CACHE", "LABELTREE_DATA", "LABELTREE_MIRROR"):
     os.environ.pop(name, None)
 
+
+def _check_file(file):
+    os.fstat(file)
+
+
+# No test cuts the power, so none has to wait for the disk, which can take longer than all else. Tests still
+# check what is synchronized and in which order, and the processes that they start do wait.
+os.fsync = os.fdatasync = _check_file
+
 # `make test`: the same examples everywhere, and no limit of time. `make fuzz`: other ones, and more of them.
 settings.register_profile(
     "test",

@@ -18,7 +18,7 @@ from labeltree import (
     synthesize,
     train_model,
 )
-from labeltree.blocks import BlockFiles
+from labeltree.block_writing import BlockFiles
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.store import ArrayFile
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.blocks import TreeBlocks, pack_blocks, remove_loose, reserve_blocks, write_small
+from labeltree.block_writing import pack_blocks, remove_loose, reserve_blocks, write_small
+from labeltree.blocks import TreeBlocks
 from labeltree.codec import SPARSE, Layout, float32_threshold, is_scaled
 from labeltree.errors import InputError
 from labeltree.progress import Progress, part_of

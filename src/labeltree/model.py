@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from labeltree import limits
 from labeltree.amend import amend_model
-from labeltree.blocks import copy_blocks
+from labeltree.block_writing import copy_blocks
 from labeltree.budget import Budget, Form, Trial, Trials, choose, form_of, list_forms
 from labeltree.calibration import Calibration
 from labeltree.compress import check_apart, check_source, dense_bytes, write_compact

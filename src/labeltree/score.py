@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree import _native, metrics
-from labeltree.blocks import TrainedBlocks
+from labeltree.block_writing import TrainedBlocks
 from labeltree.candidates import Candidates
 from labeltree.data import Dataset
 from labeltree.decisions import Decision

@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree import _native
-from labeltree.blocks import BlockFiles, TrainedBlocks, pack_blocks, remove_loose, reserve_blocks, write_small
+from labeltree.block_writing import (
+    BlockFiles,
+    TrainedBlocks,
+    pack_blocks,
+    remove_loose,
+    reserve_blocks,
+    write_small,
+)
 from labeltree.codec import float32_threshold
 from labeltree.data import Dataset
 from labeltree.errors import InputError

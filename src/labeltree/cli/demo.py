@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from labeltree.paper.experiments import Claim
     from labeltree.plan import Plan
 
-LIKE, SCALE = "eur-lex", 0.5
+LIKE, SCALE = "eur-lex", 0.15
 # The experiments of the paper that take seconds, with few seeds.
 SEEDS = (0, 1)
 EXPERIMENTS = ("statistics", "fixed-k", "alpha", "pruning", "theory")
@@ -45,7 +45,7 @@ def demo(
     """Show the whole workflow on synthetic data.
 
     Generates data, estimates the size of a model, trains and evaluates it, predicts labels, and reproduces
-    figures of the paper. Takes about half a minute. The figures need matplotlib (the extra plots).
+    figures of the paper. Takes less than half a minute. The figures need matplotlib (the extra plots).
     """
     from labeltree.paper import experiments
 
@@ -187,7 +187,7 @@ def _prediction(row: int, labels: Any, scores: Any, truth: Any) -> str:
         f"{label}{'*' * (label in true_labels)} {score:.2f}"
         for label, score in zip(labels, scores, strict=True)
     )
-    return f"document {row}, with {len(true_labels)} labels (*): {best}"
+    return f"document {row}, with {printing.plural(len(true_labels), 'label')} (*): {best}"
 
 
 def _experiments(
