@@ -55,10 +55,12 @@ def main() -> None:
     parser.add_argument("--source", default=str(ROOT), help="labeltree: a wheel, or by default this tree")
     options = parser.parse_args()
     env = options.env.resolve()
+    install = (env / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     if not (env / "bin" / "labeltree-annif").exists():
         show(sys.executable, "-m", "venv", env)
-        install = (env / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         show(*install, options.annif, options.source, "pytest")
+    else:  # labeltree may have changed since
+        show(*install, "--no-deps", "--force-reinstall", options.source)
     pytest = ("-m", "pytest", "-q", "--noconftest", "-c", "/dev/null", "-p", "no:cacheprovider")
     show(env / "bin" / "python", *pytest, "--rootdir", ROOT, ROOT / "tests" / "test_annif.py")
     with tempfile.TemporaryDirectory(prefix="labeltree-annif-") as directory:

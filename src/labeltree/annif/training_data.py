@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,9 @@ from labeltree.tree import pointers
 DATA = "labeltree-train.svm"
 FITTED = "labeltree-train-vectorizer"
 VECTORIZER = "vectorizer"
+
+# What scikit-learn says if it finds no term, or none that is frequent enough.
+_NO_TERMS = re.compile("empty vocabulary|no terms remain|max_df corresponds", re.IGNORECASE)
 
 
 def write_training_data(
@@ -69,7 +73,9 @@ def write_training_data(
 
     try:
         X = vectorizer.fit_transform(texts())
-    except ValueError:  # scikit-learn finds no term, or none that is frequent enough
+    except ValueError as error:  # from scikit-learn, or from reading the documents
+        if not _NO_TERMS.search(str(error)):
+            raise
         hint = "check the {analyzer}, and lower {min_df}"
         names = {"analyzer": None, "min_df": None}
         raise InputError("the documents have no term to learn from", hint=hint, parameters=names) from None
@@ -80,6 +86,8 @@ def write_training_data(
     if not used.any():
         what = "no document has both a subject of the vocabulary and a term"
         raise InputError(what, hint="check that the documents have subjects of this vocabulary")
+    # An interruption leaves no data rather than data of another vectorizer.
+    (directory / DATA).unlink(missing_ok=True)
     with write_whole(directory / FITTED) as file:
         joblib.dump(vectorizer, file)
     write_svm(directory / DATA, Dataset.from_matrices(X[used], Y[used]), header=True)
