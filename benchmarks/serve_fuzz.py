@@ -207,10 +207,14 @@ def fuzz(model, count, seed, timeout=5):
         [(status, before)] = exchange(url, valid)
         assert status == 200, before
         requests = Requests(Path(model).name, seed)
-        asyncio.run(send_all(url, requests, count // 4))  # until buffers have their size
-        bytes_before = sum(memory(process.pid, model))
-        kinds, counts = asyncio.run(send_all(url, requests, count - count // 4))
-        bytes_after = sum(memory(process.pid, model))
+        kinds, counts, sizes = collections.Counter(), collections.Counter(), []
+        for quarter in range(4):
+            share = count * (quarter + 1) // 4 - count * quarter // 4
+            for total, found in zip(
+                (kinds, counts), asyncio.run(send_all(url, requests, share)), strict=True
+            ):
+                total.update(found)
+            sizes.append(memory(process.pid, model)[0])
         [(_, after), (_, metrics)] = exchange(url, valid, get("/metrics"))
         alive = process.poll() is None
     failed = sum(n for status, n in counts.items() if isinstance(status, int) and status >= 500)
@@ -223,8 +227,7 @@ def fuzz(model, count, seed, timeout=5):
         "alive": alive,
         "same_answer": before == after,
         "code": process.returncode,
-        "bytes_before": bytes_before,
-        "bytes_after": bytes_after,
+        "bytes": sizes,
     }
 
 
@@ -239,10 +242,10 @@ def main():
     if arguments.json:
         print(json.dumps(found))
     else:
-        before, after = (found[key] / 1e6 for key in ("bytes_before", "bytes_after"))
-        print(f"requests  {found['requests']:,} malformed; of the last three quarters: {found['kinds']}")
+        sizes = ", ".join(f"{size / 1e6:.1f}" for size in found["bytes"])
+        print(f"requests  {found['requests']:,} malformed: {found['kinds']}")
         print(f"answers   {found['answers']}")
-        print(f"memory    {before:.1f} MB after a quarter, {after:.1f} MB at the end")
+        print(f"memory    {sizes} MB after each quarter, beside the pages of the model")
         print(f"server    {found['server_errors']} errors (5xx), alive: {found['alive']}")
         print(f"after     a valid request gets the same answer as before: {found['same_answer']}")
     if found["server_errors"] or found["unanswered"] or not (found["alive"] and found["same_answer"]):

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import math
+import os
+import shutil
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -15,10 +17,12 @@ from asgi import ask, running, talk
 import labeltree
 from labeltree.cli import main
 from labeltree.explain import describe_label, explain_prediction
-from labeltree.serve import answers, batching
+from labeltree.serve import answers, batching, process
 from labeltree.serve import registry as registry_module
 from labeltree.serve.app import Service
 from labeltree.serve.errors import RequestError
+from labeltree.serve.http import host_name
+from labeltree.serve.metrics import Metrics
 from labeltree.serve.registry import Registry
 from labeltree.serve.settings import ServiceSettings
 
@@ -451,6 +455,72 @@ def test_a_slash_at_the_end_is_another_path(service):
     assert answer.status == 404
 
 
+# Host names
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ("LocalHost:8080", "localhost"),
+        ("localhost.", "localhost"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("[::1]:80", "::1"),
+        ("[::1]", "::1"),
+        ("::1", "::1"),
+        ("evil.example:8080", "evil.example"),
+        ("localhost:x", "localhost:x"),
+        ("", ""),
+    ],
+)
+def test_names_in_host_headers(value, name):
+    assert host_name(value) == name
+
+
+def test_host(registry):
+    service = Service(registry, ServiceSettings(hosts=frozenset({"localhost", "tagger.example"})))
+    wanted = [("localhost:8080", 200), ("tagger.example", 200), ("evil.example", 403), ("localhost@x", 403)]
+    for path, method, body in (
+        ("/models", "GET", b""),
+        ("/predict", "POST", {"text": TEXT}),
+        ("/", "GET", b""),
+    ):
+        found = talk(service, *((method, path, body, [("Host", host)]) for host, _ in wanted))
+        assert [answer.status for answer in found] == [status for _, status in wanted]
+        assert talk(service, (method, path, body))[0].status == 200  # not from a browser
+
+
+def test_allowed_hosts():
+    local = {"localhost", "127.0.0.1", "::1"}
+    with process.listen("127.0.0.1", 0) as here, process.listen("0.0.0.0", 0) as anywhere:
+        assert process.allowed_hosts(here, ["127.0.0.1"], []) == local
+        assert process.allowed_hosts(here, ["MyHost"], ["A.example"]) == local | {"myhost", "a.example"}
+        assert process.allowed_hosts(anywhere, ["0.0.0.0"], []) is None
+        assert process.allowed_hosts(anywhere, ["0.0.0.0"], ["b"]) == local | {"0.0.0.0", "b"}
+
+
+# Bodies
+
+
+def test_bodies_of_all_requests_have_a_limit(registry):
+    service = Service(registry, ServiceSettings(max_buffered=100))
+
+    async def run():
+        async with running(service):
+            parts = [b'{"text": "', b"x" * 60]
+            slow = asyncio.create_task(ask(service, "POST", "/predict", pieces=parts))
+            while service.buffered.size < 70:
+                await asyncio.sleep(0)
+            refused = await ask(service, "POST", "/predict", {"text": "x" * 60})
+            slow.cancel()
+            await asyncio.gather(slow, return_exceptions=True)
+            fits = await ask(service, "POST", "/predict", {"text": "x" * 60})
+            return refused, fits
+
+    refused, fits = asyncio.run(run())
+    assert (refused.status, refused.headers["retry-after"], fits.status) == (503, "1", 200)
+    assert service.buffered.size == 0
+
+
 # Tokens
 
 
@@ -570,3 +640,31 @@ def test_two_models_of_one_name(tagger):
 def test_settings_have_limits():
     with pytest.raises(labeltree.InputError, match="timeout is 0, expected a positive number"):
         ServiceSettings(timeout=0)
+
+
+# Metrics, and what was measured
+
+
+def test_a_worker_that_is_started_again_goes_on_counting():
+    metrics = Metrics(2)
+    for _ in range(2):
+        metrics.use_row(1)
+        for name in ("refused", "reloads", "reload_failures"):
+            metrics.add(name, 2)
+        metrics.put("waiting", 7)
+    metrics.use_row(1)
+    lines = metrics.text(()).splitlines()
+    assert {"labeltree_refused_total 4", "labeltree_reloads_total 4"} < set(lines)
+    assert {"labeltree_reload_failures_total 4", "labeltree_waiting_rows 0"} < set(lines)
+
+
+def test_results_are_those_of_the_model_that_was_opened(tagger, tmp_path):
+    path = tmp_path / "tagger"
+    shutil.copytree(tagger, path)
+    (path / "precision.csv").write_text("label,predicted,correct\n0,4,1\n")
+    service = Service(Registry([path], print))
+    (path / "precision.csv").write_text("label,predicted,correct\n0,4,4\n")
+    os.utime(path / "manifest.json", (0, 0))
+    [answer] = talk(service, ("GET", "/models/tagger/overview"))
+    assert answer.json["precision"] == 0.25
+    assert not answer.json["written"].startswith("1970")

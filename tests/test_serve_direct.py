@@ -184,6 +184,31 @@ def test_tokens(registry):  # noqa: F811
     connected(Service(registry, ServiceSettings(token="secret-token")), talk)
 
 
+def test_host_names(registry):  # noqa: F811
+    async def talk(connection):
+        for host, status in (("localhost:1", 200), ("evil.example", 403)):
+            [(found, _, _)] = await connection.send(post({"text": TEXT}, f"Host: {host}"))
+            assert (found, connection.is_direct) == (status, True)
+
+    connected(Service(registry, ServiceSettings(hosts=frozenset({"localhost"}))), talk)
+
+
+def test_bodies_of_all_requests_have_a_limit(registry):  # noqa: F811
+    service = Service(registry, ServiceSettings(max_buffered=100))
+
+    async def talk(connection):
+        other = Connection(service)
+        other.protocol.data_received(post({"text": "x" * 60})[:-1])
+        assert (service.buffered.size, other.is_direct) == (72, True)
+        [(status, _, _)] = await connection.send(post({"text": "x" * 60}))
+        assert (status, connection.is_direct) == (503, False)
+        other.protocol.connection_lost(None)
+        [(status, _, _)] = await connection.send(post({"text": "x" * 60}))
+        assert (status, connection.is_direct, service.buffered.size) == (200, True, 0)
+
+    connected(service, talk)
+
+
 def test_a_body_that_does_not_arrive(registry):  # noqa: F811
     async def talk(connection):
         [(status, headers, _)] = await connection.send(post({"text": TEXT})[:-1])

@@ -1,9 +1,12 @@
 """The service as a process: workers, signals, malformed requests, and models that are replaced under load."""
 
 import os
+import shutil
 import signal
 import socket
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from serve_fuzz import fuzz
@@ -37,6 +40,36 @@ def test_workers_share_a_socket_and_stop(tagger):  # noqa: F811
     assert not any(os.path.exists(f"/proc/{worker}") for worker in workers)
 
 
+@needs_proc
+def test_the_supervisor_does_not_keep_the_old_model(tagger, tmp_path):  # noqa: F811
+    path = tmp_path / "tagger"
+    shutil.copytree(tagger, path)
+    with running_server(serve_command(path, "--workers", 2)) as (process, url):
+        exchange(url, get("/readyz"))
+        shutil.copytree(tagger, tmp_path / "new")
+        path.rename(tmp_path / "old")
+        (tmp_path / "new").rename(path)
+        process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + PATIENCE
+        while any(str(tmp_path / "old") in maps_of(pid) for pid in family(process.pid)):
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert str(path) in maps_of(process.pid)
+    assert process.returncode == 0
+
+
+def maps_of(pid):
+    """Return the files that a process has mapped."""
+    return Path(f"/proc/{pid}/maps").read_text()
+
+
+def test_host_names_of_a_local_service(tagger):  # noqa: F811
+    other = get("/models").replace(b"Host: localhost", b"Host: tagger.example")
+    with running_server(serve_command(tagger, "--allow-host", "b.example")) as (_, url):
+        allowed = other.replace(b"tagger.example", b"b.example")
+        assert [status for status, _ in exchange(url, get("/models"), other, allowed)] == [200, 403, 200]
+
+
 def test_a_running_request_is_finished(tagger):  # noqa: F811
     request = post("/predict", {"text": TEXT})
     with running_server(serve_command(tagger), stop=False) as (process, url):
@@ -68,7 +101,8 @@ def test_malformed_requests(tagger):  # noqa: F811
         True,
     )
     assert found["code"] == 0
-    assert sum(found["kinds"].values()) == 300
+    assert sum(found["kinds"].values()) == 400
+    assert len(found["bytes"]) == 4
 
 
 def test_a_model_is_replaced_under_load(tagger, tmp_path):  # noqa: F811

@@ -55,7 +55,7 @@ def page(
         None if precision is None else read_label_hits(precision, opened.n_labels),
     )
     with stages.stage("page", f"writing {out}"):
-        made = static_page(opened, model.resolve().name, Results(points, hits))
+        made = static_page(opened, model.resolve().name, Results.of_model(opened, points, hits))
         with write_whole(out) as file:
             file.write(made["content"])
     figures = {

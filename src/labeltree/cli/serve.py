@@ -60,6 +60,15 @@ def serve(
             f"Default: the environment variable {_TOKEN_VARIABLE}, if set.",
         ),
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        _option(
+            "--allow-host",
+            metavar="NAME",
+            help="Accept requests that address the service by this host name; may be repeated. Default: any, "
+            "but only local names if it listens on this machine only.",
+        ),
+    ] = None,
     max_body: Annotated[
         int, options.limited("--max-body", limits.MAX_BODY, "SIZE", "Maximum size of a request", _LIMITS)
     ] = 8_000_000,
@@ -86,19 +95,11 @@ def serve(
     """
     for package in (name for name, extra in EXTRAS.items() if extra == "serve"):
         optional(package)
-    from labeltree.serve.process import address_of, listen, run
+    from labeltree.serve.process import address_of, allowed_hosts, listen, run
     from labeltree.serve.registry import Registry
     from labeltree.serve.settings import ServiceSettings
 
     token = _read_token(token_file)
-    settings = ServiceSettings(
-        max_body=max_body,
-        max_texts=max_texts,
-        max_length=max_length,
-        timeout=timeout,
-        watch=watch,
-        token=token,
-    )
 
     def report(line: str) -> None:
         if not quiet:
@@ -106,6 +107,15 @@ def serve(
                 printing.note(line)
 
     with listen(host, port) as listening:
+        settings = ServiceSettings(
+            max_body=max_body,
+            max_texts=max_texts,
+            max_length=max_length,
+            timeout=timeout,
+            watch=watch,
+            hosts=allowed_hosts(listening, [host], allow_host or []),
+            token=token,
+        )
         registry = Registry(models, report)
         names = ", ".join(served.name for served in registry)
         report(f"serving {names} at {address_of(listening)}")

@@ -16,12 +16,14 @@ from labeltree.serve.batching import NOTHING, THREADS, Batcher
 from labeltree.serve.errors import FAILED, RequestError
 from labeltree.serve.http import (
     SAFETY,
+    Buffered,
     ClientGone,
     Deadline,
     Headers,
     Receive,
     Scope,
     Send,
+    check_host,
     check_token,
     read_body,
     send_bytes,
@@ -62,6 +64,7 @@ class Service:
     ) -> None:
         self.registry, self.settings = registry, settings or ServiceSettings()
         self.metrics = metrics or Metrics()
+        self.buffered = Buffered(self.settings.max_buffered)
         self.reader = Reader(registry, self.settings)
         self._routes = make_routes(registry, lambda: self.metrics.text(registry))
         self._posts: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
@@ -107,13 +110,15 @@ class Service:
         self._refreshing = asyncio.create_task(self._refresh())
 
     async def _refresh(self) -> None:
+        registry = self.registry
+        reloads, failures = registry.reloads, registry.failures
         # A thread of its own: the others may be busy with requests.
         try:
             await asyncio.to_thread(self.registry.refresh)
         except Exception as error:
             _log_failure("opening new models", error)
-        self.metrics.put("reloads", self.registry.reloads)
-        self.metrics.put("reload_failures", self.registry.failures)
+        self.metrics.add("reloads", registry.reloads - reloads)
+        self.metrics.add("reload_failures", registry.failures - failures)
 
     # Requests
 
@@ -130,8 +135,8 @@ class Service:
             if post is not None:
                 if method != "POST":
                     raise RequestError(405, f"{method} is not supported here", "use POST")
-                with Deadline(self.settings.timeout) as deadline:
-                    body = await read_body(scope, receive, self.settings.max_body)
+                with Deadline(self.settings.timeout) as deadline, self.buffered.holding() as hold:
+                    body = await read_body(scope, receive, self.settings.max_body, hold)
                     deadline.received = True
                     content = await post(body)
                 status = 200
@@ -149,6 +154,8 @@ class Service:
 
     def admit(self, path: str, headers: Headers) -> None:
         """Raise a RequestError if a request may not be answered."""
+        if self.settings.hosts is not None:
+            check_host(headers, self.settings.hosts)
         if self.settings.token is not None and not _is_open(path):
             check_token(headers, self.settings.token)
 

@@ -77,7 +77,7 @@ class Batcher:
         self._metrics, self._max_waiting = metrics, max_waiting
         self._threads = ThreadPoolExecutor(2, thread_name_prefix=f"{THREADS}-predict")
         self._lanes = (_Lane(self), _Lane(self))
-        self.n_waiting = self._n_refused = 0
+        self.n_waiting = 0
 
     async def predict(self, served: Served, queries: Queries, top: int) -> Found:
         """Find the best labels of each query.
@@ -109,8 +109,7 @@ class Batcher:
         else:
             n_rows, length = queries.shape[0], queries.nnz
         if self.n_waiting + n_rows > self._max_waiting:
-            self._n_refused += 1
-            self._metrics.put("refused", self._n_refused)
+            self._metrics.add("refused", 1)
             raise RequestError(503, "too many requests are waiting", hint="try again later")
         self.wait(n_rows)
         request = _Waiting(served, queries, n_rows, length, top, answer)

@@ -31,6 +31,8 @@ class Exchange:
     ----------
     service : Service
     connection : HttpToolsProtocol
+    length : int
+        Bytes of the body.
     keep_alive : bool
         Whether the connection stays open after the answer.
 
@@ -43,14 +45,18 @@ class Exchange:
     """
 
     __slots__ = (
-        *("_connection", "_request", "_service", "_start", "_timer"),
+        *("_connection", "_length", "_request", "_service", "_start", "_timer"),
         *("body", "disconnected", "keep_alive", "received", "response_complete"),
     )
     message_event = asyncio.Event()  # nobody waits for it
 
-    def __init__(self, service: Service, connection: HttpToolsProtocol, keep_alive: bool) -> None:
+    def __init__(
+        self, service: Service, connection: HttpToolsProtocol, length: int, keep_alive: bool
+    ) -> None:
         self._service, self._connection, self.keep_alive = service, connection, keep_alive
         self.body = b""
+        self._length = length
+        service.buffered.size += length
         self.received = self.response_complete = self.disconnected = False
         self._request: PredictRequest | None = None
         self._start = time.perf_counter()
@@ -133,6 +139,7 @@ class Exchange:
 
     def _end(self, status: int) -> None:
         self._timer.cancel()
+        self._service.buffered.size -= self._length
         self.body, self._request = b"", None  # the connection may stay open
         self._service.metrics.count_request("predict", status, time.perf_counter() - self._start)
 
@@ -162,8 +169,11 @@ class DirectPredictions:
                 length = int(value) if value.isdigit() and len(value) < 10 else -1
             elif name in (b"transfer-encoding", b"expect"):
                 return None
-        if not 0 <= length <= min(LARGE_BODY, self._service.settings.max_body):
+        service = self._service
+        if not 0 <= length <= min(LARGE_BODY, service.settings.max_body):
             return None
+        if not service.buffered.has_room(length):
+            return None  # it is refused when it is read
         parser = connection.parser
         keep_alive = parser.get_http_version() != "1.0" and parser.should_keep_alive()
-        return Exchange(self._service, connection, keep_alive)
+        return Exchange(service, connection, length, keep_alive)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -76,13 +77,54 @@ class Deadline:
         return RequestError(408, f"the request did not arrive {within}")
 
 
-async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
+class Buffered:
+    """The bytes of bodies that are held at a time, of all requests.
+
+    Parameters
+    ----------
+    most : int
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self.size = most, 0
+
+    def has_room(self, size: int) -> bool:
+        """Return whether so many more bytes may be held."""
+        return self.size + size <= self._most
+
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[Callable[[int], None]]:
+        """Return a function that counts bytes until the block ends, or raises an error with status 503."""
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if not self.has_room(size):
+                raise RequestError(503, "too many requests are arriving", "try again later")
+            self.size += size
+            held += size
+
+        try:
+            yield hold
+        finally:
+            self.size -= held
+
+
+async def read_body(scope: Scope, receive: Receive, most: int, hold: Callable[[int], None]) -> bytes:
     """Read the body of a request.
+
+    Parameters
+    ----------
+    scope, receive : as of ASGI
+    most : int
+        Bytes that it may have.
+    hold : callable
+        Called with the size of each part (`Buffered`).
 
     Raises
     ------
     RequestError
-        If it is longer than `most` bytes.
+        If it is longer.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value[:19]) > most:
@@ -97,6 +139,7 @@ async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
         length += len(part)
         if length > most:
             raise _too_long(most)
+        hold(len(part))
         parts.append(part)
         more = message.get("more_body", False)
     return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
@@ -143,3 +186,23 @@ def check_token(headers: Headers, token: str) -> None:
     # The comparison takes the same time wherever the difference is.
     if not (hmac.compare_digest(value.strip(), token.encode()) and kind.lower() == b"bearer"):
         raise RequestError(401, "the bearer token is missing or wrong", "send Authorization: Bearer TOKEN")
+
+
+def check_host(headers: Headers, allowed: frozenset[str]) -> None:
+    """Raise an error with status 403 if the request addresses the service by another name.
+
+    A request without a name does not come from a browser.
+    """
+    for name, value in headers:
+        if name == b"host" and host_name(value.decode("latin-1")) not in allowed:
+            raise RequestError(
+                403, "the service is not known by this host name", "start it with --allow-host"
+            )
+
+
+def host_name(value: str) -> str:
+    """Return the name in a Host header: without the port, in small letters."""
+    host, _, port = value.strip().lower().rpartition(":")
+    if not host or not (port.isdigit() or not port) or (":" in host and not host.endswith("]")):
+        host = value.strip().lower()
+    return host.strip("[]").rstrip(".")

@@ -50,6 +50,7 @@ class Metrics:
         self._times = row[_REQUESTS : _REQUESTS + _TIMES]
         self._batches = row[_REQUESTS + _TIMES : _REQUESTS + _TIMES + _BATCHES]
         self._others = row[_SIZE - len(_OTHERS) :]
+        self.put("waiting", 0)
 
     def clear(self) -> None:
         """Begin to count."""
@@ -71,6 +72,10 @@ class Metrics:
     def put(self, name: str, value: float) -> None:
         """Set one of the other figures of this worker."""
         self._others[_PLACES[name]] = value
+
+    def add(self, name: str, value: float) -> None:
+        """Add to one of the other figures of this worker."""
+        self._others[_PLACES[name]] += value
 
     def text(self, registry: Registry) -> str:
         """Return all metrics."""

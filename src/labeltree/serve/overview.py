@@ -29,6 +29,8 @@ class Results:
     hits : LabelHits or None
     faults : list of str
         What is wrong with the files, if they cannot be read.
+    written : str or None
+        When the model was written, if known.
     """
 
     def __init__(
@@ -36,18 +38,33 @@ class Results:
         frontier: list[dict[str, Any]] | None = None,
         hits: LabelHits | None = None,
         faults: tuple[str, ...] = (),
+        written: str | None = None,
     ) -> None:
-        self.frontier, self.hits, self.faults = frontier, hits, list(faults)
+        self.frontier, self.hits, self.faults, self.written = frontier, hits, list(faults), written
+
+    @classmethod
+    def of_model(
+        cls,
+        model: Model,
+        frontier: list[dict[str, Any]] | None = None,
+        hits: LabelHits | None = None,
+        faults: tuple[str, ...] = (),
+    ) -> Results:
+        """Return what was found, and when the model was written."""
+        return cls(frontier, hits, faults, None if model.path is None else _modified(model))
 
     @classmethod
     def of(cls, model: Model) -> Results:
-        """Read the files in the directory of a model, once per model; a damaged one is a fault."""
+        """Read the files in the directory of a model, once per model; a damaged one is a fault.
+
+        To be called when the model is opened: later, the directory may have another model.
+        """
         if model not in _RESULTS:
             try:
-                _RESULTS[model] = cls(*known_results(model))
+                _RESULTS[model] = cls.of_model(model, *known_results(model))
             except InputError as error:
                 name = (error.file or "").rpartition("/")[2]
-                _RESULTS[model] = cls(faults=(str(error.replace(file=name)),))
+                _RESULTS[model] = cls.of_model(model, faults=(str(error.replace(file=name)),))
         return _RESULTS[model]
 
 
@@ -59,7 +76,7 @@ def overview(model: Model, results: Results) -> Mapping[str, Any]:
     return {
         **figures,
         "bytes": model.bytes,
-        "written": None if model.path is None else _modified(model),
+        "written": results.written,
         "frontier": results.frontier,
         "precision": int(hits.correct.sum()) / predictions if hits is not None and predictions else None,
         "predictions": predictions,

@@ -11,7 +11,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from ipaddress import ip_address
 from typing import Any
 
 import uvicorn
@@ -19,6 +20,7 @@ import uvicorn
 from labeltree.errors import InputError
 from labeltree.serve.app import Service
 from labeltree.serve.direct import DirectPredictions
+from labeltree.serve.http import host_name
 from labeltree.serve.metrics import Metrics
 from labeltree.serve.protocol import protocol_with
 from labeltree.serve.registry import Registry
@@ -66,6 +68,28 @@ def address_of(listening: socket.socket) -> str:
     """Return the URL of a listening socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def allowed_hosts(listening: socket.socket, own: Iterable[str], more: Iterable[str]) -> frozenset[str] | None:
+    """Return the names by which clients may address the service.
+
+    Parameters
+    ----------
+    listening : socket
+    own : iterable of str
+        The name of this machine that was given to listen on.
+    more : iterable of str
+        Other names that were given.
+
+    Returns
+    -------
+    frozenset of str or None
+        None for any name: if none is given, and the service can be reached from other machines.
+    """
+    more = [host_name(name) for name in more]
+    if not (more or ip_address(listening.getsockname()[0]).is_loopback):
+        return None
+    return frozenset({"localhost", "127.0.0.1", "::1", *map(host_name, own), *more})
 
 
 def run(
@@ -162,11 +186,13 @@ class _Supervisor:
             for number in range(self._n_workers):
                 self._start(number)
             while True:
-                received = signal.sigwait(_SIGNALS)
+                received = self._wait()
                 if received == signal.SIGCHLD:
                     self._restart()
-                elif received == signal.SIGHUP:
-                    self._pass_on(signal.SIGHUP)
+                elif received in (signal.SIGHUP, None):
+                    if received is not None:
+                        self._pass_on(signal.SIGHUP)
+                    self._refresh()
                 else:
                     break
         finally:
@@ -175,6 +201,23 @@ class _Supervisor:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _wait(self) -> int | None:
+        """Wait for a signal; return None when it is time to look for new models."""
+        seconds = self._server.service.settings.watch
+        if not (seconds and hasattr(signal, "sigtimedwait")):  # macOS does not have it
+            return signal.sigwait(_SIGNALS)
+        received = signal.sigtimedwait(_SIGNALS, seconds)
+        return None if received is None else received.si_signo
+
+    def _refresh(self) -> None:
+        """Open new models here, too: old ones are not kept, and workers that start later share new ones."""
+        registry = self._server.service.registry
+        before = registry.reloads
+        registry.refresh(quiet=True)
+        if registry.reloads > before:
+            gc.collect()
+            gc.freeze()
 
     def _start(self, number: int) -> None:
         parent = os.getpid()

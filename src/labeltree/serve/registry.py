@@ -20,6 +20,7 @@ from labeltree.errors import InputError
 from labeltree.manifest import MANIFEST
 from labeltree.model import load
 from labeltree.serve.names import LabelNames
+from labeltree.serve.overview import Results
 
 if TYPE_CHECKING:
     from labeltree.model import Model
@@ -120,11 +121,17 @@ class Registry:
             return next(iter(self._served.values()))
         return self._served[name]
 
-    def refresh(self) -> None:
+    def refresh(self, *, quiet: bool = False) -> None:
         """Open the models whose directory has changed.
 
         If one cannot be opened, the old one is kept until the directory changes again.
+
+        Parameters
+        ----------
+        quiet : bool, default False
+            Report nothing.
         """
+        report = (lambda line: None) if quiet else self._report
         with self._exchange:
             for name, path in self._paths.items():
                 state = _state(path)
@@ -135,11 +142,11 @@ class Registry:
                 except Exception as error:  # the service goes on, whatever it is
                     self._failed[name] = state
                     self.failures += 1
-                    self._report(f"{name}: kept the old model: {_reason(error)}")
+                    report(f"{name}: kept the old model: {_reason(error)}")
                 else:
                     self._failed.pop(name, None)
                     self.reloads += 1
-                    self._report(f"{name}: opened the new model")
+                    report(f"{name}: opened the new model")
 
 
 def _reason(error: Exception) -> str:
@@ -150,6 +157,7 @@ def _open(name: str, path: Path) -> Served:
     """Open a model. If it is replaced meanwhile, the old state is recorded, so that it is opened again."""
     state = _state(path)
     model = load(path)
+    Results.of(model)  # from the same directory, which may have another model later
     _prepare(model)
     return Served(name, model, state, LabelNames(model.label_names, model.n_labels))
 

@@ -28,12 +28,18 @@ class ServiceSettings:
         Texts or rows in one request.
     max_length : int
         Characters of a text, or features of a row.
+    max_buffered : int
+        Bytes of the bodies of all requests that arrive or wait in one process; with more, requests are
+        refused with 503.
     max_waiting : int
         Texts and rows of all requests that wait in one process; with more, requests are refused with 503.
     timeout : float
         Seconds in which a request must arrive and be answered.
     watch : float
         Seconds between two looks at the model directories; 0 to look only after SIGHUP.
+    hosts : frozenset of str or None
+        The names by which clients may address the service; None for any. A page in a browser cannot
+        choose the name, so it cannot reach a local service under a name of its own (DNS rebinding).
     token : str or None
         The bearer token that a request needs.
     """
@@ -41,9 +47,11 @@ class ServiceSettings:
     max_body: int = 8_000_000
     max_texts: int = 1000
     max_length: int = 1_000_000
+    max_buffered: int = 256_000_000
     max_waiting: int = 10_000
     timeout: float = 30.0
     watch: float = 0.0
+    hosts: frozenset[str] | None = None
     token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
