@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from labeltree.estimators import scorers
     from labeltree.estimators.classifier import LabelTreeClassifier
     from labeltree.explain import describe_label, explain_prediction
+    from labeltree.hub.card import model_card
     from labeltree.hub.loading import load
+    from labeltree.hub.push import push
     from labeltree.model import Model
     from labeltree.pipeline import train
     from labeltree.plan import Plan, make_plan
@@ -56,6 +58,8 @@ _HOMES = {
     "explain_prediction": "explain",
     "load": "hub.loading",
     "make_plan": "plan",
+    "model_card": "hub.card",
+    "push": "hub.push",
     "read_data": "reading",
     "read_documents": "text.documents",
     "read_svm": "svm",
@@ -100,7 +104,9 @@ __all__ = [
     "load",
     "make_plan",
     "metrics",
+    "model_card",
     "paper",
+    "push",
     "read_data",
     "read_documents",
     "read_svm",

@@ -10,7 +10,7 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -40,11 +40,16 @@ def directory_bytes(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and file != path / MANIFEST)
 
 
-def check_target(path: Path, overwrite: bool) -> None:
+def is_model_file(name: str) -> bool:
+    """Return whether a model can have a file of this name."""
+    return name == MANIFEST or _MODEL_FILE.fullmatch(name) is not None
+
+
+def check_target(path: Path, overwrite: bool, kept: Collection[str] = ()) -> None:
     """Refuse to write a model where something exists, unless it is a model that may be replaced.
 
     A directory is replaced only if it is empty, or has the manifest of a model and no file besides those that
-    the manifest lists.
+    the manifest lists, and those of `kept`, which the new directory has, too.
     """
     parent = Path(os.path.abspath(path)).parent
     if not parent.is_dir():
@@ -63,7 +68,7 @@ def check_target(path: Path, overwrite: bool) -> None:
         raise InputError(
             "not a model directory, so it is not replaced", file=path, hint="choose another name"
         )
-    _check_contents(path)
+    _check_contents(path, kept)
 
 
 def _contains_current_directory(path: Path) -> bool:
@@ -74,7 +79,7 @@ def _contains_current_directory(path: Path) -> bool:
     return any(path.samefile(place) for place in (current, *current.parents))
 
 
-def _check_contents(path: Path) -> None:
+def _check_contents(path: Path, kept: Collection[str]) -> None:
     """Refuse a directory that is neither empty nor a model, or has files that are not the model's."""
     present = sorted(_entries(path))
     if not present:
@@ -85,7 +90,7 @@ def _check_contents(path: Path) -> None:
             "not a model directory, so it is not replaced", file=path, hint="choose another name"
         )
     for name in present:
-        if name != MANIFEST and not listed(name):
+        if name != MANIFEST and name not in kept and not listed(name):
             what = f"contains {name}, which is not part of the model, so it is not replaced"
             raise InputError(what, file=path, hint="move that file, or choose another name")
 
@@ -132,7 +137,9 @@ def temporary_directory(path: Path) -> AbstractContextManager[Path]:
     return leftovers.temporary_directory(path.parent, f".{path.name}.")
 
 
-def publish(work: Path, path: Path, overwrite: bool, *, sync: bool = True) -> None:
+def publish(
+    work: Path, path: Path, overwrite: bool, *, sync: bool = True, kept: Collection[str] = ()
+) -> None:
     """Move a complete model directory to its place, where it may replace another model.
 
     At every moment the name leads to a whole model, where the system can exchange two directories (Linux).
@@ -149,8 +156,10 @@ def publish(work: Path, path: Path, overwrite: bool, *, sync: bool = True) -> No
     sync : bool, default True
         Wait until the new model is on the disk before it takes its place, and until it has its place before
         the old one is removed, so that a power failure leaves one of them.
+    kept : collection of str, optional
+        Files that may be there besides those of a model, because `work` has them, too.
     """
-    check_target(path, overwrite)  # it may have appeared in the meantime
+    check_target(path, overwrite, kept)  # it may have appeared in the meantime
     work.chmod(0o777 & ~umask())
     if sync:
         sync_directory(work)

@@ -28,7 +28,20 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 # The subcommands in the order of the help. Each is a function in the module of the same name.
 COMMANDS = (
     *("estimate", "train", "evaluate", "predict", "threshold", "info", "explain", "tree", "verify"),
-    *("compress", "frontier", "tune", "compare", "serve", "page", "plan", "grow", "fill", "join"),
+    *(
+        "compress",
+        "frontier",
+        "tune",
+        "compare",
+        "serve",
+        "page",
+        "card",
+        "push",
+        "plan",
+        "grow",
+        "fill",
+        "join",
+    ),
     *("reproduce", "download", "convert", "synth", "demo"),
 )
 

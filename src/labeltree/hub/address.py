@@ -78,7 +78,7 @@ class Address:
 
     def __init__(self, url: str) -> None:
         found = _SCHEME.match(url)
-        if found is None:
+        if found is None or not url.isprintable():
             raise InputError("not an address of a model", file=url, hint=f"write an address {EXPECTED}")
         self.url, self.scheme = url, found[1].lower()
         # Archives and other layers of fsspec are written before the address of their file, with :: between.

@@ -90,17 +90,10 @@ class HubStore:
             )
             os.replace(found, target)
 
-    def upload(
-        self,
-        files: Mapping[str, Path | bytes],
-        remove: Iterable[str],
-        *,
-        private: bool,
-        message: str,
-    ) -> str:
-        """Commit files and removals together; return the address of the commit.
+    def commit(self, files: Mapping[str, Path | bytes], remove: Iterable[str], message: str) -> str:
+        """Write and remove files in one commit; return its address.
 
-        The commit fails if somebody else has changed the repository since `names` was called.
+        It fails if somebody else has changed the repository since `names` was called.
         """
         place, hub = self._place, self._hub
         operations: list[Any] = [
@@ -108,7 +101,7 @@ class HubStore:
             for name, content in files.items()
         ]
         operations += [hub.CommitOperationDelete(place.file(name), is_folder=False) for name in remove]
-        with self._refusing("", writing=True):
+        with self._refusing("", writing=True), _no_bars():
             done = self._api.create_commit(
                 place.repo,
                 operations,
@@ -122,6 +115,20 @@ class HubStore:
         """Create the repository, unless it exists."""
         with self._refusing("", writing=True):
             self._api.create_repo(self._place.repo, private=private or None, exist_ok=True)
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """Keep huggingface_hub from showing progress bars of its own."""
+    utils = optional("huggingface_hub.utils")
+    if utils.are_progress_bars_disabled():
+        yield
+        return
+    utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        utils.enable_progress_bars()
 
 
 def _reporting(report: Report) -> Any:
