@@ -95,7 +95,7 @@ def serve(
     """
     for package in (name for name, extra in EXTRAS.items() if extra == "serve"):
         optional(package)
-    from labeltree.serve.process import address_of, allowed_hosts, listen, run
+    from labeltree.serve.process import allowed_hosts, listen, run
     from labeltree.serve.registry import Registry
     from labeltree.serve.settings import ServiceSettings
 
@@ -117,8 +117,6 @@ def serve(
             token=token,
         )
         registry = Registry(models, report)
-        names = ", ".join(served.name for served in registry)
-        report(f"serving {names} at {address_of(listening)}")
         run(registry, settings, listening, workers, report)
 
 

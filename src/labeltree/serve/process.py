@@ -118,6 +118,7 @@ def run(
     gc.collect()
     gc.freeze()  # what exists now is never garbage; and the pages of the workers stay shared
     gc.set_threshold(2000)  # the command line collects garbage rarely, which suits short runs
+    report(f"serving {', '.join(served.name for served in registry)} at {address_of(listening)}")
     if workers == 1:
         server.run([listening])
         return

@@ -6,7 +6,9 @@ What Python makes when code first runs, and when it makes code faster that runs 
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
+import time
 from typing import Any
 
 import uvicorn
@@ -19,6 +21,7 @@ from labeltree.serve.registry import Served
 from labeltree.strict_json import to_json
 
 _CONNECTIONS, _ROUNDS = 4, 20
+_SECONDS = 2  # for each model, at most
 
 
 def warm_up(service: Service, config: uvicorn.Config) -> None:
@@ -31,10 +34,13 @@ def warm_up(service: Service, config: uvicorn.Config) -> None:
         How connections to it are served.
     """
     loop = uvloop.new_event_loop()
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the models are new
     try:
         loop.run_until_complete(_rehearse(service, config))
+        loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         loop.close()
+        signal.signal(signal.SIGHUP, hang_up)
     for thread in threading.enumerate():
         if thread.name.startswith(THREADS):
             thread.join()  # a process with threads must not be forked
@@ -58,7 +64,10 @@ async def _rehearse(service: Service, config: uvicorn.Config) -> None:
         connection.connection_made(transport)
     for served in service.registry:
         request = _request(served, service.settings.token)
+        end = time.monotonic() + _SECONDS
         for _ in range(_ROUNDS):
+            if time.monotonic() > end:
+                break
             for connection, transport in zip(connections, nowhere, strict=True):
                 transport.written.clear()
                 connection.data_received(request)
