@@ -2,7 +2,9 @@
 //
 // A beam search, level by level for all rows and score functions together. Siblings rank by their margins whatever the
 // function, so of each visit only the best few children are kept, and a node is read once for all.
+#include <array>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <string>
 
@@ -86,13 +88,8 @@ class HeldOutSearch {
             for (int64_t list = 0; list < n_lists; ++list) beams_.rank(list);
             for (const bool first_stage : {true, false}) {
                 find_visits(first_stage);
-                nodes_.reset(std::ssize(visits_), trial_.beam);
-                leaves_.reset(std::ssize(visits_), trial_.top);
                 visit_nodes();
                 if (cancel_) return;
-                parallel_ranges(n_rows(), 64, threads_, [&](int64_t first, int64_t last) {
-                    for (int64_t q = first; q < last; ++q) expand(q);
-                });
             }
             std::swap(beams_, next_);
         } while (std::any_of(beams_.sizes.begin(), beams_.sizes.end(), [](int32_t size) { return size > 0; }));
@@ -104,6 +101,13 @@ class HeldOutSearch {
     struct Visit {
         int32_t node, row;
         bool trained;
+    };
+
+    // Of one thread, kept from node to node.
+    struct Space {
+        explicit Space(const TrainedWith& trained) : node(trained) {}
+        HeldOutNode node;
+        BestLists nodes, leaves;  // the best children of each visit of the node, by margin
     };
 
     int64_t n_rows() const { return std::ssize(trial_.rows); }
@@ -132,7 +136,6 @@ class HeldOutSearch {
         constexpr int64_t n_best = 3;
         open_ptr_.assign(1, 0);
         open_.clear();
-        visit_ptr_.assign(1, 0);
         visits_.clear();
         for (int64_t q = 0; q < n_rows(); ++q) {
             const auto begin = std::ssize(visits_);
@@ -150,7 +153,6 @@ class HeldOutSearch {
             const auto same = [](const Visit& a, const Visit& b) { return a.node == b.node; };
             std::sort(visits_.begin() + begin, visits_.end(), by_node);
             visits_.erase(std::unique(visits_.begin() + begin, visits_.end(), same), visits_.end());
-            visit_ptr_.push_back(std::ssize(visits_));
         }
     }
 
@@ -166,13 +168,13 @@ class HeldOutSearch {
         starts.push_back(order.size());
         parallel_for(std::ssize(starts) - 1, threads_, [&](int64_t k, int worker) {
             if (cancel_) return;
-            if (!spaces_[worker]) spaces_[worker] = std::make_unique<HeldOutNode>(trained_);
+            if (!spaces_[worker]) spaces_[worker] = std::make_unique<Space>(trained_);
             visit_node(*spaces_[worker], {order.data() + starts[k], order.data() + starts[k + 1]});
         });
     }
 
     // These are all the visits of one node.
-    void visit_node(HeldOutNode& space, std::span<const int32_t> numbers) {
+    void visit_node(Space& space, std::span<const int32_t> numbers) {
         const int64_t node = visits_[numbers.front()].node;
         std::vector<int32_t> rows;
         bool any_trained = false;
@@ -181,13 +183,15 @@ class HeldOutSearch {
             any_trained |= visits_[number].trained;
         }
         const auto children = trained_.tree.shape.children_of(node);
+        space.nodes.reset(std::ssize(numbers), std::min(trial_.beam, std::ssize(children)));
+        space.leaves.reset(std::ssize(numbers), std::min(trial_.top, std::ssize(children)));
         const auto keep_best = [&](size_t v, int64_t first, std::span<const float> margins) {
-            const int64_t number = numbers[v];
-            float bars[] = {nodes_.bar(number), leaves_.bar(number)};
+            const auto number = static_cast<int64_t>(v);
+            float bars[] = {space.nodes.bar(number), space.leaves.bar(number)};
             for (size_t c = 0; c < margins.size(); ++c) {
                 const int32_t child = children[first + c];
                 if (margins[c] < bars[child < 0]) continue;
-                BestLists& best = child < 0 ? leaves_ : nodes_;
+                BestLists& best = child < 0 ? space.leaves : space.nodes;
                 best.offer(number, {margins[c], margins[c], child < 0 ? ~child : child});
                 bars[child < 0] = best.bar(number);
             }
@@ -195,23 +199,26 @@ class HeldOutSearch {
         const BlockColumns block(files_.blocks, trained_.tree.shape, node, trained_.data.n_features(),
                                  trained_.bias != 0);
         const auto read = [&](int64_t n_bytes) { files_.done_with(0, static_cast<size_t>(n_bytes)); };
-        space.run(node, block, rows, any_trained, cancel_, read, keep_best);
+        space.node.run(node, block, rows, any_trained, cancel_, read, keep_best);
         files_.done_with(static_cast<size_t>(block.feature_bytes()),
                          block.whole() ? static_cast<size_t>(block.weight_bytes()) : 0);
-        for (const int32_t number : numbers) nodes_.rank(number), leaves_.rank(number);
+        for (int64_t v = 0; v < std::ssize(numbers); ++v) {
+            space.nodes.rank(v);
+            space.leaves.rank(v);
+            expand(visits_[numbers[v]], space, v);
+        }
     }
 
-    // Offers the children of the nodes that a row visits to its next beams, and to its labels.
-    void expand(int64_t q) {
-        const auto first = visits_.begin() + visit_ptr_[q], last = visits_.begin() + visit_ptr_[q + 1];
+    // Offers the best children of a visited node to the next beams of the row, and to its labels. The order of visits
+    // does not matter: a list keeps the best of all that it is offered.
+    void expand(const Visit& visit, Space& space, int64_t v) {
+        const std::scoped_lock hold(locks_[visit.row % locks_.size()]);
         for (int64_t s = 0; s < n_scores(); ++s) {
-            const int64_t list = q * n_scores() + s;
+            const int64_t list = visit.row * n_scores() + s;
             for (int64_t k = open_ptr_[list]; k < open_ptr_[list + 1]; ++k) {
-                const auto at = std::lower_bound(first, last, open_[k].id,
-                                                 [](const Visit& visit, int32_t node) { return visit.node < node; });
-                const int64_t number = at - visits_.begin();
-                offer(leaves_, number, open_[k], trial_.scores[s], labels, list);
-                offer(nodes_, number, open_[k], trial_.scores[s], next_, list);
+                if (open_[k].id != visit.node) continue;
+                offer(space.leaves, v, open_[k], trial_.scores[s], labels, list);
+                offer(space.nodes, v, open_[k], trial_.scores[s], next_, list);
             }
         }
     }
@@ -228,14 +235,13 @@ class HeldOutSearch {
     const Trial& trial_;
     const int threads_;
     const Cancel& cancel_;
-    std::vector<std::unique_ptr<HeldOutNode>> spaces_;
+    std::vector<std::unique_ptr<Space>> spaces_;
+    std::array<std::mutex, 64> locks_;  // of the lists of rows
     std::vector<std::vector<int32_t>> own_labels_;
     BestLists beams_, next_;         // of each row and score function
     std::vector<int64_t> open_ptr_;  // of each row and score function, the nodes to visit in this stage
     std::vector<Candidate> open_;
-    std::vector<int64_t> visit_ptr_;  // the same of each row with any function, every node once
-    std::vector<Visit> visits_;
-    BestLists nodes_, leaves_;  // the best children of each visit, by margin
+    std::vector<Visit> visits_;  // the same of each row with any function, every node once
 };
 
 }  // namespace

@@ -2,41 +2,38 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <utility>
 
-#if defined(__linux__)
-#include <malloc.h>
 #include <sys/mman.h>
+
+#if defined(__GLIBC__)
+#include <malloc.h>
 #endif
 
 namespace labeltree {
 
-// Memory that is reused and grows as needed; never copied, initialised only by zeros().
+// Memory that is reused and grows as needed; never copied, initialised only by zeros(). Large buffers are mapped, so
+// that the system has the memory back as soon as they are freed: the allocator would keep that of threads.
 template <class T>
 class Buffer {
   public:
     Buffer() = default;
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
-    ~Buffer() { std::free(data_); }
+    ~Buffer() { release(); }
 
     T* data() { return data_; }
 
     // Space for `size` elements, contents undefined.
     T* reserve(size_t size) {
         if (size <= size_) return data_;
-        std::free(std::exchange(data_, nullptr));
-        size_ = 0;
-        const size_t huge = size_t{2} << 20;
-        const size_t bytes = size * sizeof(T), align = bytes >= 2 * huge ? huge : 64;
-        data_ = static_cast<T*>(std::aligned_alloc(align, (bytes + align - 1) / align * align));
+        release();
+        const size_t bytes = size * sizeof(T);
+        data_ = static_cast<T*>(bytes >= 2 * huge ? map(bytes) : std::aligned_alloc(64, (bytes + 63) / 64 * 64));
         if (!data_) throw std::bad_alloc();
-#if defined(MADV_HUGEPAGE)
-        if (align == huge) madvise(data_, bytes, MADV_HUGEPAGE);  // only a hint, so the result does not matter
-#endif
         size_ = size;
         return data_;
     }
@@ -47,8 +44,35 @@ class Buffer {
     }
 
   private:
+    static constexpr size_t huge = size_t{2} << 20;
+
+    void release() {
+        if (mapped_)
+            ::munmap(mapped_, n_mapped_);
+        else
+            std::free(data_);
+        data_ = nullptr;
+        mapped_ = nullptr;
+        size_ = 0;
+    }
+
+    // Aligned to huge pages; null if there is not enough memory.
+    void* map(size_t bytes) {
+        n_mapped_ = (bytes + huge - 1) / huge * huge + huge;
+        void* const start = ::mmap(nullptr, n_mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (start == MAP_FAILED) return nullptr;
+        mapped_ = start;
+        void* const aligned = static_cast<char*>(start) + (huge - reinterpret_cast<uintptr_t>(start) % huge) % huge;
+#if defined(MADV_HUGEPAGE)
+        madvise(aligned, n_mapped_ - huge, MADV_HUGEPAGE);  // only a hint, so the result does not matter
+#endif
+        return aligned;
+    }
+
     T* data_ = nullptr;
     size_t size_ = 0;
+    void* mapped_ = nullptr;
+    size_t n_mapped_ = 0;
 };
 
 // Returns free memory to the system: the allocator would keep what threads that have ended freed.

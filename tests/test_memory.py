@@ -62,3 +62,26 @@ def test_columns_that_no_instance_uses_are_planned_for(tmp_path):
     )
     peak, planned = json.loads(run.stdout)
     assert peak <= planned
+
+
+TRIAL = """
+import json, sys
+import numpy as np
+from labeltree import StorageSettings, build_tree, make_plan, synthesize, train_model
+from labeltree.system import peak_memory
+
+data = synthesize("eur-lex", scale=0.35)[0]
+plan = make_plan(data, build_tree(data, clusters=20, threads=1), None, StorageSettings(prune=0.1), threads=1)
+train_model(data, plan, sys.argv[1])
+part = plan.trees[0]
+print(json.dumps([peak_memory(), plan.training_memory_bytes, part.building_bytes(1), part.tree.build_bytes]))
+"""
+
+
+def test_the_trial_of_score_functions_is_planned_for(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-c", TRIAL, str(tmp_path / "model")], check=True, capture_output=True, text=True
+    )
+    peak, planned, building, most = json.loads(run.stdout)
+    assert peak <= planned
+    assert 0 < building <= most

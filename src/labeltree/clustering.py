@@ -122,7 +122,7 @@ def build_tree(
         return parts
 
     tree = grow_tree(order, max_depth, split)
-    return replace(tree, build_bytes=made[1] if made else 0)
+    return replace(tree, build_bytes=made[1], centroid_bytes=centroid_bytes(clusters)) if made else tree
 
 
 def grow_tree(order: NDArray[np.int32], max_depth: int, split: Split) -> LabelTree:
@@ -214,11 +214,15 @@ class LabelVectors:
         return self._rows, scratch
 
 
+def centroid_bytes(clusters: int) -> int:
+    """Return the bytes of one feature of a node that is clustered."""
+    # A row of centroids, padded to whole vectors; and the feature's number in its node.
+    return _native.CENTROID_BYTES * (clusters + 16) + 4
+
+
 def clustering_bytes(data: Dataset, nonzeros: int, clusters: int, threads: int) -> int:
-    """Return the memory that clustering takes, including label vectors with this many non-zeros."""
-    # A row per feature, padded to whole vectors; and the feature's number in its node.
-    row = _native.CENTROID_BYTES * (clusters + 16) + 4
-    centroids = min(threads, _native.MOST_MATRICES) * data.n_features * row
+    """Return the memory that clustering takes at most, including label vectors with this many non-zeros."""
+    centroids = min(threads, _native.MOST_MATRICES) * data.n_features * centroid_bytes(clusters)
     # Distances between the labels of a node; the nodes of a depth have no labels in common.
     seeded = min(data.n_labels, _native.SEEDED_PER_CLUSTER * clusters, _native.MAX_SEEDED)
     distances = 4 * seeded * min(threads * seeded, data.n_labels)

@@ -25,6 +25,12 @@ from labeltree.tree import DepthSummary, LabelTree, depth_cells, describe_depths
 PAPER_WEIGHT_BYTES = 12
 # A thread holds at most this many bytes of a node's weights in memory; wider nodes are trained in strips.
 PANEL_BYTES = 128 << 20
+# The score and the threshold are chosen with tiles of a node's weights, and as many sums: each has at most
+# this many bytes, or eight columns.
+TILE_BYTES = 8 << 20
+# They are tried on at most this many rows, each with lists of its best nodes and labels by every function.
+TRIAL_ROWS = 5_000
+TRIAL_ROW_BYTES = 5 << 10
 # Bytes per label of the arrays that describe a tree while it is trained.
 LABEL_BYTES = 40
 
@@ -85,8 +91,21 @@ class TreePlan:
     def training_bytes(self, threads: int, precise: bool) -> int:
         """Return an upper bound on the memory that the solver needs in addition to the data."""
         counts = self.tree.child_count, self.instances, self.nonzeros, self.used_features
-        one_vs_rest = self.tree.depth == 1
-        return solver_bytes(*counts, self.codec, self.n_features, one_vs_rest, threads, precise)
+        return solver_bytes(*counts, self.codec, self.n_features, threads, precise)
+
+    def building_bytes(self, threads: int) -> int:
+        """Return an upper bound on the memory for building the tree, in addition to the data.
+
+        Before it is built, any node may have all features. Now it is known how many the nodes of a depth have
+        that can be clustered at the same time.
+        """
+        at_once = min(threads, _native.MOST_MATRICES)
+        depth = self.tree.node_depth
+        held = max(
+            int(np.sort(self.used_features[depth == d])[-at_once:].sum()) for d in range(self.tree.depth)
+        )
+        not_held = self.tree.centroid_bytes * max(0, at_once * self.n_features - held)
+        return max(self.tree.build_bytes - not_held, self.tree.centroid_bytes * held)
 
 
 def solver_bytes(
@@ -96,7 +115,6 @@ def solver_bytes(
     used_features: NDArray[np.int64],
     codec: str,
     n_features: int,
-    one_vs_rest: bool,
     threads: int,
     precise: bool,
 ) -> int:
@@ -121,10 +139,16 @@ def solver_bytes(
     solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
     numbers = 4 * max(int(instances[0]), n_features) + (int(instances[0]) + n_features) // 8
     training = int(np.sort(held)[-threads:].sum()) + threads * (int(solver.max()) + numbers)
-    if not is_scaled(codec) or (one_vs_rest and whole[0] > PANEL_BYTES):
+    if not is_scaled(codec):  # the trial of score functions takes less
         return training
-    # The score and the threshold are chosen with the weights of a node as floats.
-    return max(training, int(np.sort(whole + features * 4)[-threads:].sum()) + threads * 2 * numbers)
+    tile = np.minimum(features * (children + 7) * 4, np.maximum(TILE_BYTES, features * 32))
+    trial = 2 * tile + features * 16
+    return max(training, int(np.sort(trial)[-threads:].sum()) + threads * 2 * numbers)
+
+
+def trial_bytes(n_instances: int) -> int:
+    """Return the memory that the trial of score functions needs for the rows that they rank."""
+    return TRIAL_ROW_BYTES * min(n_instances, TRIAL_ROWS)
 
 
 class PlanReport(TypedDict):
@@ -281,10 +305,11 @@ class Plan:
     @property
     def training_memory_bytes(self) -> int:
         """Memory needed to build the trees and train them, including the data and the interpreter."""
-        building = max(part.tree.build_bytes for part in self.trees)
+        building = max(part.building_bytes(self.threads) for part in self.trees)
         training = max(part.training_bytes(self.threads, self.settings.precise) for part in self.trees)
         labels = LABEL_BYTES * self.n_labels
-        return INTERPRETER_BYTES + self.data_bytes + labels + max(building, training)
+        trial = trial_bytes(self.n_instances) if self.depth > 1 else 0
+        return INTERPRETER_BYTES + self.data_bytes + labels + max(building, training, trial)
 
     def report(self, path: Path | str = ".") -> PlanReport:
         """Return every figure of the plan, with the available memory and the free disk space at ``path``."""

@@ -14,7 +14,7 @@ from labeltree.block_writing import TrainedBlocks
 from labeltree.candidates import Candidates
 from labeltree.data import Dataset
 from labeltree.decisions import Decision
-from labeltree.plan import PANEL_BYTES, Plan
+from labeltree.plan import PANEL_BYTES, TRIAL_ROWS, Plan
 from labeltree.predict import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
 from labeltree.thresholds import choose_threshold
@@ -28,7 +28,7 @@ CANDIDATES = (
     ScoreSettings("hinge3"),
 )
 # Rows that are ranked, and how many standard errors a candidate must be better to go on, or to be chosen.
-ROUNDS = ((1_000, 1.5), (5_000, 3.0))
+ROUNDS = ((1_000, 1.5), (TRIAL_ROWS, 3.0))
 # With fewer rows, chance would decide.
 MIN_ROWS = 200
 # Instances of a node that are looked at to find out how much it depends on each of them.

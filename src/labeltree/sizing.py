@@ -16,7 +16,7 @@ from labeltree import _native
 from labeltree.build import build_plan
 from labeltree.clustering import clustering_bytes
 from labeltree.data import Dataset, csr_arrays
-from labeltree.plan import LABEL_BYTES, Plan, solver_bytes
+from labeltree.plan import LABEL_BYTES, Plan, solver_bytes, trial_bytes
 from labeltree.progress import Stage, silent
 from labeltree.rough_clusters import proportional, systematic
 from labeltree.sampled_tree import CONFIDENCE, SampledTree
@@ -178,11 +178,11 @@ def _memory(
             used,
             storage.codec,
             dataset.n_features,
-            one_vs_rest=False,
             threads=threads,
             precise=solver.precise,
         )
-        return base + max(clustering_bytes(dataset, nonzeros, settings.clusters, threads), training)
+        building = clustering_bytes(dataset, nonzeros, settings.clusters, threads)
+        return base + max(building, training, trial_bytes(dataset.n_instances))
 
     estimate, low, high = vector_nonzeros
     return needed(estimate, 1), needed(low, NODE_RANGE[0]), needed(high, NODE_RANGE[1])

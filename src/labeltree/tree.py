@@ -30,7 +30,9 @@ class LabelTree:
     children : ndarray of int32, n_nodes - 1 + n_labels
         The number of a node, or ``~label`` (negative) for a leaf.
     build_bytes : int
-        Memory that ``build_tree`` used in addition to the data; 0 for a given tree.
+        Memory that ``build_tree`` used in addition to the data, at most; 0 for a given tree.
+    centroid_bytes : int
+        Of this, the centroids of one feature in one node.
 
     See Also
     --------
@@ -43,6 +45,7 @@ class LabelTree:
     child_ptr: NDArray[np.int64]
     children: NDArray[np.int32]
     build_bytes: int = 0
+    centroid_bytes: int = 0
 
     @classmethod
     def from_nested(cls, nested: Sequence[Any], label_names: Sequence[str] | None = None) -> LabelTree:
@@ -221,6 +224,7 @@ class LabelTree:
             pointers(counts),
             np.concatenate([self.children[: self.child_ptr[lowest]], *cut]),
             self.build_bytes,
+            self.centroid_bytes,
         )
 
     def weight_ptr(self, feature_ptr: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -166,7 +166,7 @@ class WorkDirectory:
         """Keep a tree. If there is one with this number already, it must be the same."""
         kept = self.tree(number)
         if kept is None:
-            build_bytes = np.array(tree.build_bytes, np.int64)
+            build_bytes = np.array([tree.build_bytes, tree.centroid_bytes], np.int64)
             arrays = {"child_ptr": tree.child_ptr, "children": tree.children, "build_bytes": build_bytes}
             self.write_arrays(_tree_name(number), arrays)
         elif not (
@@ -281,7 +281,7 @@ def read_tree(path: Path, number: int) -> LabelTree | None:
     if not file.is_file():
         return None
     with np.load(file, allow_pickle=False) as arrays:
-        return LabelTree(arrays["child_ptr"], arrays["children"], int(arrays["build_bytes"]))
+        return LabelTree(arrays["child_ptr"], arrays["children"], *arrays["build_bytes"].ravel().tolist())
 
 
 def amounts_name(number: int) -> str:
