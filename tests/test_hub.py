@@ -135,7 +135,14 @@ def test_files_of_an_address():
 
 
 def test_messages_show_no_secrets():
-    for url in ("https://u:pw@host/m?key=1", "zip://m::https://host/m?key=1", "ftp://u:pw@host/m"):
+    for url in (
+        "https://u:pw@host/m?key=1",
+        "https://pw@host/m",
+        "https://u:a@pw@host/m",
+        "zip://m::https://host/m?key=1",
+        "ftp://u:pw@host/m",
+        "ftp://u:a@pw@host/m",
+    ):
         address = Address(url)
         assert address.has_secret
         assert not any(word in address.shown_file("a") for word in ("pw", "key"))

@@ -165,7 +165,13 @@ def publish(
         sync_directory(work)
     new = work.stat()
     try:
-        old = _replace(work, path)
+        try:
+            old = _replace(work, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            check_target(path, overwrite, kept)  # it appeared at this moment
+            old = _replace(work, path)
         if sync:
             sync_path(path.parent)
         if old is not None:

@@ -82,7 +82,7 @@ class Address:
             raise InputError("not an address of a model", file=url, hint=f"write an address {EXPECTED}")
         self.url, self.scheme = url, found[1].lower()
         # Archives and other layers of fsspec are written before the address of their file, with :: between.
-        self._layers = url.split("::")
+        self._layers = re.split(r"::(?=[A-Za-z][\w+.-]*:)", url)
         self._main = next(i for i, layer in enumerate(self._layers) if "://" in layer)
         self.shown = "::".join(map(_public, self._layers))
         path = _public(self._layers[self._main]).partition("://")[2].rstrip("/")
@@ -144,11 +144,10 @@ class Address:
 
 def _public(layer: str) -> str:
     """Return an address without passwords and keys; refuse one that anybody on the way could answer for."""
-    shown = re.sub(r"://[^/@]*:[^/@]*@", "://", layer)
-    scheme = shown.partition("://")[0].lower()
-    if scheme not in _WEB:
-        return shown
-    shown = shown.partition("?")[0].partition("#")[0]
+    scheme = layer.partition("://")[0].lower()
+    if scheme not in _WEB:  # elsewhere, a name before @ may be that of a container
+        return re.sub(r"://[^/@]*:[^/]*@", "://", layer)
+    shown = re.sub(r"://[^/?#]*@", "://", layer).partition("?")[0].partition("#")[0]
     try:
         host = urlsplit(shown).hostname
     except ValueError:

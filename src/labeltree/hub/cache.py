@@ -12,14 +12,13 @@ from pathlib import Path
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address
 from labeltree.hub.hugging_face import HubStore
-from labeltree.hub.store import FileStore, Store, UnreachableError
+from labeltree.hub.store import CACHE_VARIABLE, FileStore, Store, UnreachableError
 from labeltree.manifest import MANIFEST, all_files, read_manifest
 from labeltree.model import load
 from labeltree.progress import Progress, Stage, silent
 from labeltree.publish import publish, temporary_directory
 from labeltree.system import free_disk, human_bytes
 
-CACHE_VARIABLE = "LABELTREE_CACHE"
 # How often a model is downloaded that changes meanwhile.
 _N_VERSIONS = 3
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -19,6 +20,11 @@ from labeltree.manifest import MANIFEST
 N_TRIES = 3
 WAIT_SECONDS = 1.0  # before the second try; longer before each further one
 TIMEOUT_SECONDS = 30.0  # without an answer
+CACHE_VARIABLE = "LABELTREE_CACHE"
+
+# Where a directory at the top is a bucket. Errors that are not those of the store.
+_BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
+_LOCAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 # Called with the number of bytes that were transferred since the last call.
 Report = Callable[[int], None]
@@ -124,8 +130,13 @@ class FileStore:
         """Write a local file to the store."""
         try:
             path = self._path(name)
-            self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
-            self._system.put_file(str(source), path)
+            try:
+                self._system.put_file(str(source), path)
+            except FileNotFoundError:
+                if self.address.scheme in _BUCKETS:  # to make its directory would make a bucket
+                    raise
+                self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+                self._system.put_file(str(source), path)
             size = source.stat().st_size
             self._system.invalidate_cache()
             written = self._system.size(path)
@@ -204,6 +215,9 @@ def refuse(address: Address, name: str, error: Exception, *, writing: bool = Fal
         raise error
     if isinstance(error, MemoryError):
         raise ResourceError("not enough memory", file=shown) from None
+    if isinstance(error, OSError) and error.errno in _LOCAL and not writing:
+        what = f"cannot be stored in the cache ({error.strerror})"
+        raise ResourceError(what, file=shown, hint=f"free some space, or set {CACHE_VARIABLE}") from None
     if isinstance(error, FileNotFoundError) and not writing:
         if name == MANIFEST:
             what = f"there is no model at this address: it has no {MANIFEST}"
