@@ -5,6 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from helpers import random_data
+
+from labeltree import build_tree, make_plan
 
 PROGRAM = """
 import json, sys
@@ -64,24 +67,12 @@ def test_columns_that_no_instance_uses_are_planned_for(tmp_path):
     assert peak <= planned
 
 
-TRIAL = """
-import json, sys
-import numpy as np
-from labeltree import StorageSettings, build_tree, make_plan, synthesize, train_model
-from labeltree.system import peak_memory
-
-data = synthesize("eur-lex", scale=0.35)[0]
-plan = make_plan(data, build_tree(data, clusters=20, threads=1), None, StorageSettings(prune=0.1), threads=1)
-train_model(data, plan, sys.argv[1])
-part = plan.trees[0]
-print(json.dumps([peak_memory(), plan.training_memory_bytes, part.building_bytes(1), part.tree.build_bytes]))
-"""
-
-
-def test_the_trial_of_score_functions_is_planned_for(tmp_path):
-    run = subprocess.run(
-        [sys.executable, "-c", TRIAL, str(tmp_path / "model")], check=True, capture_output=True, text=True
-    )
-    peak, planned, building, most = json.loads(run.stdout)
-    assert peak <= planned
-    assert 0 < building <= most
+def test_nodes_of_different_depths_are_not_clustered_at_the_same_time():
+    data = random_data(labels=80, instances=200)
+    tree = build_tree(data, clusters=3, threads=2)
+    part = make_plan(data, tree, threads=2).trees[0]
+    by_depth = [sorted(part.used_features[tree.node_depth == depth]) for depth in range(tree.depth)]
+    held = max(sum(features[-2:]) for features in by_depth)
+    most = 2 * data.n_features
+    assert part.building_bytes(2) == tree.build_bytes - tree.centroid_bytes * (most - held)
+    assert 0 < tree.centroid_bytes * most < tree.build_bytes
