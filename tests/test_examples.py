@@ -91,3 +91,11 @@ def test_errors_of_an_example(tmp_path):
 def test_size_planning_reads_documents():
     out = run("size_planning.py", EXAMPLES / "catalogue-train.tsv", "--clusters", "5", "--threads", "1")
     assert out.splitlines()[1].split()[:3] == ["-", "1", "1"]
+
+
+def test_mlflow_model(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, str(EXAMPLES / "mlflow_model.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.search(r"Keeps tea hot.*\n.*label +score\n +tea ", done.stdout)
