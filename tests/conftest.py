@@ -33,7 +33,7 @@ os.fsync = os.fdatasync = _check_file
 # `make test`: the same examples everywhere, and no limit of time. `make fuzz`: other ones, and more of them.
 settings.register_profile(
     "test",
-    max_examples=100,
+    max_examples=50,
     derandomize=True,
     database=None,
     deadline=None,

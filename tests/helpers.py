@@ -24,8 +24,8 @@ TREE_FILES = ("child_ptr", "children", "feature_ptr", "features", "weights", "ch
 
 
 def examples(count):
-    """Choose how many examples `make test` tries of a law, by default 100; `make fuzz` tries more."""
-    return settings(max_examples=count * settings.default.max_examples // 100)
+    """Choose the number of examples of a law, in percent of the default; `make fuzz` tries more."""
+    return settings(max_examples=max(1, count * settings.default.max_examples // 100))
 
 
 def random_data(

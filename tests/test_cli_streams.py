@@ -104,11 +104,11 @@ def test_a_model_that_was_written_is_called_complete(folder, tmp_path, refused, 
     def fail(*_, **__):
         raise MemoryError
 
+    load_model = labeltree.model.load
     with monkeypatch.context() as patch:
         patch.setattr("labeltree.model.load", fail)
         source = folder / "train.svm" if command == "train" else folder / "model"
         if command == "compress":
-            load_model = load
             patch.setattr(
                 "labeltree.model.load",
                 lambda path, **options: fail() if path == tmp_path / "m" else load_model(path, **options),

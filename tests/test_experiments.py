@@ -426,7 +426,8 @@ def test_tiny_data_that_cannot_be_split():
             assert result.claims[0].holds is not None
             assert result.claims[1].holds is None
     assert not result.plots  # no node below the root, no alpha
-    assert csv_table(result.tables[1].rows).startswith(b"data,seed,depth,")
+    nodes = result.tables[1]
+    assert csv_table(nodes.rows, nodes.columns).startswith(b"data,seed,depth,")
 
 
 def test_save_writes_everything_once(session, tmp_path):

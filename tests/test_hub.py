@@ -384,8 +384,8 @@ def test_a_cache_that_cannot_be_written(put, tmp_path):
 # Many at once
 
 
-def test_threads_download_once(put, monkeypatch):
-    url = put()
+def test_threads_download_once(web, monkeypatch):
+    url = web  # threads that read a file in the memory share its position
     downloads, start = [], threading.Barrier(4)
     download = cache_module._download
     monkeypatch.setattr(
