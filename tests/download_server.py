@@ -65,15 +65,21 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
+def serving(server):
+    """Answer requests in a thread."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+@contextmanager
 def running_server():
-    with Server() as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield running
-        finally:
-            running.shutdown()
-            thread.join()
+    with Server() as server, serving(server):
+        yield server
 
 
 def published(train, test, /, **changes):

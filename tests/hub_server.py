@@ -4,10 +4,11 @@ import base64
 import hashlib
 import json
 import re
-import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
+
+from download_server import serving
 
 
 class Hub(ThreadingHTTPServer):
@@ -178,11 +179,5 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def running_hub():
-    with Hub() as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield running
-        finally:
-            running.shutdown()
-            thread.join()
+    with Hub() as hub, serving(hub):
+        yield hub
