@@ -12,6 +12,10 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #define LABELTREE_INLINE inline __attribute__((always_inline))
 #if defined(__x86_64__)
 #define LABELTREE_AVX2 __attribute__((target("avx2,fma,popcnt")))
@@ -82,6 +86,16 @@ decltype(kernel) for_this_cpu() {
 // memcpy would go through the stack.
 typedef float Eight __attribute__((vector_size(32)));
 typedef float UnalignedEight __attribute__((vector_size(32), aligned(4), may_alias));
+
+#if defined(__x86_64__)
+// Eight int8 at any address, and as floats.
+LABELTREE_AVX2 LABELTREE_INLINE __m128i load_bytes(const void* bytes) {
+    return _mm_loadl_epi64(static_cast<const __m128i*>(bytes));
+}
+LABELTREE_AVX2 LABELTREE_INLINE __m256 bytes_to_floats(__m128i bytes) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+#endif
 
 LABELTREE_INLINE Eight larger(Eight a, Eight b) { return a > b ? a : b; }
 LABELTREE_INLINE Eight smaller(Eight a, Eight b) { return a < b ? a : b; }

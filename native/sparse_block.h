@@ -32,8 +32,8 @@ enum class RowForm : uint8_t { full, bits, pairs };
 inline int64_t bit_bytes(int64_t n_children) { return (n_children + 7) / 8; }
 
 LABELTREE_INLINE RowForm form_of(int64_t n_bytes, int64_t n_children) {
-    if (n_bytes == n_children) return RowForm::full;
-    return n_bytes >= 2 * bit_bytes(n_children) ? RowForm::bits : RowForm::pairs;
+    // Without branches, which could not be predicted.
+    return static_cast<RowForm>((n_bytes != n_children) * (2 - (n_bytes >= 2 * bit_bytes(n_children))));
 }
 
 // The bytes of a row with `n_used` non-zero weights.
