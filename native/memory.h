@@ -42,10 +42,7 @@ class Buffer {
         if (size) std::memset(static_cast<void*>(data_), 0, size * sizeof(T));
         return data_;
     }
-
-  private:
-    static constexpr size_t huge = size_t{2} << 20;
-
+    // Frees the memory.
     void release() {
         if (mapped_)
             ::munmap(mapped_, n_mapped_);
@@ -55,6 +52,9 @@ class Buffer {
         mapped_ = nullptr;
         size_ = 0;
     }
+
+  private:
+    static constexpr size_t huge = size_t{2} << 20;
 
     // Aligned to huge pages; null if there is not enough memory.
     void* map(size_t bytes) {

@@ -65,7 +65,7 @@ from helpers import random_data, train_small
 from labeltree.settings import SolverSettings
 
 for loss in ("squared_hinge", "hinge"):
-    for tolerance in (0.003, 0.00005):  # floats, and doubles
+    for tolerance in (0.005, 0.00005):  # floats, and doubles
         settings = SolverSettings(loss=loss, tolerance=tolerance, positive_cost=2)
         data = random_data(instances=200, labels=40)
         train_small(f"{sys.argv[1]}/{loss}-{tolerance}", data, settings=settings)

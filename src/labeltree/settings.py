@@ -226,7 +226,7 @@ class SolverSettings:
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth of the node, the last for all greater
         depths.
-    tolerance : float, default 0.003
+    tolerance : float, default 0.005
         Relative duality gap of a solution: every objective is at most this share above its optimum. A
         problem that does not reach it is counted as not converged.
     max_iterations : int, default 1000
@@ -241,7 +241,7 @@ class SolverSettings:
     loss: str = "squared_hinge"
     cost: float = 1.0
     positive_cost: float | tuple[float, ...] = 1.0
-    tolerance: float = 0.003
+    tolerance: float = 0.005
     max_iterations: int = 1000
     bias: float = 1.0
     seed: int = 0

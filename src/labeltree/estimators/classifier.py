@@ -66,7 +66,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Weight of the loss relative to w'w / 2 (C).
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth, the last for all greater depths.
-    tolerance : float, default 0.003
+    tolerance : float, default 0.005
         Relative duality gap of a solution: every objective is at most this share above its optimum.
     max_iterations : int, default 1000
         Maximum number of passes over the instances of a node.
