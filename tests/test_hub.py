@@ -377,7 +377,7 @@ def test_a_manifest_without_end(web, server, monkeypatch):
 
 def test_a_cache_that_cannot_be_written(put, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"cannot be created .*set LABELTREE_CACHE"):
+    with pytest.raises(InputError, match=r"cannot be written .*set LABELTREE_CACHE"):
         load(put(), cache=tmp_path / "file")
 
 

@@ -93,7 +93,7 @@ def test_a_model_on_the_hub(hub, trained, other, run, refused):
     assert "already exists" in refused("push", other, "hf://me/tagger")
     code, out, _ = run("push", other, "hf://me/tagger", "--overwrite", "--json")
     assert code == 0
-    assert json.loads(out)["card"] == "kept"
+    assert json.loads(out)["card"] == "written"
     assert hub.files("me/tagger").keys() == {*files(other), ".gitattributes", "README.md"}
     assert files(labeltree.load("hf://me/tagger").path) == files(other)
     first = hub.repos["me/tagger"][1][0]
@@ -309,3 +309,41 @@ def test_the_card_of_a_model(memory, model_dir, run):
     assert b"# From options" in stored(memory)["README.md"]
     assert labeltree.push(model_dir, "memory://bare", card=False)["card"] is None
     assert not memory.exists("/bare/README.md")
+
+
+@pytest.mark.parametrize("url", ["memory://shelf/model", "hf://me/tagger", "file://{}/shelf/model"])
+def test_a_card_is_kept_once_it_is_edited(url, memory, hub, trained, other, tmp_path):
+    def card():
+        if url.startswith("hf"):
+            return hub.files("me/tagger")["README.md"]
+        return stored(memory)["README.md"] if url.startswith("memory") else (place / "README.md").read_bytes()
+
+    place = tmp_path / "shelf" / "model"
+    place.parent.mkdir()
+    url = url.format(tmp_path)
+    labeltree.push(trained, url)
+    first = card()
+    assert labeltree.push(other, url, overwrite=True)["card"] == "written"
+    assert card() != first
+    edited = card().rpartition(b"<!--")[0] + b"And more."
+    if url.startswith("hf"):
+        hub.repos["me/tagger"][-1][1]["README.md"] = edited
+    elif url.startswith("memory"):
+        memory.pipe("/shelf/model/README.md", edited)
+    else:
+        (place / "README.md").write_bytes(edited)
+    assert labeltree.push(trained, url, overwrite=True)["card"] == "kept"
+    assert card() == edited
+
+
+def test_a_card_is_made_only_for_what_can_be_published(hub, memory, trained, refused):
+    def card():
+        raise InputError("no card")
+
+    for url in ("hf://me/new", "memory://new"):
+        with pytest.raises(InputError, match="no card"):
+            labeltree.push(trained, url, card=card)
+    assert hub.repos == {}
+    assert not memory.exists("/new")
+    labeltree.push(trained, "memory://shelf/model")
+    assert "already exists" in refused("push", trained, "memory://shelf/model", "--test", "nowhere.tsv")

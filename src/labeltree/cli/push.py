@@ -48,7 +48,7 @@ def push(
         raise InputError("--no-card is given with options of the card", hint="remove one of them")
     stages = Stages(quiet or json)
     shown = Address(address).shown
-    text = about.card(stages, model, shown) if about.is_given else card
+    text = (lambda: about.card(stages, model, shown)) if about.is_given else card
     done = publish(model, address, overwrite=overwrite, private=private, card=text, stage=stages.stage)
     if json:
         printing.print_json({"model": str(model), **done, "seconds": stages.seconds})

@@ -89,11 +89,6 @@ def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -
         what = f"{error.file} {error.what}; the model from an earlier download is used."
         warnings.warn(what, stacklevel=3)
         return place
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        hint = f"set {CACHE_VARIABLE} to another directory"
-        raise InputError(f"cannot be created ({error.strerror})", file=place.parent, hint=hint) from None
     with _locked(place.parent), stage("download", f"downloading {address.shown}") as progress:
         for tried in range(1, _N_VERSIONS + 1):
             content = store.read_manifest()  # another process may have waited long, or downloaded it
@@ -170,8 +165,13 @@ def _about(work: Path, address: Address) -> Iterator[None]:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Wait until no other process downloads the same model."""
-    lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    """Make a directory, and wait until no other process downloads a model into it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        hint = f"set {CACHE_VARIABLE} to another directory"
+        raise InputError(f"cannot be written ({error.strerror})", file=directory, hint=hint) from None
     try:
         with suppress(OSError):  # without locks, each process downloads its own copy, and the last one stays
             fcntl.flock(lock, fcntl.LOCK_EX)

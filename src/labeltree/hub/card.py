@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from labeltree.model import Model
 
 CARD = "README.md"
+# The last line of a card. Who edits the card and removes it keeps the card when the model is replaced.
+_MARK = "<!-- Written by labeltree, again with each model. Remove this line to keep the card as it is. -->"
 _TAGS = ("labeltree", "multi-label-classification", "extreme-multi-label-classification")
 _MOST_LABELS = 20  # in the table
 _LONGEST_NAME = 80  # characters
@@ -80,8 +82,14 @@ def model_card(
         _training(model),
         _evaluation(metrics, data),
         _limitations(model),
+        _MARK,
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def is_generated(card: bytes) -> bool:
+    """Return whether a card is as `model_card` wrote it, so that another may take its place."""
+    return _MARK.encode() in card
 
 
 def check_codes(languages: Sequence[str], license: str | None) -> None:

@@ -53,10 +53,11 @@ class HubStore:
 
     def names(self) -> set[str]:
         """Return the files below the address, relative to it, as of now; downloads are of this commit."""
+        place = self._place
         with self._refusing(MANIFEST):
-            info = self._api.model_info(self._place.repo, revision=self._place.revision, files_metadata=True)
+            info = self._api.model_info(place.repo, revision=place.revision, files_metadata=True)
         self._commit = info.sha
-        top = self._place.file("")
+        top = place.file("")
         self._sizes = {
             item.rfilename.removeprefix(top): item.size or 0
             for item in info.siblings or ()
@@ -110,6 +111,11 @@ class HubStore:
                 parent_commit=self._commit,
             )
         return str(done.commit_url)
+
+    def exists(self) -> bool:
+        """Return whether there is such a repository, as far as one may know."""
+        with self._refusing("", writing=True):
+            return bool(self._api.repo_exists(self._place.repo))
 
     def create(self, private: bool) -> None:
         """Create the repository, unless it exists."""

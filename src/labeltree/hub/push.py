@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypedDict
 
 from labeltree.errors import InputError
 from labeltree.files import REPLACE
 from labeltree.hub.address import Address, local_directory
-from labeltree.hub.card import CARD, model_card
+from labeltree.hub.card import CARD, is_generated, model_card
 from labeltree.hub.hugging_face import HubStore
 from labeltree.hub.loading import load
-from labeltree.hub.store import FileStore
+from labeltree.hub.store import FileStore, Store, TooLargeError
 from labeltree.manifest import MANIFEST, all_files
 from labeltree.model import Model
 from labeltree.progress import Progress, Stage, silent
 from labeltree.publish import check_target, is_model_file, publish, temporary_directory
+
+_LARGEST_CARD = 1 << 20  # bytes of one that may be replaced
+
+# The text of a card, what returns it, or whether to write one.
+Card = str | bool | Callable[[], str]
 
 
 class Pushed(TypedDict):
@@ -42,7 +47,7 @@ def push(
     *,
     overwrite: bool = False,
     private: bool = False,
-    card: str | bool = True,
+    card: Card = True,
     stage: Stage = silent,
 ) -> Pushed:
     """Publish a model.
@@ -61,10 +66,12 @@ def push(
         Replace a model that is there. Files that are not of a model are kept.
     private : bool, default False
         Create a repository on the Hugging Face Hub that only you can see.
-    card : str or bool, default True
-        The text of README.md. True for the README.md in the directory of the model, or else for what
+    card : str, bool or callable, default True
+        The text of README.md, or a function that returns it, called once it is known that the model can be
+        published. True for the README.md in the directory of the model, or else for what
         `labeltree.model_card` returns; False for none. A README.md at the address is kept, unless
-        `overwrite` is set and another one is given or in the directory of the model.
+        `overwrite` is set and it was written by labeltree, or another one is given or in the directory of the
+        model.
     stage : callable, optional
         Called as ``stage(name, description)``; returns a context manager that gives a progress callback.
 
@@ -97,6 +104,16 @@ def push(
         return upload.to_store(FileStore(target), progress)
 
 
+def _stored_card(store: Store) -> bytes:
+    """Return the card in a store; nothing if it is too large for one that labeltree has written."""
+    with tempfile.TemporaryDirectory(prefix="labeltree-") as work:
+        try:
+            store.download(CARD, Path(work) / CARD, _LARGEST_CARD, lambda count: None)
+        except TooLargeError:
+            return b""
+        return (Path(work) / CARD).read_bytes()
+
+
 def _directory_of(model: Model | str | os.PathLike[str]) -> Path:
     if not isinstance(model, Model):
         return Path(model)
@@ -115,7 +132,7 @@ class _Upload:
         files: Mapping[str, Path],
         manifest: bytes,
         overwrite: bool,
-        card: str | bool,
+        card: Card,
     ) -> None:
         self._model, self._target, self._overwrite = model, target, overwrite
         self._files, self._manifest, self._card = files, manifest, card
@@ -123,10 +140,11 @@ class _Upload:
 
     def to_hub(self, store: HubStore, private: bool) -> Pushed:
         """Publish in one commit on the Hugging Face Hub."""
-        store.create(private)
-        there = store.names()
+        there = store.names() if store.exists() else set()
         self._check(there)
-        card = self._new_card(there)
+        card = self._new_card(there, lambda: _stored_card(store))
+        store.create(private)
+        there = there or store.names()
         files: dict[str, Path | bytes] = {**self._files, MANIFEST: self._manifest}
         if card is not None:
             files[CARD] = card
@@ -139,7 +157,8 @@ class _Upload:
         """Publish in a store, where files are written one by one."""
         there = store.names()
         self._check(there)
-        card, total, sent = self._new_card(there), max(self._model.bytes, 1), 0
+        card = self._new_card(there, lambda: _stored_card(store))
+        total, sent = max(self._model.bytes, 1), 0
 
         def report(count: int) -> None:
             nonlocal sent
@@ -166,7 +185,7 @@ class _Upload:
         there = sorted(file.name for file in directory.glob("*") if file.is_file())
         others = [name for name in there if not is_model_file(name)]
         check_target(directory, self._overwrite, others)
-        card = self._new_card(there)
+        card = self._new_card(there, (directory / CARD).read_bytes)
         with temporary_directory(directory) as work:
             sent = 0
             for name, file in {**{name: directory / name for name in others}, **self._files}.items():
@@ -193,17 +212,19 @@ class _Upload:
             what = "the model was replaced while it was published"
             raise InputError(what, file=self._source, hint="publish it again")
 
-    def _new_card(self, there: Iterable[str]) -> bytes | None:
-        """Return the card to write; None if the one that is there is kept, or there shall be none."""
-        own = self._source / CARD
-        is_given = isinstance(self._card, str) or own.is_file()
-        if not self._card or (CARD in there and not (self._overwrite and is_given)):
+    def _new_card(self, there: Iterable[str], stored: Callable[[], bytes]) -> bytes | None:
+        """Return the card to write; None if the stored one is kept, or there shall be none."""
+        card, own = self._card, self._source / CARD
+        is_given = not isinstance(card, bool) or own.is_file()
+        if not card:
             return None
-        if isinstance(self._card, str):
-            return self._card.encode()
-        if own.is_file():
-            return own.read_bytes()
-        return model_card(self._model, address=self._target.shown).encode()
+        if CARD in there and not (self._overwrite and (is_given or is_generated(stored()))):
+            return None
+        if isinstance(card, bool):
+            if own.is_file():
+                return own.read_bytes()
+            return model_card(self._model, address=self._target.shown).encode()
+        return (card if isinstance(card, str) else card()).encode()
 
     def _stale(self, there: Iterable[str]) -> list[str]:
         """Return files of an earlier model that this one does not have."""
