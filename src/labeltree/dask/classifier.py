@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-import threading
 import warnings
-import weakref
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from labeltree.dask import cluster
+from labeltree.dask import cluster, tasks
 from labeltree.dask.partitions import (
     Written,
-    documents_of,
+    concatenated,
     is_lazy,
     paired_partitions,
     partitions_of,
-    read_partitions,
     write_partition,
 )
-from labeltree.data import wrap_csr
 from labeltree.errors import InputError
 from labeltree.estimators.classifier import LabelTreeClassifier
-from labeltree.estimators.fitting import plan_model, tree_settings
 from labeltree.extras import optional
-from labeltree.leftovers import temporary_directory
 from labeltree.limits import AUTO
-from labeltree.model import Model, load
-from labeltree.parts import join_parts, plan_parts
-from labeltree.settings import DEFAULT_BEAM, SolverSettings, StorageSettings, TreeSettings, stored_score
+from labeltree.model import load
+from labeltree.settings import DEFAULT_BEAM, SolverSettings, StorageSettings, TreeSettings
 from labeltree.text.settings import TextSettings
 
 
@@ -168,7 +159,7 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
             The estimator itself.
         """
         client, parameters = self.client_, self._checked()
-        directory = _SharedDirectory(self.work_dir)
+        directory = cluster.SharedDirectory(self.work_dir)
         try:
             planned = self._train(client, Path(str(directory)), X, y, parameters)
         except BaseException:
@@ -195,11 +186,11 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
         data, work, model = (str(place / name) for name in ("data", "work", self._model_name))
         Path(data).mkdir()
         written = self._write(client, data, X, y)
-        planned: dict[str, Any] = self._submit(client, _plan, data, written, work, parameters, self.text)
+        planned: dict[str, Any] = self._submit(client, tasks.plan, data, written, work, parameters, self.text)
         shutil.rmtree(data)
         n_parts = cluster.choose_parts(client, *planned["amount"])
         cluster.fill_on_cluster(client, Path(work), n_parts)
-        self._submit(client, _join, work, model)
+        self._submit(client, tasks.join, work, model)
         return planned
 
     def _write(self, client: Any, directory: str, X: Any, y: Any) -> list[Written]:
@@ -207,8 +198,8 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
         if not is_lazy(X) and not is_lazy(y):
             return [write_partition(directory, 0, X, y)]
         write = optional("dask").delayed(write_partition, pure=False)
-        tasks = [write(directory, number, *pair) for number, pair in enumerate(paired_partitions(X, y))]
-        return cluster.wait_for(client.compute(tasks))
+        pairs = enumerate(paired_partitions(X, y))
+        return cluster.wait_for(client.compute([write(directory, number, *pair) for number, pair in pairs]))
 
     @staticmethod
     def _submit(client: Any, task: Any, *arguments: Any) -> Any:
@@ -272,8 +263,8 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
         shape = (min(k, self.model_.n_labels),)
         labels, scores = ([delayed[i] for delayed in both] for i in (0, 1))
         return (
-            _concatenated(X, labels, shape, np.empty((0, 0), np.int32)),
-            _concatenated(X, scores, shape, np.empty((0, 0), np.float32)),
+            concatenated(X, labels, shape, np.empty((0, 0), np.int32)),
+            concatenated(X, scores, shape, np.empty((0, 0), np.float32)),
         )
 
     def predict_proba(self, X: Any) -> Any:
@@ -328,10 +319,10 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
             return super().score(self._numbers(X), y, sample_weight)
         if sample_weight is not None:
             raise InputError("sample_weight is not supported for Dask collections", hint="leave it out")
-        score = optional("dask").delayed(_score, pure=False)
+        score = optional("dask").delayed(tasks.score, pure=False)
         place, about = self._described()
-        tasks = [score(place, about, *pair) for pair in paired_partitions(X, y)]
-        scores = cluster.wait_for(self.client_.compute(tasks))
+        pairs = paired_partitions(X, y)
+        scores = cluster.wait_for(self.client_.compute([score(place, about, *pair) for pair in pairs]))
         hits, n_rows = np.sum(scores, axis=0)
         return float(hits / n_rows)
 
@@ -377,7 +368,7 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
     def _model_place(self) -> Any:
         """Return the directory with the model's directory; a copy of an estimator gets one of its own."""
         if "_place" not in vars(self):
-            directory = _SharedDirectory(self.work_dir)
+            directory = cluster.SharedDirectory(self.work_dir)
             self.model_.save(Path(str(directory)) / self._model_name)
             self._place = directory
         return self._place
@@ -385,7 +376,7 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
     def _numbers(self, X: Any) -> Any:
         """Turn documents into features."""
         check_is_fitted(self, "model_")
-        return _numbers(self.model_, X, self.threads)
+        return tasks.numbers_of(self.model_, X, self.threads)
 
     def _described(self) -> tuple[Any, ...]:
         """Return what a worker needs to predict: a path, no weights."""
@@ -399,7 +390,7 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
         return self._model_place(), optional("dask").delayed(about, pure=False, traverse=False)
 
     def _tasks(self, X: Any, method: str, **arguments: Any) -> list[Any]:
-        predict = optional("dask").delayed(_predict, pure=False)
+        predict = optional("dask").delayed(tasks.predict, pure=False)
         place, about = self._described()
         return [predict(place, about, method, arguments, part) for part in partitions_of(X)]
 
@@ -409,7 +400,7 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
         local = LabelTreeClassifier.__dict__[method]
         names = self.__dict__.pop("feature_names_in_", None)
         try:
-            return local(self, _empty_row(self.model_), **arguments)
+            return local(self, tasks.empty_row(self.model_), **arguments)
         finally:
             if names is not None:
                 self.feature_names_in_ = names
@@ -417,130 +408,9 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
     def _lazily(self, X: Any, method: str, **arguments: Any) -> Any:
         example = self._first_rows(method, **arguments)
         meta = example[:0] if isinstance(example, np.ndarray) else type(example)((0, 0), dtype=example.dtype)
-        return _concatenated(X, self._tasks(X, method, **arguments), example.shape[1:], meta)
-
-
-class _SharedDirectory:
-    """A directory that is removed with the last object that refers to it; workers get its path."""
-
-    def __init__(self, parent: Path | str | None) -> None:
-        parent = Path(tempfile.gettempdir() if parent is None else parent).absolute()
-        if not parent.is_dir():
-            raise InputError("no such directory", file=parent, hint="create it first")
-        context = temporary_directory(parent, "labeltree-dask-")
-        self._path = str(context.__enter__())
-        self.remove = weakref.finalize(self, context.__exit__, None, None, None)
-
-    def __str__(self) -> str:
-        return self._path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path, (self._path,)
-
-    def __dask_tokenize__(self) -> str:
-        return self._path
+        return concatenated(X, self._tasks(X, method, **arguments), example.shape[1:], meta)
 
 
 def _local_parameters(estimator: DaskLabelTreeClassifier) -> dict[str, Any]:
     given = estimator.get_params(deep=False)
     return {name: value for name, value in given.items() if name not in ("client", "work_dir", "text")}
-
-
-def _plan(
-    data: str,
-    written: list[Written],
-    work: str,
-    parameters: dict[str, Any],
-    text: TextSettings | None,
-) -> dict[str, Any]:
-    """Make a work directory of the partitions, in a task that uses all threads of its worker."""
-    cluster.check_visible(data)
-    shutil.rmtree(work, ignore_errors=True)  # of a worker that was lost
-    parameters = {**parameters, "threads": cluster.worker_threads()}
-    assembled = read_partitions(data, written, text)
-    plan = plan_model(parameters, assembled.dataset)
-    if not parameters["force"]:
-        plan.check_resources(Path(work), parameters["memory_limit"])
-    score = stored_score(parameters["score_function"], parameters["score_scale"])
-    plan_parts(assembled.dataset, plan, work, score=score, notes=tree_settings(parameters).notes())
-    return {
-        "amount": cluster.amount(plan),
-        "classes": assembled.classes,
-        "single": assembled.single,
-        "feature_names": assembled.feature_names,
-    }
-
-
-def _join(work: str, model: str) -> None:
-    """Complete the model, in a task that uses all threads of its worker."""
-    cluster.check_visible(str(Path(model).parent))
-    if Path(model).exists() and not Path(work).exists():
-        return  # done by a worker that was lost
-    join_parts(work, model, threads=cluster.worker_threads(), overwrite=True)
-
-
-def _predict(place: Path, about: Any, method: str, arguments: dict[str, Any], rows: Any) -> Any:
-    """Predict for a partition, in a task."""
-    local = _local(place, about)
-    predict, numbers = getattr(local, method), _numbers(local.model_, rows, 1)
-    if numbers.shape[0]:
-        return predict(numbers, **arguments)
-    found = predict(_empty_row(local.model_), **arguments)
-    return tuple(part[:0] for part in found) if isinstance(found, tuple) else found[:0]
-
-
-def _empty_row(model: Model) -> sparse.csr_matrix:
-    return wrap_csr(np.zeros(0, np.float32), np.zeros(0), np.zeros(2), (1, model.n_features))
-
-
-def _score(place: Path, about: Any, rows: Any, y: Any) -> tuple[float, int]:
-    local = _local(place, about)
-    numbers = _numbers(local.model_, rows, 1)
-    n_rows = numbers.shape[0]
-    return (local.score(numbers, y) * n_rows if n_rows else 0.0), n_rows
-
-
-def _numbers(model: Model, X: Any, threads: int | None) -> Any:
-    if model.text is None:
-        return X
-    documents = documents_of(list(X) if not hasattr(X, "ndim") else X)
-    if documents is None and len(X):
-        raise InputError("X has no documents, but the model was trained on documents")
-    return model.text.transform(documents or [], threads=threads)
-
-
-# The model that this worker has opened, by directory and checksum.
-_open: dict[tuple[str, int], Model] = {}
-_open_lock = threading.Lock()
-
-
-def _local(place: Path, about: Any) -> LabelTreeClassifier:
-    """Return the estimator for a task; the model is mapped once per worker."""
-    name, crc, parameters, single, classes, names = about
-    cluster.check_visible(str(place))
-    path = str(Path(str(place)) / name)
-    with _open_lock:
-        if (path, crc) not in _open:
-            _open.clear()
-            model = load(path, verify=False)
-            if model.manifest["crc32c"] != crc:
-                raise InputError("the model was replaced", file=path, hint="load it again")
-            _open[path, crc] = model
-        model = _open[path, crc]
-    local = LabelTreeClassifier(**parameters)
-    local.model_, local._single, local.classes_ = model, single, classes
-    local.n_features_in_ = model.n_features
-    if names is not None:
-        local.feature_names_in_ = names
-    return local
-
-
-def _concatenated(X: Any, blocks: list[Any], columns: tuple[int, ...], meta: Any) -> Any:
-    """Join delayed blocks of rows to a dask array."""
-    da = optional("dask.array")
-    lengths = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(blocks)
-    arrays = [
-        da.from_delayed(block, shape=(length, *columns), dtype=meta.dtype, meta=meta)
-        for block, length in zip(blocks, lengths, strict=True)
-    ]
-    return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)

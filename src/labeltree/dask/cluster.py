@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -15,6 +17,7 @@ from typing import Any, TypeVar
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.extras import optional
+from labeltree.leftovers import temporary_directory
 from labeltree.panels import TreePanels
 from labeltree.parts import fill_part, open_parts
 from labeltree.plan import Plan
@@ -253,3 +256,24 @@ def forget() -> None:
     """Close the work directory that this worker has opened."""
     with _open_lock:
         _open.clear()
+
+
+class SharedDirectory:
+    """A directory that is removed with the last object that refers to it; workers get its path."""
+
+    def __init__(self, parent: Path | str | None) -> None:
+        parent = Path(tempfile.gettempdir() if parent is None else parent).absolute()
+        if not parent.is_dir():
+            raise InputError("no such directory", file=parent, hint="create it first")
+        context = temporary_directory(parent, "labeltree-dask-")
+        self._path = str(context.__enter__())
+        self.remove = weakref.finalize(self, context.__exit__, None, None, None)
+
+    def __str__(self) -> str:
+        return self._path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path, (self._path,)
+
+    def __dask_tokenize__(self) -> str:
+        return self._path

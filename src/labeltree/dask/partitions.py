@@ -286,3 +286,14 @@ def _replacing(path: Path) -> Iterator[Any]:
     with new.open("wb") as stream:
         yield stream
     new.replace(path)
+
+
+def concatenated(X: Any, blocks: list[Any], columns: tuple[int, ...], meta: Any) -> Any:
+    """Join delayed blocks of rows to a dask array."""
+    da = optional("dask.array")
+    lengths = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(blocks)
+    arrays = [
+        da.from_delayed(block, shape=(length, *columns), dtype=meta.dtype, meta=meta)
+        for block, length in zip(blocks, lengths, strict=True)
+    ]
+    return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
