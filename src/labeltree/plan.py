@@ -12,27 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native, limits
-from labeltree.codec import SPARSE, Layout, is_scaled
+from labeltree.codec import SPARSE, Layout
 from labeltree.data import Dataset, TextSource
 from labeltree.display import html_table
 from labeltree.errors import InputError, ResourceError
 from labeltree.settings import SMALLER_MODEL, SolverSettings, StorageSettings
 from labeltree.store import ArrayFile, names_bytes
 from labeltree.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
+from labeltree.training_memory import LABEL_BYTES, solver_bytes, trial_bytes
 from labeltree.tree import DepthSummary, LabelTree, depth_cells, describe_depths
 
 # Bytes per weight of a sparse tree in the paper: a float64 and an index.
 PAPER_WEIGHT_BYTES = 12
-# A thread holds at most this many bytes of a node's weights in memory; wider nodes are trained in strips.
-PANEL_BYTES = 128 << 20
-# The score and the threshold are chosen with tiles of a node's weights, and as many sums: each has at most
-# this many bytes, or eight columns.
-TILE_BYTES = 8 << 20
-# They are tried on at most this many rows, each with lists of its best nodes and labels by every function.
-TRIAL_ROWS = 5_000
-TRIAL_ROW_BYTES = 5 << 10
-# Bytes per label of the arrays that describe a tree while it is trained.
-LABEL_BYTES = 40
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,49 +97,6 @@ class TreePlan:
         )
         not_held = self.tree.centroid_bytes * max(0, at_once * self.n_features - held)
         return max(self.tree.build_bytes - not_held, self.tree.centroid_bytes * held)
-
-
-def solver_bytes(
-    children: NDArray[np.int64],
-    instances: NDArray[np.int64],
-    nonzeros: NDArray[np.int64],
-    used_features: NDArray[np.int64],
-    codec: str,
-    n_features: int,
-    threads: int,
-    precise: bool,
-) -> int:
-    """Return an upper bound on the memory for training nodes with these counts; the first is the root."""
-    features = used_features + 1
-    copied = nonzeros * 8
-    copied[0] = 0  # the root trains on the data as it is
-    whole = features * children * 4
-    if codec == SPARSE:  # a panel as bytes, and the same encoded, which is copied once
-        strip = 3 * features * (np.minimum(children, _native.PANEL_CHILDREN) + 12)
-        n_strips = -(-children // _native.PANEL_CHILDREN)
-    else:
-        strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))
-        n_strips = -(-whole // strip)
-    # Per instance: its number, a pointer, norm, squares of its own features, cost and the marks of sixteen
-    # siblings. Per feature: its number and its place in the solver.
-    held = copied + strip + instances * 26 + features * 8
-    held = np.repeat(held, np.minimum(n_strips, threads))  # strips of one node at the same time
-    rows = features.copy()
-    rows[0] = n_features + 1  # the root does not renumber its features
-    solver = (rows + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
-    solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
-    numbers = 4 * max(int(instances[0]), n_features) + (int(instances[0]) + n_features) // 8
-    training = int(np.sort(held)[-threads:].sum()) + threads * (int(solver.max()) + numbers)
-    if not is_scaled(codec):  # the trial of score functions takes less
-        return training
-    tile = np.minimum(features * (children + 7) * 4, np.maximum(TILE_BYTES, features * 32))
-    trial = 2 * tile + features * 16
-    return max(training, int(np.sort(trial)[-threads:].sum()) + threads * 2 * numbers)
-
-
-def trial_bytes(n_instances: int) -> int:
-    """Return the memory that the trial of score functions needs for the rows that they rank."""
-    return TRIAL_ROW_BYTES * min(n_instances, TRIAL_ROWS)
 
 
 class PlanReport(TypedDict):

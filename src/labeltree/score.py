@@ -14,10 +14,11 @@ from labeltree.block_writing import TrainedBlocks
 from labeltree.candidates import Candidates
 from labeltree.data import Dataset
 from labeltree.decisions import Decision
-from labeltree.plan import PANEL_BYTES, TRIAL_ROWS, Plan
+from labeltree.plan import Plan
 from labeltree.predict import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
 from labeltree.thresholds import choose_threshold
+from labeltree.training_memory import PANEL_BYTES, TRIAL_ROWS
 
 # The first one is kept unless another ranks better beyond doubt.
 CANDIDATES = (

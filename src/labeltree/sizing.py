@@ -16,12 +16,13 @@ from labeltree import _native
 from labeltree.build import build_plan
 from labeltree.clustering import clustering_bytes
 from labeltree.data import Dataset, csr_arrays
-from labeltree.plan import LABEL_BYTES, Plan, solver_bytes, trial_bytes
+from labeltree.plan import Plan
 from labeltree.progress import Stage, silent
 from labeltree.rough_clusters import proportional, systematic
 from labeltree.sampled_tree import CONFIDENCE, SampledTree
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 from labeltree.system import INTERPRETER_BYTES, threads_to_use
+from labeltree.training_memory import LABEL_BYTES, solver_bytes, trial_bytes
 from labeltree.tree import pointers
 
 # Up to this many multiply-adds per iteration of K-means, the exact size takes a fraction of a second.
