@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from download_server import published, put_data, running_server
-from helpers import make_data, train_small
+from helpers import make_data, random_data, train_small
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
@@ -121,3 +121,33 @@ def tiny(server, tmp_path, monkeypatch):
     made.directory = tmp_path / "kept"
     monkeypatch.setitem(SOURCES, "eur-lex", published(made.train, made.test))
     return made
+
+
+# Published models
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache of the test's own for published models, and no waiting."""
+    from labeltree.hub import store
+
+    monkeypatch.setenv("LABELTREE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(store, "WAIT_SECONDS", 0.0)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def memory():
+    """The file system of fsspec in memory, empty before and after."""
+    system = pytest.importorskip("fsspec").filesystem("memory")
+    system.store.clear()
+    yield system
+    system.store.clear()
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """Another model than `trained`, with one tree instead of two."""
+    path = tmp_path_factory.mktemp("other") / "model"
+    train_small(path, random_data(seed=1, names=True), trees=1)
+    return path

@@ -7,10 +7,9 @@ import sys
 import threading
 from pathlib import Path
 
-import fsspec
 import numpy as np
 import pytest
-from helpers import random_data, train_small
+from helpers import random_data
 
 import labeltree
 from labeltree import InputError, LabelTreeClassifier
@@ -22,22 +21,7 @@ from labeltree.hub.cache import cache_directory, fetch
 from labeltree.hub.loading import load
 from labeltree.manifest import MANIFEST, manifest_checksum
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    """A cache of the test's own, and no waiting."""
-    monkeypatch.setenv("LABELTREE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.0)
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def memory():
-    """The file system of fsspec in memory, empty before and after."""
-    system = fsspec.filesystem("memory")
-    system.store.clear()
-    yield system
-    system.store.clear()
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture
@@ -58,14 +42,6 @@ def web(server, trained):
         if file.is_file():
             server.files[f"model/{file.relative_to(trained).as_posix()}"] = file.read_bytes()
     return f"{server.address}/model"
-
-
-@pytest.fixture(scope="module")
-def other(tmp_path_factory):
-    """Another model, with one tree instead of two."""
-    path = tmp_path_factory.mktemp("other") / "model"
-    train_small(path, random_data(seed=1, names=True), trees=1)
-    return path
 
 
 def same(one, another):

@@ -5,36 +5,22 @@ import os
 import subprocess
 import sys
 
-import fsspec
 import numpy as np
 import pytest
-from helpers import random_data, train_small
+from helpers import random_data
 from hub_server import running_hub
 from huggingface_hub import constants
 
 import labeltree
 from labeltree import InputError, Model
 from labeltree.hub import push as push_module
-from labeltree.hub import store
 from labeltree.manifest import MANIFEST
 
-# Of the HTTP library, when huggingface_hub uploads a file.
-pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("LABELTREE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.0)
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def memory():
-    system = fsspec.filesystem("memory")
-    system.store.clear()
-    yield system
-    system.store.clear()
+pytestmark = [
+    pytest.mark.usefixtures("cache"),
+    # Of the HTTP library, when huggingface_hub uploads a file.
+    pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning"),
+]
 
 
 @pytest.fixture
@@ -53,13 +39,6 @@ def hub(monkeypatch, tmp_path):
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.setenv(name, "127.0.0.1")
         yield running
-
-
-@pytest.fixture(scope="module")
-def other(tmp_path_factory):
-    path = tmp_path_factory.mktemp("other") / "model"
-    train_small(path, random_data(seed=1, names=True), trees=1)
-    return path
 
 
 def files(directory):
@@ -183,7 +162,7 @@ def test_a_model_in_a_store(memory, trained, other, run, refused):
     memory.pipe_file("/shelf/model/notes.txt", b"mine")
     code, out, _ = run("push", other, url, "--overwrite")
     assert code == 0
-    assert "README.md, kept as it was" in out
+    assert "README.md, written" in out
     assert stored(memory).keys() == {*files(other), "README.md", "notes.txt"}
     assert files(labeltree.load(url).path) == files(other)
 
