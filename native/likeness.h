@@ -13,6 +13,8 @@ namespace labeltree {
 // The words of a row of `width` columns of bfloat16, a multiple of eight.
 constexpr int64_t packed_words(int64_t width) { return (width + 15) / 16 * 8; }
 
+constexpr int64_t pack_chunk = 256;  // rows that a thread packs at a time
+
 inline void pack_bfloat16(const float* row, int64_t width, uint32_t* words) {
     for (int64_t c = 0; c < width; c += 16)
         for (int64_t k = c; k < c + 8; ++k)

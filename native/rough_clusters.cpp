@@ -13,8 +13,7 @@
 namespace labeltree {
 namespace {
 
-constexpr int64_t row_chunk = 64;       // instances or labels that a thread takes at a time
-constexpr int64_t feature_chunk = 128;  // features whose sums a thread packs at a time
+constexpr int64_t row_chunk = 64;  // instances or labels that a thread takes at a time
 
 class RoughClustering {
   public:
@@ -110,7 +109,7 @@ class RoughClustering {
     // Copies the sums as bfloat16, with the values of one feature for all clusters adjacent.
     void pack() {
         const int64_t n_features = data_.n_features();
-        parallel_ranges(n_features, feature_chunk, threads_, [&](int64_t first, int64_t last) {
+        parallel_ranges(n_features, pack_chunk, threads_, [&](int64_t first, int64_t last) {
             std::vector<float> rows((last - first) * width_);
             for (int64_t c = 0; c < n_clusters_; ++c)
                 for (int64_t f = first; f < last; ++f)

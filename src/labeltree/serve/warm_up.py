@@ -63,14 +63,15 @@ async def _rehearse(service: Service, config: uvicorn.Config) -> None:
     for connection, transport in zip(connections, nowhere, strict=True):
         connection.connection_made(transport)
     for served in service.registry:
-        request = _request(served, service.settings.token)
         end = time.monotonic() + _SECONDS
-        for _ in range(_ROUNDS):
+        for number in range(_ROUNDS):
             if time.monotonic() > end:
                 break
-            for connection, transport in zip(connections, nowhere, strict=True):
+            for first, (connection, transport) in enumerate(zip(connections, nowhere, strict=True)):
                 transport.written.clear()
-                connection.data_received(request)
+                connection.data_received(
+                    _request(served, service.settings.token, number * _CONNECTIONS + first)
+                )
             for transport in nowhere:
                 await transport.written.wait()
     for connection in connections:
@@ -79,12 +80,13 @@ async def _rehearse(service: Service, config: uvicorn.Config) -> None:
     await life
 
 
-def _request(served: Served, token: str | None) -> bytes:
-    """Return a small prediction."""
-    text = served.model.text
-    query: dict[str, Any] = {"rows": [{"indices": [0], "values": [1.0]}]}
-    if text is not None:
-        query = {"text": " ".join(text.names[:: len(text.names) // 50 + 1])}
+def _request(served: Served, token: str | None, number: int) -> bytes:
+    """Return a small prediction, of other features for each number: each reaches other nodes of the trees."""
+    model = served.model
+    query: dict[str, Any] = {"rows": [{"indices": [number % model.n_features], "values": [1.0]}]}
+    if model.text is not None:
+        step = len(model.text.names) // 50 + 1
+        query = {"text": " ".join(model.text.names[number % step :: step])}
     body = to_json({"model": served.name, **query}).encode()
     access = "" if token is None else f"Authorization: Bearer {token}\r\n"
     head = f"POST /predict HTTP/1.1\r\nHost: localhost\r\n{access}Content-Length: {len(body)}\r\n\r\n"
