@@ -24,6 +24,10 @@ class BlockColumns {
             features_.assign(list.begin(), list.end());
         }
         n_listed_ = std::ssize(features_);
+        const bool has_bias_row = has_bias && !is_scaled(blocks.codec);
+        for (int64_t f = 0; f < n_listed_; ++f)
+            require(features_[f] > (f == 0 ? -1 : features_[f - 1]) && features_[f] < n_features + has_bias_row,
+                    "the features of a block are not those of the data");
         if (has_bias && is_scaled(blocks.codec)) features_.push_back(static_cast<int32_t>(n_features));
     }
 

@@ -296,7 +296,10 @@ void bind_held_out(nb::module_& m) {
                     require(trial.rows[q - 1] < trial.rows[q], "rows must increase");
                 const TrainedFiles files(std::move(blocks), {feature_file, feature_start}, {weight_file, weight_start},
                                          trained.data, shape);
-                labels.assign(functions.size() * trial.rows.size() * top, -1);
+                int64_t size;
+                require(!__builtin_mul_overflow(std::ssize(functions) * std::ssize(trial.rows), top, &size),
+                        "top is too large");
+                labels.assign(size, -1);
                 label_scores.assign(labels.size(), 0);
                 run_interruptible([&](const Cancel& cancel) {
                     HeldOutSearch search(trained, files, trial, threads, cancel);

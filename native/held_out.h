@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "losses.h"
@@ -99,11 +100,12 @@ LABELTREE_INLINE void hold_out(HeldOutTile& tile, std::span<const Match> matches
     }
     for (const Match& match : matches) {
         const float square = match.x * match.x, own_square = own * square;
+        if (square == 0) continue;  // too small for a float
         const Squares& squares = tile.squares[match.row];
         const float prior = tile.sampled ? square : 0;
-        const float factor =
-            tile.sampled ? std::max(0.0f, squares.all - square) / (std::max(0.0f, squares.summed - own_square) + prior)
-                         : 1;
+        const float ratio =
+            std::max(0.0f, squares.all - square) / (std::max(0.0f, squares.summed - own_square) + prior);
+        const float factor = tile.sampled ? std::min(ratio, std::numeric_limits<float>::max()) : 1;
         float* sums = tile.sums + static_cast<int64_t>(match.row) * tile.width;
         for (int c = 0; c < tile.width; c += 8) {
             const Eight others = larger(eight(sums + c) - own_square * eight(tile.curvature.at + c), zero);

@@ -39,6 +39,7 @@ class HeldOutNode {
     template <class Read, class Found>
     void run(int64_t node, const BlockColumns& block, std::span<const int32_t> visitors, bool any_trained,
              const Cancel& cancel, Read&& read, Found&& found) {
+        if (block.n_children() == 0) return;
         const auto features = block.features();
         for (size_t f = 0; f < features.size(); ++f) row_of_[features[f]] = static_cast<int32_t>(f);
         instances_.clear();
@@ -192,7 +193,8 @@ class HeldOutNode {
         tile_.squares = squares_.data() + 1;
         tile_.sampled = is_sampled();
         tile_.mean_curvature = {};
-        std::fill_n(tile_.margins.at, tile_.width, 0.0f);
+        // Of columns that do not exist: negative, and far from the hinge.
+        std::fill_n(tile_.margins.at, tile_.width, minus_infinity);
     }
 
     // The rows of the block that belong to an instance, and as prefetch_ahead requires, more after them.

@@ -42,7 +42,10 @@ class Buffer {
         if (size) std::memset(static_cast<void*>(data_), 0, size * sizeof(T));
         return data_;
     }
-    // Frees the memory.
+
+  private:
+    static constexpr size_t huge = size_t{2} << 20;
+
     void release() {
         if (mapped_)
             ::munmap(mapped_, n_mapped_);
@@ -52,9 +55,6 @@ class Buffer {
         mapped_ = nullptr;
         size_ = 0;
     }
-
-  private:
-    static constexpr size_t huge = size_t{2} << 20;
 
     // Aligned to huge pages; null if there is not enough memory.
     void* map(size_t bytes) {

@@ -54,8 +54,7 @@ class Panel {
             compute_norms();
             if (!training_.costs.empty())
                 for (const int32_t i : instances_) costs_.push_back(training_.costs[i]);
-            weights_.reserve((features_.size() + has_bias_row()) *
-                             static_cast<size_t>(n_children_ * writer_.weight_bytes()));
+            weights_.resize((features_.size() + has_bias_row()) * n_children_ * writer_.weight_bytes());
             order_children(cancel);
         });
     }
@@ -91,8 +90,7 @@ class Panel {
     // Frees all memory. Assigning {} would empty a vector and keep its memory.
     void release() {
         free_all(instances_, features_, place_, own_, rows_.ptr, rows_.index, rows_.value, own_squares_, norms_, costs_,
-                 leaf_, order_);
-        weights_.release();
+                 weights_, leaf_, order_);
     }
 
   private:
@@ -280,9 +278,9 @@ class Panel {
     RowBuffer rows_;
     SparseRows x_;
     std::vector<float> own_squares_, norms_, costs_;
-    Buffer<uint8_t> weights_;     // features x children, as stored
-    std::vector<int64_t> leaf_;   // the place of each child's first label, and the end
-    std::vector<int32_t> order_;  // of the children: each sixteen are solved together
+    std::vector<uint8_t> weights_;  // features x children, as stored
+    std::vector<int64_t> leaf_;     // the place of each child's first label, and the end
+    std::vector<int32_t> order_;    // of the children: each sixteen are solved together
 };
 
 }  // namespace labeltree

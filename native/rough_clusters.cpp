@@ -179,6 +179,7 @@ void bind_rough_clusters(nb::module_& m) {
                 check_range(span_of(order), n_labels, "order");
                 check_range(span_of(first_clusters), clusters, "first_clusters");
                 int64_t before = std::ssize(span_of(first_clusters));
+                require(before <= std::ssize(span_of(order)), "first_clusters is longer than order");
                 for (const int64_t end : span_of(ends)) {
                     require(end >= before && end <= std::ssize(span_of(order)),
                             "ends must not decrease, from the length of first_clusters to that of order");

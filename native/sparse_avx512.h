@@ -41,14 +41,12 @@ LABELTREE_EXPAND void expand_sums(const SparseBlock& block, std::span<const Matc
             add_sixty_four(x, _mm512_maskz_loadu_epi8(mask, rows + match.row + 64 * g), sum + 4 * g);
         }
     }
-#pragma GCC unroll 16
-    for (int k = 0; k < 4 * G; ++k)  // NaN becomes -inf, as in write_margins
-        sum[k] = _mm512_maskz_max_ps(0xffff, sum[k], _mm512_set1_ps(minus_infinity));
     const int64_t n_bit_bytes = bit_bytes(n_columns);
     uint8_t copy[panel_children + 64] = {};
     for (size_t i = 0; i < bits.rows.size(); ++i) {
         const uint8_t* bytes = rows + bits.rows[i].row;
-        if (bits.rows[i].row + bits.n_bytes[i] + 64 > block.row_bytes()) {  // more may be read than the row has
+        if (int64_t{bits.rows[i].row} + bits.n_bytes[i] + 64 >
+            block.row_bytes()) {  // more may be read than the row has
             std::memcpy(copy, bytes, bits.n_bytes[i]);
             bytes = copy;
         }
@@ -58,11 +56,10 @@ LABELTREE_EXPAND void expand_sums(const SparseBlock& block, std::span<const Matc
         for (int g = 0; g < G; ++g) {
             const __mmask64 mask = load_word(bytes + 8 * g) & (g + 1 < G ? ~uint64_t{0} : last);
             const int n_set = std::popcount(uint64_t{mask});
-            // A row of 64 children has fewer than 32 weights here, and 64 bytes would touch another cache line.
+            // 64 bytes would often touch another cache line.
             const __m512i stored =
-                G == 1 || n_set <= 32
-                    ? _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(packed)))
-                    : _mm512_loadu_si512(packed);
+                n_set <= 32 ? _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(packed)))
+                            : _mm512_loadu_si512(packed);
             add_sixty_four(x, _mm512_maskz_expand_epi8(mask, stored), sum + 4 * g);
             packed = std::min(packed + n_set, row_end);
         }

@@ -8,7 +8,6 @@
 
 namespace labeltree {
 
-// There are sums for 256 children: a damaged row may name any.
 LABELTREE_INLINE void add_pair_rows(const SparseBlock& block, const SparseRowLists::List& list, float* sums) {
     for (size_t i = 0; i < list.rows.size(); ++i) {
         const float x = list.rows[i].x;
@@ -29,7 +28,7 @@ class SparseSums {
         if (is_located_) locate_all(block, n_rows, located_);
     }
 
-    // Writes the sums of the children.
+    // Writes the sums of the children; there must be 256, as a damaged row may add to any.
     void run(std::span<const Match> matches, float* sums) {
         lists_.reserve(matches.size());
         if (is_located_)

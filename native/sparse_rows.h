@@ -95,8 +95,8 @@ LABELTREE_INLINE void sort_rows(const LocatedRow* rows, std::span<const Match> m
     lists.sort(matches, n_columns, [&](int32_t f) __attribute__((always_inline)) { return rows[f]; });
 }
 
-// The bytes of the rows of a list, one row after another. More bytes than the row has may be read, even where the row
-// is damaged: as many as eight at a time for 256 children take. Near the end of the block they are in a copy.
+// The bytes of the rows of a list. `readable` bytes may be read, more than a row has: eight weights at a time, and with
+// all bits set where a row is damaged. Near the end of the block, a row is read from a copy.
 class RowReader {
   public:
     RowReader(const SparseBlock& block, const SparseRowLists::List& list) : block_(block), list_(list) {}

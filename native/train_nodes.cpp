@@ -47,8 +47,9 @@ std::vector<PanelRange> list_panels(const TreeShape& tree, Codec codec, std::spa
     require(std::ssize(feature_ptr) == block_ptr.back() + 1, "feature_ptr must have one entry per block, and one more");
     std::vector<PanelRange> panels;
     for (int64_t u = 0; u < tree.n_nodes(); ++u) {
-        const int64_t width = tree.n_children(u),
-                      n_features = feature_ptr[block_ptr[u] + 1] - feature_ptr[block_ptr[u]];
+        const int64_t width = tree.n_children(u);
+        if (width == 0) continue;
+        const int64_t n_features = feature_ptr[block_ptr[u] + 1] - feature_ptr[block_ptr[u]];
         // As for floats, whatever is stored: the siblings that are solved together influence each other's rounding.
         const int64_t group_bytes = 4 * n_features * siblings;
         const int64_t n_groups = std::max<int64_t>(1, panel_bytes / std::max<int64_t>(1, group_bytes));

@@ -14,6 +14,7 @@ from labeltree.block_writing import TrainedBlocks
 from labeltree.candidates import Candidates
 from labeltree.data import Dataset
 from labeltree.decisions import Decision
+from labeltree.errors import InputError
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
@@ -203,24 +204,28 @@ def _tree_rankings(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the best labels of each function and row in one tree, and their scores."""
     part = plan.trees[number]
-    labels, scores = _native.held_out_rankings(
-        dataset.native,
-        part.tree.native,
-        costs,
-        plan.settings.positive_costs(part.tree.node_depth),
-        *blocks[:-1],
-        *blocks.files,
-        plan.settings.loss,
-        plan.settings.cost,
-        plan.settings.bias,
-        plan.settings.seed + number,
-        rows,
-        [(function.function, function.scale) for function in functions],
-        DEFAULT_BEAM,
-        top,
-        MAX_INSTANCES,
-        plan.threads,
-    )
+    try:
+        labels, scores = _native.held_out_rankings(
+            dataset.native,
+            part.tree.native,
+            costs,
+            plan.settings.positive_costs(part.tree.node_depth),
+            *blocks[:-1],
+            *blocks.files,
+            plan.settings.loss,
+            plan.settings.cost,
+            plan.settings.bias,
+            plan.settings.seed + number,
+            rows,
+            [(function.function, function.scale) for function in functions],
+            DEFAULT_BEAM,
+            top,
+            MAX_INSTANCES,
+            plan.threads,
+        )
+    except ValueError as error:  # blocks may come from other processes, and are verified only later
+        what = f"the trained blocks of tree {number} are damaged ({error})"
+        raise InputError(what, hint="remove the work directory, and train again") from None
     shape = len(functions), rows.size, top
     return labels.reshape(shape), scores.reshape(shape)
 
