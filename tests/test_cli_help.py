@@ -71,7 +71,7 @@ def test_every_command_is_listed_in_one_line(run, monkeypatch):
         ("compress m o --weights float32", "--weights is 'float32', expected float16 or int8;"),
         ("frontier m d", "missing option '--out'"),
         ("predict m d --score cosine", "--score is 'cosine', expected one of sigmoid, hinge2, hinge3;"),
-        ("predict m d --score-scale 0", "--score-scale is 0.0, expected a positive number of at most 1000;"),
+        ("predict m d --score-scale 0", "--score-scale is 0.0, expected a number from 0.001 to 1000;"),
         ("predict m d --format xml", "--format is 'xml', expected one of tsv, csv, jsonl, svm;"),
         ("download mnist", "NAME is 'mnist', expected one of eur-lex,"),
         ("trian d m", "no such command 'trian' (did you mean 'train'?); see `labeltree --help`"),

@@ -84,6 +84,10 @@ def change(files, name, place, value):
             "estimator.classes is '<U9999999999', expected None or the type",
         ),
         ({"estimator": {"feature_names": ["a"]}}, "there are 1 feature names for 30 features"),
+        (
+            {"score": {"function": "sigmoid", "scale": 1e-300}},
+            "score.scale is 1e-300, expected a number from 0.001",
+        ),
         ({"one_based": 1}, "one_based is 1, expected None or True or False"),
     ],
 )

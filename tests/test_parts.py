@@ -85,6 +85,20 @@ def test_damaged_blocks_are_not_joined(tmp_path):
     assert (tmp_path / "work").exists()
 
 
+@pytest.mark.parametrize("storage", [None, StorageSettings("int8")])
+def test_features_of_blocks_that_cannot_be(tmp_path, storage):
+    data = random_data()
+    plan_parts(data, plan_of(data, storage), tmp_path / "work")
+    fill_part(tmp_path / "work")
+    features = tmp_path / "work/model/tree-1/features.npy"
+    content = bytearray(features.read_bytes())
+    content[-4:] = b"\xff\xff\xff\x7f"
+    features.write_bytes(content)
+    with pytest.raises(InputError, match=r"tree 1 are damaged \(the features"):
+        join_parts(tmp_path / "work", tmp_path / "m")
+    assert not (tmp_path / "m").exists()
+
+
 @pytest.mark.parametrize("part", ["0/3", "4/3", "3", "a/b", "", "1/0", "-1/2"])
 def test_a_part_that_does_not_exist(tmp_path, refused, part):
     assert "such as 3/8" in refused("fill", tmp_path, f"--part={part}")

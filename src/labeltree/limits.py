@@ -260,7 +260,7 @@ BEAM = Whole(1)
 SCORE = OneOf(_native.SCORES)
 AUTO: Final = "auto"  # chosen when the model is trained
 STORED_SCORE = OneOf((AUTO, *_native.SCORES))
-SCORE_SCALE = Number(0.0, 1000.0, above=True)
+SCORE_SCALE = Number(0.001, 1000.0)
 WORDS = Whole(0)
 
 # The map of a tree: levels below a node, and boxes.
