@@ -20,7 +20,7 @@ sys.path.insert(0, str(HERE / "peers"))
 
 import extrapolate
 import scale_report
-from registry import COMPETITORS, OURS, PEERS, title_of
+from registry import COMPETITORS, OURS, PEERS, is_ours, title_of
 from report import (
     MEGA,
     PRECISIONS,
@@ -162,8 +162,8 @@ def memory_sentence(datasets):
     ours, others = {}, {}
     for dataset, of in datasets.items():
         peaks = {name: MEGA * figures["peak_bytes"]["median"] for name, figures in of["figures"].items()}
-        ours[dataset] = peaks.pop(OURS)
-        others[dataset] = min(peaks.values())
+        ours[dataset] = peaks[OURS]
+        others[dataset] = min(peak for name, peak in peaks.items() if not is_ours(name))
     least = [dataset for dataset in ours if ours[dataset] < others[dataset]]
     if not least:
         return ""
@@ -181,7 +181,7 @@ def size_sentences(shapes):
     return (
         f"A tree takes {span(shares)}% of the space of one-vs-rest in the same format, without pruning. "
         f"{listed(pruning)} prune small weights by default, which makes their files smaller. labeltree keeps "
-        "all weights unless you shrink the model with `labeltree compress`."
+        "all weights unless you train with `--prune` or shrink the model with `labeltree compress`."
     )
 
 
