@@ -35,6 +35,15 @@ COMPETITORS = {
     for c in (
         Competitor(OURS, OURS, OURS, "defaults: one tree, no pruning"),
         Competitor(
+            "labeltree-pruned",
+            "labeltree (pruned)",
+            OURS,
+            "weights below 0.1 pruned",
+            {"prune": 0.1},
+            variant=True,
+            threshold=0.1,
+        ),
+        Competitor(
             "libmultilabel", "LibMultiLabel", "libmultilabel", "defaults: one tree, no pruning, no bias"
         ),
         Competitor("pecos", "PECOS", "pecos", "defaults: weights below 0.1 pruned", threshold=0.1),
@@ -63,15 +72,6 @@ COMPETITORS = {
             threshold=0.1,
         ),
         Competitor("labeltree-3-trees", "labeltree (3 trees)", OURS, "3 trees", {"trees": 3}, variant=True),
-        Competitor(
-            "labeltree-pruned",
-            "labeltree (pruned)",
-            OURS,
-            "weights below 0.1 pruned",
-            {"prune": 0.1},
-            variant=True,
-            threshold=0.1,
-        ),
         Competitor(
             "libmultilabel-bias",
             "LibMultiLabel (bias)",
