@@ -134,7 +134,7 @@ def test_another_score_function_begins_with_the_default_scale():
     ("options", "message"),
     [
         ({"score": "cosine"}, "score is 'cosine'"),
-        ({"score_scale": 0}, "score_scale is 0, expected None or a positive"),
+        ({"score_scale": 0}, "score_scale is 0, expected None or a number from 0.001"),
     ],
 )
 def test_refuses_other_scores(trained, options, message):

@@ -148,7 +148,7 @@ def test_a_mount_point_is_never_replaced(tmp_path, monkeypatch):
 
 
 def test_readers_see_the_old_or_the_new_model():
-    seen = replace_under_readers.run(300)
+    seen = replace_under_readers.run(120)
     assert set(seen) == {"first", "second"}
 
 
