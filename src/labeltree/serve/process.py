@@ -140,6 +140,7 @@ class _Server(uvicorn.Server):
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.handle_exit, number, None)
         loop.add_signal_handler(signal.SIGHUP, self.service.refresh_soon)
+        self.service.registry.refresh()  # models may have changed before, when the signal was ignored
         yield
 
     async def on_tick(self, counter: int) -> bool:
@@ -231,9 +232,7 @@ class _Supervisor:
             for ours in _SIGNALS:
                 signal.signal(ours, signal.SIG_DFL if ours != signal.SIGHUP else signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            service = self._server.service
-            service.metrics.use_row(number)
-            service.registry.refresh()  # it may have changed since the parent opened it
+            self._server.service.metrics.use_row(number)
             self._server.parent = parent
             self._server.run([self._listening])
             code = 0
