@@ -8,12 +8,13 @@ import time
 import numpy as np
 import pytest
 from helpers import random_data, train_small
-from mutations import array, command, npy, seal, write
+from mutations import DOCUMENTS, array, command, npy, seal, write
 
-from labeltree import Dataset, InputError, LabelTree, explain_prediction, load, make_plan
+from labeltree import Dataset, InputError, LabelTree, describe_label, explain_prediction, load, make_plan
 from labeltree.errors import ResourceError
 from labeltree.manifest import MANIFEST
 from labeltree.settings import SolverSettings
+from labeltree.text.documents import read_documents
 
 BIASED = "tree-0/"
 
@@ -254,6 +255,17 @@ def test_names_cannot_control_a_terminal(files, tmp_path):
         assert code == 0
         assert all(c == "\n" or c.isprintable() for c in out)
         assert "\\x1b" in out
+
+
+def test_a_feature_beyond_the_words_is_a_number(tmp_path):
+    (tmp_path / "documents.tsv").write_text(DOCUMENTS)
+    train_small(tmp_path / "model", read_documents(tmp_path / "documents.tsv"), 1)
+    features = np.load(tmp_path / "model/tree-0/features.npy")
+    np.save(tmp_path / "model/tree-0/features.npy", features + np.int32(10**6))
+    model = load(tmp_path / "model", verify=False)
+    step = describe_label(model, 0).paths[0][0]
+    assert step.supporting
+    assert all(int(word.name) >= 10**6 for word in step.supporting)
 
 
 def test_json_is_valid_whatever_the_weights_are(files, tmp_path):

@@ -84,8 +84,10 @@ def feature_name(model: Model, feature: int) -> str:
     """Return the name of a feature: a word, or its number in the user's files if the model has no words."""
     if feature == model.n_features:
         return "bias"
-    names = None if model.text is None else model.text.names
-    return str(feature + bool(model.one_based)) if names is None else str(names[feature])
+    names = () if model.text is None else model.text.names
+    if 0 <= feature < len(names):
+        return str(names[feature])
+    return str(feature + bool(model.one_based))  # also of a damaged model that is not verified
 
 
 def frequent_labels(model: Model, labels: NDArray[np.int32], n_most: int) -> tuple[str, ...]:
