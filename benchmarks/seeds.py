@@ -23,6 +23,7 @@ import program
 from labeltree import InputError, SolverSettings, TreeSettings, build_plan, read_svm, train_model
 from labeltree.data import Dataset
 from labeltree.progress import Progress
+from labeltree.reading import read_data
 from labeltree.settings import DEFAULT_BEAM
 
 METRICS = ("P@1", "P@3", "P@5")
@@ -132,7 +133,7 @@ def main() -> None:
         print(row("", [f"{name:>6}" for name in METRICS], ["MB", "tree CPU s", "train CPU s"]))
     for folder, (train_path, test_path) in zip(options.folders, paths, strict=True):
         train = read_svm(train_path, threads=options.threads)
-        test = read_svm(test_path, one_based=train.one_based, threads=options.threads)
+        test = read_data(test_path, like=train, threads=options.threads)
         seeds = range(options.first_seed, options.first_seed + options.seeds)
         runs = [{"seed": seed, **measure(train, test, seed, options)} for seed in seeds]
         if options.json:

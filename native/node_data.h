@@ -10,18 +10,27 @@
 
 namespace labeltree {
 
-// Collects small integers and returns them sorted, each once, in time proportional to the number of additions.
+// Collects small integers, each once, in time proportional to the number of additions.
 class SortedSet {
   public:
     explicit SortedSet(int64_t limit) : bits_((limit + 63) / 64, 0) {}
 
-    void add(int32_t i) {
+    // Returns whether it is new.
+    bool add(int32_t i) {
         uint64_t& word = bits_[i >> 6];
+        const uint64_t bit = uint64_t{1} << (i & 63);
+        if (word & bit) return false;
         if (word == 0) touched_.push_back(i >> 6);
-        word |= uint64_t{1} << (i & 63);
+        word |= bit;
+        return true;
     }
 
-    // Empties the set into out.
+    void clear() {
+        for (const int32_t w : touched_) bits_[w] = 0;
+        touched_.clear();
+    }
+
+    // Empties the set into out, sorted.
     void drain(std::vector<int32_t>& out) {
         out.clear();
         if (touched_.size() * 8 > bits_.size()) {
@@ -42,25 +51,28 @@ class SortedSet {
     std::vector<int32_t> touched_;
 };
 
-// Finds the instances and the features of a node, both sorted. Reuses its memory from node to node.
+// Finds the instances and the features of a node. Reuses its memory from node to node.
 class NodeData {
   public:
     explicit NodeData(const TrainingData& data)
         : data_(data), instance_set_(data.n_instances()), feature_set_(data.n_features()) {}
 
-    // The instances with a label of the node; all of them at the root.
+    // The instances with a label of the node, in the order of its labels: those next to each other share features. At
+    // the root, all instances in the order of the data.
     void find_instances(const TreeView& tree, int64_t node, std::vector<int32_t>& instances) {
         if (node == 0) {
             instances.resize(data_.n_instances());
             std::iota(instances.begin(), instances.end(), 0);
             return;
         }
+        instances.clear();
         for (const int32_t label : tree.labels_of(node))
-            for (const int32_t i : data_.label_instances.columns(label)) instance_set_.add(i);
-        instance_set_.drain(instances);
+            for (const int32_t i : data_.label_instances.columns(label))
+                if (instance_set_.add(i)) instances.push_back(i);
+        instance_set_.clear();
     }
 
-    // The features with a value in any of these instances.
+    // The features with a value in any of these instances, sorted.
     void find_features(const std::vector<int32_t>& instances, std::vector<int32_t>& features) {
         for (const int32_t i : instances)
             for (const int32_t f : data_.x.columns(i)) feature_set_.add(f);

@@ -52,6 +52,7 @@ class Panel {
             space.node.find_features(instances_, features_);
             copy_rows(space);
             compute_norms();
+            add_up();
             if (!training_.costs.empty())
                 for (const int32_t i : instances_) costs_.push_back(training_.costs[i]);
             weights_.resize((features_.size() + has_bias_row()) * n_children_ * writer_.weight_bytes());
@@ -89,8 +90,8 @@ class Panel {
 
     // Frees all memory. Assigning {} would empty a vector and keep its memory.
     void release() {
-        free_all(instances_, features_, place_, own_, rows_.ptr, rows_.index, rows_.value, own_squares_, norms_, costs_,
-                 weights_, leaf_, order_);
+        free_all(instances_, features_, place_, own_, rows_.ptr, rows_.index, rows_.value, own_squares_, norms_, sums_,
+                 costs_, weights_, leaf_, order_);
     }
 
   private:
@@ -154,6 +155,14 @@ class Panel {
         }
     }
 
+    // The sum of each feature, in order of the instances.
+    void add_up() {
+        std::vector<double> sums(x_.n_columns);
+        for (int64_t r = 0; r < x_.n_rows(); ++r)
+            for (int64_t k = x_.ptr[r]; k < x_.ptr[r + 1]; ++k) sums[x_.index[k]] += x_.value[k];
+        sums_.assign(sums.begin(), sums.end());
+    }
+
     void order_children(const Cancel& cancel) {
         const auto children = training_.tree.shape.children_of(node_);
         int64_t leaf = training_.tree.first[node_];
@@ -180,8 +189,8 @@ class Panel {
         const auto children =
             slice(std::span<const int32_t>(order_), first, std::min<int64_t>(first + siblings, n_children_));
         mark_positives(children, space);
-        const Problem problem{x_,     own_squares_,   norms_,
-                              costs_, space.positive, static_cast<uint16_t>((1 << children.size()) - 1)};
+        const Problem problem{
+            x_, own_squares_, norms_, sums_, costs_, space.positive, static_cast<uint16_t>((1 << children.size()) - 1)};
         const Random random(training_.settings.seed, node_);
         const int64_t n_lanes = children.size() <= few_siblings ? few_siblings : siblings;
         n_open +=
@@ -267,7 +276,7 @@ class Panel {
     BlockWriter& writer_;
     const int64_t node_, first_child_, n_children_;
     std::once_flag prepared_;
-    std::vector<int32_t> instances_, features_;  // global numbers, sorted
+    std::vector<int32_t> instances_, features_;  // global numbers
     std::vector<int32_t> place_;                 // of each feature, see number_features
     struct Own {
         int32_t row;
@@ -277,7 +286,7 @@ class Panel {
     int64_t n_shared_ = 0, n_shared_entries_ = 0;
     RowBuffer rows_;
     SparseRows x_;
-    std::vector<float> own_squares_, norms_, costs_;
+    std::vector<float> own_squares_, norms_, sums_, costs_;
     std::vector<uint8_t> weights_;  // features x children, as stored
     std::vector<int64_t> leaf_;     // the place of each child's first label, and the end
     std::vector<int32_t> order_;    // of the children: each sixteen are solved together

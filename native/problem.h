@@ -32,6 +32,7 @@ struct Problem {
     SparseRows x;
     std::span<const float> own_squares;  // of the features that only this instance has; empty: all are in x
     std::span<const float> norms;        // x'x + bias^2
+    std::span<const float> sums;         // of each feature over all instances
     std::span<const float> costs;        // of each instance, multiplied by settings.cost; empty: all 1
     std::span<const uint16_t> positive;  // bit s: positive for sibling s
     uint16_t used;                       // bit s: there is a sibling s

@@ -13,6 +13,7 @@
 #include "memory.h"
 #include "newton.h"
 #include "random.h"
+#include "start.h"
 
 namespace labeltree {
 
@@ -70,6 +71,8 @@ uint16_t solve(const Problem& problem, const SolverSettings& settings, Random ra
     std::iota(space.order.begin(), space.order.end(), 0);
     Descent<Real> descent{space.weights.zeros((problem.x.n_columns + 1) * W), space.alpha.zeros(n_instances * W),
                           space.order, n_instances, problem.used};
+    constexpr bool starts_at_zero = loss != Loss::squared_hinge;
+    if constexpr (!starts_at_zero) start_descent<W>(problem, settings, descent);
     const auto descend = sweep_for_this_cpu<Real, W, loss, true>();
     const auto measure = sweep_for_this_cpu<Real, W, loss, false>();
     double allowed[W] = {};  // the gap that each sibling may have, by its last known objective
@@ -89,8 +92,8 @@ uint16_t solve(const Problem& problem, const SolverSettings& settings, Random ra
         const bool whole = descent.n_active == n_instances;
         Seen<W> seen;
         descend(problem, settings, descent, quiet, seen);
-        // The objective of the first pass begins at w = 0 and means little: only idle instances are set aside then.
-        if (whole) allow(seen.objective, pass == 1 ? 0 : quiet_share);
+        // An objective that begins at w = 0 means little: then, the first pass only sets idle instances aside.
+        if (whole) allow(seen.objective, pass == 1 && starts_at_zero ? 0 : quiet_share);
         if (pass > 1)
             for (int s = 0; s < W; ++s)
                 if (seen.gap[s] <= allowed[s]) descent.live &= static_cast<uint16_t>(~(1 << s));

@@ -396,6 +396,7 @@ def test_synth(run, refused, tmp_path):
 
 def test_demo(run, refused, tmp_path, monkeypatch):
     monkeypatch.setattr("labeltree.cli.demo.SCALE", 0.02)
+    monkeypatch.setattr("labeltree.cli.demo.EXPERIMENTS", ("statistics",))  # docs/index.md runs all of them
     code, out, _ = run("demo", "--out", tmp_path / "d")
     size = disk_bytes(tmp_path / "d" / "model")
     assert code == 0
@@ -405,7 +406,6 @@ def test_demo(run, refused, tmp_path, monkeypatch):
     assert report == f"report {tmp_path / 'd' / 'report' / 'report.html'}"
     assert "</html>" in (tmp_path / "d" / "report" / "report.html").read_text("utf-8")
     assert "already exists" in refused("demo", "--out", tmp_path / "d")
-    monkeypatch.setattr("labeltree.cli.demo.EXPERIMENTS", ("statistics",))
     code, out, err = run("demo", "--json", "--report", tmp_path / "r")
     figures = json.loads(out)
     assert figures["report"] == str(tmp_path / "r" / "report.html")

@@ -207,6 +207,43 @@ def test_a_child_out_of_range_is_named(tmp_path):
     assert_predicts(load(path, verify=False), sparse.csr_matrix(np.ones((9, 10))))
 
 
+@pytest.mark.parametrize("n_children", [40, 64, 100, 200])
+def test_rows_that_another_writer_would_store_with_bits(tmp_path, n_children):
+    """Rows with weights of most children are stored in full here, but the format permits bits, too."""
+    rng = np.random.default_rng(2)
+    *arrays, weights = wide_tree(rng, n_children, 50, lambda shape: rng.choice([-90, -3, 2, 80], shape))
+    weights = weights.reshape(-1, n_children)
+    n_zeros = n_children // 8 + 2  # bits take more bytes than a row in full otherwise
+    for row in weights:
+        row[rng.permutation(n_children)[:n_zeros]] = 0
+    model = [(*arrays, weights.astype(np.float32).ravel())], 50, n_children, 0.0
+    full = store_model(tmp_path / "float32", model).compress(tmp_path / "full", prune=0)
+    forged = Path(shutil.copytree(full.path, tmp_path / "bits"))
+    block = np.load(forged / TREE / "weights.npy")
+    n_rows, n_groups = len(weights), -(-len(weights) // 16)
+    stored = block[16 + 4 * n_groups + n_rows :].reshape(n_rows, n_children)
+    rows = [np.concatenate([np.packbits(row != 0, bitorder="little"), row[row != 0]]) for row in stored]
+    starts = np.cumsum([0, *map(len, rows)])
+    parts = [np.array([n_rows, n_children, np.count_nonzero(stored), starts[-1]], "<u4").view(np.uint8)]
+    for first in range(0, n_rows, 16):
+        parts.append(starts[first : first + 1].astype("<u4").view(np.uint8))
+        parts.append(np.array([len(row) - 1 for row in rows[first : first + 16]], np.uint8))
+    block = np.concatenate([*parts, *rows])
+    np.save(forged / TREE / "weights.npy", block)
+    np.save(forged / TREE / "weight_ptr.npy", np.array([0, block.size]))
+    content = np.load(forged / TREE / "features.npy").tobytes() + block.tobytes()
+    np.save(forged / TREE / "checksums.npy", np.array([crc32c(np.frombuffer(content, np.uint8))], np.uint32))
+    for name in ("weights", "weight_ptr", "checksums"):
+        seal(forged, f"{TREE}/{name}.npy")
+    queries = sparse.random(70, 50, 0.3, "csr", np.float32, rng=rng)
+    for some in (queries, queries[:1]):  # batches and single queries have different kernels
+        expected = full.predict(some, top=n_children, threads=1)
+        found = load(forged, verify=True).predict(some, top=n_children, threads=1)
+        for row, (labels, scores) in enumerate(zip(*found, strict=True)):
+            scores_of = dict(zip(expected[0][row], expected[1][row], strict=True))
+            np.testing.assert_allclose(scores, [scores_of[label] for label in labels], rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("case", WRONG_BLOCKS)
 def test_damage_that_is_not_verified_does_not_crash(damaged, case):
     change(damaged, WRONG_BLOCKS[case][0])

@@ -74,12 +74,15 @@ class Trial:
             command, env=environment, capture_output=True, encoding="utf-8", timeout=PATIENCE
         )
 
-    def fresh(self) -> Path:
-        """Return the path of a model in an empty directory."""
-        place = self.place / "target"
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        return place / "model"
+    def fresh(self, form: tuple[str, ...] | None = None) -> Path:
+        """Return the path of a model in a directory that is empty, or has only the model of a form."""
+        model = self.place / "target" / "model"
+        shutil.rmtree(model.parent, ignore_errors=True)
+        model.parent.mkdir()
+        for name, content in self.expected[form].items() if form is not None else ():
+            (model / name).parent.mkdir(parents=True, exist_ok=True)
+            (model / name).write_bytes(content)
+        return model
 
     def finish(self, model: Path, form: tuple[str, ...], *options: str) -> None:
         """Continue a run; complain if the result is not the expected model and nothing else."""
@@ -93,9 +96,7 @@ class Trial:
 
     def calls(self, *options: str) -> int:
         """Return the number of calls that a run makes."""
-        model = self.fresh()
-        if "--overwrite" in options:
-            self.run(model, FORMS[0]).check_returncode()
+        model = self.fresh(FORMS[0] if "--overwrite" in options else None)
         self.run(model, FORMS[1], *options, fault=(10**9, 0)).check_returncode()
         return int((self.place / "calls").read_text())
 
@@ -175,8 +176,7 @@ def kill_at_calls(trial: Trial, most: int) -> None:
     n_calls, outcome = trial.calls("--overwrite"), Counter[str]()
     step = max(1, n_calls // most)
     for call in range(1, n_calls + 1, step):
-        model = trial.fresh()
-        trial.run(model, FORMS[0]).check_returncode()
+        model = trial.fresh(FORMS[0])
         trial.run(model, FORMS[1], "--overwrite", fault=(call, 0))
         found = contents(model) if model.exists() else None
         if found not in (trial.expected[FORMS[0]], trial.expected[FORMS[1]]):
