@@ -42,8 +42,8 @@ def solver_bytes(
         strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))
         n_strips = -(-whole // strip)
     # Per instance: its number, a pointer, norm, squares of its own features, cost and the marks of sixteen
-    # siblings. Per feature: its number and its place in the solver.
-    held = copied + strip + instances * 26 + features * 8
+    # siblings. Per feature: its number, its place in the solver and its sum.
+    held = copied + strip + instances * 26 + features * 12
     held = np.repeat(held, np.minimum(n_strips, threads))  # strips of one node at the same time
     rows = features.copy()
     rows[0] = n_features + 1  # the root does not renumber its features
