@@ -24,6 +24,7 @@ from labeltree import Model, Plan, TreeSettings, build_plan, make_plan, read_svm
 from labeltree.data import Dataset
 from labeltree.manifest import storage_of
 from labeltree.publish import directory_bytes
+from labeltree.reading import read_data
 from labeltree.settings import StorageSettings
 
 ROUNDS = 5  # of each measurement of time, the models in turn
@@ -110,7 +111,7 @@ def time_models(models: list[Model], test: Dataset, threads: int | None) -> list
 def measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Choose a threshold for one dataset, and measure all forms of its model."""
     train = read_svm(find(folder, "train"), threads=options.threads)
-    test = read_svm(find(folder, "test"), one_based=train.one_based, threads=options.threads)
+    test = read_data(find(folder, "test"), like=train, threads=options.threads)
     with tempfile.TemporaryDirectory(prefix="labeltree-compact-", dir=options.work) as directory:
         place = Path(directory)
         storage, tried = choose(train, place, options)

@@ -16,6 +16,7 @@ import labeltree
 from labeltree.calibration import fit_calibration, reliability
 from labeltree.choosing import rank
 from labeltree.decisions import Decision
+from labeltree.reading import read_data
 from labeltree.settings import MAX_ACCEPTED
 from labeltree.thresholds import choose_threshold
 
@@ -25,7 +26,7 @@ SHOWN = ("precision", "recall", "micro_f1", "macro_f1", "row_f1", "rows_without"
 def main(train_file: str, test_file: str) -> None:
     """Train, choose and print."""
     data = labeltree.read_svm(train_file)
-    test = labeltree.read_svm(test_file, one_based=data.one_based)
+    test = read_data(test_file, like=data)
     order = np.random.default_rng(0).permutation(data.n_instances)
     held_out, kept = np.split(order, [data.n_instances // 10])
 

@@ -35,6 +35,7 @@ from labeltree import (
 )
 from labeltree.data import csr_arrays
 from labeltree.errors import InputError
+from labeltree.reading import read_data
 from labeltree.settings import ScoreSettings
 from labeltree.system import threads_to_use
 
@@ -232,7 +233,7 @@ def run(options, folder):
     bench = Bench(threads, options.repeats)
     before = {n: machine_peak(n) for n in {threads, 1}}
     dataset = bench_reader(bench, folder / "train.svm")
-    test = read_svm(folder / "test.svm", one_based=dataset.one_based, threads=threads)
+    test = read_data(folder / "test.svm", like=dataset, threads=threads)
     tree = bench_tree(bench, dataset, options.clusters)
     X = test.X[: options.rows]
     singles = min(200, X.shape[0])

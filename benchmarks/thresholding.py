@@ -80,9 +80,10 @@ def ours(train, queries, depth: int) -> tuple[sp.csr_matrix, float]:
 def compare(python: Path, folder: Path, n_rows: int, n_labels: int, seed: int) -> None:
     """Print one table."""
     import labeltree
+    from labeltree.reading import read_data
 
     data = labeltree.read_svm(folder / "train.svm")
-    test = labeltree.read_svm(folder / "test.svm", one_based=data.one_based)
+    test = read_data(folder / "test.svm", like=data)
     test = test.align(data.label_names, data.n_labels)
     counts = np.asarray(data.Y.sum(axis=0)).ravel()
     labels = np.sort(np.argsort(-counts, kind="stable")[:n_labels])

@@ -13,6 +13,10 @@ def test_kept_inputs(target, tmp_path):
         attempt(content)
 
 
+def test_modules_can_be_imported_without_annif():
+    guided_fuzz.import_everything()
+
+
 def test_models_are_packed_and_unpacked():
     files = {"manifest.json": b"{}", "tree-0/weights.npy": bytes(1000), "empty": b""}
     packed = guided_fuzz.pack(files)

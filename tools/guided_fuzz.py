@@ -102,14 +102,11 @@ def trace_kernels(place: Path) -> Callable[[], int]:
 
 
 def import_everything() -> None:
-    """Import all modules, so that they are traced."""
-    import atheris
-
-    with atheris.instrument_imports(include=["labeltree"]):
-        package = importlib.import_module("labeltree")
-        for module in pkgutil.walk_packages(package.__path__, "labeltree."):
-            if not re.search(r"__main__|\.(dask|paper)\b", module.name):
-                importlib.import_module(module.name)
+    """Import all modules that read models or data; some others need Annif, or take long."""
+    package = importlib.import_module("labeltree")
+    for module in pkgutil.walk_packages(package.__path__, "labeltree."):
+        if not re.search(r"__main__|\.(annif|dask|paper)\b", module.name):
+            importlib.import_module(module.name)
 
 
 def main() -> None:
@@ -126,7 +123,10 @@ def main() -> None:
     ) as name:
         place = Path(name)
         traced = trace_kernels(place)
-        import_everything()
+        import atheris
+
+        with atheris.instrument_imports(include=["labeltree"]):
+            import_everything()
         attempt, seeds = prepared(given.target, place)
         if given.reproduce:
             attempt(given.reproduce.read_bytes())
@@ -141,8 +141,6 @@ def main() -> None:
         options = [f"-max_total_time={int(60 * given.minutes)}", "-timeout=60", "-rss_limit_mb=3000"]
         options += [f"-max_len={max(1000, 2 * max(map(len, seeds)))}", "-print_final_stats=1"]
         known = [str(folder) for folder in [CORPUS / given.target] if folder.is_dir()]
-        import atheris
-
         atheris.Setup([sys.argv[0], *options, str(corpus), *known], attempt)
         atheris.Fuzz()
 
