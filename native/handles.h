@@ -22,14 +22,16 @@ class RowsHandle {
 class DataHandle {
   public:
     DataHandle(In<int64_t> x_ptr, In<int32_t> x_index, In<float> x_value, int64_t n_features, In<int64_t> label_ptr,
-               In<int32_t> label_instances);
+               In<int32_t> label_instances, bool mapped);
     const TrainingData& view() const { return view_; }
+    bool mapped() const { return mapped_; }  // whether x_index and x_value are in files
 
   private:
     In<int64_t> x_ptr_, label_ptr_;
     In<int32_t> x_index_, label_instances_;
     In<float> x_value_;
     TrainingData view_;
+    bool mapped_;
 };
 
 // _native.Tree

@@ -261,6 +261,7 @@ void bind_held_out(nb::module_& m) {
             check_fit(data, tree);
             const Loss chosen = choose(loss_names, loss, "loss");
             require(chosen != Loss::hinge, "loss must have a second derivative");
+            DataPages pages(data.view().x, data.mapped());
             const TrainedWith trained{data.view(),
                                       tree.view(),
                                       costs ? span_of(*costs) : std::span<const float>{},
@@ -270,7 +271,8 @@ void bind_held_out(nb::module_& m) {
                                       seed,
                                       chosen == Loss::logistic ? HeldOutKernels::of<Loss::logistic>()
                                                                : HeldOutKernels::of<Loss::squared_hinge>(),
-                                      max_instances};
+                                      max_instances,
+                                      pages};
             Blocks blocks;
             blocks.codec = choose(codecs, codec, "codec");
             blocks.feature_ptr = span_of(feature_ptr);

@@ -7,12 +7,31 @@
 
 #include "block_columns.h"
 #include "held_out.h"
+#include "mapped.h"
 #include "memory.h"
 #include "node_data.h"
 #include "parallel.h"
 #include "random.h"
 
 namespace labeltree {
+
+// The pages of the training data, if it is mapped from files.
+class DataPages {
+  public:
+    DataPages(const SparseRows& x, bool mapped) {
+        if (!mapped) return;
+        index_.watch(x.index.data(), x.index.size_bytes());
+        value_.watch(x.value.data(), x.value.size_bytes());
+    }
+
+    void done_with(size_t n_entries) {
+        index_.done_with(n_entries * sizeof(int32_t));
+        value_.done_with(n_entries * sizeof(float));
+    }
+
+  private:
+    ReadPages index_, value_;
+};
 
 // What the model was trained with.
 struct TrainedWith {
@@ -24,6 +43,7 @@ struct TrainedWith {
     uint64_t seed;
     HeldOutKernels kernels;  // of the loss
     int64_t max_instances;   // of a node with more of them, this many are sampled to sum up curvatures
+    DataPages& pages;
 };
 
 // Its buffers are reused from node to node.
@@ -95,7 +115,7 @@ class HeldOutNode {
 
   private:
     // Of the weights of a tile, and of its sums.
-    static constexpr int64_t max_tile_bytes = 8 << 20;
+    static constexpr int64_t max_tile_bytes = 4 << 20;
 
     bool is_sampled() const { return n_summed_ < std::ssize(instances_); }
 
@@ -182,6 +202,7 @@ class HeldOutNode {
             const auto columns = trained_.data.x.columns(instances_[k]);
             const auto values = trained_.data.x.values(instances_[k]);
             for (size_t e = 0; e < columns.size(); ++e) add(k, columns[e], values[e]);
+            trained_.pages.done_with(columns.size());
             if (trained_.bias != 0)
                 add(k, static_cast<int32_t>(trained_.data.n_features()), static_cast<float>(trained_.bias));
         }
@@ -208,6 +229,7 @@ class HeldOutNode {
             out += row_of_[feature] >= 0;
         };
         for (size_t k = 0; k < columns.size(); ++k) add(columns[k], values[k]);
+        trained_.pages.done_with(columns.size());
         if (trained_.bias != 0)
             add(static_cast<int32_t>(trained_.data.n_features()), static_cast<float>(trained_.bias));
         n_matches_ = static_cast<size_t>(out - matches_.data());

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "binding.h"
+#include "memory.h"
 
 namespace labeltree {
 void bind_beam_search(nb::module_&);
@@ -36,6 +37,8 @@ NB_MODULE(_native, m) {
             PyErr_SetObject(PyExc_OSError, nanobind::make_tuple(e.code().value(), e.code().message().c_str()).ptr());
         }
     });
+    m.def("return_memory_at_once", &labeltree::return_memory_at_once,
+          "From now on, return freed arrays to the system at once: less memory, but slower.");
     labeltree::bind_handles(m);  // first: the signatures of the kernels name its classes
     labeltree::bind_beam_search(m);
     labeltree::bind_checksum(m);

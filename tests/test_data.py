@@ -145,3 +145,32 @@ def test_csr_arrays_copy_only_what_differs():
     assert np.shares_memory(indices, matrix.indices)
     assert np.shares_memory(data, matrix.data)
     assert indptr.tolist() == matrix.indptr.tolist()
+
+
+# Arrays in files
+
+
+def mapped(path, matrix, mode):
+    """Return a matrix whose arrays are mapped from files."""
+    for name in ("data", "indices", "indptr"):
+        np.save(path / f"{name}.npy", getattr(matrix, name))
+    arrays = [np.load(path / f"{name}.npy", mmap_mode=mode) for name in ("data", "indices", "indptr")]
+    return sparse.csr_matrix(tuple(arrays), shape=matrix.shape)
+
+
+def test_pages_of_files_are_released_and_read_again(tmp_path):
+    X = sparse.random(500, 300, 0.1, "csr", np.float32, rng=np.random.default_rng(0))
+    Y = sparse.csr_matrix(np.eye(500, 3))
+    data = Dataset(mapped(tmp_path, X, "r"), Y)
+    assert data.native is not None  # checks them
+    data.release_pages()
+    assert (data.X != X).nnz == 0
+
+
+def test_changed_pages_are_not_released(tmp_path):
+    X = sparse.random(500, 300, 0.1, "csr", np.float32, rng=np.random.default_rng(0))
+    data = Dataset(mapped(tmp_path, X, "c"), sparse.csr_matrix(np.eye(500, 3)))
+    data.X.data[:] = 7  # only in memory, not in the file
+    assert data.native is not None
+    data.release_pages()
+    assert np.all(data.X.data == 7)

@@ -183,9 +183,8 @@ def test_fewer_clusters_need_less_memory_and_disk(like):
 
 
 def test_the_suggested_number_of_threads_fits(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "labeltree.training_memory.TRIAL_ROW_BYTES", 0
-    )  # which does not depend on the threads
+    # That of the trial does not depend on the threads.
+    monkeypatch.setattr("labeltree.training_memory.TRIAL_ROW_BYTES", (0, 0))
     data = random_data()
     tree = build_tree(data, clusters=3)
     needed = [make_plan(data, tree, threads=n).training_memory_bytes for n in (1, 2, 3)]

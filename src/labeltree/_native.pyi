@@ -41,6 +41,7 @@ class TrainingData:
         n_features: int,
         label_ptr: NDArray[np.int64],
         label_instances: NDArray[np.int32],
+        mapped: bool = False,
     ) -> None: ...
 
 class Tree:
@@ -299,6 +300,7 @@ def train_panels(
     panels: NDArray[np.int64],
     finished: FinishedPanels,
 ) -> None: ...
+def return_memory_at_once() -> None: ...
 def held_out_rankings(
     data: TrainingData,
     tree: Tree,

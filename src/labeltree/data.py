@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -129,7 +130,16 @@ class Dataset:
     @cached_property
     def native(self) -> _native.TrainingData:
         """The arrays as the kernels take them, checked once. They must not be changed afterwards."""
-        return _native.TrainingData(*csr_arrays(self.X), self.n_features, *self.by_label)
+        arrays = csr_arrays(self.X)
+        is_mapped = all(_file_map(array) is not None for array in arrays[1:])
+        return _native.TrainingData(*arrays, self.n_features, *self.by_label, is_mapped)
+
+    def release_pages(self) -> None:
+        """Release the memory of arrays that are mapped from files; they are read again when needed."""
+        for array in (self.X.indices, self.X.data, self.Y.indices, *self.by_label):
+            mapped = _file_map(array)
+            if mapped is not None:
+                mapped.madvise(mmap.MADV_DONTNEED)
 
     def fingerprint(self) -> int:
         """Return a checksum of everything that a model depends on: features, labels, names and text."""
@@ -197,6 +207,14 @@ class Dataset:
         Y = wrap_csr(self.Y.data, target[positions], self.Y.indptr, (self.n_instances, len(columns)))
         Y.sort_indices()
         return Dataset(self.X, Y, tuple(columns), self.one_based)
+
+
+def _file_map(array: NDArray[Any]) -> mmap.mmap | None:
+    """Return the map of a file that an array is a part of; None if it is in memory, or writable."""
+    source: Any = array
+    while isinstance(source, np.ndarray) and not isinstance(source.base, mmap.mmap):
+        source = source.base
+    return source.base if isinstance(source, np.memmap) and source.mode == "r" else None  # type: ignore[return-value]
 
 
 def csr_arrays(

@@ -6,7 +6,6 @@ model. Processes share nothing but the directory, and any share may run again, a
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -232,13 +231,12 @@ def mapped_data(work: WorkDirectory) -> Dataset:
     x_ptr, x_index, x_value, y_ptr, y_index, *by_label = arrays
     n_instances = described["instances"]
     X = wrap_csr(x_value, x_index, x_ptr, (n_instances, described["features"]))
-    Y = wrap_csr(np.ones(y_index.size, np.float32), y_index, y_ptr, (n_instances, described["labels"]))
+    ones = np.broadcast_to(np.float32(1), y_index.size)  # takes no memory
+    Y = wrap_csr(ones, y_index, y_ptr, (n_instances, described["labels"]))
     dataset = Dataset(X, Y, one_based=work.described["one_based"])
     dataset.__dict__["by_label"] = tuple(by_label)
     _ = dataset.native  # checks the arrays, which reads all of them
-    for array in arrays:
-        if isinstance(array, np.memmap):
-            array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+    dataset.release_pages()
     return dataset
 
 

@@ -30,7 +30,7 @@ CANDIDATES = (
     ScoreSettings("hinge3"),
 )
 # Rows that are ranked, and how many standard errors a candidate must be better to go on, or to be chosen.
-ROUNDS = ((1_000, 1.5), (TRIAL_ROWS, 3.0))
+ROUNDS = ((TRIAL_ROWS[0], 1.5), (TRIAL_ROWS[1], 3.0))
 # With fewer rows, chance would decide.
 MIN_ROWS = 200
 # Instances of a node that are looked at to find out how much it depends on each of them.
@@ -86,14 +86,17 @@ class HeldOut:
 
     def truth(self, n_rows: int) -> sp.csr_matrix:
         """Return the labels of the first rows, rows x labels."""
-        return self._dataset.Y[np.sort(self.rows[:n_rows])]
+        labels = self._dataset.Y[np.sort(self.rows[:n_rows])]
+        self._dataset.release_pages()
+        return labels
 
     def ranked(self, n_rows: int, functions: Sequence[ScoreSettings]) -> list[_Ranked]:
         """Return the best labels of the first rows and their scores by each function.
 
-        What was ranked before is not ranked again.
+        What was ranked before is not ranked again. Of many rows, only the labels that P@k needs are ranked.
         """
         n_rows = min(n_rows, self.rows.size)
+        top = RANKED_LABELS if n_rows <= DECISION_ROWS else max(DEFAULT_RANKS)
         missing = [function for function in functions if (n_rows, function) not in self._ranked]
         if missing:
             found = held_out_rankings(
@@ -103,7 +106,7 @@ class HeldOut:
                 self._costs,
                 np.sort(self.rows[:n_rows]),
                 missing,
-                RANKED_LABELS,
+                top,
             )
             self._ranked.update(zip(((n_rows, function) for function in missing), found, strict=True))
         return [self._ranked[n_rows, function] for function in functions]

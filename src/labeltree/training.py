@@ -273,6 +273,7 @@ def _pack_trees(
         folder = f"tree-{t}"
         files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
         written, not_converged = TreePanels.of(part).gather(work.records[t], files)
+        work.records[t] = dict.fromkeys(work.records[t], b"")  # from now on, it only matters that they exist
         n_not_converged += not_converged
         n_stored += int(written[3].sum())
         write_small(writer, folder, part.tree, part.codec, written)

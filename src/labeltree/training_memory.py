@@ -12,10 +12,11 @@ from labeltree.codec import SPARSE, is_scaled
 PANEL_BYTES = 128 << 20
 # The score and the threshold are chosen with tiles of a node's weights, and as many sums: each has at most
 # this many bytes, or eight columns.
-TILE_BYTES = 8 << 20
-# They are tried on at most this many rows, each with lists of its best nodes and labels by every function.
-TRIAL_ROWS = 5_000
-TRIAL_ROW_BYTES = 5 << 10
+TILE_BYTES = 4 << 20
+# They are tried on some rows, each with lists of its best nodes and labels by every function: first on some
+# with many labels, then on more, at most.
+TRIAL_ROWS = 1_000, 5_000
+TRIAL_ROW_BYTES = 5 << 10, 3 << 10
 # Bytes per label of the arrays that describe a tree while it is trained.
 LABEL_BYTES = 40
 
@@ -60,4 +61,4 @@ def solver_bytes(
 
 def trial_bytes(n_instances: int) -> int:
     """Return the memory that the trial of score functions needs for the rows that they rank."""
-    return TRIAL_ROW_BYTES * min(n_instances, TRIAL_ROWS)
+    return max(n_bytes * min(n_instances, n) for n_bytes, n in zip(TRIAL_ROW_BYTES, TRIAL_ROWS, strict=True))

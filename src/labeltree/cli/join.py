@@ -33,10 +33,12 @@ def join(
     Every block is compared with its checksum. The model has the same bytes as that of `labeltree train`. The
     work directory is removed.
     """
+    from labeltree import _native
     from labeltree.parts import join_parts
     from labeltree.publish import check_target, directory_bytes
 
     check_target(model, overwrite)
+    _native.return_memory_at_once()
     stages = Stages(quiet or json)
     with printing.warnings_as_notes(), stages.stage("join", f"joining {work}"):
         joined = join_parts(work, model, overwrite=overwrite, threads=threads, sync=sync)
@@ -51,7 +53,9 @@ def join(
         printing.print_json(report)
     elif not quiet:
         size = report["model_bytes"]
-        print(
-            *printing.facts([("model", str(model)), ("size", f"{human_bytes(size)} ({size:,} bytes)")]),
-            sep="\n",
-        )
+        facts = [
+            ("model", str(model)),
+            ("size", f"{human_bytes(size)} ({size:,} bytes)"),
+            ("memory", f"{human_bytes(report['peak_memory_bytes'])} at peak"),
+        ]
+        print(*printing.facts(facts), sep="\n")
