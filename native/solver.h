@@ -6,6 +6,7 @@
 #pragma once
 
 #include <bit>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -77,7 +78,7 @@ uint16_t solve(const Problem& problem, const SolverSettings& settings, Random ra
     const auto measure = sweep_for_this_cpu<Real, W, loss, false>();
     double allowed[W] = {};  // the gap that each sibling may have, by its last known objective
     Real quiet[W];
-    std::fill_n(quiet, W, Real(-1));  // the first pass sets nothing aside
+    std::fill_n(quiet, W, -std::numeric_limits<Real>::infinity());  // the first pass sets nothing aside
     auto allow = [&](const double* objective, double share) {
         for (int s = 0; s < W; ++s) {
             allowed[s] = settings.tolerance * objective[s];

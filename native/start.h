@@ -20,8 +20,9 @@ struct StartSide {
 
 // The best values of positive and negative instances, whose sums have this product. Neither may be below 0.
 inline std::pair<double, double> start_values(StartSide positive, StartSide negative, double product) {
-    const double determinant = positive.curvature * negative.curvature - product * product;
-    if (positive.count == 0 || negative.count == 0 || !(determinant > 0))
+    const double squares = positive.curvature * negative.curvature, determinant = squares - product * product;
+    if (positive.count == 0 || negative.count == 0 ||
+        !(determinant > 1e-12 * squares))  // smaller ones are rounding errors
         return positive.count > 0 ? std::pair{positive.alone(), 0.0} : std::pair{0.0, negative.alone()};
     const double up = (negative.curvature * positive.count + product * negative.count) / determinant;
     const double down = (positive.curvature * negative.count + product * positive.count) / determinant;
@@ -54,9 +55,9 @@ void start_descent(const Problem& problem, const SolverSettings& settings, Desce
             diagonals[s] += diagonal;
             for (int64_t k = x.ptr[i]; k < x.ptr[i + 1]; ++k)
                 descent.weights[static_cast<int64_t>(x.index[k]) * W + s] += x.value[k];
-            descent.weights[x.n_columns * W + s] += bias;
         }
     }
+    for (int s = 0; s < W; ++s) descent.weights[x.n_columns * W + s] = bias * static_cast<Real>(counts[s]);
     double squares[W] = {}, products[W] = {}, all_squares = 0;
     for (int64_t f = 0; f < n_rows; ++f) {
         const double sum = sum_of(f);

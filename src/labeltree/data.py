@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -139,7 +140,8 @@ class Dataset:
         for array in (self.X.indices, self.X.data, self.Y.indices, *self.by_label):
             mapped = _file_map(array)
             if mapped is not None:
-                mapped.madvise(mmap.MADV_DONTNEED)
+                with suppress(OSError):  # locked pages stay
+                    mapped.madvise(mmap.MADV_DONTNEED)
 
     def fingerprint(self) -> int:
         """Return a checksum of everything that a model depends on: features, labels, names and text."""

@@ -44,10 +44,10 @@ def solver_bytes(
         n_strips = -(-whole // strip)
     # Per instance: its number, a pointer, norm, squares of its own features, cost and the marks of sixteen
     # siblings. Per feature: its number, its place in the solver and its sum.
-    held = copied + strip + instances * 26 + features * 12
-    held = np.repeat(held, np.minimum(n_strips, threads))  # strips of one node at the same time
     rows = features.copy()
     rows[0] = n_features + 1  # the root does not renumber its features
+    held = copied + strip + instances * 26 + features * 8 + rows * 4
+    held = np.repeat(held, np.minimum(n_strips, threads))  # strips of one node at the same time
     solver = (rows + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
     solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
     numbers = 4 * max(int(instances[0]), n_features) + (int(instances[0]) + n_features) // 8
