@@ -12,7 +12,6 @@ import time
 from typing import Any
 
 import uvicorn
-import uvloop
 from uvicorn.server import ServerState
 
 from labeltree.serve.app import Service
@@ -22,6 +21,8 @@ from labeltree.strict_json import to_json
 
 _CONNECTIONS, _ROUNDS = 4, 20
 _SECONDS = 2  # for each model, at most
+# Answered by FastAPI, which makes its handlers for the first request, and not directly like predictions.
+_HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def warm_up(service: Service, config: uvicorn.Config) -> None:
@@ -33,7 +34,9 @@ def warm_up(service: Service, config: uvicorn.Config) -> None:
     config : uvicorn.Config
         How connections to it are served.
     """
-    loop = uvloop.new_event_loop()
+    make_loop = config.get_loop_factory()  # imports modules, as a worker would
+    assert make_loop is not None
+    loop = make_loop()
     hang_up = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the models are new
     try:
         loop.run_until_complete(_rehearse(service, config))
@@ -62,6 +65,8 @@ async def _rehearse(service: Service, config: uvicorn.Config) -> None:
     nowhere = [_Nowhere() for _ in connections]
     for connection, transport in zip(connections, nowhere, strict=True):
         connection.connection_made(transport)
+        connection.data_received(_HEALTH)
+        await transport.written.wait()
     for served in service.registry:
         end = time.monotonic() + _SECONDS
         for number in range(_ROUNDS):
