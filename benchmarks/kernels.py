@@ -160,7 +160,7 @@ def bench_training(bench, dataset, tree, folder):
     plan.check_resources(folder)
 
     def train(passes):
-        chosen = replace(plan, settings=SolverSettings(max_iterations=passes))
+        chosen = replace(plan, settings=replace(plan.settings, max_iterations=passes))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*did not converge")
             return train_model(dataset, chosen, folder / "model", score=ScoreSettings(), overwrite=True)

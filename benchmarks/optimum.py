@@ -42,7 +42,7 @@ def excess(data: Dataset, model: Model, node: int, child: int) -> float:
     features, weights = model.block(node)
     constant = sp.csr_matrix(np.full((len(rows), 1), model.bias))
     x = sp.hstack([data.X[rows], constant], format="csr")[:, features].astype(np.float64)
-    cost = SolverSettings.cost
+    cost = model.manifest["settings"]["cost"]
     found = objective(weights[:, child].astype(np.float64), x, signs, cost)
     if np.ptp(signs) == 0:  # scikit-learn refuses a single class: all positive or all negative, by symmetry
         x, signs = sp.vstack([x, -x], format="csr"), np.concatenate([signs, -signs])
@@ -76,6 +76,7 @@ def parse() -> argparse.Namespace:
         "--problems", type=int, default=100, metavar="N", help="problems per dataset (default: 100)"
     )
     parser.add_argument("--max-depth", type=int, default=TreeSettings.max_depth, metavar="D")
+    parser.add_argument("--cost", type=float, metavar="C", help="default: that of labeltree for the data")
     return parser.parse_args()
 
 
@@ -85,7 +86,7 @@ def main() -> None:
     print(f"{'dataset':<20}{'problems':>10}{'not converged':>16}{'mean excess':>14}{'largest':>12}")
     for folder in options.folders:
         data = read_svm(find(folder, "train"))
-        plan = build_plan(data, TreeSettings(max_depth=options.max_depth), SolverSettings())
+        plan = build_plan(data, TreeSettings(max_depth=options.max_depth), SolverSettings(cost=options.cost))
         with tempfile.TemporaryDirectory(prefix="labeltree-optimum-") as place:
             model = train_model(data, plan, Path(place) / "model", score=ScoreSettings())
             found = sample(data, model, options.problems)

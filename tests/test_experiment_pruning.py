@@ -40,7 +40,7 @@ def result(splits, done):
 def models(splits, tmp_path_factory):
     """Train the same models without the experiment."""
     train = splits[0].train
-    settings = SolverSettings(tolerance=0.001, max_iterations=1000, bias=0)
+    settings = SolverSettings(cost=1, tolerance=0.001, max_iterations=1000, bias=0)
     made = {}
     for seed in SEEDS:
         plan = make_plan(train, build_tree(train, clusters=5, max_depth=6, seed=seed), settings)

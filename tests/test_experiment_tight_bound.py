@@ -35,7 +35,7 @@ def test_nonzeros_agree_with_a_recount(splits, result, tmp_path):
             shares = []
             for seed in SEEDS:
                 tree = build_tree(split.train, clusters=5, seed=seed)
-                plan = make_plan(split.train, tree, SolverSettings(loss=loss, bias=0))
+                plan = make_plan(split.train, tree, SolverSettings(cost=1, loss=loss, bias=0))
                 model = train_model(split.train, plan, tmp_path / f"{split.name}-{loss}-{seed}")
                 weights = np.asarray(model.trees[0].weights)
                 mine = [

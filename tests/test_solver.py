@@ -25,7 +25,7 @@ SOLVERS = {"squared_hinge": 2, "hinge": 3, "logistic": 0}
 
 
 def train(tmp_path, data, tree, costs=None, threads=2, name="model", **options):
-    options = {"tolerance": 1e-10, "max_iterations": 200_000, **options}
+    options = {"cost": 1, "tolerance": 1e-10, "max_iterations": 200_000, **options}
     plan = make_plan(data, tree, SolverSettings(**options), threads=threads)
     return train_model(data, plan, tmp_path / name, costs=costs)
 
@@ -381,7 +381,7 @@ from labeltree.training import train_model
 from labeltree.clustering import build_tree
 data = random_data(13, labels=40)
 tree = build_tree(data, clusters=5, max_depth=4)
-settings = SolverSettings(sys.argv[2], tolerance=1e-10, max_iterations=100000)
+settings = SolverSettings(sys.argv[2], cost=1, tolerance=1e-10, max_iterations=100000)
 train_model(data, make_plan(data, tree, settings), sys.argv[1])
 print(tree.children.tolist())
 """

@@ -184,6 +184,12 @@ class Plan:
         return max(part.tree.depth for part in self.trees)
 
     @property
+    def cost(self) -> float:
+        """Weight of the losses (C), given or the default for the data."""
+        assert self.settings.cost is not None  # since make_plan
+        return self.settings.cost
+
+    @property
     def n_weights(self) -> int:
         """Weights of all trees as the paper counts them, without bias (its equation 18)."""
         return sum(part.n_weights for part in self.trees)
@@ -373,7 +379,8 @@ def make_plan(
         Its ``model_bytes`` is the size of the model directory, exact to the byte; with ``storage.prune``, an
         upper bound of it.
     """
-    settings, storage = settings or SolverSettings(), storage or StorageSettings()
+    settings = (settings or SolverSettings()).for_data(dataset)
+    storage = storage or StorageSettings()
     threads = threads_to_use(threads)
     trees = (trees,) if isinstance(trees, LabelTree) else tuple(trees)
     if not trees:

@@ -216,7 +216,7 @@ def _tree_rankings(
             *blocks[:-1],
             *blocks.files,
             plan.settings.loss,
-            plan.settings.cost,
+            plan.cost,
             plan.settings.bias,
             plan.settings.seed + number,
             rows,

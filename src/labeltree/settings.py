@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from labeltree import limits
@@ -14,6 +14,7 @@ from labeltree.limits import AUTO
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from scipy.sparse import csr_matrix
 
     from labeltree.data import Dataset
     from labeltree.tree import LabelTree
@@ -58,7 +59,7 @@ TREE_LIMITS: dict[str, limits.Limit] = {
 }
 SOLVER_LIMITS: dict[str, limits.Limit] = {
     "loss": limits.LOSS,
-    "cost": limits.COST,
+    "cost": limits.Optional(limits.COST),
     "positive_cost": limits.POSITIVE_COST,
     "tolerance": limits.TOLERANCE,
     "max_iterations": limits.MAX_ITERATIONS,
@@ -221,8 +222,9 @@ class SolverSettings:
     Parameters
     ----------
     loss : {"squared_hinge", "hinge", "logistic"}
-    cost : float, default 1
-        Weight of the losses (C).
+    cost : float, optional
+        Weight of the losses (C), as in LIBLINEAR. Default: 1 / (mean norm of the instances)^2, which is 1
+        for instances of length 1; see `default_cost`.
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth of the node, the last for all greater
         depths.
@@ -239,7 +241,7 @@ class SolverSettings:
     """
 
     loss: str = "squared_hinge"
-    cost: float = 1.0
+    cost: float | None = None
     positive_cost: float | tuple[float, ...] = 1.0
     tolerance: float = 0.005
     max_iterations: int = 1000
@@ -254,9 +256,54 @@ class SolverSettings:
         """Whether the solver uses double precision: below this tolerance, float32 gaps are noise."""
         return self.tolerance < 1e-4
 
+    def for_data(self, dataset: Dataset) -> SolverSettings:
+        """Return the settings with a cost: the default one for the data, if none is given."""
+        return self if self.cost is not None else replace(self, cost=default_cost(dataset.X))
+
     def positive_costs(self, depth: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the factor for nodes at these depths."""
         import numpy as np
 
         factors = np.atleast_1d(np.asarray(self.positive_cost, np.float64))
         return factors[np.minimum(depth, factors.size - 1)]
+
+
+# The least and the most that the default cost can be, and the instances that it looks at together.
+_LEAST_COST, _MOST_COST = 0.01, 100.0
+_ROWS_AT_ONCE = 1 << 16
+
+
+def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:
+    """Return the cost that is used if none is given: 1 / (mean norm of the instances)^2, from 0.01 to 100.
+
+    It is 1 if rows have length 1. Longer rows are then not fitted more closely: what a model predicts does
+    not depend on the unit of the features. The limits are for data in which a few features are far larger
+    than the others.
+
+    Parameters
+    ----------
+    X : csr_matrix of float32
+    weights : ndarray of float64, optional
+        How often each instance counts in the mean. Default: once.
+
+    Returns
+    -------
+    float
+        With two significant digits, so that rounding of the norms does not change it.
+    """
+    import numpy as np
+
+    filled = np.flatnonzero(np.diff(X.indptr))  # instances that have features
+    starts = X.indptr[filled]
+    total = 0.0
+    for first in range(0, starts.size, _ROWS_AT_ONCE):
+        rows = starts[first : first + _ROWS_AT_ONCE]
+        after = first + rows.size
+        end = X.indptr[-1] if after == starts.size else starts[after]
+        squares = np.square(X.data[rows[0] : end], dtype=np.float64)
+        norms = np.sqrt(np.add.reduceat(squares, rows - rows[0]))
+        total += float(norms.sum() if weights is None else norms @ weights[filled[first:after]])
+    if not total:
+        return 1.0
+    count = starts.size if weights is None else float(weights[filled].sum())
+    return float(f"{min(max((count / total) ** 2, _LEAST_COST), _MOST_COST):.2g}")

@@ -106,7 +106,7 @@ def train_model(
             f"expected costs to be a positive number for each of {dataset.n_instances:,} instances"
         )
     if weights is not None and weights.size:
-        smallest, most = (float(plan.settings.cost * found) for found in (weights.min(), weights.max()))
+        smallest, most = (float(plan.cost * found) for found in (weights.min(), weights.max()))
         if smallest < SMALLEST_COST or most > LARGEST_VALUE:
             raise InputError(
                 f"expected costs times cost to be from {SMALLEST_COST:g} to {LARGEST_VALUE:g}, "
@@ -150,7 +150,7 @@ def describe_run(
             "labels": dataset.n_labels,
             "crc32c": dataset.fingerprint(),
         },
-        "solver": asdict(settings),
+        "solver": asdict(settings.for_data(dataset)),
         "weights": asdict(storage),
         "score": score if score == "auto" else asdict(score),
         "notes": notes or {},
@@ -315,7 +315,7 @@ def _train_panels(
                 part.layout.weight_ptr,
                 *files,
                 settings.loss,
-                settings.cost,
+                plan.cost,
                 settings.tolerance,
                 settings.max_iterations,
                 settings.bias,

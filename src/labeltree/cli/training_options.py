@@ -59,13 +59,14 @@ class Training:
         SolverSettings.loss
     )
     cost: Annotated[
-        float,
+        float | None,
         limited(
             "--cost",
             limits.COST,
             "C",
             "Regularization parameter C; larger values fit the training data more closely",
             _SOLVER,
+            default="1 / (mean norm of the rows)^2, which is 1 for rows of length 1",
         ),
     ] = SolverSettings.cost
     positive_cost: Annotated[

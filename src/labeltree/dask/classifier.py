@@ -88,7 +88,7 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
         tree: Any = None,
         seed: int = TreeSettings.seed,
         loss: str = SolverSettings.loss,
-        cost: float = SolverSettings.cost,
+        cost: float | None = SolverSettings.cost,
         positive_cost: float | tuple[float, ...] = SolverSettings.positive_cost,
         tolerance: float = SolverSettings.tolerance,
         max_iterations: int = SolverSettings.max_iterations,

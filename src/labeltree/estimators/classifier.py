@@ -62,8 +62,9 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     seed : int, default 0
         The same seed gives the same model with any number of threads.
     loss : {"squared_hinge", "hinge", "logistic"}
-    cost : float, default 1
-        Weight of the loss relative to w'w / 2 (C).
+    cost : float, optional
+        Weight of the loss relative to w'w / 2 (C). Default: 1 / (mean norm of the rows of X)^2, which is 1
+        for rows of length 1.
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth, the last for all greater depths.
     tolerance : float, default 0.005
@@ -143,7 +144,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tree: Any = None,
         seed: int = TreeSettings.seed,
         loss: str = SolverSettings.loss,
-        cost: float = SolverSettings.cost,
+        cost: float | None = SolverSettings.cost,
         positive_cost: float | tuple[float, ...] = SolverSettings.positive_cost,
         tolerance: float = SolverSettings.tolerance,
         max_iterations: int = SolverSettings.max_iterations,

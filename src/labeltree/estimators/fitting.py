@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from labeltree.settings import (
     SolverSettings,
     StorageSettings,
     TreeSettings,
+    default_cost,
     stored_score,
 )
 from labeltree.training import train_model
@@ -37,28 +39,35 @@ def check_rows(n_rows: int, target: Target) -> None:
 
 
 def make_dataset(
-    rows: Any, target: Target, sample_weight: Any, cost: float
+    rows: Any, target: Target, sample_weight: Any, cost: float | None
 ) -> tuple[Dataset, NDArray[np.float64] | None]:
     """Return the dataset without rows of weight 0, and the weights of the other rows."""
     check_rows(rows.shape[0], target)
     Y, weights = target.Y, None
     if sample_weight is not None:
-        weights = _check_weights(sample_weight, rows.shape[0], cost)
+        weights = _check_weights(sample_weight, rows.shape[0])
         if not weights.all():
             kept = np.flatnonzero(weights)
             rows, Y, weights = rows[kept], Y[kept], weights[kept]
     dataset = Dataset.from_matrices(rows, Y, target.label_names)
     if dataset.Y.nnz == 0:
         raise InputError("Y has no positive entry")
+    if weights is not None:
+        _check_costs((default_cost(dataset.X, weights) if cost is None else cost) * weights)
     return dataset, weights
 
 
-def plan_model(parameters: dict[str, Any], dataset: Dataset) -> Plan:
+def plan_model(
+    parameters: dict[str, Any], dataset: Dataset, weights: NDArray[np.float64] | None = None
+) -> Plan:
     """Build the trees, or use the given one, and plan the model, with the parameters of an estimator."""
+    solver = SolverSettings(**{name: parameters[name] for name in SOLVER_LIMITS})
+    if solver.cost is None and weights is not None:  # a row of weight 2 is like two rows
+        solver = replace(solver, cost=default_cost(dataset.X, weights))
     return build_plan(
         dataset,
         tree_settings(parameters),
-        SolverSettings(**{name: parameters[name] for name in SOLVER_LIMITS}),
+        solver,
         StorageSettings(**{name: parameters[name] for name in STORAGE_LIMITS}),
         threads=parameters["threads"],
         memory_limit=sys.maxsize if parameters["force"] else parameters["memory_limit"],
@@ -71,7 +80,7 @@ def train_unsaved(parameters: dict[str, Any], dataset: Dataset, weights: NDArray
     The operating system keeps the mapped files as long as this process, or one forked from it, uses them. So
     nothing has to be cleaned up, even after a crash, and memory does not grow with the model.
     """
-    plan = plan_model(parameters, dataset)
+    plan = plan_model(parameters, dataset, weights)
     if not parameters["force"]:
         plan.check_resources(Path(tempfile.gettempdir()), parameters["memory_limit"])
     notes = tree_settings(parameters).notes()
@@ -89,7 +98,7 @@ def tree_settings(parameters: dict[str, Any]) -> TreeSettings:
     return TreeSettings(**{name: parameters[name] for name in TREE_LIMITS})
 
 
-def _check_weights(sample_weight: Any, n_rows: int, cost: float) -> NDArray[np.float64]:
+def _check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
     weights = np.asarray(sample_weight, np.float64)
     if weights.shape != (n_rows,):
         raise InputError(
@@ -99,11 +108,13 @@ def _check_weights(sample_weight: Any, n_rows: int, cost: float) -> NDArray[np.f
         raise InputError("sample_weight contains a negative number, NaN or infinity")
     if not weights.any():
         raise InputError("every sample_weight is zero")
-    costs = cost * weights[weights > 0]
+    return weights
+
+
+def _check_costs(costs: NDArray[np.float64]) -> None:
     if costs.min() < SMALLEST_COST or costs.max() > LARGEST_VALUE:
         raise InputError(
             f"sample_weight times cost ranges from {costs.min():g} to {costs.max():g}, expected "
             f"{SMALLEST_COST:g} to {LARGEST_VALUE:g}",
             hint="scale the weights",
         )
-    return weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.plan import Plan, make_plan
 from labeltree.progress import Progress, part_of
-from labeltree.settings import SolverSettings
+from labeltree.settings import SolverSettings, default_cost
 from labeltree.text.settings import TextSettings
 from labeltree.tree import LabelTree
 from labeltree.tuning.candidate import Candidate
@@ -74,13 +74,14 @@ class Bench:
         self._tree = lru_cache(8)(self._make_tree)
         self._plan = lru_cache(2)(self._make_plan)
 
-    @property
+    @cached_property
     def start(self) -> Candidate:
         """The candidate that the search begins with: the defaults."""
         text = self._source.text
+        cost = default_cost(self._split(text)[0].X)
         if text is None or not self._source.searches_terms:
-            return Candidate()
-        return Candidate(ngrams=text.ngrams, min_df=text.min_df)
+            return Candidate(cost=cost)
+        return Candidate(cost=cost, ngrams=text.ngrams, min_df=text.min_df)
 
     def text_settings(self, candidate: Candidate) -> TextSettings | None:
         """Return the text settings of a candidate."""

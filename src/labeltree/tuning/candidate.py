@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from labeltree.settings import SolverSettings, TreeSettings
+from labeltree.settings import TreeSettings
 
 # What is tried instead of the default, one setting at a time: the most informative first.
 _COSTS = (0.5, 2.0)
@@ -33,7 +33,7 @@ class Candidate:
 
     clusters: int = TreeSettings.clusters
     max_depth: int = TreeSettings.max_depth
-    cost: float = SolverSettings.cost
+    cost: float = 1.0
     positive_cost: float = 1.0
     ngrams: tuple[int, int] | None = None
     min_df: int | None = None

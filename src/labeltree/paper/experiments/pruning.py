@@ -100,7 +100,7 @@ def run(
         raise InputError(
             "no dataset has test data", hint="add a dataset with a test file, or skip the pruning experiment"
         )
-    settings = SolverSettings(tolerance=tolerance, max_iterations=1000, bias=0)
+    settings = SolverSettings(cost=1, tolerance=tolerance, max_iterations=1000, bias=0)
     rows: list[PruningRow] = []
     by_row: dict[tuple[str, float], list[NDArray[np.float64]]] = {}  # P@k of each test instance, per seed
     frontiers: dict[str, list[list[Point]]] = {}  # one per seed

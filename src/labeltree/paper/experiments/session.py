@@ -80,7 +80,7 @@ class Session:
             plan = build_plan(
                 train,
                 TreeSettings(clusters, max_depth, seed=seed),
-                SolverSettings(bias=0),
+                SolverSettings(cost=1, bias=0),
                 threads=self.threads,
                 vectors=self._vectors.setdefault(name, LabelVectors(train)),
                 stage=lambda stage, _: nullcontext(building if stage == "tree" else ignore),

@@ -97,7 +97,7 @@ def run(
     check_seeds(seeds)
     if not losses or len(set(losses)) < len(losses):
         raise InputError(f"{listed('losses', losses)}, expected one or more different losses")
-    settings = {loss: SolverSettings(loss=loss, bias=0) for loss in losses}
+    settings = {loss: SolverSettings(cost=1, loss=loss, bias=0) for loss in losses}
     rows: list[DepthNonzeros] = []
     runs = [(split, seed, loss) for split in session.splits for seed in seeds for loss in losses]
     for number, (split, seed, loss) in enumerate(runs):

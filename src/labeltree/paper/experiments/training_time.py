@@ -68,7 +68,7 @@ def run(
     scales = sorted((QUICK_SCALES if quick else SCALES) if scales is None else scales)
     _check(like, scales, clusters, depths)
     seed, threads = session.seeds[0], threads_to_use(session.threads)
-    settings = SolverSettings(bias=0)
+    settings = SolverSettings(cost=1, bias=0)
     steps = [
         (scale, pair) for scale in scales for pair in _pairs(like, scale, clusters, depths, largest_cost)
     ]
