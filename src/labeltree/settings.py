@@ -223,8 +223,8 @@ class SolverSettings:
     ----------
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, optional
-        Weight of the losses (C), as in LIBLINEAR. Default: 1 / (mean norm of the instances)^2, which is 1
-        for instances of length 1; see `default_cost`.
+        Weight of the losses (C), as in LIBLINEAR. Default: 1 / (mean squared norm of the instances),
+        which is 1 for instances of length 1; see `default_cost`.
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth of the node, the last for all greater
         depths.
@@ -274,7 +274,7 @@ _ROWS_AT_ONCE = 1 << 16
 
 
 def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:
-    """Return the cost that is used if none is given: 1 / (mean norm of the instances)^2, from 0.01 to 100.
+    """Return the cost if none is given: 1 / (mean squared norm of the instances), from 0.01 to 100.
 
     It is 1 if rows have length 1. Longer rows are then not fitted more closely: what a model predicts does
     not depend on the unit of the features. The limits are for data in which a few features are far larger
@@ -289,7 +289,7 @@ def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> f
     Returns
     -------
     float
-        With two significant digits, so that rounding of the norms does not change it.
+        With two significant digits, so that rounding of the sums does not change it.
     """
     import numpy as np
 
@@ -301,9 +301,9 @@ def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> f
         after = first + rows.size
         end = X.indptr[-1] if after == starts.size else starts[after]
         squares = np.square(X.data[rows[0] : end], dtype=np.float64)
-        norms = np.sqrt(np.add.reduceat(squares, rows - rows[0]))
-        total += float(norms.sum() if weights is None else norms @ weights[filled[first:after]])
+        sums = np.add.reduceat(squares, rows - rows[0])
+        total += float(sums.sum() if weights is None else sums @ weights[filled[first:after]])
     if not total:
         return 1.0
     count = starts.size if weights is None else float(weights[filled].sum())
-    return float(f"{min(max((count / total) ** 2, _LEAST_COST), _MOST_COST):.2g}")
+    return float(f"{min(max(count / total, _LEAST_COST), _MOST_COST):.2g}")
