@@ -1,6 +1,7 @@
 """Compare sampled binary problems of a trained model with LIBLINEAR's optimum.
 
-usage: python benchmarks/optimum.py DIR [DIR ...] [--problems 100] [--max-depth 6]      DIR holds train.svm
+usage: python benchmarks/optimum.py DIR [DIR ...] [--problems 100] [--max-depth 6] [--cost C]
+DIR holds train.svm
 
 The file may be compressed (train.svm.bz2). The optimum is that of LIBLINEAR's primal solver (-s 2 -e 1e-7),
 through scikit-learn. The model is trained with default settings; problems are sampled from all nodes.
@@ -76,7 +77,7 @@ def parse() -> argparse.Namespace:
         "--problems", type=int, default=100, metavar="N", help="problems per dataset (default: 100)"
     )
     parser.add_argument("--max-depth", type=int, default=TreeSettings.max_depth, metavar="D")
-    parser.add_argument("--cost", type=float, metavar="C", help="default: that of labeltree for the data")
+    parser.add_argument("--cost", type=float, metavar="C", help="default: labeltree's default for the data")
     return parser.parse_args()
 
 

@@ -113,7 +113,7 @@ def parse() -> argparse.Namespace:
     for kind in (TreeSettings, SolverSettings):
         for name, default in options_of(kind).items():
             flag = "--" + name.replace("_", "-")
-            kind_of, shown = (float, "for the data") if default is None else (type(default), default)
+            kind_of, shown = (float, "depends on the data") if default is None else (type(default), default)
             parser.add_argument(flag, type=kind_of, default=default, help=f"default: {shown}")
     parser.add_argument("--beam", type=int, default=DEFAULT_BEAM, help=f"default: {DEFAULT_BEAM}")
     parser.add_argument("--score", help="default: that of the model")

@@ -66,7 +66,7 @@ def blocks(matrix, rows=50):
 @pytest.fixture(scope="module")
 def fitted():
     data = make_data(200)
-    return data, LabelTreeClassifier(clusters=4, trees=2, cost=2.0).fit(data.X, data.Y)
+    return data, LabelTreeClassifier(clusters=4, trees=2, positive_cost=2.0).fit(data.X, data.Y)
 
 
 @pytest.mark.parametrize("form", ["sparse", "dense", "memory"])
@@ -77,7 +77,9 @@ def test_the_model_has_the_bytes_of_one_machine(client, tmp_path, fitted, six_pa
         X, Y = blocks(X), blocks(Y, 30)
     elif form == "dense":
         X, Y = (da.from_array(m.toarray(), chunks=(60, 25)) for m in (X, Y))
-    made = DaskLabelTreeClassifier(client, work_dir=tmp_path, clusters=4, trees=2, cost=2.0).fit(X, Y)
+    made = DaskLabelTreeClassifier(client, work_dir=tmp_path, clusters=4, trees=2, positive_cost=2.0).fit(
+        X, Y
+    )
     assert made.client_ is client
     made.save(tmp_path / "made")
     local.save(tmp_path / "local")
@@ -86,7 +88,7 @@ def test_the_model_has_the_bytes_of_one_machine(client, tmp_path, fitted, six_pa
 
 def test_prediction_in_partitions(client, fitted):
     data, local = fitted
-    made = DaskLabelTreeClassifier(client, clusters=4, trees=2, cost=2.0).fit(data.X, data.Y)
+    made = DaskLabelTreeClassifier(client, clusters=4, trees=2, positive_cost=2.0).fit(data.X, data.Y)
     X = blocks(data.X)
     for method in ("predict", "predict_proba", "decision_function"):
         lazy, now = getattr(made, method)(X), getattr(local, method)(data.X)
@@ -108,7 +110,7 @@ def test_prediction_in_partitions(client, fitted):
 
 def test_copies(client, tmp_path, fitted):
     data, local = fitted
-    made = DaskLabelTreeClassifier(client, work_dir=tmp_path, clusters=4, trees=2, cost=2.0)
+    made = DaskLabelTreeClassifier(client, work_dir=tmp_path, clusters=4, trees=2, positive_cost=2.0)
     assert clone(made).client is client
     made.fit(data.X, data.Y)
     (place,) = tmp_path.iterdir()
@@ -241,7 +243,7 @@ def test_an_adaptive_cluster(tmp_path, fitted, six_parts):
         distributed.Client(cluster) as client,
     ):
         cluster.adapt(minimum=0, maximum=2, interval="100ms")
-        made = DaskLabelTreeClassifier(client, clusters=4, trees=2, cost=2.0).fit(
+        made = DaskLabelTreeClassifier(client, clusters=4, trees=2, positive_cost=2.0).fit(
             blocks(data.X), blocks(data.Y)
         )
         np.testing.assert_array_equal(made.predict_top(data.X)[1], local.predict_top(data.X)[1])

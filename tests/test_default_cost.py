@@ -1,5 +1,8 @@
 """The cost of a model for which none is given: it depends on the length of the rows, and only on that."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 
 import labeltree
 from labeltree import settings
+from labeltree.cli import main
 from labeltree.settings import SolverSettings, default_cost
 
 
@@ -26,15 +30,21 @@ def test_weights_count_like_repeated_rows():
     counts = np.random.default_rng(0).integers(1, 5, 50)
     assert default_cost(X, counts.astype(float)) == default_cost(X[np.repeat(np.arange(50), counts)])
     assert default_cost(X, np.full(50, 3.0)) == default_cost(X)
+    for n_rows in range(1, 100):  # 0.125 is between 0.12 and 0.13
+        eight = sp.csr_matrix(np.ones((n_rows, 8), np.float32))
+        assert default_cost(eight, np.full(n_rows, 0.1)) == default_cost(eight) == 0.12
+    assert default_cost(X, np.full(50, 1e307)) == default_cost(X)
 
 
 def test_large_data_is_read_in_parts(monkeypatch):
     X = sp.random(50, 7, 0.2, "csr", np.float32, random_state=0)
     assert not np.diff(X.indptr).all()  # there are empty rows
     whole = default_cost(X)
-    for step in (1, 3, 49, 50, 51):
-        monkeypatch.setattr(settings, "_ROWS_AT_ONCE", step)
-        assert default_cost(X) == whole
+    weights = np.random.default_rng(0).random(50)
+    weighted = default_cost(X, weights)
+    for step in (1, 3, X.nnz - 1, X.nnz, X.nnz + 1):
+        monkeypatch.setattr(settings, "_VALUES_AT_ONCE", step)
+        assert (default_cost(X), default_cost(X, weights)) == (whole, weighted)
 
 
 def test_limits_and_special_cases():
@@ -73,3 +83,22 @@ def test_a_given_cost_is_used(tmp_path):
     blocks = [model.block(0)[1] for model in models]
     assert (blocks[0] == blocks[1]).all()
     assert (blocks[0] != blocks[2]).any()
+
+
+def test_settings_that_are_exchanged_get_the_cost_of_the_data(tmp_path):
+    train, _ = labeltree.synthesize("eur-lex", scale=0.01)
+    data = labeltree.Dataset.from_matrices(2 * train.X, train.Y)
+    plan = replace(labeltree.build_plan(data), settings=SolverSettings(tolerance=0.1))
+    model = labeltree.train_model(data, plan, tmp_path / "model")
+    assert model.manifest["settings"]["cost"] == 0.25
+
+
+def test_train_says_which_cost_it_uses(tmp_path, capsys):
+    train, _ = labeltree.synthesize("eur-lex", scale=0.01)
+    labeltree.write_svm(tmp_path / "long.svm", labeltree.Dataset.from_matrices(2 * train.X, train.Y))
+    assert main(["train", f"{tmp_path}/long.svm", f"{tmp_path}/model"]) == 0
+    assert "the cost is 0.25, because of the length of the rows" in capsys.readouterr().err
+    assert main(["train", f"{tmp_path}/long.svm", f"{tmp_path}/other", "--cost", "1", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["cost"] == 1
+    assert "cost" not in err

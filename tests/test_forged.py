@@ -69,6 +69,7 @@ def change(files, name, place, value):
         ({"settings": {"bias": 10**400}}, "settings.bias is 1000"),
         ({"settings": {"bias": float("nan")}}, "NaN is not a finite number"),
         ({"settings": {"bias": 1.0, "loss": "cubic"}}, "settings.loss is 'cubic', expected one of"),
+        ({"settings": {"bias": 1.0, "cost": None}}, "settings.cost is None, expected a number"),
         ({"settings": {}}, "settings.bias is missing"),
         ({"format_version": True}, "format version True, but only versions up to"),
         ({"format_version": 2}, "format version 2 does not have float32 weights"),

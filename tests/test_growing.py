@@ -38,7 +38,7 @@ def grow_all(work, n_parts, seed=0):
 @pytest.mark.parametrize("n_parts", [1, 3, 40])
 def test_trees_built_in_parts_give_the_bytes_of_one_run(tmp_path, clusters, n_parts):
     data, settings = sparse_data(), TreeSettings(clusters=clusters, max_depth=5, trees=2, seed=3)
-    solver, storage = SolverSettings(cost=2.0), StorageSettings("int8")
+    solver, storage = SolverSettings(positive_cost=2.0), StorageSettings("int8")
     plan = build_plan(data, settings, solver, storage, threads=2)
     train_model(data, plan, tmp_path / "at-once", notes=settings.notes())
     plan_growing(data, tmp_path / "work", settings, solver, storage)

@@ -206,7 +206,7 @@ def test_files_are_read_as_given(tmp_path):
     with pytest.raises(InputError, match="no labels"):
         data_source(tmp_path / "d.txt", 0.2, format="tsv", strict=True).read(source.text)
     other = data_source(tmp_path / "d.txt", tmp_path / "d.txt", format="tsv", columns=columns)
-    train, validation = Bench(other, 0, 1).data(Candidate(ngrams=(1, 1), min_df=1))
+    train, validation = Bench(other, 0, 1).data(Candidate(cost=1.0, ngrams=(1, 1), min_df=1))
     assert (train.n_instances, validation.X.shape[0]) == (80, 60)
     with pytest.raises(InputError, match="not a file of documents; remove them"):
         data_source(make_data(20), 0.2, TextSettings())
@@ -238,15 +238,15 @@ def test_validation_rows_are_not_trained_on(data):
     assert half.n_instances == round(train.n_instances / 2)
     assert (train.X[: half.n_instances] != half.X).nnz == 0
     with pytest.raises(InputError, match="is 4 rows, too few to validate on"):
-        Bench(DataSource(lambda _: data, 0.01), 0, 1).data(Candidate())
+        Bench(DataSource(lambda _: data, 0.01), 0, 1).data(Candidate(cost=1.0))
     with pytest.raises(InputError, match="is 1 row, too few to validate on"):
-        Bench(DataSource(lambda _: make_data(10), 0.1), 0, 1).data(Candidate())
+        Bench(DataSource(lambda _: make_data(10), 0.1), 0, 1).data(Candidate(cost=1.0))
 
 
 def test_cut_trees_are_those_of_a_smaller_depth(data):
     bench = Bench(DataSource(lambda _: data, 0.25), 3, 1)
     _, plan = bench.plan(Candidate(clusters=2, max_depth=3, cost=2.0), 1.0, 2)
-    train = bench.sample(Candidate(), 1.0)
+    train = bench.sample(Candidate(cost=1.0), 1.0)
     for number, part in enumerate(plan.trees):
         tree = labeltree.build_tree(train, clusters=2, max_depth=3, seed=3 + number, threads=1)
         assert part.tree.children.tolist() == tree.children.tolist()
@@ -331,7 +331,10 @@ def point(final_bytes, value, error=1.0, **other):
 
 def test_the_smallest_that_is_as_good_is_chosen():
     points = (point(10, 50.0), point(20, 59.9), point(30, 60.0), point(25, 58.0), point(40, 59.0))
-    trials = [Trial(Candidate(), 1.0, 1, points), Trial(Candidate(), 0.5, 1, (point(1, 99.0),))]
+    trials = [
+        Trial(Candidate(cost=1.0), 1.0, 1, points),
+        Trial(Candidate(cost=1.0), 0.5, 1, (point(1, 99.0),)),
+    ]
     assert [each.final_bytes for _, each in frontier(trials, "P@1")] == [10, 20, 30]
     assert choose(trials, "P@1")[1].final_bytes == 20
 
@@ -356,18 +359,29 @@ def test_final_settings():
 
 
 def test_candidates():
-    start = Candidate()
+    start = Candidate(cost=1.0)
     changed = list(start.single_changes(1000, 3))
     assert all(len(other.changes(start)) == 1 for other in changed)
-    assert Candidate(max_depth=2) in changed
+    assert Candidate(cost=1.0, max_depth=2) in changed
     assert not any(other.max_depth < 6 for other in start.single_changes(1000, 2))
     assert all(other.clusters < 50 for other in start.single_changes(50, 2) if other.clusters != 100)
     both = start.combined(Candidate(cost=2.0), Candidate(cost=0.5, clusters=32))
     assert both == Candidate(cost=2.0, clusters=32)
     assert set(both.further(start)) >= {Candidate(cost=4.0, clusters=32), Candidate(cost=2.0, clusters=16)}
     assert Candidate.from_dict(
-        json.loads(json.dumps(Candidate(ngrams=(1, 2), min_df=2).to_dict()))
-    ) == Candidate(ngrams=(1, 2), min_df=2)
+        json.loads(json.dumps(Candidate(cost=1.0, ngrams=(1, 2), min_df=2).to_dict()))
+    ) == Candidate(cost=1.0, ngrams=(1, 2), min_df=2)
+
+
+def test_candidates_between_two_steps_are_new_and_allowed():
+    start = candidate = Candidate(cost=0.01)
+    seen = {0.01}
+    for _ in range(12):
+        candidate = replace(candidate, cost=candidate.cost / 2)
+        between = {other.cost for other in candidate.further(start)} - {candidate.cost / 2}
+        assert all(candidate.cost < cost < start.cost for cost in between)
+        assert not between & seen
+        seen |= between
 
 
 @pytest.mark.parametrize("metric", METRIC.values)

@@ -120,7 +120,7 @@ def check_manifest(manifest: Mapping[str, Any]) -> None:
     for t, tree in enumerate(manifest["trees"]):
         _check(_object(f"trees[{t}]", tree), f"trees[{t}].", _TREE, {})
     solver = {name: limit for name, limit in SOLVER_LIMITS.items() if name != "bias"}
-    _check(manifest["settings"], "settings.", {"bias": limits.BIAS}, solver)
+    _check(manifest["settings"], "settings.", {"bias": limits.BIAS}, {**solver, "cost": limits.COST})
     _check(manifest.get("score", {}), "score.", {}, _SCORE, closed=True)
     _check_decision(manifest)
     if "pruned" in manifest or codec == "sparse":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -64,7 +64,8 @@ def train_model(
     path : path-like
         The model directory to write.
     costs : array-like of float, optional
-        A positive weight for each instance, multiplied by the cost in the settings.
+        A positive weight for each instance, multiplied by the cost in the settings. The default cost does not
+        depend on them.
     score : ScoreSettings or "auto", default "auto"
         How the model turns margins into scores by default. "auto" chooses it by how well the labels of a
         sample of the training rows are ranked, as if the model had been trained without them.
@@ -90,6 +91,7 @@ def train_model(
     """
     if (plan.n_instances, plan.n_features, plan.n_labels) != (*dataset.X.shape, dataset.n_labels):
         raise InputError("the plan was made for data of a different shape", hint="make the plan again")
+    plan = replace(plan, settings=plan.settings.for_data(dataset))
     largest = float(np.abs(dataset.X.data).max(initial=0))
     if largest > LARGEST_VALUE:
         raise InputError(
@@ -127,7 +129,8 @@ def train_model(
     if n_not_converged:
         warnings.warn(
             f"{n_not_converged:,} of {plan.n_problems:,} binary problems did not converge to the tolerance "
-            f"of {plan.settings.tolerance:g}; scale the features, lower the cost or raise max_iterations.",
+            f"of {plan.settings.tolerance:g}; scale the features, lower the cost ({plan.cost:g}) or raise "
+            "max_iterations.",
             stacklevel=2,
         )
     return load_complete(path)

@@ -40,6 +40,7 @@ class TrainReport(TypedDict):
     weights: int
     codec: str
     nonzeros: int | None
+    cost: float
     not_converged: int
     score: ScoreEntry
     threads: int
@@ -82,7 +83,7 @@ def train(
     from labeltree.budget import Budget
     from labeltree.pipeline import planner, train_dataset
     from labeltree.publish import check_target, directory_bytes
-    from labeltree.settings import stored_score
+    from labeltree.settings import default_cost, stored_score
     from labeltree.work import check_no_work
 
     # Refuse what is wrong with the options before the data is read.
@@ -116,6 +117,10 @@ def train(
             budget.check_least(planned.least_bytes)  # before the time of training is spent
             return planned
 
+        if training.cost is None and not (quiet or json):
+            cost = default_cost(dataset.X)
+            if cost != 1:
+                printing.note(f"the cost is {cost:g}, because of the length of the rows; --cost sets another")
         with printing.warnings_as_notes():
             if cluster is not None:
                 plan, trained = cluster.train(
@@ -161,6 +166,7 @@ def train(
         "weights": plan.n_weights,
         "codec": trained.codec,
         "nonzeros": trained.manifest["weights"] if trained.codec == "sparse" else None,
+        "cost": plan.cost,
         "not_converged": trained.manifest["not_converged"],
         "score": trained.manifest["score"],
         "threads": plan.threads,

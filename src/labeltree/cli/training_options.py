@@ -66,7 +66,7 @@ class Training:
             "C",
             "Regularization parameter C; larger values fit the training data more closely",
             _SOLVER,
-            default="1 / (mean squared norm of the rows), which is 1 for rows of length 1",
+            default="1 / (mean squared norm of the rows), from 0.01 to 100, which is 1 for rows of length 1",
         ),
     ] = SolverSettings.cost
     positive_cost: Annotated[

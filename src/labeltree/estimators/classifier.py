@@ -63,8 +63,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The same seed gives the same model with any number of threads.
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, optional
-        Weight of the loss relative to w'w / 2 (C). Default: 1 / (mean squared norm of the rows of X), which
-        is 1 for rows of length 1.
+        Weight of the loss relative to w'w / 2 (C). Default: 1 / (mean squared norm of the rows of X),
+        from 0.01 to 100, which is 1 for rows of length 1.
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth, the last for all greater depths.
     tolerance : float, default 0.005

@@ -26,7 +26,7 @@ _HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def warm_up(service: Service, config: uvicorn.Config) -> None:
-    """Answer predictions of each model; they are not counted.
+    """Answer health checks, and predictions of each model; they are not counted.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class Candidate:
 
     Attributes
     ----------
-    clusters, max_depth, cost, positive_cost
+    cost, clusters, max_depth, positive_cost
         As in `TreeSettings` and `SolverSettings`.
     ngrams : tuple of int or None
         As in `TextSettings`; None if the data is not text, or if it is given by the user.
@@ -31,9 +31,9 @@ class Candidate:
         Likewise.
     """
 
+    cost: float
     clusters: int = TreeSettings.clusters
     max_depth: int = TreeSettings.max_depth
-    cost: float = 1.0
     positive_cost: float = 1.0
     ngrams: tuple[int, int] | None = None
     min_df: int | None = None
@@ -97,8 +97,9 @@ class Candidate:
                 step = _FURTHER if mine > before else 1 / _FURTHER
                 value = max(2, round(mine * step)) if name == "clusters" else mine * step
                 yield replace(self, **{name: value})
-                between = (mine * before) ** 0.5
-                yield replace(self, **{name: round(between) if name == "clusters" else round(between, 3)})
+                between: Any = (mine * before) ** 0.5
+                between = round(between) if name == "clusters" else float(f"{between:.3g}")
+                yield replace(self, **{name: between})
 
 
 def _shown(value: Any) -> str:
