@@ -186,7 +186,7 @@ def test_train_shows_stages_and_a_summary(run, folder, tmp_path):
     code, out, err = run("train", folder / "train.svm", tmp_path / "m")
     assert code == 0
     assert "as planned" in out
-    stages = ["reading", "rows", "labels", "most", "building", "planning", "training"]
+    stages = ["reading", "rows", "labels", "most", "note:", "building", "planning", "training"]
     assert [line.split()[0] for line in err.splitlines()] == stages
     assert run("train", folder / "train.svm", tmp_path / "m", "--overwrite", "--quiet") == (0, "", "")
 
