@@ -18,6 +18,7 @@ import pytest
 from helpers import PATIENCE, contents, disk_bytes, make_data, shell, topic_data
 
 from labeltree import Dataset, ScoreSettings, load, read_svm, write_svm
+from labeltree.settings import default_cost
 from labeltree.system import human_bytes
 
 PLAN_KEYS = {
@@ -88,13 +89,16 @@ def test_a_bound_larger_than_the_disk_is_no_reason_to_refuse(run, folder, tmp_pa
 def test_train_ends_with_what_compress_would_save(run, folder, tmp_path, monkeypatch):
     code, out, _ = run("train", folder / "train.svm", tmp_path / "model", "--clusters", 5)
     sizes = re.fullmatch(
-        r"`labeltree compress` would reduce it to (.*) with --weights int8, (.*) with --prune 0.1\.",
+        r"`labeltree compress` would reduce it to (.*) with --weights int8, (.*) with --prune (.*)\.",
         out.splitlines()[-1],
     )
     assert code == 0
     model = load(tmp_path / "model")
-    expected = [model.compress(tmp_path / "int8"), model.compress(tmp_path / "pruned", prune=0.1)]
-    assert list(sizes.groups()) == [human_bytes(compact.bytes) for compact in expected]
+    threshold = float(sizes[3])
+    assert threshold == pytest.approx(0.1 * default_cost(read_svm(folder / "train.svm").X) ** 0.5, rel=0.05)
+    assert threshold < 0.1  # its rows are longer than 1
+    expected = [model.compress(tmp_path / "int8"), model.compress(tmp_path / "pruned", prune=threshold)]
+    assert [sizes[1], sizes[2]] == [human_bytes(compact.bytes) for compact in expected]
     monkeypatch.setattr("labeltree.cli.train.available_memory", lambda: 1)  # weights are not read again
     out = run("train", folder / "train.svm", tmp_path / "again", "--clusters", 5)[1]
     assert out.endswith(f"would reduce it to {sizes[1]} with --weights int8.\n")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from labeltree.summary import DataSummary
     from labeltree.work import WorkDirectory
 
-# The threshold of the paper, for which the size of a pruned copy is reported.
+# The threshold of the paper, for rows of length 1, for which the size of a pruned copy is reported.
 _PRUNED_AT = 0.1
 
 
@@ -183,7 +183,9 @@ def train(
         print(*_summary(figures, score_settings == AUTO), sep="\n")
         if storage.codec == "float32" and max_size is None:
             with suppress(KeyboardInterrupt, MemoryError):  # the model is complete
-                print(_compact_sizes(trained, plan.threads), end="")
+                # Weights are smaller where rows are longer.
+                threshold = float(f"{_PRUNED_AT * default_cost(dataset.X) ** 0.5:.2g}")
+                print(_compact_sizes(trained, threshold, plan.threads), end="")
 
 
 def _fitted(
@@ -241,7 +243,7 @@ def _summary(figures: TrainReport, chosen: bool) -> list[str]:
     )
 
 
-def _compact_sizes(model: Model, threads: int) -> str:
+def _compact_sizes(model: Model, threshold: float, threads: int) -> str:
     """Return a sentence with the sizes that compact copies of a model would have."""
     import numpy as np
 
@@ -250,9 +252,7 @@ def _compact_sizes(model: Model, threads: int) -> str:
     common = model.bytes - dense_bytes(model.trees, "float32")
     sizes = {"--weights int8": dense_bytes(model.trees, "int8")}
     if model.bytes <= available_memory():  # otherwise reading all weights again takes too long
-        sizes[f"--prune {_PRUNED_AT:g}"] = int(
-            sparse_bytes(model.trees, np.array([_PRUNED_AT]), threads)[0][0]
-        )
+        sizes[f"--prune {threshold:g}"] = int(sparse_bytes(model.trees, np.array([threshold]), threads)[0][0])
     listed = [
         f"{human_bytes(common + size)} with {option}"
         for option, size in sizes.items()
