@@ -512,6 +512,15 @@ def test_given_first_index(run, refused, folder, tmp_path):
 # Signals and pipes
 
 
+@pytest.fixture
+def hang_up():
+    """Let SIGHUP end processes that a test starts, even if the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hang_up")
 @pytest.mark.parametrize(
     ("sent", "code", "last_line"),
     [
