@@ -41,15 +41,12 @@ class Metrics:
     def __init__(self, workers: int = 1) -> None:
         self._memory = mmap.mmap(-1, 8 * _SIZE * workers)
         self._all = np.frombuffer(self._memory, np.float64).reshape(workers, _SIZE)
+        self._rows = [_parts(row) for row in self._all]
         self.use_row(0)
 
     def use_row(self, worker: int) -> None:
         """Write to the row of a worker; a worker that is started again continues its row."""
-        row: Any = memoryview(self._all[worker])
-        self._requests = row[:_REQUESTS]
-        self._times = row[_REQUESTS : _REQUESTS + _TIMES]
-        self._batches = row[_REQUESTS + _TIMES : _REQUESTS + _TIMES + _BATCHES]
-        self._others = row[_SIZE - len(_OTHERS) :]
+        self._requests, self._times, self._batches, self._others = self._rows[worker]
         self.put("waiting", 0)
 
     def clear(self) -> None:
@@ -115,6 +112,13 @@ class Metrics:
         for served in registry:
             time = served.modified.timestamp()
             yield f"labeltree_model_modified_seconds{_named(served.name)} {time:.3f}"
+
+
+def _parts(row: Any) -> tuple[Any, Any, Any, Any]:
+    """Return views of a row in which single figures are quick to change: requests, times, batches, others."""
+    view = memoryview(row)
+    ends = list(accumulate((_REQUESTS, _TIMES, _BATCHES)))
+    return view[: ends[0]], view[ends[0] : ends[1]], view[ends[1] : ends[2]], view[ends[2] :]
 
 
 def _head(name: str, kind: str, text: str) -> tuple[str, str]:

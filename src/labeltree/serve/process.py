@@ -1,8 +1,7 @@
-"""Processes: one listening socket, worker processes that share the models, and what signals do."""
+"""Processes: one listening socket, and worker processes that share the models."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import logging
@@ -11,24 +10,18 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
-from typing import Any
-
-import uvicorn
 
 from labeltree.errors import InputError
 from labeltree.serve.app import Service
-from labeltree.serve.direct import DirectPredictions
 from labeltree.serve.http import host_name
 from labeltree.serve.metrics import Metrics
-from labeltree.serve.protocol import protocol_with
 from labeltree.serve.registry import Registry
+from labeltree.serve.server import BACKLOG, Server
 from labeltree.serve.settings import ServiceSettings
 from labeltree.serve.warm_up import warm_up
 
-# Connections that wait to be accepted.
-_BACKLOG = 1024
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 # A worker that ends earlier is started again after a pause.
 _SHORT_LIFE = 2.0
@@ -56,7 +49,7 @@ def listen(host: str, port: int) -> socket.socket:
             made = stack.enter_context(socket.socket(family, kind, protocol))
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind(address)
-            made.listen(_BACKLOG)
+            made.listen(BACKLOG)
             stack.pop_all()  # it stays open if nothing failed
     except (OSError, UnicodeError, OverflowError) as error:
         what = f"cannot listen on {host}, port {port} ({getattr(error, 'strerror', None) or error})"
@@ -113,7 +106,7 @@ def run(
     """
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     service = Service(registry, settings, Metrics(workers))
-    server = _Server(service)
+    server = Server(service)
     warm_up(service, server.config)
     gc.collect()
     gc.freeze()  # what exists now is never garbage; and the pages of the workers stay shared
@@ -125,56 +118,11 @@ def run(
     _Supervisor(server, listening, workers, report).run()
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves the signals of its process as they were, and ends with its parent."""
-
-    def __init__(self, service: Service) -> None:
-        super().__init__(_config(service))
-        self.service = service
-        self.parent: int | None = None  # the process to end with
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Stop after SIGTERM and SIGINT; open new models after SIGHUP."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        loop.add_signal_handler(signal.SIGHUP, self.service.refresh_soon)
-        self.service.registry.refresh()  # models may have changed before, when the signal was ignored
-        yield
-
-    async def on_tick(self, counter: int) -> bool:
-        """Return whether to stop."""
-        orphan = self.parent is not None and os.getppid() != self.parent
-        return await super().on_tick(counter) or orphan
-
-
-def _config(service: Service) -> uvicorn.Config:
-    limits = service.settings
-    settings: dict[str, Any] = {
-        "http": protocol_with(limits.timeout, limits.max_body, DirectPredictions(service)),
-        "loop": "uvloop",
-        "ws": "none",
-        "lifespan": "on",
-        "log_config": None,
-        "access_log": False,
-        "server_header": False,
-        "date_header": False,
-        "proxy_headers": False,
-        "backlog": _BACKLOG,
-        "timeout_keep_alive": 75,
-        "timeout_graceful_shutdown": max(1, round(limits.timeout)),
-    }
-    config = uvicorn.Config(service, **settings)
-    config.load()
-    return config
-
-
 class _Supervisor:
     """Starts worker processes, starts one again if it ends, and passes signals on."""
 
     def __init__(
-        self, server: _Server, listening: socket.socket, workers: int, report: Callable[[str], None]
+        self, server: Server, listening: socket.socket, workers: int, report: Callable[[str], None]
     ) -> None:
         self._server, self._listening, self._report = server, listening, report
         self._n_workers = workers
