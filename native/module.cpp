@@ -9,6 +9,7 @@ namespace labeltree {
 void bind_beam_search(nb::module_&);
 void bind_checksum(nb::module_&);
 void bind_compress(nb::module_&);
+void bind_free_memory(nb::module_&);
 void bind_handles(nb::module_&);
 void bind_held_out(nb::module_&);
 void bind_kmeans(nb::module_&);
@@ -42,6 +43,7 @@ NB_MODULE(_native, m) {
     labeltree::bind_handles(m);  // first: the signatures of the kernels name its classes
     labeltree::bind_beam_search(m);
     labeltree::bind_checksum(m);
+    labeltree::bind_free_memory(m);
     labeltree::bind_held_out(m);
     labeltree::bind_compress(m);
     labeltree::bind_kmeans(m);
