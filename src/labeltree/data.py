@@ -17,6 +17,7 @@ from scipy import sparse
 from labeltree import _native
 from labeltree.errors import InputError
 from labeltree.limits import LARGEST_INT32
+from labeltree.scaling import unit_rows
 
 
 class TextSource(Protocol):
@@ -56,6 +57,8 @@ class Dataset:
         How X was computed from documents, if it was. A model stores it, to predict labels of other documents.
     n_skipped : int
         Documents of the file that have no text and are not among the instances.
+    normalized : bool
+        Whether rows of X were scaled to length 1, by `normalize`. A model stores it, and scales its queries.
     """
 
     X: sparse.csr_matrix
@@ -64,6 +67,7 @@ class Dataset:
     one_based: bool | None = None
     text: TextSource | None = None
     n_skipped: int = 0
+    normalized: bool = False
 
     @classmethod
     def from_matrices(cls, X: Any, Y: Any, label_names: Iterable[str] | None = None) -> Dataset:
@@ -154,19 +158,53 @@ class Dataset:
         return crc
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "native"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("native", "_scaled")}
 
     @property
     def bytes(self) -> int:
-        """int: Memory that the arrays take, including those of ``by_label`` and ``text``."""
+        """int: Memory that the arrays take, including those of ``by_label``, ``text`` and ``normalize``."""
         rows = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in (self.X, self.Y))
         text = 0 if self.text is None else self.text.memory
-        return int(rows + 4 * self.Y.nnz + 8 * (self.n_instances + 1 + self.n_labels + 1) + text)
+        scaled = self.__dict__.get("_scaled")
+        values = 0 if scaled is None else scaled.X.data.nbytes  # it shares the other arrays
+        return int(rows + 4 * self.Y.nnz + 8 * (self.n_instances + 1 + self.n_labels + 1) + text + values)
 
     def __repr__(self) -> str:
         return (
             f"Dataset(n_instances={self.n_instances}, n_features={self.n_features}, n_labels={self.n_labels})"
         )
+
+    def normalize(self) -> Dataset:
+        """Scale the rows of X to length 1.
+
+        A row whose squared length is within 0.002 of 1 is not changed, so that TF-IDF stays as it is, even
+        read from a text file with a few digits; nor is a row without features.
+
+        Returns
+        -------
+        Dataset
+            With ``normalized=True``; or the same object, if no row changes or if rows were scaled before. It
+            is computed once, and shares all arrays but the values of X.
+
+        Examples
+        --------
+        >>> data = Dataset.from_matrices([[3, 4], [0, 1]], [[1, 0], [0, 1]])
+        >>> data.normalize().X.toarray().tolist()
+        [[0.6000000238418579, 0.800000011920929], [0.0, 1.0]]
+        >>> data.normalized, data.normalize().normalized
+        (False, True)
+        """
+        return self if self.normalized or self._scaled is None else self._scaled
+
+    @cached_property
+    def _scaled(self) -> Dataset | None:
+        """The dataset with scaled rows; None if all rows have length 1."""
+        X = unit_rows(self.X)
+        if X is self.X:
+            return None
+        scaled = replace(self, X=X, normalized=True)
+        scaled.__dict__["by_label"] = self.by_label
+        return scaled
 
     def widen(self, n_features: int) -> Dataset:
         """Return the data with at least so many features; those that a file does not mention are 0."""
@@ -196,7 +234,7 @@ class Dataset:
             if self.n_labels >= n_labels:
                 return self
             Y = wrap_csr(self.Y.data, self.Y.indices, self.Y.indptr, (self.n_instances, n_labels))
-            return Dataset(self.X, Y, one_based=self.one_based)
+            return replace(self, Y=Y)
         known = tuple(map(str, range(n_labels)) if label_names is None else label_names)
         if known == self.label_names:
             return self
@@ -208,7 +246,7 @@ class Dataset:
         )
         Y = wrap_csr(self.Y.data, target[positions], self.Y.indptr, (self.n_instances, len(columns)))
         Y.sort_indices()
-        return Dataset(self.X, Y, tuple(columns), self.one_based)
+        return replace(self, Y=Y, label_names=tuple(columns))
 
 
 def _file_map(array: NDArray[Any]) -> mmap.mmap | None:
