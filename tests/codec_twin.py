@@ -1,4 +1,4 @@
-"""A reader and a writer of stored weights in plain NumPy, from docs/model-format.md alone."""
+"""Reading, writing and prediction in plain NumPy, from docs/model-format.md alone."""
 
 import json
 from pathlib import Path
@@ -102,6 +102,36 @@ def decode_block(block, n_rows, n_children):
         else:
             out[row, content[::2]] = content[1::2].view(np.int8)
     return out
+
+
+def scale_row(row, n_features):
+    """Return a dense row as a model sees it that scales rows to length 1."""
+    row = np.asarray(row, np.float32)[:n_features].astype(np.float64)
+    square = np.square(row).sum()
+    if abs(square - 1) > 0.002 and square > 0:
+        row = row / np.sqrt(square)
+    return row.astype(np.float32)
+
+
+def score_labels(path, row):
+    """Return the scores of all labels for a dense row, by sigmoid(3 s), without a beam."""
+    manifest = json.loads((Path(path) / "manifest.json").read_text("utf-8"))
+    n_features, bias = manifest["features"], manifest["settings"]["bias"]
+    scaled = scale_row(row, n_features) if manifest.get("normalized") else np.asarray(row)[:n_features]
+    x = np.append(scaled.astype(np.float64), bias)
+    total = np.zeros(manifest["labels"])
+    trees = read_model(path)
+    for tree in trees:
+        score = np.ones(len(tree.child_ptr) - 1)
+        for u in range(len(score)):
+            at = slice(tree.child_ptr[u], tree.child_ptr[u + 1])
+            margins = x[tree.features[u]] @ tree.weights[u] + bias * tree.biases[at]
+            for child, g in zip(tree.children[at].tolist(), 1 / (1 + np.exp(-3 * margins)), strict=True):
+                if child < 0:
+                    total[~child] += score[u] * g / len(trees)
+                else:
+                    score[child] = score[u] * g
+    return total
 
 
 def quantise(weights, codec, threshold=0):

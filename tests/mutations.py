@@ -91,6 +91,7 @@ def make_models(place):
     for codec in ("float16", "int8"):
         trained.compress(place / codec, weights=codec)
     trained.compress(place / "sparse", prune=0.05)
+    train_small(place / "normalized", random_data().normalize(), 1)
     train_small(place / "plain", random_data(), 1, settings=SolverSettings(bias=0))
     train_small(place / "unpruned", random_data(), 1, settings=SolverSettings(bias=0)).compress(
         place / "sparse-plain", prune=0
@@ -197,7 +198,8 @@ def change_json(value, rng, pool, stop):
         del value[key]
         return f"{key} deleted"
     if action < 0.2 and isinstance(value, dict):
-        value[pick(rng, ["x", "codec", "score", "pruned", "estimator", "../x", "text/terms.json"])] = inner
+        names = ["x", "codec", "normalized", "score", "pruned", "estimator", "../x", "text/terms.json"]
+        value[pick(rng, names)] = inner
         return f"{key} copied"
     near = [[inner], str(inner), {"x": inner}]
     if isinstance(inner, int | float):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from codec_twin import read_model
+from codec_twin import read_model, score_labels
 from helpers import TREE_FILES, random_data, seal, write_manifest
 from scipy import sparse
 
@@ -17,7 +17,7 @@ from labeltree.manifest import FORMAT_VERSION, MANIFEST
 from labeltree.model import load
 from labeltree.settings import ScoreSettings
 
-V1, V2 = (Path(__file__).parent / "models" / version for version in ("v1", "v2"))
+V1, V2, V3 = (Path(__file__).parent / "models" / version for version in ("v1", "v2", "v3"))
 FILES = ["label_counts.npy", "label_names.json", *(f"tree-1/{name}.npy" for name in TREE_FILES)]
 
 
@@ -150,8 +150,8 @@ def edit(model_dir, change):
 
 
 def test_a_newer_format_is_refused(model_dir):
-    edit(model_dir, lambda manifest: manifest.update(format_version=3))
-    refused(model_dir, "format version 3, but only versions up to 2 are supported; install a newer version")
+    edit(model_dir, lambda manifest: manifest.update(format_version=4))
+    refused(model_dir, "format version 4, but only versions up to 3 are supported; install a newer version")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"format": "other"}', b"7"])
@@ -266,6 +266,22 @@ def test_a_model_of_format_2_always_predicts_the_same(codec):
             features, weights = part.block(node)
             assert features[:-1].tolist() == read.features[node].tolist()
             assert weights[:-1].tobytes() == read.weights[node].tobytes()
+
+
+@pytest.mark.parametrize("codec", ["float32", "sparse"])
+@pytest.mark.filterwarnings("ignore:The data has 32 features")
+def test_a_model_of_format_3_always_predicts_the_same(codec):
+    expected = json.loads((V3.parent / "v3.json").read_text("utf-8"))
+    model = load(V3 / codec, verify=True)
+    assert (model.manifest["format_version"], model.codec, model.normalized) == (3, codec, True)
+    assert list(model.label_names) == expected["label_names"]
+    rows = np.array(expected["rows"], np.float32)
+    for score, best in expected["predictions"][codec].items():
+        labels, scores = model.predict(sparse.csr_matrix(rows), top=4, beam=3, score=score)
+        assert labels.tolist() == best["labels"]
+        np.testing.assert_allclose(scores, best["scores"], rtol=1e-5)
+    all_scores = model.predict_matrix(rows, top=12, beam=100, score="sigmoid", score_scale=3).toarray()
+    np.testing.assert_allclose(all_scores, [score_labels(V3 / codec, row) for row in rows], rtol=1e-5)
 
 
 def test_every_format_version_has_a_sample():

@@ -73,6 +73,12 @@ def change(files, name, place, value):
         ({"settings": {}}, "settings.bias is missing"),
         ({"format_version": True}, "format version True, but only versions up to"),
         ({"format_version": 2}, "format version 2 does not have float32 weights"),
+        ({"format_version": 3}, "format version 3 does not have rows that are not scaled"),
+        ({"format_version": 3, "normalized": False}, "format version 3 does not have rows that are not"),
+        ({"normalized": True}, "format version 1 does not have scaled rows"),
+        ({"format_version": 2, "normalized": True}, "format version 2 does not have scaled rows"),
+        ({"normalized": 1}, "normalized is 1, expected True or False"),
+        ({"normalized": None}, "normalized is None, expected True or False"),
         ({"notes": {"x": float("inf")}}, "Infinity is not a finite number"),
         ({"notes": {"x": "\ud800"}}, "a string contains an unpaired surrogate"),
         ({"notes": 7}, "notes is 7, expected an object"),
@@ -96,6 +102,16 @@ def change(files, name, place, value):
 def test_an_entry_of_the_manifest(files, refused, entries, message):
     edit(files, **entries)
     assert message in refused(files)
+
+
+def test_a_reader_accepts_both_values_of_normalized(files, tmp_path):
+    rows, found = 5 * random_data().X, []
+    for number, entries in enumerate(({"normalized": False}, {"format_version": 3, "normalized": True})):
+        edit(files, **entries)
+        seal(files)
+        write(files, tmp_path / str(number))
+        found.append(load(tmp_path / str(number)).predict(rows)[1])
+    assert (found[0] != found[1]).any()
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "tree-0/../../x", "tree-1/weights.npy", "x"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -45,6 +46,7 @@ def plan_growing(
     Parameters
     ----------
     dataset : Dataset
+        With rows as they are; ``dataset.normalize()`` scales them to length 1.
     path : path-like
         The directory to make.
     tree_settings : TreeSettings, optional
@@ -278,7 +280,7 @@ def _of_labels(data: Dataset, labels: NDArray[np.int32]) -> Dataset:
     empty = np.zeros(0, np.int32)
     rows = np.zeros(data.n_instances + 1, np.int32)
     Y = wrap_csr(np.zeros(0, np.float32), empty, rows, (data.n_instances, labels.size))
-    restricted = Dataset(data.X, Y)
+    restricted = replace(data, Y=Y)
     restricted.__dict__["by_label"] = ptr, instances
     return restricted
 

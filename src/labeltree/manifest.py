@@ -18,8 +18,8 @@ from labeltree.settings import StorageSettings
 from labeltree.strict_json import parse_json
 
 FORMAT = "labeltree model"
-# The newest version. A model has the lowest version that describes it: 1 if its weights are float32.
-FORMAT_VERSION = 2
+# The newest version. A model has the lowest version that describes it.
+FORMAT_VERSION = 3
 MANIFEST = "manifest.json"
 # The thresholds of labels; not among the files, but in the entry "decision".
 THRESHOLDS_FILE = "thresholds.npy"
@@ -101,6 +101,7 @@ class StorageEntries(TypedDict, total=False):
 
 class _Optional(StorageEntries, total=False):
     one_based: bool | None
+    normalized: bool
     not_converged: int
     notes: dict[str, Any]
     score: ScoreEntry
@@ -131,6 +132,13 @@ class Manifest(Description):
     labeltree_version: str
     files: dict[str, FileEntry]
     crc32c: int
+
+
+def version_of(description: Mapping[str, Any]) -> int:
+    """Return the lowest format version that describes a model: 3 if its queries are scaled to length 1."""
+    if description.get("normalized"):
+        return 3
+    return 1 if description.get("codec", "float32") == "float32" else 2
 
 
 def stored_as(storage: StorageSettings) -> StorageEntries:

@@ -44,6 +44,8 @@ class Model(Predictor):
         Names of the labels; None if labels are integers.
     one_based : bool or None
         Whether the training file numbers features from 1; None if it was not read from a file.
+    normalized : bool
+        Whether rows were scaled to length 1 for training; those to predict are scaled in the same way.
     label_counts : ndarray of int64
         Training instances of each label.
     score : ScoreSettings

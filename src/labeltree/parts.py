@@ -49,6 +49,7 @@ def plan_parts(
     Parameters
     ----------
     dataset : Dataset
+        The data that the plan was made for, as in ``train_model``.
     plan : Plan
         From ``make_plan`` or ``build_plan``.
     path : path-like
@@ -62,6 +63,7 @@ def plan_parts(
     """
     path = Path(os.path.abspath(path))
     check_target(path, overwrite=False)
+    dataset = plan.rows_of(dataset)
     described = describe_parts(dataset, len(plan.trees), plan.settings, plan.storage, score, notes)
     with WorkDirectory(path, described, sync=sync) as work:
         write_data(work, dataset)
@@ -233,7 +235,7 @@ def mapped_data(work: WorkDirectory) -> Dataset:
     X = wrap_csr(x_value, x_index, x_ptr, (n_instances, described["features"]))
     ones = np.broadcast_to(np.float32(1), y_index.size)  # takes no memory
     Y = wrap_csr(ones, y_index, y_ptr, (n_instances, described["labels"]))
-    dataset = Dataset(X, Y, one_based=work.described["one_based"])
+    dataset = Dataset(X, Y, one_based=work.described["one_based"], normalized=described["normalized"])
     dataset.__dict__["by_label"] = tuple(by_label)
     _ = dataset.native  # checks the arrays, which reads all of them
     dataset.release_pages()
@@ -276,4 +278,5 @@ def _plan(work: WorkDirectory, threads: int | None) -> Plan:
         n_labels=described["data"]["labels"],
         data_bytes=sum(file.stat().st_size for file in (work.path / "data").iterdir()),
         threads=threads_to_use(threads),
+        normalized=described["data"]["normalized"],
     )

@@ -108,6 +108,7 @@ class PlanReport(TypedDict):
     instances: int
     features: int
     labels: int
+    normalized: bool
     trees: int
     nodes: int
     depth: int
@@ -149,6 +150,8 @@ class Plan:
     label_names : tuple of str or None
     text : TextSource or None
         How the features were computed from text.
+    normalized : bool
+        Whether the rows of the training data are scaled to length 1.
     """
 
     trees: tuple[TreePlan, ...]
@@ -161,6 +164,7 @@ class Plan:
     threads: int
     label_names: tuple[str, ...] | None = None
     text: TextSource | None = None
+    normalized: bool = False
 
     def __repr__(self) -> str:
         shape = f"n_labels={self.n_labels}, n_nodes={self.n_nodes}, depth={self.depth}"
@@ -202,6 +206,10 @@ class Plan:
     def clip(self, max_depth: int) -> Plan:
         """Return the plan of the same trees, cut at a depth (d_max), without counting again."""
         return replace(self, trees=tuple(part.clip(max_depth) for part in self.trees))
+
+    def rows_of(self, dataset: Dataset) -> Dataset:
+        """Return the training data as it was planned: if the plan is normalized, with scaled rows."""
+        return dataset.normalize() if self.normalized else dataset
 
     def files(self) -> dict[str, int]:
         """Return the name and size of every file of the model directory except the manifest."""
@@ -272,6 +280,7 @@ class Plan:
             "instances": self.n_instances,
             "features": self.n_features,
             "labels": self.n_labels,
+            "normalized": self.normalized,
             "trees": len(self.trees),
             "nodes": self.n_nodes,
             "depth": self.depth,
@@ -363,7 +372,7 @@ def make_plan(
     Parameters
     ----------
     dataset : Dataset
-        The training data.
+        The training data, with rows as they are; ``dataset.normalize()`` scales them to length 1.
     trees : LabelTree or sequence of LabelTree
         The trees of the model.
     settings : SolverSettings, optional
@@ -408,4 +417,5 @@ def make_plan(
         threads=threads,
         label_names=dataset.label_names,
         text=dataset.text,
+        normalized=dataset.normalized,
     )

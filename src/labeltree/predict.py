@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from labeltree import limits
 from labeltree.data import canonical_csr, csr_arrays
 from labeltree.errors import InputError
+from labeltree.scaling import unit_values
 from labeltree.settings import ScoreSettings
 from labeltree.tree import LabelTree, pointers
 
@@ -76,6 +77,11 @@ def is_csr_row(X: Any) -> bool:
     return bool(is_row and len(indptr) == 2 and indptr[0] == 0 and indptr[1] == X.data.size)
 
 
+def is_distinct(row: Any, n_features: int) -> bool:
+    """Return whether a row can be scaled as it is: it has only features of the model, and none twice."""
+    return bool(row.shape[1] <= n_features and row.dtype == np.float32 and row.has_canonical_format)
+
+
 def check_width(n_columns: int, n_features: int) -> None:
     """Refuse rows that lack features of the model: they were computed in another way, or are no rows."""
     if n_columns < n_features:
@@ -129,6 +135,29 @@ def check_queries(X: Any) -> Queries:
     else:
         X = canonical_csr(X if sp.issparse(X) else _two_dimensional(X), "X")
     return Queries(csr_arrays(X), *X.shape)
+
+
+def unit_queries(queries: Queries, n_features: int) -> Queries:
+    """Scale rows to length 1, without features beyond those of the model; the given arrays are not changed.
+
+    The values of a feature that occurs twice in a row are added first.
+    """
+    indptr, indices, values = queries.arrays
+    if indptr[0] or indices.size != values.size or (np.diff(indptr) < 0).any():
+        return queries  # not the arrays of a matrix: the search refuses them
+    known = indices < n_features
+    if not known.all():
+        indptr = pointers(known)[indptr]
+        indices, values = indices[known], values[known]
+    # Only a repeated feature is not larger than the one before it, except at the start of a row.
+    rising = np.ones(indices.size + 1, bool)
+    rising[1:-1] = indices[1:] > indices[:-1]
+    rising[indptr] = True
+    if not rising.all():
+        matrix = sp.csr_matrix((values, indices, indptr), shape=(queries.n_rows, n_features), copy=True)
+        matrix.sum_duplicates()
+        indptr, indices, values = csr_arrays(matrix)
+    return Queries((indptr, indices, unit_values(indptr, values)), queries.n_rows, n_features)
 
 
 def _two_dimensional(X: Any) -> NDArray[Any]:

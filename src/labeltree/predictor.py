@@ -28,9 +28,12 @@ from labeltree.predict import (
     check_width,
     documents_of,
     is_csr_row,
+    is_distinct,
     named_labels,
+    unit_queries,
 )
 from labeltree.reading import read_data
+from labeltree.scaling import unit_row
 from labeltree.settings import (
     DEFAULT_BEAM,
     DEFAULT_RANKS,
@@ -66,6 +69,7 @@ class Predictor:
         self.n_features: int = manifest["features"]
         self.n_labels: int = manifest["labels"]
         self.one_based: bool | None = manifest.get("one_based")
+        self.normalized: bool = manifest.get("normalized", False)
         self.bias: float = manifest["settings"]["bias"]
         self.score = ScoreSettings(**manifest.get("score", {}))
         self.decision = Decision.stored(manifest.get("decision"), thresholds)
@@ -80,6 +84,7 @@ class Predictor:
         trees = f"{sum(part.tree.n_nodes for part in self.trees):,} nodes in {len(self.trees)} trees"
         rows = [
             ["training data", f"{self.n_instances:,} instances, {self.n_features:,} features"],
+            *([["rows", "scaled to length 1"]] if self.normalized else []),
             ["labels", f"{self.n_labels:,}"],
             ["trees", trees if len(self.trees) > 1 else trees.removesuffix("s")],
             ["size", f"{human_bytes(self.bytes)} ({self.bytes:,} bytes)"],
@@ -128,8 +133,9 @@ class Predictor:
         ----------
         X : sequence of str; or sparse matrix or array, rows x features
             Documents, if the model was trained on text; or rows of features. Features beyond those of the
-            model are ignored, with a warning, and a matrix with fewer is refused. A row without features is
-            predicted from the bias; if the model was trained on text, it gets no label.
+            model are ignored, with a warning, and a matrix with fewer is refused. If the model is normalized,
+            rows are then scaled to length 1. A row without features is predicted from the bias; if the model
+            was trained on text, it gets no label.
         top : int, optional
             Number of labels per row (k). Default: 5; with a threshold, at most 100 labels are accepted.
         beam : int, default 10
@@ -194,9 +200,10 @@ class Predictor:
         self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the best labels of each row, and their scores before calibration."""
-        if is_csr_row(X):
+        if is_csr_row(X) and (not self.normalized or is_distinct(X, self.n_features)):
             check_width(X.shape[1], self.n_features)
-            found = self._search.search_row(X.indices, X.data, beam, top, settings.function, settings.scale)
+            values = unit_row(X.data) if self.normalized else X.data
+            found = self._search.search_row(X.indices, values, beam, top, settings.function, settings.scale)
             if found is not None:
                 self._warn_of_features(X.shape[1], 4)
                 if self.text is not None and X.data.size == 0:
@@ -218,6 +225,8 @@ class Predictor:
         queries = check_queries(X)
         check_width(queries.n_features, self.n_features)
         self._warn_of_features(queries.n_features, 5)
+        if self.normalized:
+            queries = unit_queries(queries, self.n_features)
         # One row needs no second thread, and finding the number of CPUs would take longer than the search.
         workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
         labels, scores = self._search.search(

@@ -71,6 +71,7 @@ _REQUIRED: dict[str, Limit] = {
 }
 _OPTIONAL: dict[str, Limit] = {
     "one_based": Optional(limits.FLAG),
+    "normalized": limits.FLAG,
     "codec": OneOf(tuple(_native.CODECS)),
     "score": _OBJECT,
     "decision": _OBJECT,
@@ -114,8 +115,12 @@ def check_manifest(manifest: Mapping[str, Any]) -> None:
     """
     _check(manifest, "", _REQUIRED, _OPTIONAL)
     codec = manifest.get("codec", "float32")
-    if (manifest["format_version"] == 1) != (codec == "float32"):
-        raise InputError(f"format version {manifest['format_version']} does not have {codec} weights")
+    version, normalized = manifest["format_version"], manifest.get("normalized", False)
+    if (version == 3) != normalized:
+        scaled = "scaled rows" if normalized else "rows that are not scaled"
+        raise InputError(f"format version {version} does not have {scaled}")
+    if version < 3 and (version == 1) != (codec == "float32"):
+        raise InputError(f"format version {version} does not have {codec} weights")
     checked("the number of trees", len(manifest["trees"]), limits.TREES)
     for t, tree in enumerate(manifest["trees"]):
         _check(_object(f"trees[{t}]", tree), f"trees[{t}].", _TREE, {})

@@ -31,6 +31,7 @@ from labeltree.manifest import (
     Manifest,
     all_files,
     manifest_checksum,
+    version_of,
 )
 from labeltree.opened import ModelDirectory
 from labeltree.system import human_bytes
@@ -153,7 +154,7 @@ class ModelWriter:
             description = cast(Description, {**description, "decision": decision})
         content: Manifest = {
             "format": FORMAT,
-            "format_version": 1 if description.get("codec", "float32") == "float32" else 2,
+            "format_version": version_of(description),
             "labeltree_version": __version__,
             **description,
             "files": self._files,

@@ -58,9 +58,9 @@ def train_model(
     Parameters
     ----------
     dataset : Dataset
-        The data that the plan was made for.
+        The data that the plan was made for. If the plan is normalized, its rows are scaled to length 1.
     plan : Plan
-        From ``make_plan``; it contains the solver settings.
+        From ``make_plan`` or ``build_plan``; it contains the solver settings.
     path : path-like
         The model directory to write.
     costs : array-like of float, optional
@@ -91,6 +91,7 @@ def train_model(
     """
     if (plan.n_instances, plan.n_features, plan.n_labels) != (*dataset.X.shape, dataset.n_labels):
         raise InputError("the plan was made for data of a different shape", hint="make the plan again")
+    dataset = plan.rows_of(dataset)
     plan = replace(plan, settings=plan.settings.for_data(dataset))
     largest = float(np.abs(dataset.X.data).max(initial=0))
     if largest > LARGEST_VALUE:
@@ -151,6 +152,7 @@ def describe_run(
             "instances": dataset.n_instances,
             "features": dataset.n_features,
             "labels": dataset.n_labels,
+            "normalized": dataset.normalized,
             "crc32c": dataset.fingerprint(),
         },
         "solver": asdict(settings.for_data(dataset)),
@@ -245,6 +247,7 @@ def complete_model(
             "features": dataset.n_features,
             "labels": dataset.n_labels,
             "one_based": dataset.one_based,
+            **({"normalized": True} if dataset.normalized else {}),
             "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
             "weights": plan.n_weights if plan.storage.prune is None else n_stored,
             "settings": asdict(plan.settings),

@@ -28,7 +28,8 @@ class Word:
         The word, if the model was trained on text; otherwise the feature's number in the user's files.
     weight : float
     value : float or None
-        Value of the feature in the row that is explained; None without a row.
+        Value of the feature in the row that is explained, scaled if the model is normalized; None without a
+        row.
     product : float or None
         value * weight: what the feature adds to the margin.
     """

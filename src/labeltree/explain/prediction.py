@@ -14,7 +14,7 @@ from labeltree.data import canonical_csr
 from labeltree.errors import InputError
 from labeltree.explain.parts import Child, Word, label_name, largest, path_to
 from labeltree.limits import WORDS, Whole, checked
-from labeltree.predict import Queries, Score, check_options, check_queries, score_of
+from labeltree.predict import Queries, Score, check_options, check_queries, score_of, unit_queries
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, DEFAULT_WORDS, ScoreSettings
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def explain_prediction(
     words = checked("words", words, WORDS)
     row = _as_row(model, row)
     check_options(top, beam, None)
-    queries = _one_query(row)
+    queries = _one_query(model, row)
     settings = model.score.replace(score, score_scale)
     labels, scores = model.predict(row, top=top, beam=beam, score=score, score_scale=score_scale, threads=1)
     query = _Query(model, queries, score_of(settings), words)
@@ -173,7 +173,7 @@ def explain_labels(
         One for each label, in the same order. The score is 0 if the beam does not reach the label.
     """
     words = checked("words", words, WORDS)
-    queries = _one_query(_as_row(model, row))
+    queries = _one_query(model, _as_row(model, row))
     query = _Query(model, queries, score_of(model.score), words)
     found = []
     reached = [_search_tree(model, t, queries, beam, model.score) for t in range(len(model.trees))]
@@ -194,11 +194,11 @@ def _as_row(model: Model, row: Any) -> Any:
     return model.text.transform([row])
 
 
-def _one_query(row: Any) -> Queries:
+def _one_query(model: Model, row: Any) -> Queries:
     queries = check_queries(row)
     if queries.n_rows != 1:
         raise InputError(f"expected 1 row, got {queries.n_rows}", hint="explain one row at a time")
-    return queries
+    return unit_queries(queries, model.n_features) if model.normalized else queries
 
 
 def _reached_labels(model: Model, tree: int, queries: Queries, beam: int, score: ScoreSettings) -> Any:
