@@ -35,7 +35,7 @@ HEAD = ("", "bytes", "as planned", *METRICS, "p50 (us)", "batch (s)")
 
 def rows_of(data: Dataset, rows: np.ndarray) -> Dataset:
     """Return some rows of a dataset, with all its features and labels."""
-    return Dataset(data.X[rows], data.Y[rows], data.label_names, data.one_based)
+    return replace(data, X=data.X[rows], Y=data.Y[rows])
 
 
 def hold_out(data: Dataset, seed: int) -> tuple[Dataset, Dataset]:
@@ -48,7 +48,7 @@ def hold_out(data: Dataset, seed: int) -> tuple[Dataset, Dataset]:
 def with_storage(data: Dataset, plan: Plan, storage: StorageSettings) -> Plan:
     """Return a plan of the same trees with other storage."""
     trees = [part.tree for part in plan.trees]
-    return make_plan(data, trees, plan.settings, storage, threads=plan.threads)
+    return make_plan(plan.rows_of(data), trees, plan.settings, storage, threads=plan.threads)
 
 
 def choose(train: Dataset, place: Path, options: argparse.Namespace) -> tuple[StorageSettings, list[Any]]:

@@ -8,6 +8,7 @@ the threshold that training chose and for each goal, and the expected calibratio
 
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +26,14 @@ SHOWN = ("precision", "recall", "micro_f1", "macro_f1", "row_f1", "rows_without"
 
 def main(train_file: str, test_file: str) -> None:
     """Train, choose and print."""
-    data = labeltree.read_svm(train_file)
+    data = labeltree.read_svm(train_file).normalize()
     test = read_data(test_file, like=data)
     order = np.random.default_rng(0).permutation(data.n_instances)
     held_out, kept = np.split(order, [data.n_instances // 10])
 
     def rows(chosen):
         chosen = np.sort(chosen)
-        return labeltree.Dataset(data.X[chosen], data.Y[chosen], data.label_names, data.one_based)
+        return replace(data, X=data.X[chosen], Y=data.Y[chosen])
 
     train = rows(kept)
     with tempfile.TemporaryDirectory() as folder:

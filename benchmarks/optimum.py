@@ -1,6 +1,7 @@
 """Compare sampled binary problems of a trained model with LIBLINEAR's optimum.
 
 usage: python benchmarks/optimum.py DIR [DIR ...] [--problems 100] [--max-depth 6] [--cost C]
+       [--no-normalize]
 DIR holds train.svm
 
 The file may be compressed (train.svm.bz2). The optimum is that of LIBLINEAR's primal solver (-s 2 -e 1e-7),
@@ -78,6 +79,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--max-depth", type=int, default=TreeSettings.max_depth, metavar="D")
     parser.add_argument("--cost", type=float, metavar="C", help="default: labeltree's default for the data")
+    parser.add_argument(
+        "--no-normalize", dest="normalize", action="store_false", help="do not scale rows to length 1"
+    )
     return parser.parse_args()
 
 
@@ -87,10 +91,11 @@ def main() -> None:
     print(f"{'dataset':<20}{'problems':>10}{'not converged':>16}{'mean excess':>14}{'largest':>12}")
     for folder in options.folders:
         data = read_svm(find(folder, "train"))
-        plan = build_plan(data, TreeSettings(max_depth=options.max_depth), SolverSettings(cost=options.cost))
+        settings = TreeSettings(max_depth=options.max_depth), SolverSettings(cost=options.cost)
+        plan = build_plan(data, *settings, normalize=options.normalize)
         with tempfile.TemporaryDirectory(prefix="labeltree-optimum-") as place:
             model = train_model(data, plan, Path(place) / "model", score=ScoreSettings())
-            found = sample(data, model, options.problems)
+            found = sample(plan.rows_of(data), model, options.problems)
             left = model.manifest["not_converged"]
         print(
             f"{folder.name:<20}{found.size:>10}{left:>16}{found.mean():>14.4%}{found.max():>12.4%}",

@@ -35,7 +35,7 @@ def measure(
     source: str, seeds: int, threads: int, storage: labeltree.StorageSettings, **tree: int
 ) -> dict[str, object]:
     """Return the figures of one dataset."""
-    data = read(source)
+    data = read(source).normalize()
     assert data.native is not None  # both need it
     sizes: list[SizeEstimate] = []
     plans: list[labeltree.Plan] = []

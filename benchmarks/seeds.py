@@ -61,7 +61,7 @@ def measure(train: Dataset, test: Dataset, seed: int, options: argparse.Namespac
         yield lambda done: None
         cpu[name] = time.process_time() - start
 
-    plan = build_plan(train, trees, solver, threads=options.threads, stage=stage)
+    plan = build_plan(train, trees, solver, normalize=options.normalize, threads=options.threads, stage=stage)
     with tempfile.TemporaryDirectory(prefix="labeltree-seeds-") as place:
         with stage("train", ""):
             model = train_model(train, plan, Path(place) / "model")
@@ -115,6 +115,9 @@ def parse() -> argparse.Namespace:
             flag = "--" + name.replace("_", "-")
             kind_of, shown = (float, "depends on the data") if default is None else (type(default), default)
             parser.add_argument(flag, type=kind_of, default=default, help=f"default: {shown}")
+    parser.add_argument(
+        "--no-normalize", dest="normalize", action="store_false", help="do not scale rows to length 1"
+    )
     parser.add_argument("--beam", type=int, default=DEFAULT_BEAM, help=f"default: {DEFAULT_BEAM}")
     parser.add_argument("--score", help="default: that of the model")
     parser.add_argument("--threads", type=int, help="default: all CPUs")

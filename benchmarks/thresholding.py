@@ -67,6 +67,7 @@ def ours(train, queries, depth: int) -> tuple[sp.csr_matrix, float]:
 
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
+        train = train.normalize()
         tree = labeltree.build_tree(train, max_depth=depth)
         model = labeltree.train_model(
             train, labeltree.make_plan(train, tree), Path(folder) / "model", sync=False

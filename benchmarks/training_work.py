@@ -31,7 +31,8 @@ def training_work(dataset, model, threads=1):
 
 def main():
     model = load(sys.argv[2], verify=False)
-    print(json.dumps(training_work(read_svm(sys.argv[1], one_based=model.one_based), model)))
+    data = read_svm(sys.argv[1], one_based=model.one_based)
+    print(json.dumps(training_work(data.normalize() if model.normalized else data, model)))
 
 
 if __name__ == "__main__":

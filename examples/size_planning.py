@@ -58,7 +58,7 @@ def main():
     )
     parser.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="maximum model size, such as 40MB")
     arguments = parser.parse_args()
-    data = labeltree.read_data(arguments.data)
+    data = labeltree.read_data(arguments.data).normalize()  # rows as `labeltree train` scales them
     clusters = [k for k in arguments.clusters if 1 < k < data.n_labels]
     rows = list(plans(data, clusters, arguments.threads))
     print(*table(rows, arguments.budget), sep="\n")

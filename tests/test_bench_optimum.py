@@ -21,9 +21,10 @@ def test_excess_of_every_problem(tmp_path):
     assert optimum.sample(data, rough, 1000).max() > 0.01
 
 
-def test_the_table(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("more", [[], ["--no-normalize"]])
+def test_the_table(tmp_path, monkeypatch, capsys, more):
     write_svm(tmp_path / "train.svm", random_data(0, instances=60, labels=9))
-    monkeypatch.setattr("sys.argv", ["optimum.py", str(tmp_path), "--problems", "4"])
+    monkeypatch.setattr("sys.argv", ["optimum.py", str(tmp_path), "--problems", "4", *more])
     optimum.main()
     line = capsys.readouterr().out.splitlines()[1].split()
     assert line[1:3] == ["4", "0"]

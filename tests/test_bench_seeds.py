@@ -26,11 +26,14 @@ def run(monkeypatch, capsys, *arguments):
     return capsys.readouterr().out
 
 
-def test_runs_and_their_summary(folder, monkeypatch, capsys, tmp_path):
+@pytest.mark.parametrize("normalize", [True, False])
+def test_runs_and_their_summary(folder, monkeypatch, capsys, tmp_path, normalize):
     options = ("--seeds", 3, "--first-seed", 5, "--clusters", 3, "--cost", 0.5, "--threads", 1)
+    options += () if normalize else ("--no-normalize",)
     report = json.loads(run(monkeypatch, capsys, folder, *options, "--json"))
     assert [one["seed"] for one in report["runs"]] == [5, 6, 7]
     data, test = (seeds.read_svm(seeds.find(folder, name)) for name in ("train", "test"))
+    data = data.normalize() if normalize else data
     plan = make_plan(data, build_tree(data, clusters=3, seed=6), SolverSettings(cost=0.5, seed=6))
     found = train_model(data, plan, tmp_path / "model").evaluate(test)
     assert report["runs"][1]["model_bytes"] == plan.model_bytes

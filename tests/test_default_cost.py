@@ -61,7 +61,7 @@ def test_the_unit_of_the_features_does_not_matter(tmp_path):
     found = []
     for scale in (1, 2):
         data = labeltree.Dataset.from_matrices(scale * train.X, train.Y)
-        plan = labeltree.build_plan(data, solver_settings=SolverSettings(bias=0))
+        plan = labeltree.build_plan(data, solver_settings=SolverSettings(bias=0), normalize=False)
         model = labeltree.train_model(data, plan, tmp_path / f"{scale}")
         assert model.manifest["settings"]["cost"] == plan.cost == default_cost(data.X)
         found.append((plan.cost, model.predict(scale * test.X)))
@@ -74,13 +74,11 @@ def test_the_unit_of_the_features_does_not_matter(tmp_path):
 def test_a_given_cost_is_used(tmp_path):
     train, _ = labeltree.synthesize("eur-lex", scale=0.01)
     data = labeltree.Dataset.from_matrices(3 * train.X, train.Y)
-    models = [
-        labeltree.train_model(
-            data, labeltree.build_plan(data, solver_settings=SolverSettings(cost=cost)), tmp_path / f"{i}"
-        )
-        for i, cost in enumerate((None, default_cost(data.X), 1))
-    ]
-    blocks = [model.block(0)[1] for model in models]
+    blocks = []
+    for i, cost in enumerate((None, default_cost(data.X), 1)):
+        settings = SolverSettings(cost=cost)
+        plan = labeltree.build_plan(data, solver_settings=settings, normalize=False)
+        blocks.append(labeltree.train_model(data, plan, tmp_path / f"{i}").block(0)[1])
     assert (blocks[0] == blocks[1]).all()
     assert (blocks[0] != blocks[2]).any()
 
@@ -88,7 +86,7 @@ def test_a_given_cost_is_used(tmp_path):
 def test_settings_that_are_exchanged_get_the_cost_of_the_data(tmp_path):
     train, _ = labeltree.synthesize("eur-lex", scale=0.01)
     data = labeltree.Dataset.from_matrices(2 * train.X, train.Y)
-    plan = replace(labeltree.build_plan(data), settings=SolverSettings(tolerance=0.1))
+    plan = replace(labeltree.build_plan(data, normalize=False), settings=SolverSettings(tolerance=0.1))
     model = labeltree.train_model(data, plan, tmp_path / "model")
     assert model.manifest["settings"]["cost"] == 0.25
 
@@ -96,9 +94,10 @@ def test_settings_that_are_exchanged_get_the_cost_of_the_data(tmp_path):
 def test_train_says_which_cost_it_uses(tmp_path, capsys):
     train, _ = labeltree.synthesize("eur-lex", scale=0.01)
     labeltree.write_svm(tmp_path / "long.svm", labeltree.Dataset.from_matrices(2 * train.X, train.Y))
-    assert main(["train", f"{tmp_path}/long.svm", f"{tmp_path}/model"]) == 0
+    assert main(["train", f"{tmp_path}/long.svm", f"{tmp_path}/model", "--no-normalize"]) == 0
     assert "the cost is 0.25, because of the length of the rows" in capsys.readouterr().err
-    assert main(["train", f"{tmp_path}/long.svm", f"{tmp_path}/other", "--cost", "1", "--json"]) == 0
+    options = ["--no-normalize", "--cost", "1", "--json"]
+    assert main(["train", f"{tmp_path}/long.svm", f"{tmp_path}/other", *options]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["cost"] == 1
     assert "cost" not in err

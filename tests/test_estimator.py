@@ -34,9 +34,10 @@ def topics():
 
 
 def test_predicts_what_the_functions_predict(tmp_path):
-    trees = [build_tree(DATA, clusters=5, max_depth=3, seed=7 + t) for t in range(2)]
+    data = DATA.normalize()
+    trees = [build_tree(data, clusters=5, max_depth=3, seed=7 + t) for t in range(2)]
     settings = SolverSettings(loss="logistic", cost=2.0, tolerance=0.01, max_iterations=50, bias=0.5, seed=7)
-    model = train_model(DATA, make_plan(DATA, trees, settings), tmp_path / "model")
+    model = train_model(data, make_plan(data, trees, settings), tmp_path / "model")
     labels, scores = model.predict(TEST.X, top=7, beam=3, score_scale=1.5)
 
     estimator = fitted(
@@ -423,7 +424,7 @@ def test_bad_arguments_of_predictions():
 def test_fit_leaves_no_temporary_files(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with pytest.raises(InputError, match="too large"):
-        LabelTreeClassifier(**SMALL).fit(DATA.X * 1e20, DATA.Y)
+        LabelTreeClassifier(**SMALL, normalize=False).fit(DATA.X * 1e20, DATA.Y)
     estimator = fitted()
     assert not list(tmp_path.iterdir())
     assert estimator.model_.path is None

@@ -18,7 +18,7 @@ import labeltree
 def sizes(folder, threads=None):
     """Return the shape of a dataset and the bytes of its models."""
     X, Y, Xt, _ = shared_matrices(*(read_split(folder, split, threads) for split in ("train", "test")))
-    data = labeltree.Dataset.from_matrices(X, Y)
+    data = labeltree.Dataset.from_matrices(X, Y).normalize()
     tree, one_vs_rest = (
         labeltree.make_plan(data, labeltree.build_tree(data, threads=threads, **options), threads=threads)
         for options in ({}, {"max_depth": 1})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from labeltree.clustering import LabelVectors, build_tree
 from labeltree.data import Dataset
 from labeltree.errors import ResourceError
@@ -21,6 +23,7 @@ def build_plan(
     solver_settings: SolverSettings | None = None,
     storage: StorageSettings | None = None,
     *,
+    normalize: bool = True,
     threads: int | None = None,
     memory_limit: int | None = None,
     vectors: LabelVectors | None = None,
@@ -36,12 +39,14 @@ def build_plan(
     tree_settings : TreeSettings, optional
     solver_settings : SolverSettings, optional
     storage : StorageSettings, optional
+    normalize : bool, default True
+        Scale every row of features to length 1, for training and for prediction.
     threads : int, optional
         Number of threads for building, and later for training. Default: all CPUs.
     memory_limit : int, optional
         Bytes that this process may use to build the trees. Default: what is available.
     vectors : LabelVectors, optional
-        The label vectors of the dataset, to share them between calls.
+        The label vectors of the dataset that is trained on, to share them between calls.
     stage : callable, optional
         Called as ``stage(name, description)`` for the stages "tree" and "plan"; returns a context manager
         that gives a progress callback.
@@ -51,7 +56,9 @@ def build_plan(
     Returns
     -------
     Plan
+        For ``train_model`` with the same dataset.
     """
+    given, dataset = dataset, dataset.normalize() if normalize else dataset
     settings = tree_settings or TreeSettings()
     threads = threads_to_use(threads)
     memory = available_memory() if memory_limit is None else memory_limit
@@ -64,9 +71,9 @@ def build_plan(
         )
     count = settings.trees
     with stage("tree", f"building {count} tree{'s' * (count > 1)}") as progress:
-        given = settings.given_tree(dataset)
-        if given is not None:
-            trees = [given]
+        tree_given = settings.given_tree(dataset)
+        if tree_given is not None:
+            trees = [tree_given]
         else:
             # Several trees share the label vectors; a single one lets go of them when it is built.
             shared = vectors or (LabelVectors(dataset) if count > 1 else None)
@@ -88,4 +95,5 @@ def build_plan(
                         work.keep_tree(number, tree)
                 trees.append(tree)
     with stage("plan", "planning"):
-        return make_plan(dataset, trees, solver_settings, storage, threads=threads)
+        plan = make_plan(dataset, trees, solver_settings, storage, threads=threads)
+        return replace(plan, data_bytes=given.bytes)  # the caller still has rows that are not scaled

@@ -11,6 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from labeltree import limits
 from labeltree.build import build_plan
 from labeltree.data import Dataset
 from labeltree.errors import InputError
@@ -46,6 +47,7 @@ def train(
     columns: Columns | None = None,
     one_based: bool | None = None,
     strict: bool = False,
+    normalize: bool = True,
     score: ScoreSettings | Literal["auto"] = AUTO,
     threads: int | None = None,
     memory_limit: int | None = None,
@@ -66,6 +68,9 @@ def train(
         The model directory to write.
     format, columns, one_based, strict
         How to read a file, as in :func:`labeltree.read_data`.
+    normalize : bool, default True
+        Scale every row of features to length 1, for training and for prediction. Rows of TF-IDF have this
+        length already.
     score : ScoreSettings or "auto", default "auto"
         How the model turns margins into scores by default; "auto" chooses it on the training data.
     threads : int, optional
@@ -99,6 +104,7 @@ def train(
     """
     path = Path(model)
     tree, solver, storage, text = _settings(settings)
+    limits.checked("normalize", normalize, limits.FLAG)
     if isinstance(data, Dataset) and text is not None:
         raise InputError("text settings apply to a file of documents, not to a Dataset", hint="remove them")
     check_target(path, overwrite)
@@ -131,10 +137,16 @@ def train(
     for warning in summary["warnings"]:
         warnings.warn(warning, stacklevel=2)
     build = planner(
-        dataset, path, (tree, solver, storage), threads=threads, memory_limit=memory_limit, stage=stages.stage
+        dataset,
+        path,
+        (tree, solver, storage),
+        normalize=normalize,
+        threads=threads,
+        memory_limit=memory_limit,
+        stage=stages.stage,
     )
     return train_dataset(
-        dataset,
+        dataset.normalize() if normalize else dataset,
         path,
         (tree, solver, storage),
         score,
@@ -173,6 +185,7 @@ def planner(
     path: Path,
     settings: Settings,
     *,
+    normalize: bool = False,
     threads: int | None = None,
     memory_limit: int | None = None,
     force: bool = False,
@@ -186,8 +199,8 @@ def planner(
     path : Path
         The model directory that will be written.
     settings : (TreeSettings, SolverSettings, StorageSettings)
-    threads, memory_limit, stage
-        As in `build_plan`.
+    normalize, threads, memory_limit, stage
+        As in `build_plan`; by default, rows are used as they are.
     force : bool, default False
         Do not check memory and disk.
 
@@ -199,7 +212,15 @@ def planner(
     limit = sys.maxsize if force else memory_limit
 
     def build(work: WorkDirectory | None = None) -> Plan:
-        plan = build_plan(dataset, *settings, threads=threads, memory_limit=limit, stage=stage, work=work)
+        plan = build_plan(
+            dataset,
+            *settings,
+            normalize=normalize,
+            threads=threads,
+            memory_limit=limit,
+            stage=stage,
+            work=work,
+        )
         if not force:
             plan.check_resources(path, limit, work.allocated_bytes if work else 0)
         return plan
@@ -223,7 +244,9 @@ def train_dataset(
 
     Parameters
     ----------
-    dataset, path, settings
+    dataset : Dataset
+        As it is trained on: with scaled rows, if `build` scales them.
+    path, settings
         As in `planner`.
     score, overwrite, resume, sync
         As in `train_model`.

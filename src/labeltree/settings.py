@@ -223,8 +223,8 @@ class SolverSettings:
     ----------
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, optional
-        Weight of the losses (C), as in LIBLINEAR. Default: 1 / (mean squared norm of the instances),
-        from 0.01 to 100, which is 1 for instances of length 1.
+        Weight of the losses (C), as in LIBLINEAR. Default: 1 / (mean squared norm of the instances that are
+        trained on), from 0.01 to 100, which is 1 if they are scaled to length 1.
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth of the node, the last for all greater
         depths.

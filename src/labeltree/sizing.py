@@ -70,6 +70,7 @@ def estimate_size(
     solver_settings: SolverSettings | None = None,
     storage: StorageSettings | None = None,
     *,
+    normalize: bool = True,
     threads: int | None = None,
     stage: Stage = silent,
 ) -> SizeEstimate:
@@ -83,6 +84,8 @@ def estimate_size(
         The same ``seed`` gives the same estimate with any number of threads.
     solver_settings : SolverSettings, optional
     storage : StorageSettings, optional
+    normalize : bool, default True
+        Scale every row of features to length 1, as `build_plan` does.
     threads : int, optional
         Number of threads for estimating, and later for training. Default: all CPUs.
     stage : callable, optional
@@ -107,13 +110,14 @@ def estimate_size(
     settings = tree_settings or TreeSettings()
     solver, storage = solver_settings or SolverSettings(), storage or StorageSettings()
     threads = threads_to_use(threads)
+    given, dataset = dataset, dataset.normalize() if normalize else dataset
     ptr, instances = dataset.by_label
     summed = np.diff(np.concatenate([[0], np.cumsum(np.diff(dataset.X.indptr)[instances])])[ptr])
     n_known = np.count_nonzero(np.diff(ptr))
     fixed = settings.tree is not None or settings.max_depth == 1 or n_known <= settings.clusters
     if fixed or np.minimum(summed, dataset.n_features).sum() * settings.clusters < EXACT_WORK:
         return SizeEstimate.of_plan(
-            build_plan(dataset, settings, solver, storage, threads=threads, stage=stage)
+            build_plan(given, settings, solver, storage, normalize=normalize, threads=threads, stage=stage)
         )
     with stage("size", "estimating the size"):
         sampled = SampledTree.grow(dataset, settings, summed, threads)
@@ -122,7 +126,7 @@ def estimate_size(
         empty = Plan((), solver, storage, *shape, dataset.bytes, threads, dataset.label_names, dataset.text)
         size, low, high = (empty.model_bytes + round(settings.trees * size) for size in one_tree)
         nonzeros = _vector_nonzeros(dataset, summed, settings.seed, threads)
-        memory = _memory(sampled, nonzeros, dataset, settings, solver, storage, threads)
+        memory = _memory(sampled, nonzeros, dataset, given.bytes, settings, solver, storage, threads)
         return SizeEstimate(size, low, high, *memory, exact=False)
 
 
@@ -156,6 +160,7 @@ def _memory(
     sampled: SampledTree,
     vector_nonzeros: tuple[int, int, int],
     dataset: Dataset,
+    data_bytes: int,
     settings: TreeSettings,
     solver: SolverSettings,
     storage: StorageSettings,
@@ -164,7 +169,7 @@ def _memory(
     """Return the memory for building and training, and bounds of it."""
     children = sampled.tree.child_count.copy()
     children[sampled.unsplit] = settings.clusters
-    base = INTERPRETER_BYTES + dataset.bytes + LABEL_BYTES * dataset.n_labels
+    base = INTERPRETER_BYTES + data_bytes + LABEL_BYTES * dataset.n_labels
 
     def needed(nonzeros: int, factor: float) -> int:
         instances, entries, used = (

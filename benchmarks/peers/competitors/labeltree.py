@@ -16,7 +16,7 @@ def load(folder):
 
 def train(data, path, threads, options):
     start = time.perf_counter()
-    dataset = labeltree.Dataset.from_matrices(*data)
+    dataset = labeltree.Dataset.from_matrices(*data).normalize()  # as `labeltree.train` does
     trees = [
         labeltree.build_tree(dataset, seed=seed, threads=threads) for seed in range(options.get("trees", 1))
     ]

@@ -45,14 +45,15 @@ def estimate(
     stages = Stages(quiet or json)
     dataset = source.read(stages, threads)
     summary = source.show(dataset, quiet=quiet or json)
+    dataset = training.rows_of(dataset, quiet=quiet or json)
     if quick:
         from labeltree.sizing import estimate_size
 
-        size = estimate_size(dataset, *settings, threads=threads, stage=stages.stage)
+        size = estimate_size(dataset, *settings, normalize=False, threads=threads, stage=stages.stage)
         _print_quick(size, settings[2], memory_limit, summary if json else None)
         return
     with printing.warnings_as_notes():
-        plan = build_plan(dataset, *settings, threads=threads, stage=stages.stage)
+        plan = build_plan(dataset, *settings, normalize=False, threads=threads, stage=stages.stage)
     report = plan.report()
     try:
         plan.check_resources(Path("."), memory_limit)

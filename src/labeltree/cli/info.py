@@ -97,6 +97,7 @@ def _summary(figures: dict[str, Any]) -> list[str]:
         [
             ("model", f"{figures['model']} (labeltree {figures['labeltree_version']})"),
             ("data", printing.shape(figures)),
+            *([("rows", "scaled to length 1")] if figures["normalized"] else []),
             ("trees", f"{printing.forest(figures)}, {printing.plural(figures['weights'], 'weight')}"),
             ("size", f"{human_bytes(size)} ({size:,} bytes)"),
             *([("ovr", _one_vs_rest(figures))] if figures["ovr_bytes"] else []),

@@ -67,7 +67,7 @@ def plan(
     source = Source(data, text, one_based)
     check_target(work, overwrite=False)
     stages = Stages(quiet or json)
-    dataset = source.read(stages, threads)
+    dataset = training.rows_of(source.read(stages, threads), quiet=quiet or json)
     limit = sys.maxsize if force else memory_limit
     if grow:
         with stages.stage("write", f"writing {work}"):
@@ -102,6 +102,7 @@ def plan(
             tree_settings,
             solver_settings,
             storage,
+            normalize=False,
             threads=threads,
             memory_limit=limit,
             stage=stages.stage,

@@ -40,6 +40,7 @@ class TrainReport(TypedDict):
     weights: int
     codec: str
     nonzeros: int | None
+    normalized: bool
     cost: float
     not_converged: int
     score: ScoreEntry
@@ -102,6 +103,7 @@ def train(
     try:
         dataset = source.read(stages, threads)
         summary = source.show(dataset, quiet=quiet or json)
+        dataset = training.rows_of(dataset, quiet=quiet or json)
         plan_model = planner(
             dataset,
             target,
@@ -166,6 +168,7 @@ def train(
         "weights": plan.n_weights,
         "codec": trained.codec,
         "nonzeros": trained.manifest["weights"] if trained.codec == "sparse" else None,
+        "normalized": plan.normalized,
         "cost": plan.cost,
         "not_converged": trained.manifest["not_converged"],
         "score": trained.manifest["score"],

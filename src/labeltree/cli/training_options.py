@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labeltree import limits
-from labeltree.cli import options
+from labeltree.cli import options, printing
 from labeltree.cli.options import TREE, limited
 from labeltree.errors import InputError
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
+
+if TYPE_CHECKING:
+    from labeltree.data import Dataset
 
 _SOLVER = "Classifiers"
 
@@ -109,6 +112,15 @@ class Training:
             _SOLVER,
         ),
     ] = SolverSettings.bias
+    normalize: Annotated[
+        bool,
+        typer.Option(
+            "--normalize/--no-normalize",
+            help="Scale every row of features to length 1, also those that the model is to predict. Rows of "
+            "TF-IDF have this length already.",
+            rich_help_panel=_SOLVER,
+        ),
+    ] = True
     weights: options.Weights = StorageSettings.weights
     prune: options.Prune = StorageSettings.prune
 
@@ -124,6 +136,13 @@ class Training:
     def solver_settings(self) -> SolverSettings:
         """Return the settings of the solver."""
         return SolverSettings(**{field.name: getattr(self, field.name) for field in fields(SolverSettings)})
+
+    def rows_of(self, dataset: Dataset, *, quiet: bool) -> Dataset:
+        """Return the data to train on; a note says that rows are scaled, if they are."""
+        scaled = dataset.normalize() if self.normalize else dataset
+        if scaled.normalized and not quiet:
+            printing.note("rows are scaled to length 1; --no-normalize keeps their lengths")
+        return scaled
 
     def storage_settings(self) -> StorageSettings:
         """Return how weights are stored."""

@@ -63,8 +63,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The same seed gives the same model with any number of threads.
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, optional
-        Weight of the loss relative to w'w / 2 (C). Default: 1 / (mean squared norm of the rows of X),
-        from 0.01 to 100, which is 1 for rows of length 1.
+        Weight of the loss relative to w'w / 2 (C). Default: 1 for rows of length 1; with ``normalize=False``,
+        1 / (mean squared norm of the rows of X), from 0.01 to 100.
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth, the last for all greater depths.
     tolerance : float, default 0.005
@@ -73,6 +73,9 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Maximum number of passes over the instances of a node.
     bias : float, default 1
         Value of a constant feature added to every instance; 0 for none.
+    normalize : bool, default True
+        Scale every row of X to length 1, in ``fit`` and in predictions. With ``False``, rows are used as they
+        are.
     weights : {"float32", "float16", "int8"}, optional
         Type of the stored weights. Default: "float32", or "int8" with ``prune``.
     prune : float, optional
@@ -127,6 +130,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         **TREE_LIMITS,
         **SOLVER_LIMITS,
         **STORAGE_LIMITS,
+        "normalize": limits.FLAG,
         "beam": limits.BEAM,
         "score_function": limits.STORED_SCORE,
         "score_scale": Optional(limits.SCORE_SCALE),
@@ -149,6 +153,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tolerance: float = SolverSettings.tolerance,
         max_iterations: int = SolverSettings.max_iterations,
         bias: float = SolverSettings.bias,
+        normalize: bool = True,
         weights: str | None = StorageSettings.weights,
         prune: float | None = StorageSettings.prune,
         beam: int = DEFAULT_BEAM,
@@ -169,6 +174,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tolerance = tolerance
         self.max_iterations = max_iterations
         self.bias = bias
+        self.normalize = normalize
         self.weights = weights
         self.prune = prune
         self.beam = beam
@@ -200,7 +206,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parameters = self._checked()
         target = read_target(y)
         rows = validate_data(self, X, **CHECKS_OF_X)
-        dataset, weights = make_dataset(rows, target, sample_weight, parameters["cost"])
+        dataset, weights = make_dataset(rows, target, sample_weight, parameters)
         self.model_: Model = train_unsaved(parameters, dataset, weights)
         self.classes_: NDArray[Any] = target.classes
         self._single = target.single
@@ -222,7 +228,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         parameters = self._checked()
         rows = check_array(X, input_name="X", **CHECKS_OF_X)
-        dataset, _ = make_dataset(rows, read_target(y), None, parameters["cost"])
+        dataset, _ = make_dataset(rows, read_target(y), None, parameters)
         return plan_model(parameters, dataset)
 
     def predict(self, X: Any, *, top: int | None = None, threshold: float | None = None) -> Any:
@@ -390,7 +396,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "given_tree": "tree" in notes,
         }
         try:
-            estimator = cls(**about["parameters"])
+            # To fit the same data again: rows that have length 1 already are the same either way.
+            estimator = cls(**{"normalize": model.normalized, **about["parameters"]})
             estimator._single = bool(about.get("single", False))
             estimator.classes_ = restore_classes(model.label_names, model.n_labels, about.get("classes"))
             names = about.get("feature_names")

@@ -39,7 +39,7 @@ def check_rows(n_rows: int, target: Target) -> None:
 
 
 def make_dataset(
-    rows: Any, target: Target, sample_weight: Any, cost: float | None
+    rows: Any, target: Target, sample_weight: Any, parameters: dict[str, Any]
 ) -> tuple[Dataset, NDArray[np.float64] | None]:
     """Return the dataset without rows of weight 0, and the weights of the other rows."""
     check_rows(rows.shape[0], target)
@@ -53,7 +53,9 @@ def make_dataset(
     if dataset.Y.nnz == 0:
         raise InputError("Y has no positive entry")
     if weights is not None:
-        _check_costs((default_cost(dataset.X, weights) if cost is None else cost) * weights)
+        cost = _solver(parameters, dataset, weights).cost
+        assert cost is not None
+        _check_costs(cost * weights)
     return dataset, weights
 
 
@@ -61,17 +63,26 @@ def plan_model(
     parameters: dict[str, Any], dataset: Dataset, weights: NDArray[np.float64] | None = None
 ) -> Plan:
     """Build the trees, or use the given one, and plan the model, with the parameters of an estimator."""
-    solver = SolverSettings(**{name: parameters[name] for name in SOLVER_LIMITS})
-    if solver.cost is None and weights is not None:  # a row of weight 2 is like two rows
-        solver = replace(solver, cost=default_cost(dataset.X, weights))
     return build_plan(
         dataset,
         tree_settings(parameters),
-        solver,
+        _solver(parameters, dataset, weights),
         StorageSettings(**{name: parameters[name] for name in STORAGE_LIMITS}),
+        normalize=parameters["normalize"],
         threads=parameters["threads"],
         memory_limit=sys.maxsize if parameters["force"] else parameters["memory_limit"],
     )
+
+
+def _solver(
+    parameters: dict[str, Any], dataset: Dataset, weights: NDArray[np.float64] | None
+) -> SolverSettings:
+    """Return the settings of the solver, with the default cost of the rows that it is given."""
+    solver = SolverSettings(**{name: parameters[name] for name in SOLVER_LIMITS})
+    if solver.cost is not None:
+        return solver
+    rows = dataset.normalize() if parameters["normalize"] else dataset
+    return replace(solver, cost=default_cost(rows.X, weights))  # a row of weight 2 is like two rows
 
 
 def train_unsaved(parameters: dict[str, Any], dataset: Dataset, weights: NDArray[np.float64] | None) -> Model:

@@ -35,6 +35,7 @@ def describe_model(model: Model) -> dict[str, Any]:
         "labels": model.n_labels,
         "named_labels": model.label_names is not None,
         "one_based": model.one_based,
+        "normalized": model.normalized,
         "text": None if model.text is None else asdict(model.text.settings),
         "trees": len(model.trees),
         "nodes": sum(part.tree.n_nodes for part in model.trees),

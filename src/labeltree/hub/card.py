@@ -236,6 +236,7 @@ def _training(model: Model) -> str:
     size = f"{human_bytes(model.bytes)} ({model.bytes:,} bytes), {figures['weights']:,} weights"
     rows = [
         ("Training data", shape),
+        ("Rows", "scaled to length 1, for training and for prediction" if figures["normalized"] else ""),
         ("Trees", f"{figures['trees']}, with {figures['nodes']:,} nodes and depth {figures['depth']}"),
         ("Size", f"{size} stored as {'sparse int8' if figures['codec'] == 'sparse' else figures['codec']}"),
         ("Settings", _listed(settings)),

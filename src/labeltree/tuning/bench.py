@@ -114,7 +114,7 @@ class Bench:
         return self.sample(candidate, share), replace(plan, settings=solver)
 
     def _make_split(self, text: TextSettings | None) -> tuple[Dataset, Validation]:
-        dataset, given = self._source.read(text), self._source.validation
+        dataset, given = self._source.read(text).normalize(), self._source.validation
         self.n_rows = dataset.n_instances
         order = np.random.default_rng(self._seed).permutation(dataset.n_instances)
         labeled = order[np.diff(dataset.Y.indptr)[order] > 0]
@@ -170,4 +170,4 @@ class Bench:
 
 def _rows(dataset: Dataset, rows: NDArray[Any]) -> Dataset:
     """Return some rows of a dataset, with all its features and labels."""
-    return Dataset(dataset.X[rows], dataset.Y[rows], dataset.label_names, dataset.one_based, dataset.text)
+    return replace(dataset, X=dataset.X[rows], Y=dataset.Y[rows])

@@ -19,6 +19,7 @@ KEYS: dict[str, limits.Limit] = {
     **{name: limit for name, limit in TREE_LIMITS.items() if name != "tree"},
     **SOLVER_LIMITS,
     **STORAGE_LIMITS,
+    "normalize": limits.FLAG,
     "max_size": limits.Optional(limits.MAX_SIZE),
     "score": limits.STORED_SCORE,
     "score_scale": limits.Optional(limits.SCORE_SCALE),
@@ -95,7 +96,11 @@ def as_arguments(settings: Mapping[str, Any]) -> list[str]:
     >>> as_arguments({"clusters": 50, "ngrams": (1, 2), "sublinear": True})
     ['--clusters', '50', '--ngrams', '1,2', '--sublinear']
     """
-    switches = {"sublinear": ("--sublinear", "--no-sublinear"), "lowercase": ("--lowercase", "--keep-case")}
+    switches = {
+        "normalize": ("--normalize", "--no-normalize"),
+        "sublinear": ("--sublinear", "--no-sublinear"),
+        "lowercase": ("--lowercase", "--keep-case"),
+    }
     arguments = []
     for name, value in as_options(settings).items():
         if name in switches:

@@ -81,6 +81,7 @@ class Session:
                 train,
                 TreeSettings(clusters, max_depth, seed=seed),
                 SolverSettings(cost=1, bias=0),
+                normalize=False,
                 threads=self.threads,
                 vectors=self._vectors.setdefault(name, LabelVectors(train)),
                 stage=lambda stage, _: nullcontext(building if stage == "tree" else ignore),

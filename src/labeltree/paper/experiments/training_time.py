@@ -230,7 +230,7 @@ def _measure(
         seconds[stage] = time.perf_counter() - start
 
     tree_settings = TreeSettings(clusters or 2, depth, seed=seed)
-    plan = build_plan(data, tree_settings, settings, threads=threads, stage=timed)
+    plan = build_plan(data, tree_settings, settings, normalize=False, threads=threads, stage=timed)
     with tempfile.TemporaryDirectory(prefix="labeltree-time-") as directory:
         plan.check_resources(Path(directory))
         with timed("training", ""):

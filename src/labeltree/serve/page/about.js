@@ -12,6 +12,7 @@ function showTraining(about) {
   const pairs = [];
   const list = (values) => Object.entries(values).map(([name, value]) => `${name.replaceAll("_", " ")} ${say(value)}`).join(", ");
   pairs.push(["Data", `${count(about.instances, "instance")}, ${count(about.features, "feature")}, ${count(about.labels, "label")}`]);
+  if (about.normalized) pairs.push(["Rows", "scaled to length 1"]);
   pairs.push(["Written", about.written ? new Date(about.written).toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short" }) : "unknown"]);
   pairs.push(["Trees", `${count(about.trees, "tree")}, ${count(about.nodes, "node")}, depth ${about.depth}`]);
   pairs.push(["Weights", `${whole.format(about.weights)} as ${about.codec === "sparse" ? "int8" : about.codec}${about.pruned ? `, without those below ${about.pruned.threshold}` : ""}`]);
