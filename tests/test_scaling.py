@@ -262,6 +262,13 @@ def test_rows_that_are_not_finite_are_refused(model, value, n_rows):
             model.predict(X)
 
 
+def test_parts_of_a_value_whose_sum_is_too_large_are_refused(model):
+    row = sp.csr_matrix((np.full(2, HUGE), [3, 3], [0, 2]), shape=(1, 30))
+    for X in (row, sp.vstack([row, row], "csr")):
+        with pytest.raises(ValueError, match="too large for float32"):
+            model.predict(X)
+
+
 def test_a_matrix_whose_pointers_are_wrong_is_refused(model):
     X = random_data().X.copy()
     assert X.has_sorted_indices  # SciPy does not look again

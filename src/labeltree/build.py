@@ -58,7 +58,7 @@ def build_plan(
     Plan
         For ``train_model`` with the same dataset.
     """
-    given, dataset = dataset, dataset.normalize() if normalize else dataset
+    unscaled, dataset = dataset, dataset.normalize() if normalize else dataset
     settings = tree_settings or TreeSettings()
     threads = threads_to_use(threads)
     memory = available_memory() if memory_limit is None else memory_limit
@@ -71,9 +71,9 @@ def build_plan(
         )
     count = settings.trees
     with stage("tree", f"building {count} tree{'s' * (count > 1)}") as progress:
-        tree_given = settings.given_tree(dataset)
-        if tree_given is not None:
-            trees = [tree_given]
+        given = settings.given_tree(dataset)
+        if given is not None:
+            trees = [given]
         else:
             # Several trees share the label vectors; a single one lets go of them when it is built.
             shared = vectors or (LabelVectors(dataset) if count > 1 else None)
@@ -96,4 +96,4 @@ def build_plan(
                 trees.append(tree)
     with stage("plan", "planning"):
         plan = make_plan(dataset, trees, solver_settings, storage, threads=threads)
-        return replace(plan, data_bytes=given.bytes)  # the caller still has rows that are not scaled
+        return replace(plan, data_bytes=unscaled.bytes)  # of both: the caller keeps the rows as they were

@@ -154,9 +154,8 @@ def unit_queries(queries: Queries, n_features: int) -> Queries:
     rising[1:-1] = indices[1:] > indices[:-1]
     rising[indptr] = True
     if not rising.all():
-        matrix = sp.csr_matrix((values, indices, indptr), shape=(queries.n_rows, n_features), copy=True)
-        matrix.sum_duplicates()
-        indptr, indices, values = csr_arrays(matrix)
+        matrix = sp.csr_matrix((values, indices, indptr), shape=(queries.n_rows, n_features))
+        indptr, indices, values = csr_arrays(canonical_csr(matrix, "X"))
     return Queries((indptr, indices, unit_values(indptr, values)), queries.n_rows, n_features)
 
 

@@ -110,14 +110,14 @@ def estimate_size(
     settings = tree_settings or TreeSettings()
     solver, storage = solver_settings or SolverSettings(), storage or StorageSettings()
     threads = threads_to_use(threads)
-    given, dataset = dataset, dataset.normalize() if normalize else dataset
+    unscaled, dataset = dataset, dataset.normalize() if normalize else dataset
     ptr, instances = dataset.by_label
     summed = np.diff(np.concatenate([[0], np.cumsum(np.diff(dataset.X.indptr)[instances])])[ptr])
     n_known = np.count_nonzero(np.diff(ptr))
     fixed = settings.tree is not None or settings.max_depth == 1 or n_known <= settings.clusters
     if fixed or np.minimum(summed, dataset.n_features).sum() * settings.clusters < EXACT_WORK:
         return SizeEstimate.of_plan(
-            build_plan(given, settings, solver, storage, normalize=normalize, threads=threads, stage=stage)
+            build_plan(unscaled, settings, solver, storage, normalize=normalize, threads=threads, stage=stage)
         )
     with stage("size", "estimating the size"):
         sampled = SampledTree.grow(dataset, settings, summed, threads)
@@ -126,7 +126,7 @@ def estimate_size(
         empty = Plan((), solver, storage, *shape, dataset.bytes, threads, dataset.label_names, dataset.text)
         size, low, high = (empty.model_bytes + round(settings.trees * size) for size in one_tree)
         nonzeros = _vector_nonzeros(dataset, summed, settings.seed, threads)
-        memory = _memory(sampled, nonzeros, dataset, given.bytes, settings, solver, storage, threads)
+        memory = _memory(sampled, nonzeros, dataset, unscaled.bytes, settings, solver, storage, threads)
         return SizeEstimate(size, low, high, *memory, exact=False)
 
 
