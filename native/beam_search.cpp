@@ -5,6 +5,7 @@
 
 #include "choices.h"
 #include "search.h"
+#include "unit_length.h"
 
 namespace labeltree {
 namespace {
@@ -23,6 +24,13 @@ bool is_sorted_and_finite(const SparseRows& row) {
     for (const int32_t column : row.index) wrong |= column < std::exchange(before, column);
     for (const float value : row.value) wrong |= !std::isfinite(value);
     return !wrong;
+}
+
+// True if a sorted row has only features of the model, and none twice: the length of its values is that of the row.
+bool has_length(const SparseRows& row, int64_t n_features) {
+    bool twice = false;
+    for (size_t i = 1; i < row.index.size(); ++i) twice |= row.index[i] == row.index[i - 1];
+    return !twice && (row.index.empty() || row.index.back() < n_features);
 }
 
 // The most children that one query can meet.
@@ -121,17 +129,24 @@ class BeamSearch {
     // A batch takes its time to be checked and arranged in Python; a single row is taken as it is, or not at all.
     std::optional<std::tuple<NumpyRows<int32_t>, NumpyRows<float>>> search_row(AnyVector indices, AnyVector data,
                                                                                int64_t beam, int64_t top,
-                                                                               std::string_view score, float scale) {
+                                                                               std::string_view score, float scale,
+                                                                               bool normalized) {
         if (indices.dtype() != nb::dtype<int32_t>() || data.dtype() != nb::dtype<float>() ||
             indices.size() != data.size() || !is_contiguous(indices) || !is_contiguous(data))
             return std::nullopt;
         const int64_t ptr[] = {0, static_cast<int64_t>(data.size())};
-        const SparseRows row{ptr,
-                             {static_cast<const int32_t*>(indices.data()), indices.size()},
-                             {static_cast<const float*>(data.data()), data.size()},
-                             std::numeric_limits<int64_t>::max()};
+        SparseRows row{ptr,
+                       {static_cast<const int32_t*>(indices.data()), indices.size()},
+                       {static_cast<const float*>(data.data()), data.size()},
+                       std::numeric_limits<int64_t>::max()};
         const SearchSettings settings = checked_settings(beam, top, score, scale);
-        if (!is_sorted_and_finite(row)) return std::nullopt;
+        if (!is_sorted_and_finite(row) || (normalized && !has_length(row, forest_.n_features))) return std::nullopt;
+        std::vector<float> scaled;
+        if (const double square = normalized ? squared_length(row.value) : 1; !is_unit(square)) {
+            scaled.resize(row.value.size());
+            scale_to_unit(row.value, square, scaled);
+            row.value = scaled;
+        }
         // Both arrays in one allocation.
         std::unique_ptr<char[]> memory(new char[top * (sizeof(int32_t) + sizeof(float))]);
         const Ranking ranking{{reinterpret_cast<int32_t*>(memory.get()), static_cast<size_t>(top)},
@@ -200,8 +215,10 @@ void bind_beam_search(nb::module_& m) {
              "Return the `top` labels of each row, best first, and their scores: flat arrays, padded with -1 and 0.\n"
              "Features from n_features on are ignored.")
         .def("search_row", &BeamSearch::search_row, "indices"_a, "data"_a, "beam"_a, "top"_a, "score"_a, "scale"_a,
-             "The same for a single row, as arrays of shape (1, top).\n"
-             "Returns None if the arrays are not contiguous int32 and float32, sorted, in range and finite.");
+             "normalized"_a,
+             "The same for a single row, as arrays of shape (1, top). If normalized, it is scaled as by unit_rows.\n"
+             "Returns None if the arrays are not contiguous int32 and float32, sorted, in range and finite; if\n"
+             "normalized, also if a feature occurs twice or is not below n_features.");
 }
 
 }  // namespace labeltree

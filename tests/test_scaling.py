@@ -13,9 +13,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from labeltree import Dataset, explain_prediction, load, read_svm, scaling, write_svm
+from labeltree import Dataset, _native, explain_prediction, load, read_svm, write_svm
 from labeltree.explain.prediction import explain_labels
-from labeltree.scaling import TOLERANCE, unit_row, unit_rows
+from labeltree.scaling import TOLERANCE, unit_rows, unit_values
 
 TINY, HUGE = np.float32(1e-45), np.finfo(np.float32).max
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -63,33 +63,28 @@ def contents_of(X):
 
 @given(matrices)
 @example(np.array([[TINY, HUGE, 1, 0]], np.float32))
-def test_a_single_row_is_scaled_to_the_same_bits(dense):
+def test_a_row_is_scaled_to_the_same_bits_alone(dense):
     X = sp.csr_matrix(dense)
-    whole = scaling.unit_values(X.indptr, X.data)
+    whole = unit_values(X.indptr, X.data)
     for start, end in zip(X.indptr[:-1], X.indptr[1:], strict=True):
         row = X.data[start:end].copy()
-        before = row.tobytes()
-        scaled = unit_row(row)
+        scaled = unit_values(np.array([0, end - start]), row)
         assert scaled.tobytes() == whole[start:end].tobytes()
-        assert row.tobytes() == before
-        if scaled.tobytes() == before:
-            assert scaled is row
+        assert (scaled is row) == (scaled.tobytes() == X.data[start:end].tobytes())
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_left_to_the_checks(value):
-    row = np.array([1, value], np.float32)
-    assert unit_row(row) is row
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 15, 16, 17, 100, 1000])
+def test_rows_of_many_lengths(length):
+    row = np.random.default_rng(length).normal(size=length).astype(np.float32)
+    scaled = unit_values(np.array([0, length]), row)
+    exact = row.astype(np.float64) / math.sqrt(square_of(row))
+    assert (np.abs(scaled - exact) <= 1.0001 * 2.0**-24 * np.abs(exact)).all()
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 7, 100, 10**6])
-def test_parts_give_the_same_bits(at_once, monkeypatch):
-    X = sp.random(60, 40, 0.2, "csr", np.float32, rng=np.random.default_rng(0))
-    X = sp.vstack([sp.csr_matrix((3, 40), dtype=np.float32), X, X[:0], sp.csr_matrix((2, 40))], "csr")
-    X = X.astype(np.float32)
-    expected = contents_of(unit_rows(X))
-    monkeypatch.setattr(scaling, "_VALUES_AT_ONCE", at_once)
-    assert contents_of(unit_rows(X)) == expected
+@pytest.mark.parametrize(("indptr", "what"), [([0, 3], "end"), ([1, 2], "start"), ([0, 3, 2], "decrease")])
+def test_the_kernel_checks_the_pointers(indptr, what):
+    with pytest.raises(ValueError, match=f"indptr must (not )?{what}"):
+        _native.unit_rows(np.array(indptr), np.ones(2, np.float32))
 
 
 def test_indices_are_shared():
@@ -230,6 +225,27 @@ def test_every_form_of_a_row_gives_the_same_prediction(model, rows):
     both = sp.vstack([two_parts, backwards], "csr")
     assert same(model.predict(both), (np.repeat(expected[0], 2, axis=0), np.repeat(expected[1], 2, axis=0)))
     assert contents_of(rows) == before
+
+
+@given(arrays.arrays(np.float32, (3, 30), elements=st.one_of(st.just(0.0), finite)))
+def test_a_single_row_gives_the_bits_of_a_batch(model, dense):
+    X = sp.csr_matrix(dense)
+    labels, scores = model.predict(X, top=12, beam=100)
+    for number in range(3):
+        row = X[number]
+        found = model._search.search_row(row.indices, row.data, 100, 12, "sigmoid", 3.0, True)
+        twice, options = sp.vstack([row, row], "csr"), {"score": "sigmoid", "score_scale": 3}
+        expected = model.predict(twice, top=12, beam=100, **options)
+        assert same(found, [part[:1] for part in expected])
+        assert same(model.predict(row, top=12, beam=100), (labels[[number]], scores[[number]]))
+
+
+def test_the_kernel_leaves_repeated_and_unknown_features_to_the_batch(model):
+    search = model._search.search_row
+    for indices, expected in (([3, 4], True), ([3, 3], False), ([4, 3], False), ([3, 30], False)):
+        arguments = np.array(indices, np.int32), np.ones(2, np.float32), 10, 3, "sigmoid", 3.0
+        assert (search(*arguments, True) is not None) == expected
+        assert (search(*arguments, False) is not None) == (indices != [4, 3])
 
 
 def test_features_that_the_model_does_not_have_do_not_count(model, rows):

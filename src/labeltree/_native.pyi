@@ -18,6 +18,7 @@ NEWTON_FEATURE_BYTES: int
 NEWTON_INSTANCE_BYTES: int
 # Nodes whose centroids are in memory at the same time, at most, and bytes of one value of a centroid.
 MOST_MATRICES: int
+UNIT_TOLERANCE: float
 CENTROID_BYTES: int
 # Labels of a node up to which their distances are measured: per cluster, and at most.
 SEEDED_PER_CLUSTER: int
@@ -113,6 +114,7 @@ def weight_terms(
     frequency: NDArray[np.float64],
     threads: int,
 ) -> None: ...
+def unit_rows(indptr: NDArray[np.int64], data: NDArray[np.float32]) -> NDArray[np.float32] | None: ...
 
 class TsvReader:
     def __init__(
@@ -170,6 +172,7 @@ class BeamSearch:
         top: int,
         score: str,
         scale: float,
+        normalized: bool,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None: ...
 
 def damaged_blocks(

@@ -77,11 +77,6 @@ def is_csr_row(X: Any) -> bool:
     return bool(is_row and len(indptr) == 2 and indptr[0] == 0 and indptr[1] == X.data.size)
 
 
-def is_distinct(row: Any, n_features: int) -> bool:
-    """Return whether a row can be scaled as it is: it has only features of the model, and none twice."""
-    return bool(row.shape[1] <= n_features and row.dtype == np.float32 and row.has_canonical_format)
-
-
 def check_width(n_columns: int, n_features: int) -> None:
     """Refuse rows that lack features of the model: they were computed in another way, or are no rows."""
     if n_columns < n_features:

@@ -28,12 +28,10 @@ from labeltree.predict import (
     check_width,
     documents_of,
     is_csr_row,
-    is_distinct,
     named_labels,
     unit_queries,
 )
 from labeltree.reading import read_data
-from labeltree.scaling import unit_row
 from labeltree.settings import (
     DEFAULT_BEAM,
     DEFAULT_RANKS,
@@ -200,10 +198,11 @@ class Predictor:
         self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the best labels of each row, and their scores before calibration."""
-        if is_csr_row(X) and (not self.normalized or is_distinct(X, self.n_features)):
+        if is_csr_row(X):
             check_width(X.shape[1], self.n_features)
-            values = unit_row(X.data) if self.normalized else X.data
-            found = self._search.search_row(X.indices, values, beam, top, settings.function, settings.scale)
+            found = self._search.search_row(
+                X.indices, X.data, beam, top, settings.function, settings.scale, self.normalized
+            )
             if found is not None:
                 self._warn_of_features(X.shape[1], 4)
                 if self.text is not None and X.data.size == 0:
