@@ -150,7 +150,7 @@ LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settin
             objective.v[k] += added.loss + before.v[k] * at.margin / 2;  // the second sums to w'w / 2
             gap.v[k] += added.gap;
             loud.v[k] = added.gap > quiet.v[k] ? moving.v[k] : zero.v[k];
-            if constexpr (moves) after.v[k] = best_alpha<loss>(at);
+            if constexpr (moves) after.v[k] = next_alpha<loss>(at);
         }
         if (!loud.any()) {
             std::swap(order[visit--], order[--n_active]);

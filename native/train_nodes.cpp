@@ -1,4 +1,4 @@
-// Trains panels of a plan, the largest first, and writes each to its place on disk.
+// Trains panels of a plan, from the largest and from the smallest on, and writes each to its place on disk.
 #include <memory>
 #include <mutex>
 
@@ -101,10 +101,13 @@ void train_panels(const Training& t, BlockWriter& writer, std::span<const PanelR
     double total = 0;
     for (const Task& task : tasks) total += task.work;
     std::vector<std::unique_ptr<Workspace>> spaces(threads);
-    std::atomic<int64_t> done{0};
-    parallel_for(std::ssize(tasks), threads, [&](int64_t k, int worker) {
+    std::atomic<int64_t> done{0}, first{0}, last{std::ssize(tasks)};
+    parallel_for(std::ssize(tasks), threads, [&](int64_t, int worker) {
         if (cancel) return;
         if (!spaces[worker]) spaces[worker] = std::make_unique<Workspace>(t);
+        // The weights of large panels fill the caches. Half of the threads begin with small panels, so that few threads
+        // solve large ones at a time; they meet in the middle, where tasks are too small for a thread to wait long.
+        const int64_t k = 2 * worker < threads ? first++ : --last;
         const auto& [panel, number, first_group, last_group, panel_work, work] = tasks[k];
         panel->prepare(*spaces[worker], cancel);
         for (int64_t g = first_group; g < last_group; ++g) panel->solve_group(g, *spaces[worker], cancel);
