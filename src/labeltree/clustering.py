@@ -18,8 +18,8 @@ from labeltree.settings import SMALLER_MODEL, TreeSettings
 from labeltree.system import INTERPRETER_BYTES, human_bytes, threads_to_use, usable_memory
 from labeltree.tree import LabelTree, pointers
 
-# As good as K-means run to convergence, in a fraction of the time: with 10 or 20 iterations, P@k and sizes differ
-# by less than between seeds.
+# As good as K-means run to convergence, in a fraction of the time: with 10 or 20 iterations, P@k and sizes
+# differ by less than between seeds.
 MAX_KMEANS_ITERATIONS = 10
 LEAST_MOVED = 0.005
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.codec import SPARSE, is_scaled, n_segments
-from labeltree.plan import TreePlan
 from labeltree.training_memory import PANEL_BYTES
+from labeltree.tree_plan import TreePlan
 
 # The numbers of a record before the rows of its segments: panel, problems that did not converge, checksum,
 # bytes and non-zeros of the block.

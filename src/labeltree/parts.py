@@ -19,12 +19,13 @@ from labeltree.data import Dataset, csr_arrays, wrap_csr
 from labeltree.errors import InputError
 from labeltree.model import Model, load_complete
 from labeltree.panels import TreePanels
-from labeltree.plan import Plan, TreePlan
+from labeltree.plan import Plan
 from labeltree.progress import Progress
 from labeltree.publish import check_target
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.system import threads_to_use
 from labeltree.training import complete_model, describe_run, fill_blocks
+from labeltree.tree_plan import TreePlan
 from labeltree.work import WorkDirectory, read_tree
 
 _ARRAYS = ("x_ptr", "x_index", "x_value", "y_ptr", "y_index", "label_ptr", "label_instances")

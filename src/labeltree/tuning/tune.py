@@ -19,7 +19,7 @@ from labeltree.codec import SPARSE
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.leftovers import temporary_directory
-from labeltree.plan import Plan, TreePlan
+from labeltree.plan import Plan
 from labeltree.progress import Progress, silent
 from labeltree.reading import read_data, resolve_format
 from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings
@@ -27,6 +27,7 @@ from labeltree.system import threads_to_use
 from labeltree.text.formats import Columns
 from labeltree.text.settings import TextSettings
 from labeltree.tree import LabelTree
+from labeltree.tree_plan import TreePlan
 from labeltree.tuning.bench import Bench, DataSource
 from labeltree.tuning.journal import TrialJournal
 from labeltree.tuning.result import TuningResult, choose, final_settings

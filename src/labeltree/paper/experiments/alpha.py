@@ -13,9 +13,9 @@ from labeltree.paper import theory
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
 from labeltree.paper.experiments.rows import by_dataset, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
-from labeltree.plan import TreePlan
 from labeltree.progress import Progress, part_of
 from labeltree.tree import describe_depths, node_alpha
+from labeltree.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from labeltree.paper.experiments.result import Result, Table
 from labeltree.paper.experiments.rows import listed
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.growth import DepthAverages, FeatureGrowth
-from labeltree.plan import TreePlan
 from labeltree.progress import Progress, part_of
+from labeltree.tree_plan import TreePlan
 
 CLUSTERS, DEPTHS = (10, 30, 100, 300), (2, 3, 6)
 

@@ -17,8 +17,8 @@ from labeltree.paper.experiments.kmeans_findings import FittedRow, KMeansRow, Tr
 from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.rows import join_words, listed
 from labeltree.paper.experiments.session import Session
-from labeltree.plan import TreePlan
 from labeltree.progress import Progress, part_of
+from labeltree.tree_plan import TreePlan
 
 CLUSTERS, MAX_DEPTH = (10, 30, 100), 6
 ITERATIONS, QUICK_ITERATIONS = (5, MAX_KMEANS_ITERATIONS), (1, 2)

@@ -12,9 +12,9 @@ from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Ta
 from labeltree.paper.experiments.rows import count, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.sizes import unfinished
-from labeltree.plan import TreePlan
 from labeltree.progress import Progress, part_of
 from labeltree.tree import mean_alpha, node_alpha
+from labeltree.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

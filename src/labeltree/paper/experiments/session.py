@@ -16,10 +16,11 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.limits import LARGEST_INT32
 from labeltree.paper.experiments.rows import listed
-from labeltree.plan import Plan, TreePlan
+from labeltree.plan import Plan
 from labeltree.progress import Progress, ignore
 from labeltree.settings import SolverSettings, TreeSettings
 from labeltree.system import threads_to_use
+from labeltree.tree_plan import TreePlan
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from labeltree import figures
 from labeltree.paper.experiments.result import Table
 from labeltree.paper.experiments.rows import distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
-from labeltree.plan import TreePlan
 from labeltree.progress import Progress, part_of
+from labeltree.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,11 +22,11 @@ from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.rows import count, distinct, listed, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.time_findings import MeasuredRow, TimeRow
-from labeltree.plan import TreePlan
 from labeltree.progress import Progress
 from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
 from labeltree.system import threads_to_use
 from labeltree.training import train_model
+from labeltree.tree_plan import TreePlan
 
 SCALES = (1 / 1000, 1 / 300, 1 / 100, 1 / 30, 1 / 10)
 QUICK_SCALES = (1 / 2000, 1 / 1000, 1 / 500)
