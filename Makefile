@@ -97,7 +97,7 @@ powercut: $(VENV)/.installed
 
 # Runs the tests of the kernels with SANITIZER=address,undefined or SANITIZER=thread, in an environment of its own.
 SANITIZER ?= address,undefined
-KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,analyzer beam_search checksum codec codec_damage damage handles \
+KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,analyzer beam_search checksum codec codec_damage damage free_memory handles \
     model mutations parts predict scaling score solver svm svm_writing tfidf tree work))
 SANITIZED := build/sanitize-$(firstword $(subst $(comma), ,$(SANITIZER)))
 RUNTIME := $(if $(findstring thread,$(SANITIZER)),libtsan.so,libasan.so)

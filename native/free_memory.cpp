@@ -1,6 +1,7 @@
 // Free memory between objects: occupied before a process is forked, so that its copies leave those pages shared.
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <new>
 #include <vector>
@@ -13,7 +14,7 @@ namespace {
 
 // Python's small objects: blocks of the same size, in pools of 16 KiB (4 KiB on systems with 32 bits).
 constexpr size_t largest_block = 512, block_step = 16, pool_bytes = 16 << 10, pool_head = 48;
-// Of one size, in case that an allocator never returns blocks one after the other.
+// Of one size: some allocators never return blocks one after the other.
 constexpr size_t most_bytes = 1 << 20;
 
 // Occupies blocks of one size until they come from a new pool: as many as it has, one after the other. Those are freed
@@ -21,14 +22,14 @@ constexpr size_t most_bytes = 1 << 20;
 size_t occupy_blocks(size_t size) {
     std::vector<char*> in_a_row;
     size_t n_bytes = 0;
-    ptrdiff_t step = 0;
+    intptr_t step = 0;
     while (n_bytes < most_bytes) {
         char* const block = static_cast<char*>(PyObject_Malloc(size));
         if (!block) throw std::bad_alloc();
         n_bytes += size;
-        const ptrdiff_t before = step;
-        step = in_a_row.empty() ? 0 : block - in_a_row.back();
-        const bool continues = step >= static_cast<ptrdiff_t>(size) && step <= static_cast<ptrdiff_t>(2 * size + 64);
+        const intptr_t before = step;
+        step = in_a_row.empty() ? 0 : reinterpret_cast<intptr_t>(block) - reinterpret_cast<intptr_t>(in_a_row.back());
+        const bool continues = step >= static_cast<intptr_t>(size) && step <= static_cast<intptr_t>(2 * size + 64);
         if (!continues || (in_a_row.size() > 1 && step != before)) in_a_row.clear();
         in_a_row.push_back(block);
         if (continues && (in_a_row.size() + 1) * static_cast<size_t>(step) > pool_bytes - pool_head) break;
@@ -49,18 +50,25 @@ size_t occupy_heap() {
     const size_t most = static_cast<unsigned>(mallinfo().arena);
 #endif
     const auto end = reinterpret_cast<uintptr_t>(::sbrk(0)), start = end - most;
-    constexpr size_t largest = 1 << 20, small = 1 << 10;
-    for (size_t size = largest; size >= block_step; size = size > small ? size / 16 * 15 : size - block_step) {
-        for (;;) {
+    // Larger parts would come from outside the heap, and freeing one changes what later ones do.
+    constexpr size_t largest = 120 << 10, small = 1 << 10;
+    // Of other threads: the allocator may offer a few of these before free parts of this heap.
+    std::array<void*, 16> elsewhere;
+    for (size_t size = largest; size >= block_step;
+         size = size > small ? size / 16 * 15 / block_step * block_step : size - block_step) {
+        for (size_t n_elsewhere = 0;;) {
             char* const part = static_cast<char*>(std::malloc(size));
             if (!part) throw std::bad_alloc();
             const auto at = reinterpret_cast<uintptr_t>(part);
-            if (at < start || at + size > end) {  // new memory
-                std::free(part);
-                break;
-            }
             *static_cast<volatile char*>(part) = 0;  // or the compiler may leave out the call
-            n_bytes += size;
+            if (at >= start && at + size <= end) {
+                n_bytes += size;
+                continue;
+            }
+            elsewhere[n_elsewhere++] = part;
+            if (n_elsewhere < elsewhere.size()) continue;
+            for (void* const other : elsewhere) std::free(other);
+            break;
         }
     }
 #endif

@@ -26,6 +26,31 @@ print(json.dumps({"occupied": occupied, "shared": shared}))
 """
 
 
+# Blocks of the smallest size, half of them freed; and one that another thread allocated, freed last.
+HEAP_SCRIPT = """
+import ctypes, threading
+from labeltree import _native
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+small = [libc.malloc(24) for _ in range(3000)]
+six, other = [libc.malloc(200) for _ in range(6)], []
+thread = threading.Thread(target=lambda: other.append(libc.malloc(200)))
+thread.start(), thread.join()
+freed = {*small[::2], *six}
+for block in [*small[::2], *six, *other]:
+    libc.free(block)
+_native.occupy_free_memory()
+later = {libc.malloc(size) for size in (24, 200) for _ in range(1400)}
+print(len(later & freed))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the heap is that of glibc")
+def test_free_places_of_every_size_are_occupied():
+    done = subprocess.run([sys.executable, "-c", HEAP_SCRIPT], stdout=subprocess.PIPE, check=True)
+    assert int(done.stdout) <= 7  # of a size, as many as a thread keeps at hand
+
+
 def run_with(allocator):
     """Run the script with an allocator of Python."""
     environment = {**os.environ, "PYTHONMALLOC": allocator}

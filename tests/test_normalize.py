@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,8 +113,10 @@ def test_rows_of_length_1_give_the_same_files_either_way(data, tmp_path):
     rows = labeltree.Dataset(data.normalize().X, data.Y)
     for name, normalize in (("yes", True), ("no", False)):
         labeltree.train(rows, tmp_path / name, normalize=normalize, **SETTINGS)
-    assert contents(tmp_path / "yes") == contents(tmp_path / "no")
-    assert load(tmp_path / "yes").manifest["format_version"] == 1
+    yes, no = contents(tmp_path / "yes"), contents(tmp_path / "no")
+    assert {name for name in yes if yes[name] != no[name]} == {Path("manifest.json")}
+    versions = [load(tmp_path / name).manifest["format_version"] for name in ("yes", "no")]
+    assert versions == [3, 1]  # only the first scales its queries
 
 
 @pytest.mark.parametrize("command", ["train", "estimate", "plan"])
@@ -275,7 +278,7 @@ def test_trials_train_on_scaled_rows(share, data):
     assert rows.n_instances < train.n_instances
     assert validation.X.nnz
     unit = Bench(DataSource(lambda _: labeltree.Dataset(data.normalize().X, data.Y), 0.2), 0, 1)
-    assert not unit.data(unit.start)[0].normalized
+    assert unit.data(unit.start)[0].normalized
 
 
 def test_a_settings_file_can_switch_it_off(place, tmp_path, run):
@@ -293,3 +296,16 @@ def test_a_tree_of_the_user_is_planned_with_scaled_rows(tmp_path):
     model = labeltree.train(data, tmp_path / "model", tree=nested)
     plan = labeltree.build_plan(data, TreeSettings(tree=nested))
     assert (model.normalized, model.bytes) == (True, plan.model_bytes)
+
+
+def test_a_plan_and_data_whose_rows_differ_are_refused(data, tmp_path):
+    plan = labeltree.build_plan(data, normalize=False)
+    with pytest.raises(labeltree.InputError, match="the rows of the data are scaled, but the plan"):
+        labeltree.train_model(data.normalize(), plan, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_flag_that_is_none_is_refused(data):
+    for plan in (labeltree.build_plan, labeltree.estimate_size):
+        with pytest.raises(labeltree.InputError, match="normalize"):
+            plan(data, normalize="no")

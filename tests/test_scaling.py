@@ -13,7 +13,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from labeltree import Dataset, _native, explain_prediction, load, read_svm, write_svm
+from labeltree import Dataset, _native, explain_prediction, load, read_documents, read_svm, write_svm
+from labeltree.errors import InputError
 from labeltree.explain.prediction import explain_labels
 from labeltree.scaling import TOLERANCE, unit_rows, unit_values
 
@@ -111,8 +112,8 @@ def test_tf_idf_in_a_text_file_is_not_changed(tmp_path, digits):
     data = Dataset.from_matrices(np.round(dense, digits), np.ones((200, 1)))
     write_svm(tmp_path / "train.svm", data)
     read = read_svm(tmp_path / "train.svm")
-    assert read.normalize() is read
-    assert not read.normalized
+    assert read.normalize().X is read.X
+    assert read.normalize().normalized  # its model scales queries
 
 
 # Dataset.normalize
@@ -133,11 +134,21 @@ def test_a_dataset_is_scaled_once():
     assert pickle.loads(pickle.dumps(scaled)).normalized
 
 
-def test_rows_of_length_1_are_the_same_dataset():
+def test_rows_of_length_1_are_shared():
     data = random_data().normalize()
     plain = Dataset(data.X, data.Y)
-    assert plain.normalize() is plain
-    assert not plain.normalized
+    scaled = plain.normalize()
+    assert (plain.normalized, scaled.normalized) == (False, True)
+    assert scaled.X is plain.X
+    assert scaled.native is plain.native
+    assert scaled.bytes == plain.bytes
+
+
+def test_documents_are_not_scaled_again(tmp_path):
+    (tmp_path / "train.tsv").write_text("0\ta\tred apples\n1\tb\ta blue whale\n")
+    data = read_documents(tmp_path / "train.tsv")
+    assert data.normalize() is data
+    assert not data.normalized
 
 
 def test_other_columns_keep_the_flag():
@@ -286,11 +297,11 @@ def test_parts_of_a_value_whose_sum_is_too_large_are_refused(model):
 
 
 def test_a_matrix_whose_pointers_are_wrong_is_refused(model):
-    X = random_data().X.copy()
-    assert X.has_sorted_indices  # SciPy does not look again
-    X.indptr[5] = X.indptr[4] - 1
-    with pytest.raises(ValueError, match=r"decrease|indptr|pointers"):
-        model.predict(X)
+    for wrong in (-1, 10**6):
+        X = random_data().X.copy()
+        X.indptr[5] = X.indptr[4] + wrong
+        with pytest.raises(InputError, match="its indptr decreases"):
+            model.predict(X)
 
 
 @pytest.mark.parametrize("number", range(0, 40, 7))

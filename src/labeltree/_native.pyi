@@ -16,9 +16,10 @@ SPARSE_HEADER_BYTES: int
 LINE_BYTES: int
 NEWTON_FEATURE_BYTES: int
 NEWTON_INSTANCE_BYTES: int
+# How far the squared length of a row may be from 1, if the row is not to be scaled.
+UNIT_TOLERANCE: float
 # Nodes whose centroids are in memory at the same time, at most, and bytes of one value of a centroid.
 MOST_MATRICES: int
-UNIT_TOLERANCE: float
 CENTROID_BYTES: int
 # Labels of a node up to which their distances are measured: per cluster, and at most.
 SEEDED_PER_CLUSTER: int

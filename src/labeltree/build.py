@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from labeltree import limits
 from labeltree.clustering import LabelVectors, build_tree
 from labeltree.data import Dataset
 from labeltree.errors import ResourceError
@@ -58,6 +59,7 @@ def build_plan(
     Plan
         For ``train_model`` with the same dataset.
     """
+    limits.checked("normalize", normalize, limits.FLAG)
     unscaled, dataset = dataset, dataset.normalize() if normalize else dataset
     settings = tree_settings or TreeSettings()
     threads = threads_to_use(threads)

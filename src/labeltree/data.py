@@ -58,7 +58,7 @@ class Dataset:
     n_skipped : int
         Documents of the file that have no text and are not among the instances.
     normalized : bool
-        Whether rows of X were scaled to length 1, by `normalize`. A model stores it, and scales its queries.
+        Whether all rows of X have length 1 by `normalize`. A model stores it, and scales its queries.
     """
 
     X: sparse.csr_matrix
@@ -165,8 +165,12 @@ class Dataset:
         """int: Memory that the arrays take, including those of ``by_label``, ``text`` and ``normalize``."""
         rows = sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in (self.X, self.Y))
         text = 0 if self.text is None else self.text.memory
-        scaled = self.__dict__.get("_scaled")
-        values = 0 if scaled is None else scaled.X.data.nbytes  # it shares the other arrays
+        scaled = self.__dict__.get("_scaled", self)
+        values = sum(
+            getattr(scaled.X, name).nbytes
+            for name in ("data", "indices", "indptr")
+            if not np.may_share_memory(getattr(scaled.X, name), getattr(self.X, name))
+        )
         return int(rows + 4 * self.Y.nnz + 8 * (self.n_instances + 1 + self.n_labels + 1) + text + values)
 
     def __repr__(self) -> str:
@@ -183,8 +187,9 @@ class Dataset:
         Returns
         -------
         Dataset
-            With ``normalized=True``; or the same object, if no row changes or if rows were scaled before. It
-            is computed once, and shares all arrays but the values of X.
+            With ``normalized=True``, also if no row changes; it is computed once, and shares all arrays but
+            the values of X, if these change. The same object if it is normalized already, or has TF-IDF of
+            documents: their rows have length 1, also those of queries.
 
         Examples
         --------
@@ -194,16 +199,17 @@ class Dataset:
         >>> data.normalized, data.normalize().normalized
         (False, True)
         """
-        return self if self.normalized or self._scaled is None else self._scaled
+        return self if self.normalized else self._scaled
 
     @cached_property
-    def _scaled(self) -> Dataset | None:
-        """The dataset with scaled rows; None if all rows have length 1."""
+    def _scaled(self) -> Dataset:
         X = unit_rows(self.X)
-        if X is self.X:
-            return None
+        if X is self.X and self.text is not None:
+            return self
         scaled = replace(self, X=X, normalized=True)
         scaled.__dict__["by_label"] = self.by_label
+        if X is self.X:
+            scaled.__dict__["native"] = self.native
         return scaled
 
     def widen(self, n_features: int) -> Dataset:

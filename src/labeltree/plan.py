@@ -133,7 +133,13 @@ class Plan:
 
     def rows_of(self, dataset: Dataset) -> Dataset:
         """Return the training data as it was planned: if the plan is normalized, with scaled rows."""
-        return dataset.normalize() if self.normalized else dataset
+        rows = dataset.normalize() if self.normalized else dataset
+        if rows.normalized != self.normalized:
+            raise InputError(
+                "the rows of the data are scaled, but the plan was made for rows as they were",
+                hint="make the plan again, or train on the data as it was",
+            )
+        return rows
 
     def files(self) -> dict[str, int]:
         """Return the name and size of every file of the model directory except the manifest."""

@@ -121,6 +121,8 @@ def named_labels(
 def check_queries(X: Any) -> Queries:
     """Validate rows, and bring them into the kernel's form; a matrix that is already in it is not copied."""
     if isinstance(X, _CSR) and X.ndim == 2 and X.dtype == np.float32 and X.data.size == X.indptr[-1]:
+        if X.indptr[0] != 0 or (X.indptr[1:] < X.indptr[:-1]).any():  # SciPy would sort outside the arrays
+            raise InputError("X is not a valid sparse matrix (its indptr decreases)")
         if not np.isfinite(X.data).all():
             raise InputError("X contains NaN or infinity", hint="replace or remove them")
         if X.shape[1] > limits.LARGEST_INT32:

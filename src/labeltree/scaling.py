@@ -27,8 +27,7 @@ def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
     -------
     csr_matrix of float32
         The same object if no row changes. Otherwise a matrix with other values that shares the indices; if a
-        value becomes 0, because it is smaller than the row is long by more than float32 can represent, it has
-        its own indices without that entry.
+        value becomes too small for float32, it has its own indices without that entry.
     """
     values = unit_values(X.indptr, X.data)
     if values is X.data:

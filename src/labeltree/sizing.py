@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from labeltree import _native
+from labeltree import _native, limits
 from labeltree.build import build_plan
 from labeltree.clustering import clustering_bytes
 from labeltree.data import Dataset, csr_arrays
@@ -110,6 +110,7 @@ def estimate_size(
     settings = tree_settings or TreeSettings()
     solver, storage = solver_settings or SolverSettings(), storage or StorageSettings()
     threads = threads_to_use(threads)
+    limits.checked("normalize", normalize, limits.FLAG)
     unscaled, dataset = dataset, dataset.normalize() if normalize else dataset
     ptr, instances = dataset.by_label
     summed = np.diff(np.concatenate([[0], np.cumsum(np.diff(dataset.X.indptr)[instances])])[ptr])

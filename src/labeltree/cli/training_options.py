@@ -140,7 +140,7 @@ class Training:
     def rows_of(self, dataset: Dataset, *, quiet: bool) -> Dataset:
         """Return the data to train on; a note says that rows are scaled, if they are."""
         scaled = dataset.normalize() if self.normalize else dataset
-        if scaled.normalized and not quiet:
+        if scaled.X is not dataset.X and not quiet:
             printing.note("rows are scaled to length 1; --no-normalize keeps their lengths")
         return scaled
 

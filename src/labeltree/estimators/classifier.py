@@ -396,8 +396,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "given_tree": "tree" in notes,
         }
         try:
-            # To fit the same data again: rows that have length 1 already are the same either way.
-            estimator = cls(**{"normalize": model.normalized, **about["parameters"]})
+            normalize = model.normalized or model.text is not None  # TF-IDF has rows of length 1
+            estimator = cls(**{"normalize": normalize, **about["parameters"]})
             estimator._single = bool(about.get("single", False))
             estimator.classes_ = restore_classes(model.label_names, model.n_labels, about.get("classes"))
             names = about.get("feature_names")

@@ -131,11 +131,11 @@ class _Supervisor:
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT, and until all workers have ended."""
-        # Signals wait until they are asked for, so that none is lost between two steps.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         # What a worker allocates would otherwise be among the objects that it shares, and a page of these is
         # copied as a whole.
         _native.occupy_free_memory()
+        # Signals wait until they are asked for, so that none is lost between two steps.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             for number in range(self._n_workers):
                 self._start(number)

@@ -24,7 +24,7 @@ from labeltree.serve.registry import Served
 from labeltree.serve.server import Server
 from labeltree.strict_json import to_json
 
-# Python makes code faster that has run 8 times, or less often since version 3.12.
+# Python optimizes code that has run 8 times, or fewer since version 3.12.
 _STARTS, _CONNECTIONS, _ROUNDS = 10, 4, 2
 _SECONDS = 2  # of requests to each model, at most
 # Answered by FastAPI, which makes its handlers for the first request, and not directly like predictions.

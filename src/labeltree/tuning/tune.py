@@ -61,6 +61,7 @@ def tune(
     on a quarter of the training rows, the best of them and their combinations on half, and two or more on
     all, with several trees. Each trained model is evaluated with fewer trees, a range of thresholds and all
     score functions, without training it again. Trials that do not fit in memory or on disk are left out.
+    Rows of features are scaled to length 1, as `labeltree.train` does by default.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def run(
     max_depth : int, default 6
         d_max.
     iterations : sequence of int, optional
-        Default: 5 and 20, the maximum of ``build_tree``, which stops earlier if few labels move.
+        Default: 5 and 10, the maximum of ``build_tree``, which stops earlier if few labels move.
     quick : bool, default False
         Run one and two iterations, and measure once: for a first look, not for conclusions.
 
