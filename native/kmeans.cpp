@@ -11,6 +11,7 @@ namespace {
 struct Level {
     std::span<const int32_t> labels;
     std::span<const int64_t> first, last, streams;
+    std::span<const int32_t> given;  // the clusters of some labels, to which all are assigned; or empty
 
     int64_t n_nodes() const { return std::ssize(first); }
     std::span<const int32_t> labels_of(int64_t u) const { return slice(labels, first[u], last[u]); }
@@ -36,8 +37,12 @@ void cluster_level(const SparseRows& vectors, const Level& level, const ClusterS
         if (!spaces[worker]) spaces[worker] = std::make_unique<ClusteringSpace>(vectors.n_columns);
         const Random random(settings.seed, level.streams[u]);
         const bool alone = threads_inside == threads;  // otherwise nodes are small
-        NodeClustering(vectors, level.labels_of(u), settings, random, *spaces[worker], threads_inside, cancel)
-            .run(slice(cluster, level.first[u], level.last[u]), [&](double share) {
+        NodeClustering node(vectors, level.labels_of(u), settings, random, *spaces[worker], threads_inside, cancel);
+        const auto of_node = slice(cluster, level.first[u], level.last[u]);
+        if (!level.given.empty())
+            node.assign_to(slice(level.given, level.first[u], level.last[u]), of_node);
+        else
+            node.run(of_node, [&](double share) {
                 const double here = share * static_cast<double>(work[u]);
                 if (alone) fraction = (static_cast<double>(done) + here) / static_cast<double>(total);
             });
@@ -63,6 +68,8 @@ void check_level(const Level& level, int64_t n_labels, int64_t n_clusters) {
         require(level.first[u] >= 0 && level.last[u] - level.first[u] >= n_clusters &&
                     level.last[u] <= std::ssize(level.labels),
                 "first and last must be a range of labels for each node, at least as many as clusters");
+    require(level.given.empty() || level.given.size() == level.labels.size(), "given must have one entry per label");
+    for (const int32_t c : level.given) require(c >= -1 && c < n_clusters, "given holds a cluster out of range");
 }
 
 }  // namespace
@@ -75,10 +82,12 @@ void bind_kmeans(nb::module_& m) {
     m.def(
         "cluster_level",
         [](const RowsHandle& vectors, In<int32_t> labels, In<int64_t> first, In<int64_t> last, In<int64_t> streams,
-           int64_t clusters, int max_iterations, double least_moved, uint64_t seed, int threads, nb::handle progress) {
+           int64_t clusters, int max_iterations, double least_moved, uint64_t seed, int threads, nb::handle progress,
+           std::optional<In<int32_t>> given) {
             require(threads >= 1 && clusters >= 2 && max_iterations >= 1,
                     "threads and max_iterations must be at least 1, clusters at least 2");
-            const Level level{span_of(labels), span_of(first), span_of(last), span_of(streams)};
+            const Level level{span_of(labels), span_of(first), span_of(last), span_of(streams),
+                              given ? span_of(*given) : std::span<const int32_t>{}};
             std::vector<int32_t> cluster(labels.size(), -1);
             {
                 nb::gil_scoped_release no_gil;
@@ -92,7 +101,9 @@ void bind_kmeans(nb::module_& m) {
         },
         "vectors"_a, "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert(), "streams"_a.noconvert(),
         "clusters"_a, "max_iterations"_a, "least_moved"_a, "seed"_a, "threads"_a, "progress"_a.none(),
-        "Return the cluster of each label in labels[first[u]:last[u]] for every node u; -1 for other labels.");
+        "given"_a.noconvert().none() = nb::none(),
+        "Return the cluster of each label in labels[first[u]:last[u]] for every node u; -1 for other labels.\n"
+        "given: the clusters of some labels, -1 for the others. Then all are assigned once, to the means of these.");
 }
 
 }  // namespace labeltree

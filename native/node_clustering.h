@@ -61,12 +61,9 @@ class NodeClustering {
     // Writes the cluster of each label. Calls report(share) with the share of the iterations that is done, at most.
     template <class Report>
     void run(std::span<int32_t> cluster, Report&& report) {
-        number_features();
-        sums_ = space_.sums.zeros(n_features_ * width_);
-        if (n_features_ * width_ >= large_sums) packed_ = space_.packed.reserve(n_features_ * stride_);
+        reserve(labels_);
         start();
         std::vector<int32_t> next(n_labels_);
-        top_.resize(n_labels_);
         std::fill(cluster.begin(), cluster.end(), -1);
         for (int iteration = 0; iteration < settings_.max_iterations && !cancel_; ++iteration) {
             assign(cluster, next);
@@ -79,19 +76,48 @@ class NodeClustering {
             if (last) break;
             report(static_cast<double>(iteration + 1) / settings_.max_iterations);
         }
-        each_feature([&](int32_t& id) { id = -1; });
+        each_feature(labels_, [&](int32_t& id) { id = -1; });
+    }
+
+    // Assigns all labels to the clusters of some of them; the others have -1. Features that only these have do not
+    // matter.
+    //
+    // Labels are compared with centroids that other labels were made of: the squared length of a mean is estimated by
+    // the products of different labels, without those of labels with themselves.
+    void assign_to(std::span<const int32_t> given, std::span<int32_t> cluster) {
+        std::vector<int32_t> known;
+        for (int64_t i = 0; i < n_labels_; ++i)
+            if (given[i] >= 0) known.push_back(labels_[i]);
+        reserve(known);
+        parallel_ranges(settings_.n_clusters, column_chunk, threads_, [&](int64_t first, int64_t last) {
+            for (int64_t i = 0; i < n_labels_; ++i)
+                if (given[i] >= first && given[i] < last) add(i, given[i], 1.0f);
+        });
+        for (const int32_t c : given)
+            if (c >= 0) ++n_members_[c];
+        for (int64_t c = 0; c < settings_.n_clusters; ++c) {
+            const auto n = static_cast<double>(n_members_[c]);
+            if (n > 1) squares_[c] = std::max(0.0, squares_[c] - n) * n / (n - 1);
+        }
+        take_means();
+        assign(given, cluster);
+        each_feature(known, [&](int32_t& id) { id = -1; });
     }
 
   private:
-    void number_features() {
-        each_feature([&](int32_t& id) {
+    // Numbers the features of labels, and reserves memory for their sums.
+    void reserve(std::span<const int32_t> labels) {
+        each_feature(labels, [&](int32_t& id) {
             if (id < 0) id = static_cast<int32_t>(n_features_++);
         });
+        sums_ = space_.sums.zeros(n_features_ * width_);
+        if (n_features_ * width_ >= large_sums) packed_ = space_.packed.reserve(n_features_ * stride_);
+        top_.resize(n_labels_);
     }
 
     template <class Visit>
-    void each_feature(Visit&& visit) {
-        for (const int32_t label : labels_)
+    void each_feature(std::span<const int32_t> labels, Visit&& visit) {
+        for (const int32_t label : labels)
             for (const int32_t f : vectors_.columns(label)) visit(local_[f]);
     }
 
@@ -225,9 +251,13 @@ class NodeClustering {
         const auto columns = vectors_.columns(label);
         const auto values = vectors_.values(label);
         if (entries.size() < columns.size() + prefetch_ahead) entries.resize(columns.size() + prefetch_ahead);
-        std::fill_n(entries.begin() + columns.size(), prefetch_ahead, Match{0, 0});
-        for (size_t k = 0; k < columns.size(); ++k) entries[k] = {local_[columns[k]], values[k]};
-        return {entries.data(), columns.size()};
+        size_t end = 0;
+        for (size_t k = 0; k < columns.size(); ++k) {
+            entries[end] = {local_[columns[k]], values[k]};
+            end += local_[columns[k]] >= 0;
+        }
+        std::fill_n(entries.begin() + end, prefetch_ahead, Match{0, 0});
+        return {entries.data(), end};
     }
 
     // Returns the nearest cluster, and sets how near it is and a bound for all others.

@@ -65,8 +65,13 @@ class NodeData {
             std::iota(instances.begin(), instances.end(), 0);
             return;
         }
+        find_instances(tree.labels_of(node), instances);
+    }
+
+    // The instances with one of these labels, in their order.
+    void find_instances(std::span<const int32_t> labels, std::vector<int32_t>& instances) {
         instances.clear();
-        for (const int32_t label : tree.labels_of(node))
+        for (const int32_t label : labels)
             for (const int32_t i : data_.label_instances.columns(label))
                 if (instance_set_.add(i)) instances.push_back(i);
         instance_set_.clear();
@@ -74,8 +79,13 @@ class NodeData {
 
     // The features with a value in any of these instances, sorted.
     void find_features(const std::vector<int32_t>& instances, std::vector<int32_t>& features) {
-        for (const int32_t i : instances)
-            for (const int32_t f : data_.x.columns(i)) feature_set_.add(f);
+        constexpr size_t ahead = 8;  // instances are anywhere in memory
+        for (size_t k = 0; k < instances.size(); ++k) {
+            if (k + 2 * ahead < instances.size()) __builtin_prefetch(&data_.x.ptr[instances[k + 2 * ahead]]);
+            if (k + ahead < instances.size())
+                __builtin_prefetch(data_.x.index.data() + data_.x.ptr[instances[k + ahead]]);
+            for (const int32_t f : data_.x.columns(instances[k])) feature_set_.add(f);
+        }
         feature_set_.drain(features);
     }
 

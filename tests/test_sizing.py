@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 import labeltree
-from labeltree import _native, rough_clusters, sampled_tree, sizing
+from labeltree import _native, sampled_tree, sampling, sizing
 from labeltree.codec import Layout
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 
@@ -45,9 +44,10 @@ def test_close_to_the_exact_size(data, sampled, settings, storage):
     assert size.training_memory_bytes_low <= plan.training_memory_bytes <= size.training_memory_bytes_high
 
 
-def test_nodes_that_are_all_split_are_counted_exactly(data, sampled, monkeypatch):
-    monkeypatch.setattr(sampled_tree, "FEWEST_SPLIT", 10_000)
+def test_nodes_that_are_all_examined_are_counted_exactly(data, sampled, monkeypatch):
+    monkeypatch.setattr(sampled_tree, "FEWEST", (10_000, 10_000))
     monkeypatch.setattr(sampled_tree, "TREE_DEVIATION", 0.0)
+    monkeypatch.setattr(sampled_tree, "ROUGHNESS", 1.0)
     trees = []
     monkeypatch.setattr(sampled_tree, "grow_tree", lambda *args: trees.append(original(*args)) or trees[-1])
     size = labeltree.estimate_size(data, SETTINGS, threads=1)
@@ -105,90 +105,158 @@ def test_the_bytes_of_nodes_add_up_to_the_files(data, codec):
 
 
 def test_systematic_sampling_has_the_given_probabilities():
-    chance = rough_clusters.proportional(np.array([100.0, 4, 3, 2, 1]), 3)
+    chance = sampling.proportional(np.array([100.0, 4, 3, 2, 1]), 3)
     assert chance[0] == 1
     assert chance.sum() == pytest.approx(3)
-    draws = np.array([rough_clusters.systematic(chance, np.random.default_rng(seed)) for seed in range(2000)])
+    draws = np.array([sampling.systematic(chance, np.random.default_rng(seed)) for seed in range(2000)])
     assert (draws.sum(axis=1) == 3).all()
     assert draws.mean(axis=0) == pytest.approx(chance, abs=0.05)
 
 
-def test_thinned_matrices_are_unbiased():
-    X = sparse.random(40, 60, 0.5, "csr", np.float32, np.random.default_rng(0))
-    draws = [rough_clusters.thinned(X, 10, np.random.default_rng(seed)) for seed in range(400)]
-    assert np.mean([draw.nnz for draw in draws]) == pytest.approx(400, rel=0.02)
-    mean = sum(draw.toarray() for draw in draws) / len(draws)
-    assert np.abs(mean - X.toarray()).max() < 0.5
-    assert (mean - X.toarray()).mean() == pytest.approx(0, abs=0.003)
-    X.data[0] = 1000
-    assert all(rough_clusters.thinned(X, 10, np.random.default_rng(k)).data[0] == 1000 for k in range(9))
-    assert rough_clusters.thinned(X, 30, np.random.default_rng(0)) is X
+def largest(features, values, most):
+    """Return the largest entries in their order, by exponent and three bits of the significand."""
+    bins = np.abs(values).view(np.uint32) >> 20
+    kept = np.sort(np.argsort(-bins.astype(np.int64), kind="stable")[:most])
+    return features[kept], values[kept]
 
 
-def rough_twin(X, Y, order, first_clusters, ends, clusters):
-    """Do the same as the kernel, with label vectors."""
-    vectors = Y.T @ X
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = vectors / np.where(lengths > 0, lengths, 1)
-    found = np.full(vectors.shape[0], -1)
-    found[order[: len(first_clusters)]] = first_clusters
-    n_before = len(first_clusters)
-    for end in ends:
-        centroids, half_squares = np.zeros((clusters, X.shape[1])), np.full(clusters, np.inf)
-        for c in range(clusters):
-            members = vectors[[j for j in order[:n_before] if found[j] == c]]
-            if len(members):
-                n, total = len(members), members.sum(axis=0)
-                centroids[c] = total / n
-                square = max(0.0, total @ total - n) / (n * (n - 1)) if n > 1 else total @ total
-                half_squares[c] = square / 2
-        found[order[:end]] = (vectors[order[:end]] @ centroids.T - half_squares).argmax(axis=1)
-        n_before = end
-    return found
+def rough_vectors_twin(data, n_instances, n_row_entries, n_entries, starts):
+    """Do the same as the kernel, one label at a time; ``starts`` are the random numbers of the labels."""
+    ptr, instances = data.by_label
+    rows = []
+    for label in range(data.n_labels):
+        of_label = instances[ptr[label] : ptr[label + 1]]
+        if of_label.size > n_instances:
+            of_label = of_label[
+                ((np.arange(n_instances) + starts[label]) * of_label.size / n_instances).astype(int)
+            ]
+        total = {}
+        for i in of_label:
+            row = data.X[i]
+            for f, x in zip(*largest(row.indices, row.data, n_row_entries), strict=True):
+                total[f] = np.float32(total.get(f, np.float32(0)) + x)
+        features, values = np.array(list(total), np.int32), np.array(list(total.values()), np.float32)
+        features, values = largest(features, values, n_entries)
+        rows.append((features, values / max(np.linalg.norm(values.astype(np.float64)), 1e-30)))
+    return rows
+
+
+def splitmix_fraction(seed, stream):
+    """Return the first number of a random stream (native/random.h)."""
+    mask = (1 << 64) - 1
+
+    def mix(z):
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        return z ^ (z >> 31)
+
+    state = mix(seed) ^ mix((stream + 0x632BE59BD9B4E019) & mask)
+    return (mix((state + 0x9E3779B97F4A7C15) & mask) >> 11) * 2.0**-53
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_rough_clusters_are_those_of_the_twin(threads):
-    random = np.random.default_rng(7)
-    topics = random.random((5, 40)) ** 8
-    of_label = random.integers(0, 5, 60)
-    Y = np.zeros((150, 60))
-    Y[np.arange(150), random.integers(0, 60, 150)] = 1
-    X = topics[of_label[Y.argmax(axis=1)]] * (random.random((150, 40)) < 0.6)
+def test_rough_vectors_are_those_of_the_twin(data, threads):
+    ptr, index, value = _native.rough_vectors(data.native, 5, 12, 20, 7, threads)
+    starts = [splitmix_fraction(7, label) for label in range(data.n_labels)]
+    expected = rough_vectors_twin(data, 5, 12, 20, starts)
+    assert np.diff(ptr).tolist() == [len(features) for features, _ in expected]
+    for label, (features, values) in enumerate(expected):
+        assert index[ptr[label] : ptr[label + 1]].tolist() == features.tolist()
+        assert value[ptr[label] : ptr[label + 1]] == pytest.approx(values, abs=1e-6)
+    assert np.diff(ptr).max() == 20
+    assert np.diff(data.X.indptr).max() > 12
+
+
+def test_rough_vectors_of_special_values():
+    X = np.array([[1, 1, 1, 1], [2, -2, 0, 0], [-2, 2, 0, 0], [0, 0, 0, 0]], np.float32)
+    Y = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]], np.float32)
     data = labeltree.Dataset.from_matrices(X, Y)
-    order = random.permutation(60).astype(np.int32)
-    first = of_label[order[:15]].astype(np.int32)
-    ends = np.array([30, 55])
-    found = _native.rough_clusters(data.native, order, first, ends, 6, threads)
-    expected = rough_twin(data.X.toarray(), data.Y.toarray(), order, first, ends, 6)
-    # Centroids are rounded to bfloat16, so that labels between two clusters may differ.
-    assert (found == expected).mean() > 0.95
-    assert (found[order[55:]] == -1).all()
+    ptr, index, value = _native.rough_vectors(data.native, 9, 3, 2, 0, 1)
+    # Equal entries: the first; vectors that cancel, without entries and without instances: zero.
+    assert index[: ptr[1]].tolist() == [0, 1]
+    assert value[: ptr[1]] == pytest.approx(np.sqrt(0.5))
+    assert not value[ptr[1] :].any()
+    assert ptr[2] == ptr[3] == ptr[4]
+    for change in ((0, 3, 2, 0, 1), (9, 0, 2, 0, 1), (9, 3, 0, 0, 1), (9, 3, 2, 0, 0)):
+        with pytest.raises(ValueError, match="at least 1"):
+            _native.rough_vectors(data.native, *change)
+
+
+def assigned_twin(vectors, labels, given, clusters):
+    """Assign labels to the means of those with clusters, whose lengths are estimated without bias."""
+    means, half_squares = np.zeros((clusters, vectors.shape[1])), np.full(clusters, np.inf)
+    for c in range(clusters):
+        members = vectors[labels[given == c]]
+        if len(members):
+            n, total = len(members), members.sum(axis=0)
+            means[c] = total / n
+            half_squares[c] = (max(0.0, total @ total - n) / (n * (n - 1)) if n > 1 else total @ total) / 2
+    return (vectors[labels] @ means.T - half_squares).argmax(axis=1)
+
+
+def level_arguments(given, threads=1):
+    random = np.random.default_rng(7)
+    of_label = random.integers(0, 5, 60)
+    vectors = (random.random((5, 40)) ** 8)[of_label] * (random.random((60, 40)) < 0.7)
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    rows = _native.SparseRows(
+        np.arange(61) * 40, np.tile(np.arange(40, dtype=np.int32), 60), vectors.ravel(), 40
+    )
+    labels = random.permutation(60).astype(np.int32)
+    if given is None:
+        given = np.where(np.arange(60) < 20, of_label[labels], -1).astype(np.int32)
+    ends = np.array([0]), np.array([60]), np.array([0])
+    return vectors, given, (rows, labels, *ends, 6, 1, 0.0, 0, threads, None, given)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_labels_are_assigned_to_given_clusters(threads):
+    vectors, given, arguments = level_arguments(None, threads)
+    found = _native.cluster_level(*arguments)
+    assert found.tolist() == assigned_twin(vectors.astype(np.float64), arguments[1], given, 6).tolist()
+
+
+@pytest.mark.parametrize(
+    "given", [np.zeros(59, np.int32), np.full(60, 6, np.int32), np.full(60, -2, np.int32)]
+)
+def test_given_clusters_are_checked(given):
+    with pytest.raises(ValueError, match="given"):
+        _native.cluster_level(*level_arguments(given)[2])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_used_features_of_sets_of_labels(data, threads):
+    labels = np.random.default_rng(0).permutation(data.n_labels).astype(np.int32)
+    first, last = np.array([0, 5, 7, 9]), np.array([5, 40, 7, 10])
+    counts = np.stack(_native.used_features_of(data.native, labels, first, last, threads))
+    for u, (start, end) in enumerate(zip(first, last, strict=True)):
+        rows = data.X[np.flatnonzero(data.Y[:, labels[start:end]].sum(axis=1))]
+        assert counts[:, u].tolist() == [rows.shape[0], rows.nnz, np.unique(rows.indices).size]
+    assert _native.count_features(data.native, threads) == np.unique(data.X.indices).size
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"order": np.array([0, 9], np.int32)}, "order"),
-        ({"first_clusters": np.array([2], np.int32)}, "first_clusters"),
-        ({"ends": np.array([3])}, "ends"),
-        ({"ends": np.array([0])}, "ends"),
-        ({"clusters": 1}, "clusters"),
+        ({"labels": np.array([0, 2], np.int32)}, "labels"),
+        ({"first": np.array([-1])}, "range"),
+        ({"last": np.array([3])}, "range"),
+        ({"first": np.array([2]), "last": np.array([1])}, "range"),
+        ({"last": np.array([1, 2])}, "one entry per set"),
         ({"threads": 0}, "threads"),
     ],
 )
-def test_rough_clusters_check_their_arrays(change, message):
+def test_sets_of_labels_are_checked(change, message):
     data = labeltree.Dataset.from_matrices(np.eye(2), np.eye(2))
     arguments = {
-        "order": np.array([0, 1], np.int32),
-        "first_clusters": np.array([1], np.int32),
-        "ends": np.array([2]),
-        "clusters": 2,
+        "labels": np.array([0, 1], np.int32),
+        "first": np.array([0]),
+        "last": np.array([2]),
         "threads": 1,
     }
-    assert _native.rough_clusters(data.native, **arguments).tolist() == [1, 1]
+    assert _native.used_features_of(data.native, **arguments)[2].tolist() == [2]
     with pytest.raises(ValueError, match=message):
-        _native.rough_clusters(data.native, **{**arguments, **change})
+        _native.used_features_of(data.native, **{**arguments, **change})
 
 
 def test_a_solver_without_bias_needs_less(data, sampled):

@@ -258,18 +258,22 @@ def cluster_level(
     seed: int,
     threads: int,
     progress: Callable[[float], None] | None,
+    given: NDArray[np.int32] | None = None,
 ) -> NDArray[np.int32]: ...
-def rough_clusters(
-    data: TrainingData,
-    order: NDArray[np.int32],
-    first_clusters: NDArray[np.int32],
-    ends: NDArray[np.int64],
-    clusters: int,
-    threads: int,
-) -> NDArray[np.int32]: ...
+def rough_vectors(
+    data: TrainingData, n_instances: int, n_row_entries: int, n_entries: int, seed: int, threads: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]: ...
 def used_features(
     data: TrainingData, tree: Tree, threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+def used_features_of(
+    data: TrainingData,
+    labels: NDArray[np.int32],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+def count_features(data: TrainingData, threads: int) -> int: ...
 
 class FinishedPanels:
     def take(self) -> list[bytes]: ...

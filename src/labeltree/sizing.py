@@ -14,16 +14,15 @@ from scipy import special
 
 from labeltree import _native, limits
 from labeltree.build import build_plan
-from labeltree.clustering import clustering_bytes
-from labeltree.data import Dataset, csr_arrays
+from labeltree.clustering import centroid_bytes, clustering_bytes
+from labeltree.data import Dataset
 from labeltree.plan import Plan
 from labeltree.progress import Stage, silent
-from labeltree.rough_clusters import proportional, systematic
 from labeltree.sampled_tree import CONFIDENCE, SampledTree
+from labeltree.sampling import proportional, systematic
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 from labeltree.system import INTERPRETER_BYTES, threads_to_use
 from labeltree.training_memory import LABEL_BYTES, solver_bytes, trial_bytes
-from labeltree.tree import pointers
 
 # Up to this many multiply-adds per iteration of K-means, the exact size takes a fraction of a second.
 EXACT_WORK = 250_000_000
@@ -122,7 +121,7 @@ def estimate_size(
         )
     with stage("size", "estimating the size"):
         sampled = SampledTree.grow(dataset, settings, summed, threads)
-        one_tree = sampled.tree_bytes(settings.clusters, storage.codec, solver.bias != 0, dataset.n_features)
+        one_tree = sampled.tree_bytes(storage.codec, solver.bias != 0, dataset.n_features)
         shape = dataset.n_instances, dataset.n_features, dataset.n_labels
         empty = Plan((), solver, storage, *shape, dataset.bytes, threads, dataset.label_names, dataset.text)
         size, low, high = (empty.model_bytes + round(settings.trees * size) for size in one_tree)
@@ -142,12 +141,8 @@ def _vector_nonzeros(
     chance = proportional(np.sqrt(most[known]), COUNTED_VECTORS)
     chosen = systematic(chance, random)
     labels, chance = known[chosen], chance[chosen]
-    ptr, instances = data.by_label
-    count = np.diff(ptr)[labels]
-    start = pointers(count)
-    members = instances[np.arange(start[-1]) + np.repeat(ptr[labels] - start[:-1], count)]
-    native = _native.TrainingData(*csr_arrays(data.X), data.n_features, start, members)
-    found = np.diff(_native.count_label_vectors(native, threads))
+    number = np.arange(labels.size)
+    found = _native.used_features_of(data.native, labels.astype(np.int32), number, number + 1, threads)[2]
     factor = (found / chance).sum() / (most[labels] / chance).sum()
     freedom = max(labels.size - 1, 1)
     error = (found - factor * most[labels]) / chance
@@ -168,14 +163,13 @@ def _memory(
     threads: int,
 ) -> tuple[int, int, int]:
     """Return the memory for building and training, and bounds of it."""
-    children = sampled.tree.child_count.copy()
-    children[sampled.unsplit] = settings.clusters
+    children = sampled.children
     base = INTERPRETER_BYTES + data_bytes + LABEL_BYTES * dataset.n_labels
 
     def needed(nonzeros: int, factor: float) -> int:
         instances, entries, used = (
             np.append(counts[:1], np.minimum(counts[1:] * factor, counts[0]).astype(np.int64))
-            for counts in (sampled.instances, sampled.nonzeros, sampled.used_features)
+            for counts in sampled.usage
         )
         wider = np.minimum(children * factor, dataset.n_labels).astype(np.int64)
         training = solver_bytes(
@@ -188,7 +182,11 @@ def _memory(
             threads=threads,
             precise=solver.precise,
         )
-        building = clustering_bytes(dataset, nonzeros, settings.clusters, threads)
+        # Centroids of the features that nodes use, as in `labeltree.plan.TreePlan`.
+        at_once, depth = min(threads, _native.MOST_MATRICES), sampled.tree.node_depth
+        held = max(int(np.sort(used[depth == d])[-at_once:].sum()) for d in range(sampled.tree.depth))
+        not_held = max(0, at_once * dataset.n_features - held) * centroid_bytes(settings.clusters)
+        building = clustering_bytes(dataset, nonzeros, settings.clusters, threads) - not_held
         return base + max(building, training, trial_bytes(dataset.n_instances))
 
     estimate, low, high = vector_nonzeros
