@@ -4,7 +4,8 @@
 
 DATA are directories with train.svm, LIBSVM files, or a synthetic preset and a scale (amazon-670k:0.05). Times
 are measured after reading the data, which takes the same time for both: those of building the plan, and of
-the estimate, as CPU seconds; and the ratios of both kinds of time. Plans are built before and between the estimates; the exact size is that of seed 0.
+the estimate, as CPU seconds; and the ratios of both kinds of time. Plans are built before and between the
+estimates; the exact size is that of seed 0.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class SampledTree:
         known = int(np.count_nonzero(count))  # labels without instances come after these
         stages: list[_Stage] = []
         counted: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # nodes, and what they use
-        # Of the split nodes of the depth above: where their labels begin, and how many nodes a child stands for.
+        # The split nodes of the depth above: where their labels begin, how many nodes a child stands for.
         above = np.zeros(1, np.int64), np.ones(1)
 
         def split(depth: int, level: list[Range], n_before: int) -> dict[int, list[Range]]:
