@@ -183,7 +183,7 @@ def test_rough_vectors_of_special_values():
 
 
 def assigned_twin(vectors, labels, given, clusters):
-    """Assign labels to the means of those with clusters, whose lengths are estimated without bias."""
+    """Assign labels to the means of those with clusters, the lengths of which are estimated without bias."""
     means, half_squares = np.zeros((clusters, vectors.shape[1])), np.full(clusters, np.inf)
     for c in range(clusters):
         members = vectors[labels[given == c]]

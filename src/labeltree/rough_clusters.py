@@ -19,7 +19,7 @@ from labeltree.settings import TreeSettings
 
 # Only so many of the largest entries of instances and of label vectors are used.
 ENTRIES_PER_INSTANCE = 40
-ENTRIES_PER_LABEL = 56
+ENTRIES_PER_LABEL = 72
 # A label is described by at most so many instances.
 INSTANCES_PER_LABEL = 24
 # A node with more labels per cluster is split with a sample of them, which is this share of all if that is
@@ -40,8 +40,10 @@ class RoughClusters:
     @classmethod
     def of(cls, data: Dataset, settings: TreeSettings, threads: int) -> RoughClusters:
         """Compute the vectors of all labels."""
-        size = INSTANCES_PER_LABEL, ENTRIES_PER_INSTANCE, ENTRIES_PER_LABEL
-        rows = _native.rough_vectors(data.native, *size, settings.seed, threads)
+        # The size of a tree of depth 2 depends most on the largest clusters, which short vectors change.
+        is_deep = settings.max_depth > 2
+        entries = (ENTRIES_PER_INSTANCE, ENTRIES_PER_LABEL) if is_deep else (data.n_features,) * 2
+        rows = _native.rough_vectors(data.native, INSTANCES_PER_LABEL, *entries, settings.seed, threads)
         return cls(_native.SparseRows(*rows, data.n_features), settings, threads)
 
     def split(

@@ -1,6 +1,6 @@
 """A sampled tree: a random sample of the nodes of each depth is examined, and stands for the others.
 
-The features of wide nodes, which are to be split, are counted exactly, and some of the nodes are split. A
+The features of wide nodes, which have more labels than clusters, are counted exactly, and some are split. A
 node with F features and m labels has a block in proportion to F, and blocks below it nearly in proportion to
 F (m - K), since each of its K clusters has one label at least; or to F K sqrt(m), if they are split again.
 Of the other nodes, the features of some are counted; they are nearly in proportion to the square root of the
@@ -24,14 +24,14 @@ from labeltree.sampling import proportional, systematic
 from labeltree.settings import TreeSettings
 from labeltree.tree import LabelTree, pointers
 
-# Nodes of each depth that are examined: their share of the non-zeros of all labels, and the least number; for
-# nodes that are split, and for the others.
+# Nodes of each depth that are examined: their share of the non-zeros of all labels, and the least number, at
+# depth 1 and half of that below; for nodes that are split, and for the others.
 SHARE = 0.05, 0.1
-FEWEST = 8, 24
+FEWEST = 12, 24
 # Below the root, trees of rough clusters are larger than those of K-means by this factor, the average over
 # six datasets; it differs between datasets by this standard deviation. Trees of different seeds differ by 2%.
 ROUGHNESS = 1.06
-TREE_DEVIATION = 0.08
+TREE_DEVIATION = 0.09
 CONFIDENCE = 0.95
 
 
@@ -93,12 +93,15 @@ class SampledTree:
         Instances, non-zeros and used features of each node, as in `labeltree.plan.TreePlan`; estimated for
         nodes whose features are not counted.
     stages : list
+    roughness : float
+        How much larger it is than a tree of K-means.
     """
 
     tree: LabelTree
     children: NDArray[np.int64]
     usage: NDArray[np.int64]
     stages: list[_Stage]
+    roughness: float
 
     @classmethod
     def grow(
@@ -124,7 +127,7 @@ class SampledTree:
             weight = above[1][np.searchsorted(above[0], starts, side="right") - 1]
             entries = pointers(summed[order])
             n_entries = (entries[ends] - entries[starts]).astype(np.float64)
-            wide = (ends - starts > settings.clusters) & (depth < settings.max_depth - 1)
+            wide = ends - starts > settings.clusters
             split_nodes: list[int] = []
             for is_wide, share, fewest in zip((True, False), SHARE, FEWEST, strict=True):
                 nodes = np.flatnonzero((wide == is_wide) & (starts < known))
@@ -134,6 +137,8 @@ class SampledTree:
                 if is_wide:
                     counts = _native.used_features_of(data.native, order, starts[nodes], ends[nodes], threads)
                     counted.append((nodes + n_before, np.stack(counts)))
+                    if depth == settings.max_depth - 1:
+                        continue
                     features = counts[2].astype(np.float64) + 1
                     below = np.minimum(n_labels - settings.clusters, settings.clusters * np.sqrt(n_labels))
                     measures = features * np.stack([np.full(nodes.size, settings.clusters), below])
@@ -141,7 +146,9 @@ class SampledTree:
                     features = np.sqrt(n_entries[nodes] + 1.0)
                     measures = features * np.stack([n_labels, 0 * n_labels])
                 sizes = weight[nodes] * measures.sum(axis=0)
-                chance = _chances(sizes, n_entries[nodes] / entries[-1], share, fewest)
+                chance = _chances(
+                    sizes, n_entries[nodes] / entries[-1], share, fewest if depth == 1 else fewest // 2
+                )
                 chosen = systematic(chance, random)
                 stages.append(
                     _Stage(
@@ -175,7 +182,7 @@ class SampledTree:
             usage[:, others] = factors[:, None] * measures[:, ~stage.chosen]
         for nodes, counts in counted:
             usage[:, nodes] = counts
-        return cls(tree, children, usage, stages)
+        return cls(tree, children, usage, stages, ROUGHNESS if settings.max_depth > 2 else 1.0)
 
     def tree_bytes(self, codec: str, bias: bool, n_features: int) -> tuple[float, float, float]:
         """Return the size of the files of one tree, and bounds of it."""
@@ -194,8 +201,8 @@ class SampledTree:
                     variance += added
             level = slice(tree.level_ptr[depth], tree.level_ptr[depth + 1])
             np.add.at(sizes[1], tree.parent[level], sizes[:, level].sum(axis=0))
-        below = sizes[1, 0] / ROUGHNESS
-        variance /= ROUGHNESS**2
+        below = sizes[1, 0] / self.roughness
+        variance /= self.roughness**2
         deviation = special.ndtri((1 + CONFIDENCE) / 2) * TREE_DEVIATION * below
         margin = np.hypot(np.sqrt(variance), deviation)
         size = fixed + below
