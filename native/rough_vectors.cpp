@@ -143,7 +143,7 @@ class RoughVectors {
     }
 
     void append(int32_t label, Workspace& space, RowBuffer& out) const {
-        auto& [sum, instances, entries, largest] = space;
+        auto& [sum, instances, buffer, largest] = space;
         instances.clear();
         each_instance(label, [&](int32_t i) {
             instances.push_back(i);
@@ -153,18 +153,19 @@ class RoughVectors {
         size_t end = 0;
         for (size_t k = 0; k < instances.size(); ++k) {
             if (k + prefetch_rows < instances.size()) prefetch(instances[k + prefetch_rows]);
-            if (entries.size() < end + n_row_entries_) entries.resize(2 * end + n_row_entries_);
+            const size_t most = end + std::min(n_row_entries_, data_.x.n_entries(instances[k]));
+            if (buffer.size() < most) buffer.resize(2 * most);
             each_entry(instances[k], [&](int32_t f, float x) {
                 const float before = sum[f];
-                entries[end].column = f;
+                buffer[end].column = f;
                 end += before == 0;
                 sum[f] = before + x;
             });
         }
-        entries.resize(end);
+        std::span<Entry> entries(buffer.data(), end);
         // A feature whose sum was zero in between is listed again, with zero.
         for (Entry& entry : entries) entry.value = std::exchange(sum[entry.column], 0.0f);
-        entries.resize(largest.keep(entries, n_entries_));
+        entries = entries.first(largest.keep(entries, n_entries_));
         double square = 0;
         for (const Entry& entry : entries) square += static_cast<double>(entry.value) * entry.value;
         const auto rate = static_cast<float>(square > 0 ? 1 / std::sqrt(square) : 0);

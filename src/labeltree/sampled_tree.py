@@ -24,8 +24,9 @@ from labeltree.sampling import proportional, systematic
 from labeltree.settings import TreeSettings
 from labeltree.tree import LabelTree, pointers
 
-# Nodes of each depth that are examined: their share of the non-zeros of all labels, and the least number, at
-# depth 1 and half of that below; for nodes that are split, and for the others.
+# Nodes of each depth that are examined: their share of the non-zeros of all labels, and the least number; for
+# nodes that are split, and for the others. The least number is for 100 clusters, at depth 1; trees with fewer
+# clusters have more nodes, and half as many are examined at the depths below.
 SHARE = 0.05, 0.1
 FEWEST = 12, 24
 # Below the root, trees of rough clusters are larger than those of K-means by this factor, the average over
@@ -146,9 +147,8 @@ class SampledTree:
                     features = np.sqrt(n_entries[nodes] + 1.0)
                     measures = features * np.stack([n_labels, 0 * n_labels])
                 sizes = weight[nodes] * measures.sum(axis=0)
-                chance = _chances(
-                    sizes, n_entries[nodes] / entries[-1], share, fewest if depth == 1 else fewest // 2
-                )
+                number = int(fewest * max(1.0, 100 / settings.clusters)) // min(depth, 2)
+                chance = _chances(sizes, n_entries[nodes] / entries[-1], share, number)
                 chosen = systematic(chance, random)
                 stages.append(
                     _Stage(
