@@ -42,7 +42,7 @@ def measure(
 ) -> dict[str, object]:
     """Return the figures of one dataset."""
     data = read(source).normalize()
-    assert data.native is not None  # both need it
+    assert data.normalize().native is not None  # both need it
     sizes: list[SizeEstimate] = []
     plans: list[labeltree.Plan] = []
     exact_seconds, quick_seconds = np.zeros(2), np.zeros(2)
