@@ -78,21 +78,23 @@ void bind_kmeans(nb::module_& m) {
     m.attr("MOST_MATRICES") = most_matrices;
     m.attr("SEEDED_PER_CLUSTER") = seeded_per_cluster;
     m.attr("MAX_SEEDED") = max_seeded;
+    m.attr("MAX_COPIED_BYTES") = max_copied * sizeof(Match);
     m.attr("CENTROID_BYTES") = sizeof(float) + sizeof(uint32_t) / 2;  // a sum and its bfloat16
     m.def(
         "cluster_level",
         [](const RowsHandle& vectors, In<int32_t> labels, In<int64_t> first, In<int64_t> last, In<int64_t> streams,
            int64_t clusters, int max_iterations, double least_moved, uint64_t seed, int threads, nb::handle progress,
-           std::optional<In<int32_t>> given) {
+           std::optional<In<int32_t>> given, double main_share) {
             require(threads >= 1 && clusters >= 2 && max_iterations >= 1,
                     "threads and max_iterations must be at least 1, clusters at least 2");
+            require(main_share > 0 && main_share <= 1, "main_share must be above 0 and at most 1");
             const Level level{span_of(labels), span_of(first), span_of(last), span_of(streams),
                               given ? span_of(*given) : std::span<const int32_t>{}};
             std::vector<int32_t> cluster(labels.size(), -1);
             {
                 nb::gil_scoped_release no_gil;
                 check_level(level, vectors.view().n_rows(), clusters);
-                const ClusterSettings settings{clusters, max_iterations, least_moved, seed};
+                const ClusterSettings settings{clusters, max_iterations, main_share, least_moved, seed};
                 run_interruptible(progress, [&](std::atomic<double>& fraction, const Cancel& cancel) {
                     cluster_level(vectors.view(), level, settings, threads, cluster, fraction, cancel);
                 });
@@ -101,9 +103,11 @@ void bind_kmeans(nb::module_& m) {
         },
         "vectors"_a, "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert(), "streams"_a.noconvert(),
         "clusters"_a, "max_iterations"_a, "least_moved"_a, "seed"_a, "threads"_a, "progress"_a.none(),
-        "given"_a.noconvert().none() = nb::none(),
+        "given"_a.noconvert().none() = nb::none(), "main_share"_a = 1.0,
         "Return the cluster of each label in labels[first[u]:last[u]] for every node u; -1 for other labels.\n"
-        "given: the clusters of some labels, -1 for the others. Then all are assigned once, to the means of these.");
+        "given: the clusters of some labels, -1 for the others. Then all are assigned once, to the means of these.\n"
+        "main_share: all iterations but the last use the first entries of each vector, with this share of its squared\n"
+        "length.");
 }
 
 }  // namespace labeltree

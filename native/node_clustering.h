@@ -9,17 +9,18 @@
 
 #include "likeness.h"
 #include "memory.h"
+#include "node_vectors.h"
 #include "seeding.h"
 
 namespace labeltree {
 
-constexpr int64_t label_chunk = 64;      // labels that a thread assigns at a time
 constexpr int64_t column_chunk = 16;     // clusters that a thread updates at a time: one cache line
 constexpr int64_t large_sums = 1 << 20;  // from this size on, the sums are also kept as bfloat16
 
 struct ClusterSettings {
     int64_t n_clusters;
     int max_iterations;
+    double main_share;   // all but the last use the first entries of a vector, with this share of its squared length
     double least_moved;  // stop when a smaller share of the labels moves
     uint64_t seed;
 };
@@ -29,12 +30,15 @@ struct ClusterSettings {
 // (four seeds) and raised that of yso-finna-en by as much (one seed). src/labeltree/clustering.py counts the memory of
 // the distances.
 constexpr int64_t seeded_per_cluster = 10, max_seeded = 4096;
+// The part of the squared length of a vector that may be missing, as a share of the mean squared distance from the
+// mean.
+constexpr double missing_share = 0.25;
 constexpr float rounding = 1e-5f;  // the squared distance of equal vectors is below this
 
 // Scratch memory of one thread, kept from node to node.
 struct ClusteringSpace {
-    explicit ClusteringSpace(int64_t n_features) : local(n_features, -1) {}
-    std::vector<int32_t> local;
+    explicit ClusteringSpace(int64_t n_features) : vectors(n_features) {}
+    VectorSpace vectors;
     Buffer<float> sums;
     Buffer<uint32_t> packed;
     Buffer<float> distances;
@@ -51,9 +55,9 @@ class NodeClustering {
   public:
     NodeClustering(const SparseRows& vectors, std::span<const int32_t> labels, const ClusterSettings& settings,
                    Random random, ClusteringSpace& space, int threads, const Cancel& cancel)
-        : vectors_(vectors), labels_(labels), n_labels_(std::ssize(labels)), settings_(settings), random_(random),
-          threads_(threads), cancel_(cancel), width_((settings.n_clusters + 7) / 8 * 8), stride_(packed_words(width_)),
-          space_(space), local_(space.local), n_members_(settings.n_clusters), squares_(settings.n_clusters),
+        : vectors_(vectors, labels, space.vectors, threads), n_labels_(std::ssize(labels)), settings_(settings),
+          random_(random), threads_(threads), cancel_(cancel), width_((settings.n_clusters + 7) / 8 * 8),
+          stride_(packed_words(width_)), space_(space), n_members_(settings.n_clusters), squares_(settings.n_clusters),
           order_(width_), place_(width_), n_compared_(width_), rate_(width_), half_square_(width_) {
         std::iota(order_.begin(), order_.end(), 0);
     }
@@ -61,22 +65,22 @@ class NodeClustering {
     // Writes the cluster of each label. Calls report(share) with the share of the iterations that is done, at most.
     template <class Report>
     void run(std::span<int32_t> cluster, Report&& report) {
-        reserve(labels_);
-        start();
-        std::vector<int32_t> next(n_labels_);
         std::fill(cluster.begin(), cluster.end(), -1);
-        for (int iteration = 0; iteration < settings_.max_iterations && !cancel_; ++iteration) {
-            assign(cluster, next);
-            int64_t n_moved = 0;
-            for (int64_t i = 0; i < n_labels_; ++i) n_moved += next[i] != cluster[i];
-            const bool last = static_cast<double>(n_moved) < settings_.least_moved * static_cast<double>(n_labels_) ||
-                              iteration + 1 == settings_.max_iterations;
-            if (!last) update(cluster, next, n_moved);
-            std::copy(next.begin(), next.end(), cluster.begin());
-            if (last) break;
-            report(static_cast<double>(iteration + 1) / settings_.max_iterations);
+        int iteration = 0;
+        if (settings_.main_share < 1 && settings_.max_iterations > 1 && main_parts_suffice()) {
+            iteration = settings_.max_iterations - 1;
+            reserve();
+            start();
+            iterate(cluster, 0, iteration, report);
+            vectors_.use_whole();
+            reserve();
+            add_up(cluster);
+        } else {
+            reserve();
+            start();
         }
-        each_feature(labels_, [&](int32_t& id) { id = -1; });
+        iterate(cluster, iteration, settings_.max_iterations, report);
+        vectors_.forget_features();
     }
 
     // Assigns all labels to the clusters of some of them; the others have -1. Features that only these have do not
@@ -85,13 +89,11 @@ class NodeClustering {
     // Labels are compared with centroids that other labels were made of: the squared length of a mean is estimated by
     // the products of different labels, without those of labels with themselves.
     void assign_to(std::span<const int32_t> given, std::span<int32_t> cluster) {
-        std::vector<int32_t> known;
-        for (int64_t i = 0; i < n_labels_; ++i)
-            if (given[i] >= 0) known.push_back(labels_[i]);
-        reserve(known);
-        parallel_ranges(settings_.n_clusters, column_chunk, threads_, [&](int64_t first, int64_t last) {
-            for (int64_t i = 0; i < n_labels_; ++i)
-                if (given[i] >= first && given[i] < last) add(i, given[i], 1.0f);
+        vectors_.use_if([&](int64_t i) { return given[i] >= 0; });
+        reserve();
+        vectors_.use_whole();
+        add_labels([&](int64_t i, auto&& mine) {
+            if (mine(given[i])) add(i, given[i], 1.0f);
         });
         for (const int32_t c : given)
             if (c >= 0) ++n_members_[c];
@@ -101,24 +103,56 @@ class NodeClustering {
         }
         take_means();
         assign(given, cluster);
-        each_feature(known, [&](int32_t& id) { id = -1; });
+        vectors_.forget_features();
     }
 
   private:
-    // Numbers the features of labels, and reserves memory for their sums.
-    void reserve(std::span<const int32_t> labels) {
-        each_feature(labels, [&](int32_t& id) {
-            if (id < 0) id = static_cast<int32_t>(n_features_++);
-        });
+    // Uses the main parts of the vectors, if what is missing matters little compared with how much they differ.
+    bool main_parts_suffice() {
+        vectors_.use_main_parts(settings_.main_share);
+        vectors_.number_features();
+        vectors_.copy();
+        if (1 - settings_.main_share <= missing_share * vectors_.spread()) return true;
+        vectors_.use_whole();
+        return false;
+    }
+
+    // Numbers the features in use, and reserves memory for their sums.
+    void reserve() {
+        n_features_ = vectors_.number_features();
         sums_ = space_.sums.zeros(n_features_ * width_);
         if (n_features_ * width_ >= large_sums) packed_ = space_.packed.reserve(n_features_ * stride_);
         top_.resize(n_labels_);
     }
 
-    template <class Visit>
-    void each_feature(std::span<const int32_t> labels, Visit&& visit) {
-        for (const int32_t label : labels)
-            for (const int32_t f : vectors_.columns(label)) visit(local_[f]);
+    // Iterations from `first` on, up to `last` or until few labels move.
+    template <class Report>
+    void iterate(std::span<int32_t> cluster, int first, int last, Report&& report) {
+        std::vector<int32_t> next(n_labels_);
+        for (int iteration = first; iteration < last && !cancel_; ++iteration) {
+            assign(cluster, next);
+            int64_t n_moved = 0;
+            for (int64_t i = 0; i < n_labels_; ++i) n_moved += next[i] != cluster[i];
+            const bool done = static_cast<double>(n_moved) < settings_.least_moved * static_cast<double>(n_labels_) ||
+                              iteration + 1 == last;
+            if (!done) update(cluster, next, n_moved);
+            std::copy(next.begin(), next.end(), cluster.begin());
+            if (done) break;
+            report(static_cast<double>(iteration + 1) / settings_.max_iterations);
+        }
+    }
+
+    // Takes the means of these clusters; the sums are zero.
+    void add_up(std::span<const int32_t> cluster) {
+        std::fill(squares_.begin(), squares_.end(), 0.0);
+        add_labels([&](int64_t i, auto&& mine) {
+            if (mine(cluster[i])) add(i, cluster[i], 1.0f);
+        });
+        count_members(cluster);
+        n_compared_ = width_;
+        std::iota(order_.begin(), order_.end(), 0);
+        is_in_order_ = true;
+        take_means();
     }
 
     void start() {
@@ -153,7 +187,7 @@ class NodeClustering {
                 std::vector<Match> entries;
                 std::vector<float> row(width_);
                 for (int64_t i = first + begin; i < first + end; ++i) {
-                    likeness(sums_, width_, matches(labels_[i], entries), row.data());
+                    likeness(sums_, width_, vectors_.matches(i, entries), row.data());
                     std::copy_n(row.begin(), last - first, products + i * n + first);
                 }
             });
@@ -172,19 +206,32 @@ class NodeClustering {
     // Writes label vectors into the first columns of sums_, or zeros.
     void set_columns(int64_t first, int64_t last, float factor) {
         for (int64_t i = first; i < last; ++i)
-            for (int64_t k = vectors_.ptr[labels_[i]]; k < vectors_.ptr[labels_[i] + 1]; ++k)
-                sums_[local_[vectors_.index[k]] * width_ + i - first] = factor * vectors_.value[k];
+            vectors_.each_entry(i, [&](int64_t row, float value) { sums_[row * width_ + i - first] = factor * value; });
     }
 
     void add(int64_t i, int64_t cluster, float sign) {
         double gained = 0;
-        for (int64_t k = vectors_.ptr[labels_[i]]; k < vectors_.ptr[labels_[i] + 1]; ++k) {
-            float& sum = sums_[local_[vectors_.index[k]] * width_ + cluster];
+        vectors_.each_entry(i, [&](int64_t row, float value) {
+            float& sum = sums_[row * width_ + cluster];
             const double before = sum;
-            sum += sign * vectors_.value[k];
+            sum += sign * value;
             gained += (sum - before) * (sum + before);
-        }
+        });
         squares_[cluster] += gained;
+    }
+
+    // Calls visit(i, mine) for every label, where mine(c) is whether to add to cluster c. A thread owns whole clusters
+    // and adds their labels in order, so the sums do not depend on the threads.
+    template <class Visit>
+    void add_labels(Visit&& visit) {
+        parallel_ranges(settings_.n_clusters, column_chunk, threads_, [&](int64_t first, int64_t last) {
+            for (int64_t i = 0; i < n_labels_; ++i) visit(i, [=](int32_t c) { return c >= first && c < last; });
+        });
+    }
+
+    void count_members(std::span<const int32_t> cluster) {
+        std::fill(n_members_.begin(), n_members_.end(), 0);
+        for (const int32_t c : cluster) ++n_members_[c];
     }
 
     // A label goes to the cluster with the largest v'mean - |mean|^2 / 2. An empty cluster stays empty.
@@ -240,24 +287,11 @@ class NodeClustering {
             std::vector<Match> entries;
             std::vector<float> products(width_);
             for (int64_t i = first; i < last; ++i) {
-                const auto of_label = matches(labels_[i], entries);
+                const auto of_label = vectors_.matches(i, entries);
                 next[i] = n_compared_ < width_ ? nearest_changed(of_label, before[i], products, top_[i]) : -1;
                 if (next[i] < 0) next[i] = nearest(of_label, products, top_[i]);
             }
         });
-    }
-
-    std::span<const Match> matches(int32_t label, std::vector<Match>& entries) const {
-        const auto columns = vectors_.columns(label);
-        const auto values = vectors_.values(label);
-        if (entries.size() < columns.size() + prefetch_ahead) entries.resize(columns.size() + prefetch_ahead);
-        size_t end = 0;
-        for (size_t k = 0; k < columns.size(); ++k) {
-            entries[end] = {local_[columns[k]], values[k]};
-            end += local_[columns[k]] >= 0;
-        }
-        std::fill_n(entries.begin() + end, prefetch_ahead, Match{0, 0});
-        return {entries.data(), end};
     }
 
     // Returns the nearest cluster, and sets how near it is and a bound for all others.
@@ -296,32 +330,23 @@ class NodeClustering {
         return best < settings_.n_clusters ? best : 0;
     }
 
-    // A thread owns whole clusters and adds their labels in order, so the sums do not depend on the threads.
     void update(std::span<const int32_t> before, std::span<const int32_t> after, int64_t n_moved) {
         const bool from_scratch = n_moved * 2 > n_labels_;
         if (from_scratch) {
             std::fill_n(sums_, n_features_ * width_, 0.0f);
             std::fill(squares_.begin(), squares_.end(), 0.0);
         }
-        parallel_ranges(settings_.n_clusters, column_chunk, threads_, [&](int64_t first, int64_t last) {
-            auto mine = [&](int32_t c) { return c >= first && c < last; };
-            for (int64_t i = 0; i < n_labels_; ++i) {
-                if (from_scratch) {
-                    if (mine(after[i])) add(i, after[i], 1.0f);
-                } else if (before[i] != after[i]) {
-                    if (mine(before[i])) add(i, before[i], -1.0f);
-                    if (mine(after[i])) add(i, after[i], 1.0f);
-                }
-            }
+        add_labels([&](int64_t i, auto&& mine) {
+            if (!from_scratch && before[i] == after[i]) return;
+            if (!from_scratch && mine(before[i])) add(i, before[i], -1.0f);
+            if (mine(after[i])) add(i, after[i], 1.0f);
         });
-        std::fill(n_members_.begin(), n_members_.end(), 0);
-        for (const int32_t c : after) ++n_members_[c];
+        count_members(after);
         find_changed(before, after, from_scratch);
         take_means();
     }
 
-    const SparseRows vectors_;
-    const std::span<const int32_t> labels_;
+    NodeVectors vectors_;
     const int64_t n_labels_;
     const ClusterSettings& settings_;
     Random random_;
@@ -330,7 +355,6 @@ class NodeClustering {
     const int64_t width_;   // clusters, rounded up to whole vectors
     const int64_t stride_;  // words of a row of packed_
     ClusteringSpace& space_;
-    std::vector<int32_t>& local_;  // feature -> row of sums_; all -1 before and after
     int64_t n_features_ = 0;
     float* sums_ = nullptr;
     uint32_t* packed_ = nullptr;  // the sums as bfloat16, or null

@@ -83,6 +83,13 @@ def test_label_vectors_equal_their_twin(signed, threads):
     assert [np.unique(row.indices).size for row in vectors] == np.diff(vectors.indptr).tolist()
 
 
+def test_large_values_of_a_label_vector_come_first():
+    for values in np.split(label_vectors(random_data(9)).data, label_vectors(random_data(9)).indptr[1:-1]):
+        size = np.abs(values)
+        later = np.maximum.accumulate(size[::-1])[::-1]  # the largest value from here on
+        assert (later <= np.maximum(1.25 * size, 2.0**-15)).all()
+
+
 def test_label_vectors_that_cancel_are_zero():
     data = Dataset.from_matrices([[1, 2], [-1, -2], [1, 0]], [[1, 0], [1, 0], [0, 1]])
     assert label_vectors(data).toarray().tolist() == [[0, 0], [1, 0]]
@@ -280,6 +287,39 @@ def test_an_iteration_of_kmeans_equals_its_twin(features, clusters):
     assert (excess <= 1e-6).mean() > 0.95
 
 
+@pytest.mark.parametrize("labels", [150, 500])  # of 500, whole centroids are rounded
+def test_all_iterations_but_the_last_use_the_main_part_of_each_vector(labels):
+    rng = np.random.default_rng(4)
+    large = np.sort(rng.random((labels, 30)) ** 6, axis=1)[:, ::-1]  # large values first
+    values = np.hstack([large, np.full((labels, 100), 0.02)])
+    values /= np.linalg.norm(values, axis=1, keepdims=True)
+    shared = np.array([rng.permutation(60)[:30] for _ in range(labels)])
+    columns = np.hstack([shared, 60 + np.arange(100 * labels).reshape(labels, 100)])
+    part = np.cumsum(values**2, axis=1) - values**2 < 0.9  # entries before which less than 90% has been seen
+    assert 0.02 < part.mean() < 0.2
+
+    def cluster(chosen, **changes):
+        rows = np.append(0, np.cumsum(chosen.sum(axis=1))), columns[chosen], values[chosen]
+        types = np.int64, np.int32, np.float32
+        vectors = _native.SparseRows(*map(np.ndarray.astype, rows, types), 60 + 100 * labels)
+        numbers = {"labels": np.arange(labels, dtype=np.int32), "last": np.array([labels], np.int64)}
+        arguments = {"vectors": vectors, "clusters": 20, "least_moved": 0.0, **numbers}
+        return _native.cluster_level(**cluster_arguments(**arguments | changes))
+
+    whole = np.zeros((labels, 60 + 100 * labels))
+    np.put_along_axis(whole, columns, values, axis=1)
+    moved = 0
+    for iterations, threads in ((1, 1), (2, 2)):
+        before = cluster(part, max_iterations=iterations)
+        after = cluster(part | True, max_iterations=iterations + 1, main_share=0.9, threads=threads)
+        nearness = twin_nearness(whole, before, 20)
+        excess = nearness.max(axis=1) - nearness[np.arange(labels), after]
+        assert (excess <= (1e-5 if labels == 150 else 5e-3)).all()
+        assert (excess <= 1e-5).mean() > 0.95
+        moved += np.count_nonzero(before != after)
+    assert moved > 0
+
+
 def test_clusters_that_do_not_change_are_still_compared():
     """Centroids of many features are rounded, and those that have changed are compared first."""
     rng = np.random.default_rng(3)
@@ -447,6 +487,8 @@ def test_the_clustering_kernel_takes_the_right_arguments():
         {"streams": np.array([], np.int64)},
         {"clusters": 1},
         {"max_iterations": 0},
+        {"main_share": 0.0},
+        {"main_share": 1.5},
         {"threads": 0},
     ],
 )

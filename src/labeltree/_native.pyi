@@ -24,6 +24,7 @@ CENTROID_BYTES: int
 # Labels of a node up to which their distances are measured: per cluster, and at most.
 SEEDED_PER_CLUSTER: int
 MAX_SEEDED: int
+MAX_COPIED_BYTES: int
 
 class SparseRows:
     def __init__(
@@ -259,6 +260,7 @@ def cluster_level(
     threads: int,
     progress: Callable[[float], None] | None,
     given: NDArray[np.int32] | None = None,
+    main_share: float = 1.0,
 ) -> NDArray[np.int32]: ...
 def rough_vectors(
     data: TrainingData, n_instances: int, n_row_entries: int, n_entries: int, seed: int, threads: int

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native, limits
-from labeltree.clustering import LEAST_MOVED, MAX_KMEANS_ITERATIONS, LabelVectors, build_tree
+from labeltree.clustering import LEAST_MOVED, MAIN_SHARE, MAX_KMEANS_ITERATIONS, LabelVectors, build_tree
 from labeltree.data import Dataset, wrap_csr
 from labeltree.errors import InputError
 from labeltree.panels import shares
@@ -192,6 +192,7 @@ class _Share:
                 self._settings["seed"] + self._number,
                 self._threads,
                 self._progress,
+                main_share=MAIN_SHARE,
             )
             return np.split(found, ends[1:-1])
 
