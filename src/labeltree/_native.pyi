@@ -258,7 +258,7 @@ def cluster_level(
     seed: int,
     threads: int,
     progress: Callable[[float], None] | None,
-    given: NDArray[np.int32] | None = None,
+    batches: tuple[int, int, float, float] | None = None,
 ) -> NDArray[np.int32]: ...
 def rough_vectors(
     data: TrainingData, n_instances: int, n_row_entries: int, n_entries: int, seed: int, threads: int
@@ -273,6 +273,7 @@ def used_features_of(
     last: NDArray[np.int64],
     threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+def count_entries(data: TrainingData, threads: int) -> NDArray[np.int64]: ...
 def count_features(data: TrainingData, threads: int) -> int: ...
 
 class FinishedPanels:
