@@ -2,7 +2,8 @@
 #include <memory>
 
 #include "handles.h"
-#include "node_clustering.h"
+
+#include "batch_clustering.h"
 
 namespace labeltree {
 namespace {
@@ -11,7 +12,6 @@ namespace {
 struct Level {
     std::span<const int32_t> labels;
     std::span<const int64_t> first, last, streams;
-    std::span<const int32_t> given;  // the clusters of some labels, to which all are assigned; or empty
 
     int64_t n_nodes() const { return std::ssize(first); }
     std::span<const int32_t> labels_of(int64_t u) const { return slice(labels, first[u], last[u]); }
@@ -22,8 +22,9 @@ struct Level {
 // the estimate of memory relies on.
 constexpr int64_t most_matrices = 4;
 
-void cluster_level(const SparseRows& vectors, const Level& level, const ClusterSettings& settings, int threads,
-                   std::span<int32_t> cluster, std::atomic<double>& fraction, const Cancel& cancel) {
+void cluster_level(const SparseRows& vectors, const Level& level, const ClusterSettings& settings,
+                   const std::optional<BatchSettings>& batches, int threads, std::span<int32_t> cluster,
+                   std::atomic<double>& fraction, const Cancel& cancel) {
     const int64_t n_nodes = level.n_nodes();
     std::vector<int64_t> work(n_nodes), order(n_nodes);
     for (int64_t u = 0; u < n_nodes; ++u)
@@ -37,15 +38,17 @@ void cluster_level(const SparseRows& vectors, const Level& level, const ClusterS
         if (!spaces[worker]) spaces[worker] = std::make_unique<ClusteringSpace>(vectors.n_columns);
         const Random random(settings.seed, level.streams[u]);
         const bool alone = threads_inside == threads;  // otherwise nodes are small
-        NodeClustering node(vectors, level.labels_of(u), settings, random, *spaces[worker], threads_inside, cancel);
+        const auto labels = level.labels_of(u);
         const auto of_node = slice(cluster, level.first[u], level.last[u]);
-        if (!level.given.empty())
-            node.assign_to(slice(level.given, level.first[u], level.last[u]), of_node);
+        if (batches && std::ssize(labels) > batches->per_cluster * settings.n_clusters)
+            cluster_in_batches(vectors, labels, settings, *batches, random, *spaces[worker], threads_inside, cancel,
+                               of_node);
         else
-            node.run(of_node, [&](double share) {
-                const double here = share * static_cast<double>(work[u]);
-                if (alone) fraction = (static_cast<double>(done) + here) / static_cast<double>(total);
-            });
+            NodeClustering(vectors, labels, settings, random, *spaces[worker], threads_inside, cancel)
+                .run(of_node, [&](double share) {
+                    const double here = share * static_cast<double>(work[u]);
+                    if (alone) fraction = (static_cast<double>(done) + here) / static_cast<double>(total);
+                });
         fraction = static_cast<double>(done += work[u]) / static_cast<double>(total);
     };
     auto is_large = [&](int64_t u) {
@@ -68,8 +71,6 @@ void check_level(const Level& level, int64_t n_labels, int64_t n_clusters) {
         require(level.first[u] >= 0 && level.last[u] - level.first[u] >= n_clusters &&
                     level.last[u] <= std::ssize(level.labels),
                 "first and last must be a range of labels for each node, at least as many as clusters");
-    require(level.given.empty() || level.given.size() == level.labels.size(), "given must have one entry per label");
-    for (const int32_t c : level.given) require(c >= -1 && c < n_clusters, "given holds a cluster out of range");
 }
 
 }  // namespace
@@ -84,30 +85,38 @@ void bind_kmeans(nb::module_& m) {
         "cluster_level",
         [](const RowsHandle& vectors, In<int32_t> labels, In<int64_t> first, In<int64_t> last, In<int64_t> streams,
            int64_t clusters, int max_iterations, double least_moved, uint64_t seed, int threads, nb::handle progress,
-           std::optional<In<int32_t>> given, double main_share) {
+           std::optional<std::tuple<int64_t, int64_t, double, double>> batches, double main_share) {
             require(threads >= 1 && clusters >= 2 && max_iterations >= 1,
                     "threads and max_iterations must be at least 1, clusters at least 2");
             require(main_share > 0 && main_share <= 1, "main_share must be above 0 and at most 1");
-            const Level level{span_of(labels), span_of(first), span_of(last), span_of(streams),
-                              given ? span_of(*given) : std::span<const int32_t>{}};
+            std::optional<BatchSettings> in_batches;
+            if (batches) {
+                const auto [n_batches, per_cluster, share, last_share] = *batches;
+                require(n_batches >= 1 && per_cluster >= 4 && share >= 0 && share <= 0.25 && last_share >= 0 &&
+                            last_share <= 0.25,
+                        "batches must be at least 1, of at least 4 labels per cluster, and shares from 0 to 0.25");
+                in_batches = {n_batches, per_cluster, share, last_share};
+            }
+            const Level level{span_of(labels), span_of(first), span_of(last), span_of(streams)};
             std::vector<int32_t> cluster(labels.size(), -1);
             {
                 nb::gil_scoped_release no_gil;
                 check_level(level, vectors.view().n_rows(), clusters);
                 const ClusterSettings settings{clusters, max_iterations, main_share, least_moved, seed};
                 run_interruptible(progress, [&](std::atomic<double>& fraction, const Cancel& cancel) {
-                    cluster_level(vectors.view(), level, settings, threads, cluster, fraction, cancel);
+                    cluster_level(vectors.view(), level, settings, in_batches, threads, cluster, fraction, cancel);
                 });
             }
             return to_numpy(std::move(cluster));
         },
         "vectors"_a, "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert(), "streams"_a.noconvert(),
         "clusters"_a, "max_iterations"_a, "least_moved"_a, "seed"_a, "threads"_a, "progress"_a.none(),
-        "given"_a.noconvert().none() = nb::none(), "main_share"_a = 1.0,
+        "batches"_a.none() = nb::none(), "main_share"_a = 1.0,
         "Return the cluster of each label in labels[first[u]:last[u]] for every node u; -1 for other labels.\n"
-        "given: the clusters of some labels, -1 for the others. Then all are assigned once, to the means of these.\n"
-        "main_share: all iterations but the last use the first entries of each vector, with this share of its squared\n"
-        "length.");
+        "batches: (number, labels per cluster, share of the labels, share of the last batch). Then nodes with more "
+        "labels per cluster are clustered in such batches.\n"
+        "main_share: all iterations but the last use the first entries of each vector, with this share of its "
+        "squared length.");
 }
 
 }  // namespace labeltree

@@ -83,8 +83,7 @@ class NodeClustering {
         vectors_.forget_features();
     }
 
-    // Assigns all labels to the clusters of some of them; the others have -1. Features that only these have do not
-    // matter.
+    // Assigns labels, those with -1, to the clusters of the others. Features that only these have do not matter.
     //
     // Labels are compared with centroids that other labels were made of: the squared length of a mean is estimated by
     // the products of different labels, without those of labels with themselves.
@@ -102,7 +101,13 @@ class NodeClustering {
             if (n > 1) squares_[c] = std::max(0.0, squares_[c] - n) * n / (n - 1);
         }
         take_means();
-        assign(given, cluster);
+        parallel_ranges(n_labels_, label_chunk, threads_, [&](int64_t first, int64_t last) {
+            if (cancel_) return;
+            std::vector<Match> entries;
+            std::vector<float> products(width_);
+            for (int64_t i = first; i < last; ++i)
+                cluster[i] = given[i] < 0 ? nearest(vectors_.matches(i, entries), products, top_[i]) : given[i];
+        });
         vectors_.forget_features();
     }
 

@@ -1,8 +1,11 @@
 // Rough label vectors: short approximations of label vectors, for the approximate size of a model.
 #include <bit>
 #include <cmath>
+#include <memory>
+#include <numeric>
 
 #include "handles.h"
+#include "memory.h"
 #include "random.h"
 
 namespace labeltree {
@@ -10,7 +13,7 @@ namespace {
 
 constexpr int64_t label_chunk = 64;      // labels that a thread takes at a time
 constexpr int64_t instance_chunk = 256;  // the same for instances
-constexpr size_t prefetch_rows = 6;      // instances that are read ahead
+constexpr size_t prefetch_rows = 8;      // instances that are read ahead
 
 struct Entry {
     int32_t column;
@@ -49,7 +52,8 @@ class Largest {
 };
 
 // A label is described by a few of its instances, evenly spaced from a random start. Only the largest entries of
-// instances are used, and only those of their sum are kept.
+// instances are used, and only those of their sum are kept. A row has as many entries as it may need; those that it
+// does not need are zero, in a column after all features.
 class RoughVectors {
   public:
     RoughVectors(const TrainingData& data, int64_t n_instances, int64_t n_row_entries, int64_t n_entries, uint64_t seed,
@@ -57,26 +61,57 @@ class RoughVectors {
         : data_(data), n_instances_(n_instances), n_row_entries_(n_row_entries), n_entries_(n_entries), seed_(seed),
           threads_(threads), cancel_(cancel) {}
 
-    RowBuffer make() {
-        shorten_instances();
-        const int64_t n_labels = data_.n_labels(), n_chunks = (n_labels + label_chunk - 1) / label_chunk;
-        std::vector<RowBuffer> parts(n_chunks);
-        std::vector<Workspace> spaces(threads_);
-        parallel_for(n_chunks, threads_, [&](int64_t part, int worker) {
-            Workspace& space = spaces[worker];
-            space.sum.resize(data_.n_features());
-            const int64_t first = part * label_chunk, last = std::min(n_labels, first + label_chunk);
-            parts[part].index.reserve(label_chunk * std::min<int64_t>(n_entries_, 64));
-            parts[part].value.reserve(label_chunk * std::min<int64_t>(n_entries_, 64));
-            for (int64_t j = first; j < last && !cancel_; ++j) append(static_cast<int32_t>(j), space, parts[part]);
+    // Returns where the row of each label begins. Call it first: it also finds the instances to shorten.
+    std::vector<int64_t> count() {
+        std::vector<int64_t> ptr(data_.n_labels() + 1);
+        place_.assign(data_.n_instances(), -1);
+        parallel_ranges(data_.n_labels(), label_chunk, threads_, [&](int64_t first, int64_t last) {
+            for (int64_t j = first; j < last; ++j) {
+                int64_t n_entries = 0;
+                each_instance(static_cast<int32_t>(j), [&](int32_t i) {
+                    const int64_t n = data_.x.n_entries(i);
+                    n_entries += std::min(n, n_row_entries_);
+                    if (n > n_row_entries_) __atomic_store_n(&place_[i], 0, __ATOMIC_RELAXED);
+                });
+                ptr[j + 1] = std::min(n_entries, n_entries_);
+            }
         });
-        return joined(parts);
+        std::partial_sum(ptr.begin(), ptr.end(), ptr.begin());
+        return ptr;
+    }
+
+    void make(std::span<const int64_t> ptr, std::span<int32_t> index, std::span<float> value) {
+        shorten_instances();
+        std::vector<Workspace> spaces(threads_);
+        parallel_for((data_.n_labels() + label_chunk - 1) / label_chunk, threads_, [&](int64_t part, int worker) {
+            if (cancel_) return;
+            Workspace& space = spaces[worker];
+            auto& [sum, instances, ends, entries, largest] = space;
+            sum.resize(data_.n_features());
+            instances.clear();
+            ends.clear();
+            const int64_t first = part * label_chunk, last = std::min(data_.n_labels(), first + label_chunk);
+            for (int64_t j = first; j < last; ++j) {
+                each_instance(static_cast<int32_t>(j), [&](int32_t i) {
+                    instances.push_back(i);
+                    __builtin_prefetch(data_.x.ptr.data() + i);
+                    __builtin_prefetch(place_.data() + i);
+                });
+                ends.push_back(instances.size());
+            }
+            size_t k = 0;
+            for (int64_t j = first; j < last; ++j) {
+                const std::span<const Entry> found = add(space, std::exchange(k, ends[j - first]), ends[j - first]);
+                write(found, slice(index, ptr[j], ptr[j + 1]), slice(value, ptr[j], ptr[j + 1]));
+            }
+        });
     }
 
   private:
     struct Workspace {
         std::vector<float> sum;  // zero before and after a label
         std::vector<int32_t> instances;
+        std::vector<size_t> ends;  // of the instances of each label of a chunk
         std::vector<Entry> entries;
         Largest largest;
     };
@@ -85,30 +120,31 @@ class RoughVectors {
     template <class Visit>
     void each_instance(int32_t label, Visit&& visit) const {
         const auto instances = data_.label_instances.columns(label);
-        const int64_t n = std::ssize(instances), n_chosen = std::min(n, n_instances_);
-        const double start = n > n_chosen ? Random(seed_, label).fraction() : 0;
-        for (int64_t k = 0; k < n_chosen; ++k) {
-            const double place = (static_cast<double>(k) + start) * static_cast<double>(n);
-            visit(instances[std::min(n - 1, static_cast<int64_t>(place / static_cast<double>(n_chosen)))]);
+        const int64_t n = std::ssize(instances);
+        if (n <= n_instances_) {
+            for (const int32_t i : instances) visit(i);
+            return;
+        }
+        const double start = Random(seed_, label).fraction(), step = static_cast<double>(n);
+        for (int64_t k = 0; k < n_instances_; ++k) {
+            const double place = (static_cast<double>(k) + start) * step / static_cast<double>(n_instances_);
+            visit(instances[std::min(n - 1, static_cast<int64_t>(place))]);
         }
     }
 
     // Copies the chosen instances that have too many entries.
     void shorten_instances() {
-        std::vector<bool> chosen(data_.n_instances());
-        for (int32_t j = 0; j < data_.n_labels(); ++j) each_instance(j, [&](int32_t i) { chosen[i] = true; });
-        place_.assign(data_.n_instances(), -1);
         std::vector<int32_t> rows;
         for (int32_t i = 0; i < data_.n_instances(); ++i)
-            if (chosen[i] && data_.x.n_entries(i) > n_row_entries_) {
+            if (place_[i] == 0) {
                 place_[i] = static_cast<int32_t>(rows.size());
                 rows.push_back(i);
             }
-        short_.resize(rows.size() * n_row_entries_);
+        Entry* const copies = short_.reserve(rows.size() * n_row_entries_);
         std::vector<Workspace> spaces(threads_);
         const int64_t n_rows = std::ssize(rows);
         parallel_for((n_rows + instance_chunk - 1) / instance_chunk, threads_, [&](int64_t part, int worker) {
-            auto& [sum, instances, entries, largest] = spaces[worker];
+            auto& [sum, instances, ends, entries, largest] = spaces[worker];
             const int64_t first = part * instance_chunk, last = std::min(n_rows, first + instance_chunk);
             for (int64_t r = first; r < last && !cancel_; ++r) {
                 const auto columns = data_.x.columns(rows[r]);
@@ -116,15 +152,16 @@ class RoughVectors {
                 entries.resize(columns.size());
                 for (size_t k = 0; k < columns.size(); ++k) entries[k] = {columns[k], values[k]};
                 largest.keep(entries, n_row_entries_);
-                std::copy_n(entries.begin(), n_row_entries_, short_.begin() + r * n_row_entries_);
+                std::copy_n(entries.begin(), n_row_entries_, copies + r * n_row_entries_);
             }
         });
     }
 
-    void prefetch(int32_t instance) const {
+    void prefetch(int32_t instance) {
         const int64_t first = data_.x.ptr[instance];
         if (const int32_t r = place_[instance]; r >= 0) {
-            __builtin_prefetch(short_.data() + r * n_row_entries_);
+            for (int64_t e = 0; e < n_row_entries_ && e < 32; e += 8)
+                __builtin_prefetch(short_.data() + r * n_row_entries_ + e);
         } else {
             __builtin_prefetch(data_.x.index.data() + first);
             __builtin_prefetch(data_.x.value.data() + first);
@@ -132,29 +169,28 @@ class RoughVectors {
     }
 
     template <class Visit>
-    void each_entry(int32_t instance, Visit&& visit) const {
+    void each_entry(int32_t instance, Visit&& visit) {
         if (const int32_t r = place_[instance]; r >= 0) {
-            for (int64_t e = r * n_row_entries_; e < (r + 1) * n_row_entries_; ++e)
-                visit(short_[e].column, short_[e].value);
+            const Entry* const copy = short_.data() + r * n_row_entries_;
+            for (int64_t e = 0; e < n_row_entries_; ++e) visit(copy[e].column, copy[e].value);
         } else {
             for (int64_t e = data_.x.ptr[instance]; e < data_.x.ptr[instance + 1]; ++e)
                 visit(data_.x.index[e], data_.x.value[e]);
         }
     }
 
-    void append(int32_t label, Workspace& space, RowBuffer& out) const {
-        auto& [sum, instances, buffer, largest] = space;
-        instances.clear();
-        each_instance(label, [&](int32_t i) {
-            instances.push_back(i);
-            __builtin_prefetch(data_.x.ptr.data() + i);
-            __builtin_prefetch(place_.data() + i);
-        });
+    // Adds the instances [first, last) of a chunk, and returns the largest entries of their sum.
+    std::span<const Entry> add(Workspace& space, size_t first, size_t last) {
+        auto& [sum, instances, ends, buffer, largest] = space;
         size_t end = 0;
-        for (size_t k = 0; k < instances.size(); ++k) {
+        for (size_t k = first; k < last; ++k) {
             if (k + prefetch_rows < instances.size()) prefetch(instances[k + prefetch_rows]);
             const size_t most = end + std::min(n_row_entries_, data_.x.n_entries(instances[k]));
             if (buffer.size() < most) buffer.resize(2 * most);
+            if (last - first == 1) {
+                each_entry(instances[k], [&](int32_t f, float x) { buffer[end++] = {f, x}; });
+                continue;
+            }
             each_entry(instances[k], [&](int32_t f, float x) {
                 const float before = sum[f];
                 buffer[end].column = f;
@@ -162,36 +198,23 @@ class RoughVectors {
                 sum[f] = before + x;
             });
         }
-        std::span<Entry> entries(buffer.data(), end);
+        const std::span<Entry> entries(buffer.data(), end);
         // A feature whose sum was zero in between is listed again, with zero.
-        for (Entry& entry : entries) entry.value = std::exchange(sum[entry.column], 0.0f);
-        entries = entries.first(largest.keep(entries, n_entries_));
+        if (last - first > 1)
+            for (Entry& entry : entries) entry.value = std::exchange(sum[entry.column], 0.0f);
+        return entries.first(largest.keep(entries, n_entries_));
+    }
+
+    void write(std::span<const Entry> entries, std::span<int32_t> index, std::span<float> value) const {
         double square = 0;
         for (const Entry& entry : entries) square += static_cast<double>(entry.value) * entry.value;
         const auto rate = static_cast<float>(square > 0 ? 1 / std::sqrt(square) : 0);
-        for (const Entry& entry : entries) {
-            out.index.push_back(entry.column);
-            out.value.push_back(rate * entry.value);
+        for (size_t k = 0; k < entries.size(); ++k) {
+            index[k] = entries[k].column;
+            value[k] = rate * entries[k].value;
         }
-        out.end_row();
-    }
-
-    static RowBuffer joined(const std::vector<RowBuffer>& parts) {
-        RowBuffer all;
-        size_t n_rows = 1, n_entries = 0;
-        for (const RowBuffer& part : parts) {
-            n_rows += part.ptr.size() - 1;
-            n_entries += part.index.size();
-        }
-        all.ptr.reserve(n_rows);
-        all.index.reserve(n_entries);
-        all.value.reserve(n_entries);
-        for (const RowBuffer& part : parts) {
-            for (size_t k = 1; k < part.ptr.size(); ++k) all.ptr.push_back(std::ssize(all.index) + part.ptr[k]);
-            all.index.insert(all.index.end(), part.index.begin(), part.index.end());
-            all.value.insert(all.value.end(), part.value.begin(), part.value.end());
-        }
-        return all;
+        std::fill(index.begin() + std::ssize(entries), index.end(), static_cast<int32_t>(data_.n_features()));
+        std::fill(value.begin() + std::ssize(entries), value.end(), 0.0f);
     }
 
     const TrainingData data_;
@@ -200,7 +223,24 @@ class RoughVectors {
     const int threads_;
     const Cancel& cancel_;
     std::vector<int32_t> place_;  // of each instance in the following; -1 if it is used as it is
-    std::vector<Entry> short_;    // n_row_entries_ for each
+    Buffer<Entry> short_;         // n_row_entries_ for each
+};
+
+// An array for Python, not initialised, on huge pages where the system has them.
+template <class T>
+struct Array {
+    std::unique_ptr<Buffer<T>> buffer = std::make_unique<Buffer<T>>();
+    size_t size = 0;
+
+    std::span<T> reserve(size_t n) {
+        size = n;
+        return {buffer->reserve(std::max<size_t>(n, 1)), n};
+    }
+    Numpy<T> release() {
+        Buffer<T>* const kept = buffer.release();
+        nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<Buffer<T>*>(p); });
+        return Numpy<T>(kept->data(), {size}, owner);
+    }
 };
 
 }  // namespace
@@ -212,20 +252,22 @@ void bind_rough_vectors(nb::module_& m) {
            int threads) {
             require(threads >= 1 && n_instances >= 1 && n_row_entries >= 1 && n_entries >= 1,
                     "threads, n_instances, n_row_entries and n_entries must be at least 1");
-            RowBuffer rows;
+            std::vector<int64_t> ptr;
+            Array<int32_t> index;
+            Array<float> value;
             {
                 nb::gil_scoped_release no_gil;
                 run_interruptible([&](const Cancel& cancel) {
-                    rows =
-                        RoughVectors(data.view(), n_instances, n_row_entries, n_entries, seed, threads, cancel).make();
+                    RoughVectors vectors(data.view(), n_instances, n_row_entries, n_entries, seed, threads, cancel);
+                    ptr = vectors.count();
+                    vectors.make(ptr, index.reserve(ptr.back()), value.reserve(ptr.back()));
                 });
             }
-            return nb::make_tuple(to_numpy(std::move(rows.ptr)), to_numpy(std::move(rows.index)),
-                                  to_numpy(std::move(rows.value)));
+            return nb::make_tuple(to_numpy(std::move(ptr)), index.release(), value.release());
         },
         "data"_a, "n_instances"_a, "n_row_entries"_a, "n_entries"_a, "seed"_a, "threads"_a,
         "Return approximate label vectors with at most n_entries entries, by at most n_instances instances of each "
-        "label with n_row_entries entries.");
+        "label with n_row_entries entries. Rows are padded with zeros in column n_features.");
 }
 
 }  // namespace labeltree

@@ -6,6 +6,8 @@
 namespace labeltree {
 namespace {
 
+constexpr int64_t many = 8;  // features are marked if a set has more entries than one for so many of them
+
 struct Usage {
     std::vector<int64_t> n_instances, n_nonzeros, n_features;
 
@@ -15,27 +17,63 @@ struct Usage {
 struct Workspace {
     NodeData node;
     std::vector<int32_t> instances, features;
+    std::vector<uint8_t> occurs;  // for each feature; zero before and after a set
 };
+
+// Marks every feature, then counts the marks of all: faster than a list of features if there are many entries.
+int64_t count_marks(const SparseRows& x, std::span<const int32_t> instances, std::vector<uint8_t>& occurs) {
+    constexpr size_t ahead = 8;  // instances are anywhere in memory
+    occurs.resize(x.n_columns);
+    for (size_t k = 0; k < instances.size(); ++k) {
+        if (k + 2 * ahead < instances.size()) __builtin_prefetch(&x.ptr[instances[k + 2 * ahead]]);
+        if (k + ahead < instances.size()) __builtin_prefetch(x.index.data() + x.ptr[instances[k + ahead]]);
+        for (const int32_t f : x.columns(instances[k])) occurs[f] = 1;
+    }
+    int64_t n_features = 0;
+    for (size_t f = 0; f < occurs.size();) {
+        uint8_t few = 0;  // at most 255 at a time: a vector has more bytes than larger numbers
+        for (const size_t end = std::min(occurs.size(), f + 255); f < end; ++f) few += occurs[f];
+        n_features += few;
+    }
+    std::fill(occurs.begin(), occurs.end(), 0);
+    return n_features;
+}
 
 // find_instances(node, u, instances) sets the instances of set u.
 template <class FindInstances>
 Usage count_sets(const TrainingData& data, int64_t n_sets, int threads, const Cancel& cancel,
                  FindInstances&& find_instances) {
     Usage usage(n_sets);
-    std::vector<Workspace> spaces(threads, Workspace{NodeData(data), {}, {}});
+    std::vector<Workspace> spaces(threads, Workspace{NodeData(data), {}, {}, {}});
     // Breadth-first order is close enough to largest first.
     parallel_for(n_sets, threads, [&](int64_t u, int worker) {
         if (cancel) return;
-        auto& [node, instances, features] = spaces[worker];
+        auto& [node, instances, features, occurs] = spaces[worker];
         find_instances(node, u, instances);
-        node.find_features(instances, features);
         int64_t n_nonzeros = 0;
         for (const int32_t i : instances) n_nonzeros += data.x.n_entries(i);
         usage.n_instances[u] = std::ssize(instances);
         usage.n_nonzeros[u] = n_nonzeros;
-        usage.n_features[u] = std::ssize(features);
+        if (n_nonzeros * many > data.n_features()) {
+            usage.n_features[u] = count_marks(data.x, instances, occurs);
+        } else {
+            node.find_features(instances, features);
+            usage.n_features[u] = std::ssize(features);
+        }
     });
     return usage;
+}
+
+// The non-zeros of the instances of each label.
+std::vector<int64_t> count_entries(const TrainingData& data, int threads, const Cancel& cancel) {
+    constexpr int64_t chunk = 256;
+    std::vector<int64_t> counts(data.n_labels());
+    parallel_ranges(data.n_labels(), chunk, threads, [&](int64_t first, int64_t last) {
+        if (cancel) return;
+        for (int64_t j = first; j < last; ++j)
+            for (const int32_t i : data.label_instances.columns(j)) counts[j] += data.x.n_entries(i);
+    });
+    return counts;
 }
 
 // The features that occur in any instance.
@@ -105,6 +143,18 @@ void bind_used_features(nb::module_& m) {
         },
         "data"_a, "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert(), "threads"_a,
         "Count the instances, non-zeros and used features of labels[first[u]:last[u]] for every u.");
+    m.def(
+        "count_entries",
+        [](const DataHandle& data, int threads) {
+            require(threads >= 1, "threads must be at least 1");
+            std::vector<int64_t> counts;
+            {
+                nb::gil_scoped_release no_gil;
+                run_interruptible([&](const Cancel& cancel) { counts = count_entries(data.view(), threads, cancel); });
+            }
+            return to_numpy(std::move(counts));
+        },
+        "data"_a, "threads"_a, "Count the non-zeros of the instances of each label.");
     m.def(
         "count_features",
         [](const DataHandle& data, int threads) {

@@ -30,7 +30,6 @@ def sampled(monkeypatch):
     [
         SETTINGS,
         TreeSettings(clusters=8, max_depth=3),
-        TreeSettings(clusters=8, max_depth=2),
         TreeSettings(clusters=30, trees=2),
     ],
 )
@@ -66,13 +65,16 @@ def test_the_same_seed_gives_the_same_size(data, sampled):
     assert other.model_bytes != one.model_bytes
 
 
-@pytest.mark.parametrize(
-    "settings", [TreeSettings(max_depth=1), TreeSettings(clusters=2000), TreeSettings(clusters=8)]
-)
+@pytest.mark.parametrize("settings", [TreeSettings(max_depth=1), TreeSettings(clusters=2000), SETTINGS])
 def test_small_and_flat_trees_are_exact(data, settings):
     plan = labeltree.build_plan(data, settings, threads=1)
     size = labeltree.estimate_size(data, settings, threads=1)
     assert size == sizing.SizeEstimate.of_plan(plan)
+    assert size.exact
+
+
+def test_trees_of_depth_2_are_exact(data, sampled):
+    size = labeltree.estimate_size(data, TreeSettings(clusters=8, max_depth=2), threads=1)
     assert size.exact
 
 
@@ -141,28 +143,49 @@ def rough_vectors_twin(data, n_instances, n_row_entries, n_entries, starts):
     return rows
 
 
-def splitmix_fraction(seed, stream):
-    """Return the first number of a random stream (native/random.h)."""
+class SplitMix:
+    """The random numbers of native/random.h."""
+
     mask = (1 << 64) - 1
 
-    def mix(z):
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    def __init__(self, seed, stream):
+        self.state = self.mix(seed) ^ self.mix((stream + 0x632BE59BD9B4E019) & self.mask)
+
+    def mix(self, z):
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & self.mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & self.mask
         return z ^ (z >> 31)
 
-    state = mix(seed) ^ mix((stream + 0x632BE59BD9B4E019) & mask)
-    return (mix((state + 0x9E3779B97F4A7C15) & mask) >> 11) * 2.0**-53
+    def next(self):
+        self.state = (self.state + 0x9E3779B97F4A7C15) & self.mask
+        return self.mix(self.state)
+
+    def fraction(self):
+        return (self.next() >> 11) * 2.0**-53
+
+    def shuffled(self, n):
+        values = list(range(n))
+        for i in range(n - 1, 0, -1):
+            k = ((self.next() >> 32) * (i + 1)) >> 32
+            values[i], values[k] = values[k], values[i]
+        return np.array(values)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rough_vectors_are_those_of_the_twin(data, threads):
     ptr, index, value = _native.rough_vectors(data.native, 5, 12, 20, 7, threads)
-    starts = [splitmix_fraction(7, label) for label in range(data.n_labels)]
+    starts = [SplitMix(7, label).fraction() for label in range(data.n_labels)]
     expected = rough_vectors_twin(data, 5, 12, 20, starts)
-    assert np.diff(ptr).tolist() == [len(features) for features, _ in expected]
+    lengths = np.minimum(np.diff(data.X.indptr), 12)
     for label, (features, values) in enumerate(expected):
-        assert index[ptr[label] : ptr[label + 1]].tolist() == features.tolist()
-        assert value[ptr[label] : ptr[label + 1]] == pytest.approx(values, abs=1e-6)
+        n_instances = np.diff(data.by_label[0])[label]
+        if n_instances <= 5:  # the entries of its instances are counted, also those that they share
+            instances = data.by_label[1][data.by_label[0][label] :][:n_instances]
+            assert np.diff(ptr)[label] == min(20, lengths[instances].sum())
+        row = slice(ptr[label], ptr[label + 1])
+        padding = ptr[label + 1] - ptr[label] - len(features)
+        assert index[row].tolist() == features.tolist() + padding * [data.n_features]
+        assert value[row] == pytest.approx(np.append(values, np.zeros(padding)), abs=1e-6)
     assert np.diff(ptr).max() == 20
     assert np.diff(data.X.indptr).max() > 12
 
@@ -194,7 +217,26 @@ def assigned_twin(vectors, labels, given, clusters):
     return (vectors[labels] @ means.T - half_squares).argmax(axis=1)
 
 
-def level_arguments(given, threads=1):
+def batches_twin(vectors, labels, clusters, batches, seed, stream):
+    """Do the same as the kernel, with dense vectors."""
+    number, per_cluster, share, last = batches
+    n = len(labels)
+    size = min(n // 2, max(per_cluster * clusters, int(share * n)))
+    order = SplitMix(seed, stream).shuffled(n)
+    cluster = np.full(n, -1)
+    cluster[order[:clusters]] = np.arange(clusters)
+    end = clusters
+    for batch in range(number):
+        n_next = max(size, int(last * n)) if batch == number - 1 else size
+        following = order[np.arange(end, end + n_next) % n]
+        end += n_next
+        found = assigned_twin(vectors, labels, cluster, clusters)
+        cluster[:] = -1
+        cluster[following] = found[following]
+    return np.where(cluster < 0, assigned_twin(vectors, labels, cluster, clusters), cluster)
+
+
+def level_arguments(batches, threads=1):
     random = np.random.default_rng(7)
     of_label = random.integers(0, 5, 60)
     vectors = (random.random((5, 40)) ** 8)[of_label] * (random.random((60, 40)) < 0.7)
@@ -203,25 +245,27 @@ def level_arguments(given, threads=1):
         np.arange(61) * 40, np.tile(np.arange(40, dtype=np.int32), 60), vectors.ravel(), 40
     )
     labels = random.permutation(60).astype(np.int32)
-    if given is None:
-        given = np.where(np.arange(60) < 20, of_label[labels], -1).astype(np.int32)
-    ends = np.array([0]), np.array([60]), np.array([0])
-    return vectors, given, (rows, labels, *ends, 6, 1, 0.0, 0, threads, None, given)
+    ends = np.array([0]), np.array([60]), np.array([3])
+    return vectors, (rows, labels, *ends, 6, 1, 0.0, 11, threads, None, batches)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_labels_are_assigned_to_given_clusters(threads):
-    vectors, given, arguments = level_arguments(None, threads)
-    found = _native.cluster_level(*arguments)
-    assert found.tolist() == assigned_twin(vectors.astype(np.float64), arguments[1], given, 6).tolist()
+@pytest.mark.parametrize("batches", [(1, 4, 0.1, 0.1), (4, 4, 0.1, 0.2), (5, 5, 0.0, 0.0)])
+def test_clusters_of_batches_are_those_of_the_twin(threads, batches):
+    vectors, arguments = level_arguments(batches, threads)
+    expected = batches_twin(vectors.astype(np.float64), arguments[1], 6, batches, 11, 3)
+    assert _native.cluster_level(*arguments).tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize(
-    "given", [np.zeros(59, np.int32), np.full(60, 6, np.int32), np.full(60, -2, np.int32)]
-)
-def test_given_clusters_are_checked(given):
-    with pytest.raises(ValueError, match="given"):
-        _native.cluster_level(*level_arguments(given)[2])
+def test_small_nodes_are_not_clustered_in_batches():
+    found = _native.cluster_level(*level_arguments((3, 10, 0.1, 0.2))[1])
+    assert found.tolist() == _native.cluster_level(*level_arguments(None)[1]).tolist()
+
+
+@pytest.mark.parametrize("batches", [(0, 4, 0.1, 0.1), (1, 3, 0.1, 0.1), (1, 4, 0.3, 0.1), (1, 4, 0.1, -0.1)])
+def test_batches_are_checked(batches):
+    with pytest.raises(ValueError, match="batches"):
+        _native.cluster_level(*level_arguments(batches)[1])
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -233,6 +277,8 @@ def test_used_features_of_sets_of_labels(data, threads):
         rows = data.X[np.flatnonzero(data.Y[:, labels[start:end]].sum(axis=1))]
         assert counts[:, u].tolist() == [rows.shape[0], rows.nnz, np.unique(rows.indices).size]
     assert _native.count_features(data.native, threads) == np.unique(data.X.indices).size
+    entries = data.Y.T @ np.diff(data.X.indptr)
+    assert _native.count_entries(data.native, threads).tolist() == entries.tolist()
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ def cluster_level(
     seed: int,
     threads: int,
     progress: Callable[[float], None] | None,
-    given: NDArray[np.int32] | None = None,
+    batches: tuple[int, int, float, float] | None = None,
     main_share: float = 1.0,
 ) -> NDArray[np.int32]: ...
 def rough_vectors(
@@ -275,6 +275,7 @@ def used_features_of(
     last: NDArray[np.int64],
     threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+def count_entries(data: TrainingData, threads: int) -> NDArray[np.int64]: ...
 def count_features(data: TrainingData, threads: int) -> int: ...
 
 class FinishedPanels:

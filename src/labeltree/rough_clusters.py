@@ -1,13 +1,12 @@
 """Rough clusters: splits the nodes of a tree nearly as K-means would, in a fraction of its time.
 
-Labels have short vectors (`native/rough_vectors.cpp`). In a large node, K-means of a random sample of the
-labels gives the first centroids; then more labels are assigned to them, and finally all.
+Labels have short vectors (`native/rough_vectors.cpp`). In a large node, the iterations of K-means use random
+batches of the labels, and all labels are assigned once (`native/batch_clustering.h`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +20,15 @@ from labeltree.settings import TreeSettings
 ENTRIES_PER_INSTANCE = 40
 ENTRIES_PER_LABEL = 72
 # A label is described by at most so many instances.
-INSTANCES_PER_LABEL = 24
-# A node with more labels per cluster is split with a sample of them, which is this share of all if that is
-# more. It is clustered first; then a larger share takes part in computing the centroids.
-SAMPLED_PER_CLUSTER = 20
-SAMPLED_SHARE, SECOND_SHARE = 0.05, 0.2
-ITERATIONS = 5
+INSTANCES_PER_LABEL = 16
+# A node with more labels per cluster is split with random batches of them: their number, the least number of
+# labels per cluster, and the share of all labels that is in a batch, and in the last one. Features that the
+# last batch does not have do not matter, so it is larger.
+BATCHES = 5
+BATCH_PER_CLUSTER = 10
+BATCH_SHARE, LAST_SHARE = 0.05, 0.2
+# Iterations of K-means in other nodes.
+ITERATIONS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,59 +42,25 @@ class RoughClusters:
     @classmethod
     def of(cls, data: Dataset, settings: TreeSettings, threads: int) -> RoughClusters:
         """Compute the vectors of all labels."""
-        # The size of a tree of depth 2 depends most on the largest clusters, which short vectors change.
-        is_deep = settings.max_depth > 2
-        entries = (ENTRIES_PER_INSTANCE, ENTRIES_PER_LABEL) if is_deep else (data.n_features,) * 2
-        rows = _native.rough_vectors(data.native, INSTANCES_PER_LABEL, *entries, settings.seed, threads)
-        return cls(_native.SparseRows(*rows, data.n_features), settings, threads)
+        sizes = INSTANCES_PER_LABEL, ENTRIES_PER_INSTANCE, ENTRIES_PER_LABEL
+        rows = _native.rough_vectors(data.native, *sizes, settings.seed, threads)
+        return cls(_native.SparseRows(*rows, data.n_features + 1), settings, threads)
 
-    def split(
-        self, order: NDArray[np.int32], nodes: list[Range], streams: list[int], random: np.random.Generator
-    ) -> list[list[Range]]:
+    def split(self, order: NDArray[np.int32], nodes: list[Range], streams: list[int]) -> list[list[Range]]:
         """Sort the labels of nodes, ranges of ``order``, by cluster; return the ranges of the clusters."""
-        cluster = np.zeros(order.size, np.int32)
-        most = SAMPLED_PER_CLUSTER * self.settings.clusters
-        small = [k for k, (a, b) in enumerate(nodes) if b - a <= most]
-        for k, (a, b) in enumerate(nodes):
-            if b - a > most:
-                random.shuffle(order[a:b])
-                cluster[a:b] = self._cluster_large(order[a:b], streams[k])
-        if small:
-            found = self._kmeans(order, [nodes[k] for k in small], [streams[k] for k in small], ITERATIONS)
-            cluster = np.where(found < 0, cluster, found)
-        return [gather(order, cluster, *node) for node in nodes]
-
-    def _cluster_large(self, labels: NDArray[np.int32], stream: int) -> NDArray[np.int32]:
-        """Return the cluster of each label of a node, in random order."""
-        n = labels.size
-        first = min(n, max(SAMPLED_PER_CLUSTER * self.settings.clusters, int(SAMPLED_SHARE * n)))
-        sizes = sorted({first, max(first, int(SECOND_SHARE * n)), n})
-        cluster = self._kmeans(labels[:first], [(0, first)], [stream], ITERATIONS)
-        for before, size in pairwise(sizes):
-            given = np.append(cluster, np.full(size - before, -1, np.int32))
-            cluster = self._kmeans(labels[:size], [(0, size)], [stream], 1, given)
-        return cluster
-
-    def _kmeans(
-        self,
-        labels: NDArray[np.int32],
-        nodes: list[Range],
-        streams: list[int],
-        iterations: int,
-        given: NDArray[np.int32] | None = None,
-    ) -> NDArray[np.int32]:
         first, last = np.array(nodes, np.int64).T.copy()
-        return _native.cluster_level(
+        cluster = _native.cluster_level(
             self.vectors,
-            labels,
+            order,
             first,
             last,
             np.array(streams, np.int64),
             self.settings.clusters,
-            iterations,
+            ITERATIONS,
             LEAST_MOVED,
             self.settings.seed,
             self.threads,
             None,
-            given,
+            (BATCHES, BATCH_PER_CLUSTER, BATCH_SHARE, LAST_SHARE),
         )
+        return [gather(order, cluster, *node) for node in nodes]

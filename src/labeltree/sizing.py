@@ -44,8 +44,8 @@ class SizeEstimate:
     training_memory_bytes, training_memory_bytes_low, training_memory_bytes_high : int
         Memory for building the trees and training, including the data.
     exact : bool
-        Whether the sizes are exact: of one-vs-rest, of a given tree, and of data so small that the trees
-        were built.
+        Whether the sizes are exact: of one-vs-rest, of a given tree, of trees of depth 2, and of data so
+        small that the trees were built.
     """
 
     model_bytes: int
@@ -111,10 +111,10 @@ def estimate_size(
     threads = threads_to_use(threads)
     limits.checked("normalize", normalize, limits.FLAG)
     unscaled, dataset = dataset, dataset.normalize() if normalize else dataset
-    ptr, instances = dataset.by_label
-    summed = np.diff(np.concatenate([[0], np.cumsum(np.diff(dataset.X.indptr)[instances])])[ptr])
-    n_known = np.count_nonzero(np.diff(ptr))
-    fixed = settings.tree is not None or settings.max_depth == 1 or n_known <= settings.clusters
+    summed = _native.count_entries(dataset.native, threads)
+    n_known = np.count_nonzero(np.diff(dataset.by_label[0]))
+    # The size of a tree of depth 2 depends most on the largest clusters of the root, which need K-means.
+    fixed = settings.tree is not None or settings.max_depth <= 2 or n_known <= settings.clusters
     if fixed or np.minimum(summed, dataset.n_features).sum() * settings.clusters < EXACT_WORK:
         return SizeEstimate.of_plan(
             build_plan(unscaled, settings, solver, storage, normalize=normalize, threads=threads, stage=stage)
