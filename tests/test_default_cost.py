@@ -26,7 +26,8 @@ def test_twin(n_rows, n_features, density, scale, seed):
     assert length_cost(X) == pytest.approx(expected, rel=0.051)  # two significant digits
     if squares.size:
         n_used = np.count_nonzero((X.toarray() != 0).any(axis=0))
-        factor = np.clip(0.7 * (n_used / squares.size) ** (1 / 3), 0.25, 2)
+        least = min(1, max(0.5, X.nnz / squares.size / 128))
+        factor = np.clip(0.7 * (n_used / squares.size) ** (1 / 3), least, 2)
         assert default_cost(X) == pytest.approx(factor * length_cost(X), rel=0.051)
 
 
@@ -48,7 +49,9 @@ def test_the_largest_cost():
         for settings in (SolverSettings(), SolverSettings(cost=3), SolverSettings(max_cost=2))
         for found in (settings.for_data(data.normalize()), settings.for_data(data))
     ]
-    assert found_costs == [(0.25, 1), (0.062, 0.25), (3, 3), (3, 3), (0.25, 2), (0.062, 2)]
+    assert found_costs == [(0.5, 1), (0.12, 0.25), (3, 3), (3, 3), (0.5, 2), (0.12, 2)]
+    assert default_cost(sp.csr_matrix(np.ones((1000, 100), np.float32)) / 10) == 0.78
+    assert default_cost(sp.csr_matrix(np.ones((1000, 200), np.float32)) / 200**0.5) == 1
     long = labeltree.Dataset.from_matrices(sp.csr_matrix(np.eye(5, 500, dtype=np.float32)), np.eye(5))
     assert SolverSettings().for_data(long).max_cost == 1
     many = sp.random(20, 5000, 0.05, "csr", np.float32, random_state=0)

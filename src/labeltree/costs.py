@@ -9,7 +9,9 @@ from scipy.sparse import csr_matrix
 # The default cost for one feature per instance in rows of length 1, how it grows with more of them, and what
 # it can be at least and at most.
 _BASE_COST, _FEATURE_GROWTH = 0.7, 1 / 3
-_LEAST_BASE, _MOST_BASE = 0.25, 2.0
+_LEAST_BASE, _MOST_BASE = 0.5, 2.0
+# Rows with this many non-zero features, or more, do not get a cost below 1.
+_LONG_ROW = 128
 # The least and the most that the inverse of the mean squared norm counts as.
 _LEAST_COST, _MOST_COST = 0.01, 100.0
 # Values that are read at a time.
@@ -17,10 +19,12 @@ _VALUES_AT_ONCE = 1 << 20
 
 
 def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:
-    """Return the cost at the root if none is given: ``length_cost`` times 0.7 (F / n)^(1/3), from 0.25 to 2.
+    """Return the cost at the root if none is given: ``length_cost`` times 0.7 (F / n)^(1/3), from 0.5 to 2.
 
     F is the number of features that occur, n the number of instances that have any. On samples of a dataset,
-    the cost that ranks best becomes smaller as instances are added.
+    the cost that ranks best becomes smaller as instances are added. For long and for dense rows, a smaller
+    cost than 1 can rank much worse, even with few features, so the factor is at least (mean number of
+    non-zero features) / 128, up to 1.
 
     Parameters
     ----------
@@ -40,7 +44,8 @@ def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> f
     for first in range(0, X.indices.size, _VALUES_AT_ONCE):
         occurs[X.indices[first : first + _VALUES_AT_ONCE]] = True
     factor = _BASE_COST * (np.count_nonzero(occurs) / n_rows) ** _FEATURE_GROWTH
-    return _rounded(length_cost(X, weights) * min(max(factor, _LEAST_BASE), _MOST_BASE))
+    least = min(max(X.indices.size / n_rows / _LONG_ROW, _LEAST_BASE), 1.0)
+    return _rounded(length_cost(X, weights) * min(max(factor, least), _MOST_BASE))
 
 
 def length_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:

@@ -69,7 +69,7 @@ class Training:
             "C",
             "Regularization parameter C; larger values fit the training data more closely",
             _SOLVER,
-            default="0.25 to 2, by the features per row, divided by the mean squared norm of the rows",
+            default="0.5 to 2, by the features per row, divided by the mean squared norm of the rows",
         ),
     ] = SolverSettings.cost
     max_cost: Annotated[

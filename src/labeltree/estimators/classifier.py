@@ -63,7 +63,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The same seed gives the same model with any number of threads.
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, optional
-        Weight of the loss relative to w'w / 2 (C). Default: from 0.25 to 2, by the number of features per row
+        Weight of the loss relative to w'w / 2 (C). Default: from 0.5 to 2, by the number of features per row
         of X; with ``normalize=False``, divided by the mean squared norm of the rows.
     max_cost : float, optional
         The cost grows in smaller nodes, at most to this: in a node with the share p of all rows, it is
