@@ -44,7 +44,8 @@ def excess(data: Dataset, model: Model, node: int, child: int) -> float:
     features, weights = model.block(node)
     constant = sp.csr_matrix(np.full((len(rows), 1), model.bias))
     x = sp.hstack([data.X[rows], constant], format="csr")[:, features].astype(np.float64)
-    cost = model.manifest["settings"]["cost"]
+    settings = SolverSettings(**model.manifest["settings"])
+    cost = float(settings.node_costs(np.array([data.n_instances, len(rows)]))[1])
     found = objective(weights[:, child].astype(np.float64), x, signs, cost)
     if np.ptp(signs) == 0:  # scikit-learn refuses a single class: all positive or all negative, by symmetry
         x, signs = sp.vstack([x, -x], format="csr"), np.concatenate([signs, -signs])

@@ -252,12 +252,12 @@ void bind_held_out(nb::module_& m) {
         [](const DataHandle& data, const TreeHandle& tree, std::optional<In<float>> costs, In<double> positive_costs,
            std::string_view codec, In<int64_t> feature_ptr, In<int64_t> weight_ptr, In<float> scales, In<float> biases,
            int feature_file, int64_t feature_start, int weight_file, int64_t weight_start, std::string_view loss,
-           double cost, double bias, uint64_t seed, In<int32_t> rows,
+           In<double> node_costs, double bias, uint64_t seed, In<int32_t> rows,
            const std::vector<std::pair<std::string, float>>& functions, int64_t beam, int64_t top,
            int64_t max_instances, int threads) {
             require(beam >= 1 && top >= 1 && max_instances >= 1 && threads >= 1,
                     "beam, top, max_instances and threads must be at least 1");
-            require(cost > 0 && bias >= 0, "cost must be positive, bias not negative");
+            require(bias >= 0, "bias must not be negative");
             check_fit(data, tree);
             const Loss chosen = choose(loss_names, loss, "loss");
             require(chosen != Loss::hinge, "loss must have a second derivative");
@@ -265,8 +265,8 @@ void bind_held_out(nb::module_& m) {
             const TrainedWith trained{data.view(),
                                       tree.view(),
                                       costs ? span_of(*costs) : std::span<const float>{},
+                                      span_of(node_costs),
                                       span_of(positive_costs),
-                                      cost,
                                       bias,
                                       seed,
                                       chosen == Loss::logistic ? HeldOutKernels::of<Loss::logistic>()
@@ -293,6 +293,8 @@ void bind_held_out(nb::module_& m) {
                         "costs must have one entry per instance");
                 require(std::ssize(trained.positive_costs) == shape.n_nodes(),
                         "positive_costs must have one entry per node");
+                require(std::ssize(trained.node_costs) == shape.n_nodes(), "node_costs must have one entry per node");
+                for (const double c : trained.node_costs) require(c > 0, "node_costs must be positive");
                 check_range(trial.rows, trained.data.n_instances(), "rows");
                 for (size_t q = 1; q < trial.rows.size(); ++q)
                     require(trial.rows[q - 1] < trial.rows[q], "rows must increase");
@@ -322,8 +324,8 @@ void bind_held_out(nb::module_& m) {
         },
         "data"_a, "tree"_a, "costs"_a.noconvert().none(), "positive_costs"_a.noconvert(), "codec"_a,
         "feature_ptr"_a.noconvert(), "weight_ptr"_a.noconvert(), "scales"_a.noconvert(), "biases"_a.noconvert(),
-        "feature_file"_a, "feature_start"_a, "weight_file"_a, "weight_start"_a, "loss"_a, "cost"_a, "bias"_a, "seed"_a,
-        "rows"_a.noconvert(), "functions"_a, "beam"_a, "top"_a, "max_instances"_a, "threads"_a,
+        "feature_file"_a, "feature_start"_a, "weight_file"_a, "weight_start"_a, "loss"_a, "node_costs"_a.noconvert(),
+        "bias"_a, "seed"_a, "rows"_a.noconvert(), "functions"_a, "beam"_a, "top"_a, "max_instances"_a, "threads"_a,
         "Rank the labels of training rows by a tree, as if it had been trained without them, with every score function.\n"
         "Return the labels and their scores: flat arrays, functions x rows x top, padded with -1 and 0.");
 }

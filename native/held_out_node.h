@@ -38,8 +38,9 @@ struct TrainedWith {
     TrainingData data;
     TreeView tree;
     std::span<const float> costs;            // of each instance; empty: all 1
+    std::span<const double> node_costs;      // of each node: C
     std::span<const double> positive_costs;  // of each node
-    double cost, bias;
+    double bias;
     uint64_t seed;
     HeldOutKernels kernels;  // of the loss
     int64_t max_instances;   // of a node with more of them, this many are sampled to sum up curvatures
@@ -257,7 +258,7 @@ class HeldOutNode {
     }
 
     Costs costs_of(int32_t instance, int64_t node) const {
-        const double cost = trained_.cost * (trained_.costs.empty() ? 1.0 : trained_.costs[instance]);
+        const double cost = trained_.node_costs[node] * (trained_.costs.empty() ? 1.0 : trained_.costs[instance]);
         return {static_cast<float>(cost), static_cast<float>(cost * trained_.positive_costs[node])};
     }
 

@@ -18,6 +18,7 @@ struct Training {
     TreeView tree;
     std::span<const float> costs;  // of each instance; empty: all 1
     SolverSettings settings;
+    std::span<const double> node_costs;      // of each node: C
     std::span<const double> positive_costs;  // of each node
     bool precise;                            // use double precision
 };
@@ -257,6 +258,7 @@ class Panel {
     template <class Real, int W>
     uint16_t solve_lanes(const Problem& problem, Random random, SolverSpace<Real>& solver, const Cancel& cancel) {
         SolverSettings settings = training_.settings;
+        settings.cost = training_.node_costs[node_];
         settings.positive_cost = training_.positive_costs[node_];
         switch (settings.loss) {
             case Loss::squared_hinge:

@@ -16,7 +16,7 @@ constexpr int few_siblings = 8;  // where there are no more, half a line
 
 struct SolverSettings {
     Loss loss;
-    double cost;
+    double cost;           // of the node
     double positive_cost;  // multiplies the cost of positive instances
     double tolerance;      // largest relative duality gap
     int max_iterations;

@@ -162,18 +162,19 @@ void bind_train_nodes(nb::module_& m) {
         "train_panels",
         [](const DataHandle& data, const TreeHandle& tree, std::optional<In<float>> costs, In<double> positive_costs,
            In<int64_t> n_nonzeros, In<int64_t> feature_ptr, In<int64_t> weight_ptr, int feature_file,
-           int64_t feature_start, int weight_file, int64_t weight_start, std::string_view loss, double cost,
+           int64_t feature_start, int weight_file, int64_t weight_start, std::string_view loss, In<double> node_costs,
            double tolerance, int max_iterations, double bias, uint64_t seed, bool precise, int64_t panel_bytes,
            int threads, nb::handle progress, std::string_view codec, float threshold, In<int64_t> panels,
            FinishedPanels& finished) {
             require(threads >= 1 && max_iterations >= 1 && panel_bytes >= 1,
                     "threads, max_iterations and panel_bytes must be at least 1");
-            require(cost > 0 && tolerance > 0 && bias >= 0, "cost and tolerance must be positive, bias not negative");
+            require(tolerance > 0 && bias >= 0, "tolerance must be positive, bias not negative");
             check_fit(data, tree);
             const Training training{data.view(),
                                     tree.view(),
                                     costs ? span_of(*costs) : std::span<const float>{},
-                                    {choose(loss_names, loss, "loss"), cost, 1, tolerance, max_iterations, bias, seed},
+                                    {choose(loss_names, loss, "loss"), 1, 1, tolerance, max_iterations, bias, seed},
+                                    span_of(node_costs),
                                     span_of(positive_costs),
                                     precise};
             require(threshold >= 0, "threshold must not be negative");
@@ -189,6 +190,9 @@ void bind_train_nodes(nb::module_& m) {
                         "costs must have one entry per instance");
                 require(std::ssize(training.positive_costs) == training.tree.shape.n_nodes(),
                         "positive_costs must have one entry per node");
+                require(std::ssize(training.node_costs) == training.tree.shape.n_nodes(),
+                        "node_costs must have one entry per node");
+                for (const double c : training.node_costs) require(c > 0, "node_costs must be positive");
                 for (const float c : training.costs) require(c > 0, "costs must be positive");
                 for (const double c : training.positive_costs) require(c > 0, "positive_costs must be positive");
                 check_plan(training.tree.shape, writer, span_of(n_nonzeros));
@@ -200,9 +204,9 @@ void bind_train_nodes(nb::module_& m) {
         },
         "data"_a, "tree"_a, "costs"_a.noconvert().none(), "positive_costs"_a.noconvert(), "n_nonzeros"_a.noconvert(),
         "feature_ptr"_a.noconvert(), "weight_ptr"_a.noconvert(), "feature_file"_a, "feature_start"_a, "weight_file"_a,
-        "weight_start"_a, "loss"_a, "cost"_a, "tolerance"_a, "max_iterations"_a, "bias"_a, "seed"_a, "precise"_a,
-        "panel_bytes"_a, "threads"_a, "progress"_a.none(), "codec"_a, "threshold"_a, "panels"_a.noconvert(),
-        "finished"_a,
+        "weight_start"_a, "loss"_a, "node_costs"_a.noconvert(), "tolerance"_a, "max_iterations"_a, "bias"_a, "seed"_a,
+        "precise"_a, "panel_bytes"_a, "threads"_a, "progress"_a.none(), "codec"_a, "threshold"_a,
+        "panels"_a.noconvert(), "finished"_a,
         "Train some panels and write their features and weights to the two files; add a record of each to finished.");
 }
 

@@ -18,7 +18,7 @@ import pytest
 from helpers import PATIENCE, contents, disk_bytes, make_data, shell, topic_data
 
 from labeltree import Dataset, ScoreSettings, load, read_svm, write_svm
-from labeltree.settings import default_cost
+from labeltree.costs import length_cost
 from labeltree.system import human_bytes
 
 PLAN_KEYS = {
@@ -97,7 +97,7 @@ def test_train_ends_with_what_compress_would_save(run, folder, tmp_path, monkeyp
     model = load(tmp_path / "model")
     threshold = float(sizes[3])
     if more:
-        raw_cost = default_cost(read_svm(folder / "train.svm").X)
+        raw_cost = length_cost(read_svm(folder / "train.svm").X)
         assert threshold == pytest.approx(0.1 * raw_cost**0.5, rel=0.05)
         assert threshold < 0.1  # its rows are longer than 1
     else:
@@ -211,6 +211,7 @@ def test_settings_are_stored_in_the_model(run, folder, tmp_path):
     assert manifest["settings"] == {
         "loss": "squared_hinge",
         "cost": 2.0,
+        "max_cost": 2.0,
         "positive_cost": [3.0, 0.5],
         "tolerance": 0.01,
         "max_iterations": 700,

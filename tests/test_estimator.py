@@ -284,7 +284,7 @@ def test_weights_are_costs_and_zero_leaves_a_row_out(tmp_path):
 
 def test_weight_two_is_nearly_the_row_twice():
     weights = np.random.default_rng(0).integers(0, 4, 300)
-    exact = {"max_depth": 1, "threads": 1, "tolerance": 1e-10, "max_iterations": 10_000}
+    exact = {"max_depth": 1, "threads": 1, "tolerance": 1e-10, "max_iterations": 10_000, "cost": 1}
     weighted = LabelTreeClassifier(**exact).fit(DATA.X, DATA.Y, sample_weight=weights)
     rows = np.repeat(np.arange(300), weights)
     repeated = LabelTreeClassifier(**exact).fit(DATA.X[rows], DATA.Y[rows])

@@ -75,8 +75,9 @@ def test_the_command_line_reads_a_saved_estimator(estimator, tmp_path, run):
 
 def test_a_model_of_the_command_line_loads_as_an_estimator(folder):
     loaded = LabelTreeClassifier.load(folder / "named-model")
-    cost = loaded.model_.manifest["settings"]["cost"]  # that of its data, since none was given
-    assert loaded.get_params() == LabelTreeClassifier(clusters=5, cost=cost).get_params()
+    used = loaded.model_.manifest["settings"]  # the costs of its data, since none were given
+    expected = LabelTreeClassifier(clusters=5, cost=used["cost"], max_cost=used["max_cost"])
+    assert loaded.get_params() == expected.get_params()
     assert sorted(loaded.classes_) == sorted(f"größe-{label}" for label in range(40))
     assert tuple(loaded.classes_) == loaded.model_.label_names
     test = labeltree.read_svm(folder / "test.svm")

@@ -12,6 +12,7 @@ from test_work import Killed, cut_off
 
 import labeltree
 from labeltree import InputError, LabelTreeClassifier, TreeSettings, _native, load, write_svm
+from labeltree.costs import default_cost
 from labeltree.frontier import first_trees
 from labeltree.hub.card import model_card
 from labeltree.parts import fill_part, join_parts, open_parts, plan_parts
@@ -49,8 +50,8 @@ def blocks(model):
 def test_the_default_scales_and_the_option_does_not(place):
     scaled, raw = load(place / "model"), load(place / "raw")
     assert (scaled.normalized, raw.normalized) == (True, False)
-    assert scaled.manifest["settings"]["cost"] == 1
-    assert raw.manifest["settings"]["cost"] != 1
+    assert scaled.manifest["settings"]["max_cost"] == 1
+    assert raw.manifest["settings"]["max_cost"] != 1
     assert [m.manifest["format_version"] for m in (scaled, raw)] == [3, 1]
     assert blocks(place / "model") != blocks(place / "raw")
 
@@ -228,7 +229,7 @@ def test_an_estimator_does_not_depend_on_the_length_of_rows():
 def test_weights_of_rows_do_not_change_the_cost_of_scaled_rows(data):
     weights = np.random.default_rng(0).random(data.n_instances) + 0.5
     fitted = LabelTreeClassifier(clusters=4).fit(data.X, data.Y, weights)
-    assert fitted.model_.manifest["settings"]["cost"] == 1
+    assert fitted.model_.manifest["settings"]["cost"] == default_cost(data.normalize().X)
 
 
 def test_very_large_values_can_be_trained_on(data, tmp_path):
@@ -269,8 +270,8 @@ def test_trials_train_on_scaled_rows(share, data):
     other = make_data(50, seed=3)
     source = data_source(data, share or other)
     bench = Bench(source, seed=0, threads=1)
-    assert bench.start.cost == 1
     train, validation = bench.data(bench.start)
+    assert bench.start.cost == default_cost(train.X)
     rows, plan = bench.plan(bench.start, 0.5, 1)
     assert train.normalized
     assert rows.normalized

@@ -69,7 +69,7 @@ def rankings(
             stored.biases,
             *files,
             settings.loss,
-            settings.cost,
+            settings.node_costs(part.instances),
             settings.bias,
             seed,
             np.asarray(rows, np.int32),
@@ -105,7 +105,8 @@ def twin_margins(data, model, plan, node, costs=None):
     x = x[:, : data.n_features + (settings.bias > 0)][:, features]
     margins = x @ weights.astype(float)
     rows, _, _, signs = node_problems(data, tree, node)
-    instance_costs = settings.cost * (np.ones(data.n_instances) if costs is None else costs)[rows, None]
+    node_cost = settings.node_costs(plan.trees[0].instances)[node]
+    instance_costs = node_cost * (np.ones(data.n_instances) if costs is None else costs)[rows, None]
     positive_cost = settings.positive_costs(tree.node_depth)[node]
     slopes, curvatures = derivatives(
         settings.loss, signs * margins[rows], instance_costs * np.where(signs > 0, positive_cost, 1)

@@ -135,6 +135,21 @@ def test_every_block_of_a_tree_equals_liblinear(tmp_path, loss, bias, weighted):
     check_liblinear(data, model, loss, 1, repeats)
 
 
+def test_small_nodes_have_their_own_cost(tmp_path):
+    data = random_data(2, labels=14)
+    tree = build_tree(data, clusters=3, max_depth=4)
+    model = train(tmp_path, data, tree, cost=0.3, max_cost=0.34)
+    used = set()
+    for _, rows, x, y, weights in each_problem(data, model):
+        cost = min(0.34, 0.3 * (data.n_instances / max(1, len(rows))) ** 0.2)
+        expected = newton_weights(x, y, "squared_hinge", np.full(len(rows), cost))
+        np.testing.assert_allclose(weights, expected, atol=1e-4)
+        used.add(cost)
+    assert min(used) == 0.3
+    assert max(used) == 0.34
+    assert len(used) > 2
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("cost", [0.1, 10])
 def test_every_cost_equals_liblinear(tmp_path, loss, cost):

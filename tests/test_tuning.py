@@ -348,6 +348,7 @@ def test_final_settings():
         "trees": 3,
         "seed": 5,
         "cost": 2.0,
+        "max_cost": 2.0,
         "positive_cost": 1.0,
         "score": "hinge2",
         "max_size": 1020,

@@ -126,7 +126,7 @@ def test_an_unfinished_run_is_named_and_not_touched(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "seed", "what"),
     [
-        ({"cost": 2.0}, 0, r"other solver \(cost: 1.0 before, 2.0 now\)"),
+        ({"cost": 2.0}, 0, r"other solver \(cost: 0.5 before, 2.0 now, max_cost: 1.0 before, 2.0 now\)"),
         ({}, 1, "other data"),
     ],
 )

@@ -113,7 +113,7 @@ class Plan:
 
     @property
     def cost(self) -> float:
-        """Weight of the losses (C), given or the default for the data."""
+        """Weight of the losses at the root (C), given or the default for the data."""
         assert self.settings.cost is not None  # since make_plan
         return self.settings.cost
 

@@ -216,7 +216,7 @@ def _tree_rankings(
             *blocks[:-1],
             *blocks.files,
             plan.settings.loss,
-            plan.cost,
+            plan.settings.node_costs(part.instances),
             plan.settings.bias,
             plan.settings.seed + number,
             rows,

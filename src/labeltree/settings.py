@@ -14,7 +14,6 @@ from labeltree.limits import AUTO
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from scipy.sparse import csr_matrix
 
     from labeltree.data import Dataset
     from labeltree.tree import LabelTree
@@ -60,6 +59,7 @@ TREE_LIMITS: dict[str, limits.Limit] = {
 SOLVER_LIMITS: dict[str, limits.Limit] = {
     "loss": limits.LOSS,
     "cost": limits.Optional(limits.COST),
+    "max_cost": limits.Optional(limits.COST),
     "positive_cost": limits.POSITIVE_COST,
     "tolerance": limits.TOLERANCE,
     "max_iterations": limits.MAX_ITERATIONS,
@@ -215,6 +215,10 @@ class TreeSettings:
         return {} if isinstance(self.tree, LabelTree | Sequence) else self.tree.notes()
 
 
+# How the cost grows in smaller nodes: by their share of the instances to this power.
+_NODE_GROWTH = 0.2
+
+
 @dataclass(frozen=True)
 class SolverSettings:
     """How each binary problem is solved: the minimum of w'w / 2 + C * (sum of losses).
@@ -223,8 +227,12 @@ class SolverSettings:
     ----------
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, optional
-        Weight of the losses (C), as in LIBLINEAR. Default: 1 / (mean squared norm of the instances that are
-        trained on), from 0.01 to 100, which is 1 if they are scaled to length 1.
+        Weight of the losses (C), as in LIBLINEAR. Default: from 0.5 to 2, by the number of features per
+        instance; if instances do not have length 1, divided by their mean squared norm.
+    max_cost : float, optional
+        The cost grows in smaller nodes, at most to this: in a node with the share p of all instances, it is
+        multiplied by p^-0.2. Default: ``cost``, if it is given, so that it is the same in all nodes;
+        otherwise 1, or ``cost`` if that is larger, with the same divisor.
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth of the node, the last for all greater
         depths.
@@ -242,6 +250,7 @@ class SolverSettings:
 
     loss: str = "squared_hinge"
     cost: float | None = None
+    max_cost: float | None = None
     positive_cost: float | tuple[float, ...] = 1.0
     tolerance: float = 0.005
     max_iterations: int = 1000
@@ -256,9 +265,27 @@ class SolverSettings:
         """Whether the solver uses double precision: below this tolerance, float32 gaps are noise."""
         return self.tolerance < 1e-4
 
-    def for_data(self, dataset: Dataset) -> SolverSettings:
-        """Return the settings with a cost: the default one for the data, if none is given."""
-        return self if self.cost is not None else replace(self, cost=default_cost(dataset.X))
+    def for_data(self, dataset: Dataset, weights: NDArray[np.float64] | None = None) -> SolverSettings:
+        """Return the settings with the costs that are not given: the defaults for the data.
+
+        ``weights`` says how often each instance counts, as in `default_cost`.
+        """
+        from labeltree.costs import default_cost, length_cost
+
+        cost, most = self.cost, self.max_cost
+        if cost is None:
+            cost = default_cost(dataset.X, weights)
+            most = max(cost, length_cost(dataset.X, weights)) if most is None else most
+        return replace(self, cost=cost, max_cost=cost if most is None else most)
+
+    def node_costs(self, n_instances: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the cost of nodes with so many instances, the root first; of settings ``for_data``."""
+        import numpy as np
+
+        assert self.cost is not None
+        assert self.max_cost is not None
+        share = np.maximum(n_instances, 1) / max(int(n_instances[0]), 1)
+        return np.minimum(self.cost * share**-_NODE_GROWTH, max(self.cost, self.max_cost))
 
     def positive_costs(self, depth: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the factor for nodes at these depths."""
@@ -266,47 +293,3 @@ class SolverSettings:
 
         factors = np.atleast_1d(np.asarray(self.positive_cost, np.float64))
         return factors[np.minimum(depth, factors.size - 1)]
-
-
-# The least and the most that the default cost can be, and how many values are read at a time.
-_LEAST_COST, _MOST_COST = 0.01, 100.0
-_VALUES_AT_ONCE = 1 << 20
-
-
-def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:
-    """Return the cost if none is given: 1 / (mean squared norm of the instances), from 0.01 to 100.
-
-    It is 1 if rows have length 1. Longer rows are then not fitted more closely: what a model predicts depends
-    little on the unit of the features, apart from the bias. The limits are for data in which a few features
-    are far larger than the others.
-
-    Parameters
-    ----------
-    X : csr_matrix of float32
-        Rows without features are left out of the mean.
-    weights : ndarray of float64, optional
-        How often each instance counts in the mean. Default: once.
-
-    Returns
-    -------
-    float
-        With two significant digits, so that rounding of the sum does not change it.
-    """
-    import numpy as np
-
-    filled = np.diff(X.indptr) > 0
-    if weights is not None:
-        weights = weights / weights.max()
-    total = 0.0
-    for first in range(0, X.data.size, _VALUES_AT_ONCE):
-        squares = np.square(X.data[first : first + _VALUES_AT_ONCE], dtype=np.float64)
-        if weights is not None:
-            row = np.searchsorted(X.indptr, np.arange(first, first + squares.size), side="right") - 1
-            squares *= weights[row]
-        total += float(squares.sum())
-    if not total:
-        return 1.0
-    count = np.count_nonzero(filled) if weights is None else float(weights[filled].sum())
-    # Ten digits first: 8 equal values per row give 0.125, which must not become 0.12 or 0.13 by chance.
-    ratio = float(f"{min(max(count / total, _LEAST_COST), _MOST_COST):.10g}")
-    return float(f"{ratio:.2g}")

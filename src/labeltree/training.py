@@ -321,7 +321,7 @@ def _train_panels(
                 part.layout.weight_ptr,
                 *files,
                 settings.loss,
-                plan.cost,
+                settings.node_costs(part.instances),
                 settings.tolerance,
                 settings.max_iterations,
                 settings.bias,

@@ -82,9 +82,10 @@ def train(
     --max-size, all weights are kept in MODEL.full until the model is pruned to fit.
     """
     from labeltree.budget import Budget
+    from labeltree.costs import default_cost, length_cost
     from labeltree.pipeline import planner, train_dataset
     from labeltree.publish import check_target, directory_bytes
-    from labeltree.settings import default_cost, stored_score
+    from labeltree.settings import stored_score
     from labeltree.work import check_no_work
 
     # Refuse what is wrong with the options before the data is read.
@@ -119,10 +120,9 @@ def train(
             budget.check_least(planned.least_bytes)  # before the time of training is spent
             return planned
 
-        if training.cost is None and not (quiet or json):
+        if training.cost is None and not (quiet or json) and length_cost(dataset.X) != 1:
             cost = default_cost(dataset.X)
-            if cost != 1:
-                printing.note(f"the cost is {cost:g}, because of the length of the rows; --cost sets another")
+            printing.note(f"the cost is {cost:g}, because of the length of the rows; --cost sets another")
         with printing.warnings_as_notes():
             if cluster is not None:
                 plan, trained = cluster.train(
@@ -187,7 +187,7 @@ def train(
         if storage.codec == "float32" and max_size is None:
             with suppress(KeyboardInterrupt, MemoryError):  # the model is complete
                 # Weights are smaller where rows are longer.
-                threshold = float(f"{_PRUNED_AT * default_cost(dataset.X) ** 0.5:.2g}")
+                threshold = float(f"{_PRUNED_AT * length_cost(dataset.X) ** 0.5:.2g}")
                 print(_compact_sizes(trained, threshold, plan.threads), end="")
 
 

@@ -69,9 +69,20 @@ class Training:
             "C",
             "Regularization parameter C; larger values fit the training data more closely",
             _SOLVER,
-            default="1 / (mean squared norm of the rows), from 0.01 to 100, which is 1 for rows of length 1",
+            default="0.5 to 2, by the features per row, divided by the mean squared norm of the rows",
         ),
     ] = SolverSettings.cost
+    max_cost: Annotated[
+        float | None,
+        limited(
+            "--max-cost",
+            limits.COST,
+            "C",
+            "C grows in smaller nodes, at most to this: times p^-0.2 with the share p of all rows",
+            _SOLVER,
+            default="C, if it is given; otherwise 1 for rows of length 1",
+        ),
+    ] = SolverSettings.max_cost
     positive_cost: Annotated[
         Any,
         limited(

@@ -46,7 +46,8 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
         machine.
     text : TextSettings, optional
         How documents become features, if X contains documents.
-    clusters, max_depth, trees, tree, seed, loss, cost, positive_cost, tolerance, max_iterations, bias
+    clusters, max_depth, trees, tree, seed, loss, cost, max_cost, positive_cost, tolerance,
+    max_iterations, bias
         As in `LabelTreeClassifier`, and so are all others.
     threads : int, optional
         For predictions from data in memory. Workers use the threads that they were started with.
@@ -89,6 +90,7 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
         seed: int = TreeSettings.seed,
         loss: str = SolverSettings.loss,
         cost: float | None = SolverSettings.cost,
+        max_cost: float | None = SolverSettings.max_cost,
         positive_cost: float | tuple[float, ...] = SolverSettings.positive_cost,
         tolerance: float = SolverSettings.tolerance,
         max_iterations: int = SolverSettings.max_iterations,
@@ -111,6 +113,7 @@ class DaskLabelTreeClassifier(LabelTreeClassifier):
             seed=seed,
             loss=loss,
             cost=cost,
+            max_cost=max_cost,
             positive_cost=positive_cost,
             tolerance=tolerance,
             max_iterations=max_iterations,

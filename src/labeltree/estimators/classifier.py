@@ -63,8 +63,11 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The same seed gives the same model with any number of threads.
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, optional
-        Weight of the loss relative to w'w / 2 (C). Default: 1 for rows of length 1; with ``normalize=False``,
-        1 / (mean squared norm of the rows of X), from 0.01 to 100.
+        Weight of the loss relative to w'w / 2 (C). Default: from 0.5 to 2, by the number of features per row
+        of X; with ``normalize=False``, divided by the mean squared norm of the rows.
+    max_cost : float, optional
+        The cost grows in smaller nodes, at most to this: in a node with the share p of all rows, it is
+        multiplied by p^-0.2. Default: ``cost``, if it is given; otherwise 1 for rows of length 1.
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth, the last for all greater depths.
     tolerance : float, default 0.005
@@ -149,6 +152,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed: int = TreeSettings.seed,
         loss: str = SolverSettings.loss,
         cost: float | None = SolverSettings.cost,
+        max_cost: float | None = SolverSettings.max_cost,
         positive_cost: float | tuple[float, ...] = SolverSettings.positive_cost,
         tolerance: float = SolverSettings.tolerance,
         max_iterations: int = SolverSettings.max_iterations,
@@ -170,6 +174,7 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
         self.loss = loss
         self.cost = cost
+        self.max_cost = max_cost
         self.positive_cost = positive_cost
         self.tolerance = tolerance
         self.max_iterations = max_iterations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from labeltree.settings import (
     SolverSettings,
     StorageSettings,
     TreeSettings,
-    default_cost,
     stored_score,
 )
 from labeltree.training import train_model
@@ -82,7 +80,7 @@ def _solver(
     if solver.cost is not None:
         return solver
     rows = dataset.normalize() if parameters["normalize"] else dataset
-    return replace(solver, cost=default_cost(rows.X, weights))  # a row of weight 2 is like two rows
+    return solver.for_data(rows, weights)
 
 
 def train_unsaved(parameters: dict[str, Any], dataset: Dataset, weights: NDArray[np.float64] | None) -> Model:

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.clustering import LabelVectors, build_tree
+from labeltree.costs import default_cost
 from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.plan import Plan, make_plan
 from labeltree.progress import Progress, part_of
-from labeltree.settings import SolverSettings, default_cost
+from labeltree.settings import SolverSettings
 from labeltree.text.settings import TextSettings
 from labeltree.tree import LabelTree
 from labeltree.tuning.candidate import Candidate
@@ -110,7 +111,12 @@ class Bench:
                 assert part is not None
                 part(1.0)
         plan = self._plan(settings, share, candidate.clusters, candidate.max_depth, trees)
-        solver = SolverSettings(cost=candidate.cost, positive_cost=candidate.positive_cost, seed=self._seed)
+        solver = SolverSettings(
+            cost=candidate.cost,
+            max_cost=candidate.max_cost,
+            positive_cost=candidate.positive_cost,
+            seed=self._seed,
+        )
         return self.sample(candidate, share), replace(plan, settings=solver)
 
     def _make_split(self, text: TextSettings | None) -> tuple[Dataset, Validation]:

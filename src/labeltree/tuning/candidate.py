@@ -38,6 +38,11 @@ class Candidate:
     ngrams: tuple[int, int] | None = None
     min_df: int | None = None
 
+    @property
+    def max_cost(self) -> float:
+        """As in `SolverSettings`, for rows of length 1: the default, whatever the cost at the root."""
+        return max(1.0, self.cost)
+
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Candidate:
         """Return the candidate that `to_dict` described."""

@@ -133,6 +133,7 @@ def final_settings(
         "trees": point.trees,
         "seed": seed,
         "cost": candidate.cost,
+        "max_cost": candidate.max_cost,
         "positive_cost": candidate.positive_cost,
         "score": point.score,
         "score_scale": point.score_scale if point.score == ScoreSettings.function else None,

@@ -1,0 +1,89 @@
+"""The default cost: by the features per instance, and the length of the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+# The default cost for one feature per instance in rows of length 1, how it grows with more of them, and what
+# it can be at least and at most.
+_BASE_COST, _FEATURE_GROWTH = 0.7, 1 / 3
+_LEAST_BASE, _MOST_BASE = 0.5, 2.0
+# Rows with this many non-zero features, or more, do not get a cost below 1.
+_LONG_ROW = 128
+# The least and the most that the inverse of the mean squared norm counts as.
+_LEAST_COST, _MOST_COST = 0.01, 100.0
+# Values that are read at a time.
+_VALUES_AT_ONCE = 1 << 20
+
+
+def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:
+    """Return the cost at the root if none is given: ``length_cost`` times 0.7 (F / n)^(1/3), from 0.5 to 2.
+
+    F is the number of features that occur, n the number of instances that have any. On samples of a dataset,
+    the cost that ranks best becomes smaller as instances are added. For long and for dense rows, a smaller
+    cost than 1 can rank much worse, even with few features, so the factor is at least (mean number of
+    non-zero features) / 128, up to 1.
+
+    Parameters
+    ----------
+    X : csr_matrix of float32
+    weights : ndarray of float64, optional
+        How often each instance counts in the mean squared norm. Default: once.
+
+    Returns
+    -------
+    float
+        With two significant digits, so that rounding of the sum does not change it.
+    """
+    n_rows = np.count_nonzero(np.diff(X.indptr))
+    if not n_rows:
+        return 1.0
+    occurs = np.zeros(X.shape[1], bool)
+    for first in range(0, X.indices.size, _VALUES_AT_ONCE):
+        occurs[X.indices[first : first + _VALUES_AT_ONCE]] = True
+    factor = _BASE_COST * (np.count_nonzero(occurs) / n_rows) ** _FEATURE_GROWTH
+    least = min(max(X.indices.size / n_rows / _LONG_ROW, _LEAST_BASE), 1.0)
+    return _rounded(length_cost(X, weights) * min(max(factor, least), _MOST_BASE))
+
+
+def length_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:
+    """Return the cost that fits rows as closely as 1 fits rows of length 1.
+
+    It is 1 / (mean squared norm of the instances), from 0.01 to 100. With it, longer rows are not fitted more
+    closely: what a model predicts depends little on the unit of the features, apart from the bias. The limits
+    are for data in which a few features are far larger than the others.
+
+    Parameters
+    ----------
+    X : csr_matrix of float32
+        Rows without features are left out of the mean.
+    weights : ndarray of float64, optional
+        How often each instance counts in the mean. Default: once.
+
+    Returns
+    -------
+    float
+        With two significant digits, so that rounding of the sum does not change it.
+    """
+    filled = np.diff(X.indptr) > 0
+    if weights is not None:
+        weights = weights / weights.max()
+    total = 0.0
+    for first in range(0, X.data.size, _VALUES_AT_ONCE):
+        squares = np.square(X.data[first : first + _VALUES_AT_ONCE], dtype=np.float64)
+        if weights is not None:
+            row = np.searchsorted(X.indptr, np.arange(first, first + squares.size), side="right") - 1
+            squares *= weights[row]
+        total += float(squares.sum())
+    if not total:
+        return 1.0
+    count = np.count_nonzero(filled) if weights is None else float(weights[filled].sum())
+    return _rounded(min(max(count / total, _LEAST_COST), _MOST_COST))
+
+
+def _rounded(cost: float) -> float:
+    """Return a cost with two digits."""
+    # Ten digits first: 0.125 must not become 0.12 or 0.13 by chance.
+    return float(f"{float(f'{cost:.10g}'):.2g}")
