@@ -19,7 +19,15 @@ _VALUES_AT_ONCE = 1 << 20
 
 
 def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:
-    """Return the cost at the root if none is given: ``length_cost`` times 0.7 (F / n)^(1/3), from 0.5 to 2.
+    """Return the cost at the root if none is given; see `default_costs`."""
+    return default_costs(X, weights)[0]
+
+
+def default_costs(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> tuple[float, float]:
+    """Return the cost at the root, and the most that it becomes in smaller nodes, if none is given.
+
+    The first is ``length_cost`` times 0.7 (F / n)^(1/3), from 0.5 to 2; the second is the larger of it and
+    ``length_cost``.
 
     F is the number of features that occur, n the number of instances that have any. On samples of a dataset,
     the cost that ranks best becomes smaller as instances are added. For long and for dense rows, a smaller
@@ -34,18 +42,20 @@ def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> f
 
     Returns
     -------
-    float
-        With two significant digits, so that rounding of the sum does not change it.
+    cost, max_cost : float
+        With two significant digits, so that rounding of the sum does not change them.
     """
     n_rows = np.count_nonzero(np.diff(X.indptr))
     if not n_rows:
-        return 1.0
+        return 1.0, 1.0
     occurs = np.zeros(X.shape[1], bool)
     for first in range(0, X.indices.size, _VALUES_AT_ONCE):
         occurs[X.indices[first : first + _VALUES_AT_ONCE]] = True
     factor = _BASE_COST * (np.count_nonzero(occurs) / n_rows) ** _FEATURE_GROWTH
     least = min(max(X.indices.size / n_rows / _LONG_ROW, _LEAST_BASE), 1.0)
-    return _rounded(length_cost(X, weights) * min(max(factor, least), _MOST_BASE))
+    by_length = length_cost(X, weights)
+    cost = _rounded(by_length * min(max(factor, least), _MOST_BASE))
+    return cost, max(cost, by_length)
 
 
 def length_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:

@@ -30,8 +30,8 @@ from labeltree.tree import LabelTree, pointers
 SHARE = 0.03, 0.06
 FEWEST = 12, 24
 # Below the root, trees of rough clusters are larger than those of K-means: on eight datasets by -3% to 8%, on
-# average by this factor. The standard deviation between datasets is 4%, and between trees of one dataset it
-# is up to 6%; both have a margin here, because eight datasets are few.
+# average by this factor. The standard deviation is 4% between datasets, and up to 6% between estimates for
+# one dataset; both have a margin here, because eight datasets are few.
 ROUGHNESS = 1.025
 TREE_DEVIATION = 0.09
 CONFIDENCE = 0.95

@@ -268,15 +268,12 @@ class SolverSettings:
     def for_data(self, dataset: Dataset, weights: NDArray[np.float64] | None = None) -> SolverSettings:
         """Return the settings with the costs that are not given: the defaults for the data.
 
-        ``weights`` says how often each instance counts, as in `default_cost`.
+        ``weights`` says how often each instance counts, as in `default_costs`.
         """
-        from labeltree.costs import default_cost, length_cost
+        from labeltree.costs import default_costs
 
-        cost, most = self.cost, self.max_cost
-        if cost is None:
-            cost = default_cost(dataset.X, weights)
-            most = max(cost, length_cost(dataset.X, weights)) if most is None else most
-        return replace(self, cost=cost, max_cost=cost if most is None else most)
+        cost, most = (self.cost, self.cost) if self.cost is not None else default_costs(dataset.X, weights)
+        return replace(self, cost=cost, max_cost=most if self.max_cost is None else self.max_cost)
 
     def node_costs(self, n_instances: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cost of nodes with so many instances, the root first; of settings ``for_data``."""
