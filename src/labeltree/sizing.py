@@ -104,7 +104,7 @@ def estimate_size(
     >>> train, _ = labeltree.synthesize("eur-lex", scale=0.1)
     >>> size = labeltree.estimate_size(train)
     >>> print(size.model_bytes, size.exact)
-    21523336 True
+    21460260 True
     """
     settings = tree_settings or TreeSettings()
     solver, storage = solver_settings or SolverSettings(), storage or StorageSettings()
