@@ -1,6 +1,10 @@
 // Clusters of the many labels of one node in a fraction of the time of K-means: its iterations use random batches.
 #pragma once
 
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 #include "node_clustering.h"
 
 namespace labeltree {

@@ -1,9 +1,8 @@
 // K-means of the label vectors of all nodes of a level.
 #include <memory>
 
-#include "handles.h"
-
 #include "batch_clustering.h"
+#include "handles.h"
 
 namespace labeltree {
 namespace {

@@ -87,7 +87,7 @@ class LabelVectors {
         for (float& value : values) value *= scale;
     }
 
-    // Four groups for each factor of 2, in the order of the features within a group.
+    // Four groups for each factor of 2; within a group, the order stays the same.
     static void order_by_magnitude(std::span<int32_t> index, std::span<float> value, Workspace& space) {
         constexpr uint32_t n_groups = 64, largest = std::bit_cast<uint32_t>(1.0f) >> 21;
         auto group = [=](float x) {

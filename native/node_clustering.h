@@ -73,8 +73,10 @@ class NodeClustering {
             start();
             iterate(cluster, 0, iteration, report);
             vectors_.use_whole();
-            reserve();
-            add_up(cluster);
+            if (!cancel_) {  // otherwise labels may have no cluster yet
+                reserve();
+                add_up(cluster);
+            }
         } else {
             reserve();
             start();

@@ -1,6 +1,7 @@
 // The label vectors of one node, whole or in part, with features numbered from 0.
 #pragma once
 
+#include <algorithm>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -65,6 +66,7 @@ class NodeVectors {
     void copy() {
         const int64_t n_entries = std::accumulate(n_used_.begin(), n_used_.end(), int64_t{0});
         if (n_entries > max_copied) return;
+        copied_ptr_.reserve(n_labels_ + 1);
         copied_ptr_.assign(1, 0);
         for (const int64_t n : n_used_) copied_ptr_.push_back(copied_ptr_.back() + n);
         copied_ = space_.copied.reserve(n_entries + prefetch_ahead);

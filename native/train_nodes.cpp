@@ -173,6 +173,7 @@ void bind_train_nodes(nb::module_& m) {
             const Training training{data.view(),
                                     tree.view(),
                                     costs ? span_of(*costs) : std::span<const float>{},
+                                    // The costs are those of each node, see Panel::solve_lanes.
                                     {choose(loss_names, loss, "loss"), 1, 1, tolerance, max_iterations, bias, seed},
                                     span_of(node_costs),
                                     span_of(positive_costs),

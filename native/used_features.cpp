@@ -6,7 +6,7 @@
 namespace labeltree {
 namespace {
 
-constexpr int64_t many = 8;  // features are marked if a set has more entries than one for so many of them
+constexpr int64_t marked_share = 8;  // features are marked if a set has more entries than n_features / 8
 
 struct Usage {
     std::vector<int64_t> n_instances, n_nonzeros, n_features;
@@ -54,7 +54,7 @@ Usage count_sets(const TrainingData& data, int64_t n_sets, int threads, const Ca
         for (const int32_t i : instances) n_nonzeros += data.x.n_entries(i);
         usage.n_instances[u] = std::ssize(instances);
         usage.n_nonzeros[u] = n_nonzeros;
-        if (n_nonzeros * many > data.n_features()) {
+        if (n_nonzeros * marked_share > data.n_features()) {
             usage.n_features[u] = count_marks(data.x, instances, occurs);
         } else {
             node.find_features(instances, features);

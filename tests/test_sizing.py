@@ -74,8 +74,10 @@ def test_small_and_flat_trees_are_exact(data, settings):
 
 
 def test_trees_of_depth_2_are_exact(data, sampled):
-    size = labeltree.estimate_size(data, TreeSettings(clusters=8, max_depth=2), threads=1)
+    settings = TreeSettings(clusters=8, max_depth=2)
+    size = labeltree.estimate_size(data, settings, threads=1)
     assert size.exact
+    assert size.model_bytes == labeltree.build_plan(data, settings, threads=1).model_bytes
 
 
 def test_a_given_tree_is_exact(data, sampled):

@@ -1,5 +1,7 @@
 """The label tree: label vectors against a dense twin, and the laws that every tree obeys."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from helpers import examples, nested, node_labels, random_data, run_portable, topic_data
@@ -451,6 +453,26 @@ def test_an_interrupt_stops_the_building(monkeypatch, threads):
 
     with pytest.raises(KeyboardInterrupt):
         build_tree(random_data(labels=200), clusters=20, threads=threads, progress=stop)
+
+
+def test_an_interrupt_before_the_first_iteration_is_safe():
+    """The distances for k-means++ take long enough for a first report of progress on most machines."""
+    rng = np.random.default_rng(0)
+    n_labels, n_entries, n_features = 3000, 200, 20_000
+    columns = np.arange(n_entries) * 100 + rng.integers(0, 100, (n_labels, n_entries))
+    values = -np.sort(-rng.random((n_labels, n_entries)).astype(np.float32), axis=1)
+    ptr = np.arange(n_labels + 1, dtype=np.int64) * n_entries
+    vectors = _native.SparseRows(ptr, columns.ravel().astype(np.int32), values.ravel(), n_features)
+    arguments = cluster_arguments(
+        vectors=vectors,
+        labels=np.arange(n_labels, dtype=np.int32),
+        last=np.array([n_labels], np.int64),
+        clusters=300,
+        main_share=0.95,
+        progress=lambda done: (_ for _ in ()).throw(KeyboardInterrupt),
+    )
+    with contextlib.suppress(KeyboardInterrupt):
+        assert _native.cluster_level(**arguments).min() >= 0
 
 
 def cluster_arguments(**changes):

@@ -240,8 +240,10 @@ def clustering_bytes(data: Dataset, nonzeros: int, clusters: int, threads: int) 
     seeded = min(data.n_labels, _native.SEEDED_PER_CLUSTER * clusters, _native.MAX_SEEDED)
     distances = 4 * seeded * min(threads * seeded, data.n_labels)
     copied = min(8 * nonzeros, threads * _native.MAX_COPIED_BYTES)  # renumbered entries of the vectors
-    pointer_bytes = 8 * (data.n_labels + 1)
-    return 8 * nonzeros + pointer_bytes + max(centroids + distances + copied, 8 * threads * data.n_features)
+    # Where vectors begin, how much of each is used and copied, clusters before and after, and distances.
+    label_bytes = 48 * (data.n_labels + 1)
+    summing = 16 * threads * data.n_features  # a vector, and the place of each feature in it
+    return 8 * nonzeros + label_bytes + max(centroids + distances + copied, summing)
 
 
 def _of_level(progress: Progress | None, depth: int) -> Progress | None:

@@ -1,4 +1,4 @@
-"""The default cost: by the features per instance, and the length of the rows."""
+"""The default cost: by the numbers of features and of instances, and the length of the rows."""
 
 from __future__ import annotations
 

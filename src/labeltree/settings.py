@@ -227,8 +227,8 @@ class SolverSettings:
     ----------
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, optional
-        Weight of the losses (C), as in LIBLINEAR. Default: from 0.5 to 2, by the number of features per
-        instance; if instances do not have length 1, divided by their mean squared norm.
+        Weight of the losses (C), as in LIBLINEAR. Default: from 0.5 to 2, by the number of features
+        relative to that of instances; if instances do not have length 1, divided by their mean squared norm.
     max_cost : float, optional
         The cost grows in smaller nodes, at most to this: in a node with the share p of all instances, it is
         multiplied by p^-0.2. Default: ``cost``, if it is given, so that it is the same in all nodes;

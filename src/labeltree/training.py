@@ -109,7 +109,8 @@ def train_model(
             f"expected costs to be a positive number for each of {dataset.n_instances:,} instances"
         )
     if weights is not None and weights.size:
-        smallest, most = (float(plan.cost * found) for found in (weights.min(), weights.max()))
+        smallest = plan.cost * float(weights.min())
+        most = max(plan.cost, plan.settings.max_cost or 0) * float(weights.max())
         if smallest < SMALLEST_COST or most > LARGEST_VALUE:
             raise InputError(
                 f"expected costs times cost to be from {SMALLEST_COST:g} to {LARGEST_VALUE:g}, "

@@ -69,7 +69,7 @@ class Training:
             "C",
             "Regularization parameter C; larger values fit the training data more closely",
             _SOLVER,
-            default="0.5 to 2, by the features per row, divided by the mean squared norm of the rows",
+            default="0.5 to 2, by the numbers of features and rows, over the mean squared norm of the rows",
         ),
     ] = SolverSettings.cost
     max_cost: Annotated[
@@ -78,9 +78,9 @@ class Training:
             "--max-cost",
             limits.COST,
             "C",
-            "C grows in smaller nodes, at most to this: times p^-0.2 with the share p of all rows",
+            "C grows in smaller nodes, up to this: times p^-0.2 with the share p of all rows",
             _SOLVER,
-            default="C, if it is given; otherwise 1 for rows of length 1",
+            default="C, if it is given; otherwise 1 for rows of length 1, or C if that is larger",
         ),
     ] = SolverSettings.max_cost
     positive_cost: Annotated[

@@ -63,11 +63,12 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The same seed gives the same model with any number of threads.
     loss : {"squared_hinge", "hinge", "logistic"}
     cost : float, optional
-        Weight of the loss relative to w'w / 2 (C). Default: from 0.5 to 2, by the number of features per row
-        of X; with ``normalize=False``, divided by the mean squared norm of the rows.
+        Weight of the loss relative to w'w / 2 (C). Default: from 0.5 to 2, by the number of features
+        relative to that of rows; with ``normalize=False``, divided by the mean squared norm of the rows.
     max_cost : float, optional
         The cost grows in smaller nodes, at most to this: in a node with the share p of all rows, it is
-        multiplied by p^-0.2. Default: ``cost``, if it is given; otherwise 1 for rows of length 1.
+        multiplied by p^-0.2. Default: ``cost``, if it is given; otherwise 1 for rows of length 1, or
+        ``cost`` if that is larger.
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth, the last for all greater depths.
     tolerance : float, default 0.005

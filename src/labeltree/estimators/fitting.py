@@ -51,9 +51,10 @@ def make_dataset(
     if dataset.Y.nnz == 0:
         raise InputError("Y has no positive entry")
     if weights is not None:
-        cost = _solver(parameters, dataset, weights).cost
-        assert cost is not None
-        _check_costs(cost * weights)
+        solver = _solver(parameters, dataset, weights)
+        for cost in (solver.cost, solver.max_cost):
+            assert cost is not None
+            _check_costs(cost * weights)
     return dataset, weights
 
 
@@ -77,8 +78,6 @@ def _solver(
 ) -> SolverSettings:
     """Return the settings of the solver, with the default cost of the rows that it is given."""
     solver = SolverSettings(**{name: parameters[name] for name in SOLVER_LIMITS})
-    if solver.cost is not None:
-        return solver
     rows = dataset.normalize() if parameters["normalize"] else dataset
     return solver.for_data(rows, weights)
 

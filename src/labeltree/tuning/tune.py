@@ -35,6 +35,9 @@ from labeltree.tuning.row_metrics import METRIC
 from labeltree.tuning.search import Goal, Search
 from labeltree.tuning.trial import Trial
 
+# Trials of another version are not comparable: in 2, the cost grows in small nodes.
+TRIALS_VERSION = 2
+
 
 def tune(
     data: Dataset | DataSource | Path | str,
@@ -119,6 +122,7 @@ def tune(
     train, held_out = bench.data(bench.start)
     Budget(max_size=goal.max_size).check_least(_least_bytes(train, source), exact=False)
     described = {
+        "version": TRIALS_VERSION,
         "data": train.fingerprint(),
         "validation_data": held_out.fingerprint(),
         "seed": seed,
