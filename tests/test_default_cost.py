@@ -112,12 +112,18 @@ def test_a_given_cost_is_used(tmp_path):
     train, _ = labeltree.synthesize("eur-lex", scale=0.01)
     data = labeltree.Dataset.from_matrices(3 * train.X, train.Y)
     blocks = []
-    given = SolverSettings(cost=default_cost(data.X), max_cost=length_cost(data.X))
+    cost = default_cost(data.X)
+    given = SolverSettings(cost=cost, max_cost=max(cost, length_cost(data.X)))
     for i, settings in enumerate((SolverSettings(), given, SolverSettings(cost=1))):
         plan = labeltree.build_plan(data, solver_settings=settings, normalize=False)
         blocks.append(labeltree.train_model(data, plan, tmp_path / f"{i}").block(0)[1])
     assert (blocks[0] == blocks[1]).all()
     assert (blocks[0] != blocks[2]).any()
+
+
+def test_a_largest_cost_below_the_cost_is_refused():
+    with pytest.raises(labeltree.InputError, match=r"the largest cost is 0\.5, less than the cost, 1"):
+        SolverSettings(cost=1, max_cost=0.5)
 
 
 def test_settings_that_are_exchanged_get_the_cost_of_the_data(tmp_path):

@@ -259,6 +259,12 @@ class SolverSettings:
 
     def __post_init__(self) -> None:
         limits.check_fields(self, SOLVER_LIMITS)
+        if self.cost is not None and self.max_cost is not None and self.max_cost < self.cost:
+            raise InputError(
+                f"the largest cost is {self.max_cost:g}, less than the cost, {self.cost:g}",
+                hint="raise {max_cost}, or remove it",
+                parameters={"max_cost": None},
+            )
 
     @property
     def precise(self) -> bool:
@@ -273,7 +279,7 @@ class SolverSettings:
         from labeltree.costs import default_costs
 
         cost, most = (self.cost, self.cost) if self.cost is not None else default_costs(dataset.X, weights)
-        return replace(self, cost=cost, max_cost=most if self.max_cost is None else self.max_cost)
+        return replace(self, cost=cost, max_cost=most if self.max_cost is None else max(cost, self.max_cost))
 
     def node_costs(self, n_instances: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cost of nodes with so many instances, the root first; of settings ``for_data``."""
@@ -282,7 +288,7 @@ class SolverSettings:
         assert self.cost is not None
         assert self.max_cost is not None
         share = np.maximum(n_instances, 1) / max(int(n_instances[0]), 1)
-        return np.minimum(self.cost * share**-_NODE_GROWTH, max(self.cost, self.max_cost))
+        return np.minimum(self.cost * share**-_NODE_GROWTH, self.max_cost)
 
     def positive_costs(self, depth: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the factor for nodes at these depths."""
