@@ -78,8 +78,8 @@ def _solver(
 ) -> SolverSettings:
     """Return the settings of the solver, with the default cost of the rows that it is given."""
     solver = SolverSettings(**{name: parameters[name] for name in SOLVER_LIMITS})
-    rows = dataset.normalize() if parameters["normalize"] else dataset
-    return solver.for_data(rows, weights)
+    scaled = solver.cost is None and parameters["normalize"]  # a given cost does not depend on the rows
+    return solver.for_data(dataset.normalize() if scaled else dataset, weights)
 
 
 def train_unsaved(parameters: dict[str, Any], dataset: Dataset, weights: NDArray[np.float64] | None) -> Model:
