@@ -106,8 +106,10 @@ class BlockWriter {
     }
     int64_t n_weights(int64_t block) const { return weight_ptr_[block + 1] - weight_ptr_[block]; }
 
-    // Writes the rows of `n_children` consecutive children of a node, as they are stored.
-    void write_dense(int64_t node, std::span<const int32_t> features, const uint8_t* rows, int64_t first_child,
+    // Writes the rows of `n_children` consecutive children of a node, as they are stored: rows(first, last) returns
+    // those of features first to last - 1, next to each other.
+    template <class Rows>
+    void write_dense(int64_t node, std::span<const int32_t> features, Rows&& rows, int64_t first_child,
                      int64_t n_children) {
         if (std::ssize(features) != n_features(node))
             throw std::invalid_argument("the plan was made for other data: a node's used features differ");
@@ -118,13 +120,19 @@ class BlockWriter {
             written.segment_rows[node] = n_rows;
             written.n_bytes[node] = n_rows * width * weight_bytes();
         }
-        if (n_children == width) {
-            weights_.write(rows, n_rows * row_bytes, position);
-            written.checksums[node] = crc32c(rows, static_cast<size_t>(n_rows * row_bytes), crc32c(features));
-            return;
-        }
-        for (int64_t f = 0; f < n_rows; ++f)
-            weights_.write(rows + f * row_bytes, row_bytes, position + (f * width + first_child) * weight_bytes());
+        uint32_t checksum = crc32c(features);
+        for_each_chunk(n_rows, row_bytes, [&](int64_t first, int64_t last) {
+            const uint8_t* const chunk = rows(first, last);
+            if (n_children == width) {
+                checksum = crc32c(chunk, static_cast<size_t>((last - first) * row_bytes), checksum);
+                weights_.write(chunk, (last - first) * row_bytes, position + first * row_bytes);
+                return;
+            }
+            for (int64_t f = first; f < last; ++f)
+                weights_.write(chunk + (f - first) * row_bytes, row_bytes,
+                               position + (f * width + first_child) * weight_bytes());
+        });
+        if (n_children == width) written.checksums[node] = checksum;
     }
 
     // Blocks written in pieces are read back for their checksum.
@@ -136,13 +144,17 @@ class BlockWriter {
     }
 
     // Encodes and writes the rows of one panel of a node, whose first child is a multiple of panel_children.
-    void write_sparse(int64_t node, std::span<const int32_t> features, const int8_t* rows, int64_t first_child,
+    template <class Rows>
+    void write_sparse(int64_t node, std::span<const int32_t> features, Rows&& rows, int64_t first_child,
                       int64_t n_children) {
         if (std::ssize(features) != n_features(node))
             throw std::invalid_argument("the plan was made for other data: a node's used features differ");
         const int64_t panel = panel_ptr_[node] + first_child / panel_children;
         SparseEncoder encoder(n_children);
-        for (size_t f = 0; f < features.size(); ++f) encoder.add(features[f], rows + f * n_children);
+        for_each_chunk(std::ssize(features), n_children, [&](int64_t first, int64_t last) {
+            const auto* const chunk = reinterpret_cast<const int8_t*>(rows(first, last));
+            for (int64_t f = first; f < last; ++f) encoder.add(features[f], chunk + (f - first) * n_children);
+        });
         std::vector<uint16_t> ids;
         for (const int32_t feature : encoder.features) {
             ids.push_back(static_cast<uint16_t>(feature));
@@ -182,6 +194,14 @@ class BlockWriter {
     Written written;
 
   private:
+    // Calls visit(first, last) for ranges of rows that fit into a cache, in order.
+    template <class Visit>
+    static void for_each_chunk(int64_t n_rows, int64_t row_bytes, Visit&& visit) {
+        constexpr int64_t chunk_bytes = 256 << 10;
+        const int64_t step = std::max<int64_t>(1, chunk_bytes / std::max<int64_t>(1, row_bytes));
+        for (int64_t first = 0; first < n_rows; first += step) visit(first, std::min(n_rows, first + step));
+    }
+
     const TreeShape tree_;
     const Codec codec_;
     const float threshold_;

@@ -96,11 +96,13 @@ void store_strip(const FloatBlocks& source, const Strip& strip, BlockWriter& wri
     if (source.has_bias)
         for (int64_t c = 0; c < view.n_children; ++c) writer.written.biases[first + c] = view.bias(c);
     const auto features = source.blocks.features_of(strip.node).ids.first(view.n_rows);
-    if constexpr (std::is_same_v<T, int8_t>)
-        if (writer.codec() == Codec::sparse)
-            return writer.write_sparse(strip.node, features, rows.data(), strip.first_child, strip.n_children);
-    writer.write_dense(strip.node, features, reinterpret_cast<const uint8_t*>(rows.data()), strip.first_child,
-                       strip.n_children);
+    const auto stored_rows = [&](int64_t from, int64_t) {
+        return reinterpret_cast<const uint8_t*>(rows.data() + from * view.n_children);
+    };
+    if (writer.codec() == Codec::sparse)
+        writer.write_sparse(strip.node, features, stored_rows, strip.first_child, strip.n_children);
+    else
+        writer.write_dense(strip.node, features, stored_rows, strip.first_child, strip.n_children);
 }
 
 void compress(const FloatBlocks& source, BlockWriter& writer, int threads, std::atomic<double>& fraction,

@@ -164,10 +164,8 @@ LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settin
                 after.v[k] = before.v[k] + change;
                 step.v[k] = change * y.v[k];
             }
-            if (step.any()) {
-                after.store(alpha + i * W);
-                move_weights<Group>(x, i, weights, bias, step);
-            }
+            after.store(alpha + i * W);
+            move_weights<Group>(x, i, weights, bias, step);
         }
     }
     seen.add(objective, gap);

@@ -43,9 +43,6 @@ class Buffer {
         return data_;
     }
 
-  private:
-    static constexpr size_t huge = size_t{2} << 20;
-
     void release() {
         if (mapped_)
             ::munmap(mapped_, n_mapped_);
@@ -55,6 +52,9 @@ class Buffer {
         mapped_ = nullptr;
         size_ = 0;
     }
+
+  private:
+    static constexpr size_t huge = size_t{2} << 20;
 
     // Aligned to huge pages; null if there is not enough memory.
     void* map(size_t bytes) {

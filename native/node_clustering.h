@@ -57,8 +57,9 @@ class NodeClustering {
                    Random random, ClusteringSpace& space, int threads, const Cancel& cancel)
         : vectors_(vectors, labels, space.vectors, threads), n_labels_(std::ssize(labels)), settings_(settings),
           random_(random), threads_(threads), cancel_(cancel), width_((settings.n_clusters + 7) / 8 * 8),
-          stride_(packed_words(width_)), space_(space), n_members_(settings.n_clusters), squares_(settings.n_clusters),
-          order_(width_), place_(width_), n_compared_(width_), rate_(width_), half_square_(width_) {
+          stride_(packed_words(width_)), max_features_(vectors_.max_features()), space_(space),
+          n_members_(settings.n_clusters), squares_(settings.n_clusters), order_(width_), place_(width_),
+          n_compared_(width_), rate_(width_), half_square_(width_) {
         std::iota(order_.begin(), order_.end(), 0);
     }
 
@@ -127,8 +128,12 @@ class NodeClustering {
     // Numbers the features in use, and reserves memory for their sums.
     void reserve() {
         n_features_ = vectors_.number_features();
-        sums_ = space_.sums.zeros(n_features_ * width_);
-        if (n_features_ * width_ >= large_sums) packed_ = space_.packed.reserve(n_features_ * stride_);
+        // Enough for whole vectors, too: memory that is not used yet takes no space.
+        sums_ = space_.sums.reserve(max_features_ * width_);
+        if (n_features_ * width_ >= large_sums) packed_ = space_.packed.reserve(max_features_ * stride_);
+        parallel_ranges(n_features_, pack_chunk, threads_, [&](int64_t first, int64_t last) {
+            std::fill(sums_ + first * width_, sums_ + last * width_, 0.0f);
+        });
         top_.resize(n_labels_);
     }
 
@@ -361,6 +366,7 @@ class NodeClustering {
     const Cancel& cancel_;
     const int64_t width_;   // clusters, rounded up to whole vectors
     const int64_t stride_;  // words of a row of packed_
+    const int64_t max_features_;
     ClusteringSpace& space_;
     int64_t n_features_ = 0;
     float* sums_ = nullptr;

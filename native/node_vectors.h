@@ -52,14 +52,24 @@ class NodeVectors {
     // Numbers the features in use that have no number yet; returns how many have one.
     int64_t number_features() {
         for (int64_t i = 0; i < n_labels_; ++i)
-            for (const int32_t f : columns(i))
-                if (local_[f] < 0) local_[f] = static_cast<int32_t>(n_features_++);
-        return n_features_;
+            for (const int32_t f : columns(i)) {
+                if (local_[f] >= 0) continue;
+                local_[f] = static_cast<int32_t>(numbered_.size());
+                numbered_.push_back(f);
+            }
+        return std::ssize(numbered_);
+    }
+
+    // The number of features with a number is never larger.
+    int64_t max_features() const {
+        int64_t n_entries = 0;
+        for (const int32_t label : labels_) n_entries += vectors_.n_entries(label);
+        return std::min(n_entries, vectors_.n_columns);
     }
 
     void forget_features() {
-        for (const int32_t label : labels_)
-            for (const int32_t f : vectors_.columns(label)) local_[f] = -1;
+        for (const int32_t f : numbered_) local_[f] = -1;
+        numbered_.clear();
     }
 
     // Copies the entries in use, in the order of the labels: then they are read in sequence, and need no look-up.
@@ -81,7 +91,7 @@ class NodeVectors {
 
     // The mean squared distance of the parts in use from their mean.
     double spread() const {
-        std::vector<double> sums(n_features_);
+        std::vector<double> sums(numbered_.size());
         double squares = 0, square = 0;
         for (int64_t i = 0; i < n_labels_; ++i)
             each_entry(i, [&](int32_t row, float value) {
@@ -140,8 +150,8 @@ class NodeVectors {
     VectorSpace& space_;
     std::vector<int32_t>& local_;
     const int threads_;
-    std::vector<int64_t> n_used_;  // of each label: the first entries of its vector are used
-    int64_t n_features_ = 0;
+    std::vector<int64_t> n_used_;      // of each label: the first entries of its vector are used
+    std::vector<int32_t> numbered_;    // the features with a number, in order
     std::vector<int64_t> copied_ptr_;  // where those of each label begin in copied_; empty if they are not copied
     Match* copied_ = nullptr;
 };

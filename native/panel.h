@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "block_writer.h"
+#include "group_weights.h"
 #include "node_data.h"
 #include "sibling_groups.h"
 #include "solver.h"
@@ -56,8 +57,8 @@ class Panel {
             add_up();
             if (!training_.costs.empty())
                 for (const int32_t i : instances_) costs_.push_back(training_.costs[i]);
-            weights_.resize((features_.size() + has_bias_row()) * n_children_ * writer_.weight_bytes());
             order_children(cancel);
+            weights_.reset(std::ssize(features_) + has_bias_row(), order_, writer_.weight_bytes());
         });
     }
 
@@ -72,11 +73,11 @@ class Panel {
     void write() {
         if (has_bias_row())
             features_.push_back(static_cast<int32_t>(training_.data.n_features()));  // after the last feature
+        const auto rows = [&](int64_t first, int64_t last) { return weights_.rows(first, last); };
         if (writer_.codec() == Codec::sparse)
-            writer_.write_sparse(node_, features_, reinterpret_cast<const int8_t*>(weights_.data()), first_child_,
-                                 n_children_);
+            writer_.write_sparse(node_, features_, rows, first_child_, n_children_);
         else
-            writer_.write_dense(node_, features_, weights_.data(), first_child_, n_children_);
+            writer_.write_dense(node_, features_, rows, first_child_, n_children_);
     }
 
     // What there is to know about a panel that is written: its number, the problems whose solution is not proven, and
@@ -92,7 +93,8 @@ class Panel {
     // Frees all memory. Assigning {} would empty a vector and keep its memory.
     void release() {
         free_all(instances_, features_, place_, own_, rows_.ptr, rows_.index, rows_.value, own_squares_, norms_, sums_,
-                 costs_, weights_, leaf_, order_);
+                 costs_, leaf_, order_);
+        weights_.release();
     }
 
   private:
@@ -184,11 +186,14 @@ class Panel {
                     space.positive[space.local[i]] |= static_cast<uint16_t>(1 << s);
     }
 
+    std::span<const int32_t> children_of(int64_t group) const {
+        const int64_t first = group * siblings;
+        return slice(std::span<const int32_t>(order_), first, std::min<int64_t>(first + siblings, n_children_));
+    }
+
     template <class Real>
     void solve_group(int64_t group, Workspace& space, SolverSpace<Real>& solver, const Cancel& cancel) {
-        const int64_t first = group * siblings;
-        const auto children =
-            slice(std::span<const int32_t>(order_), first, std::min<int64_t>(first + siblings, n_children_));
+        const auto children = children_of(group);
         mark_positives(children, space);
         const Problem problem{
             x_, own_squares_, norms_, sums_, costs_, space.positive, static_cast<uint16_t>((1 << children.size()) - 1)};
@@ -198,18 +203,19 @@ class Panel {
             std::popcount(n_lanes == few_siblings ? solve_lanes<Real, few_siblings>(problem, random, solver, cancel)
                                                   : solve_lanes<Real, siblings>(problem, random, solver, cancel));
         switch (writer_.codec()) {
-            case Codec::float32: store<float>(solver, space.positive, n_lanes, children); break;
-            case Codec::float16: store<Half>(solver, space.positive, n_lanes, children); break;
+            case Codec::float32: store<float>(solver, space.positive, n_lanes, group); break;
+            case Codec::float16: store<Half>(solver, space.positive, n_lanes, group); break;
             case Codec::int8:
-            case Codec::sparse: store<int8_t>(solver, space.positive, n_lanes, children); break;
+            case Codec::sparse: store<int8_t>(solver, space.positive, n_lanes, group); break;
         }
     }
 
-    // Copies the solution of these children into the panel, as it will be stored.
+    // Copies the solution of a group into the panel, as it will be stored.
     template <class T, class Real>
-    void store(SolverSpace<Real>& solver, const std::vector<uint16_t>& positive, int64_t n_lanes,
-               std::span<const int32_t> children) {
-        T* const weights = reinterpret_cast<T*>(weights_.data());
+    void store(SolverSpace<Real>& solver, const std::vector<uint16_t>& positive, int64_t n_lanes, int64_t group) {
+        const auto children = children_of(group);
+        const int64_t size = std::ssize(children);
+        T* const weights = weights_.of_group<T>(group);
         const Real* const solution = solver.weights.data();
         const int64_t n_rows = std::ssize(features_), bias_row = x_.n_columns;
         Real own_row[siblings];
@@ -221,25 +227,21 @@ class Panel {
             return own_row;
         };
         if constexpr (std::is_same_v<T, float>) {
-            auto copy = [&](const Real* from, int64_t to) {
-                for (size_t s = 0; s < children.size(); ++s)
-                    weights[to * n_children_ + children[s]] = static_cast<float>(from[s]);
-            };
-            for (int64_t f = 0; f < n_rows; ++f) copy(row_of(f), f);
-            if (has_bias()) copy(solution + bias_row * n_lanes, n_rows);
+            for (int64_t f = 0; f < n_rows; ++f) std::copy_n(row_of(f), size, weights + f * size);
+            if (has_bias()) std::copy_n(solution + bias_row * n_lanes, size, weights + n_rows * size);
         } else {
             auto weight = [&](Real solved) { return pruned(static_cast<float>(solved), writer_.threshold()); };
             float scales[siblings] = {};
             for (int64_t f = 0; f < n_rows; ++f) {
                 const Real* const row = row_of(f);
-                for (size_t s = 0; s < children.size(); ++s) scales[s] = std::max(scales[s], std::abs(weight(row[s])));
+                for (int64_t s = 0; s < size; ++s) scales[s] = std::max(scales[s], std::abs(weight(row[s])));
             }
             for (float& scale : scales) scale = scale_of(writer_.codec(), scale);
             SquareSums squares[siblings];
             for (int64_t f = 0; f < n_rows; ++f) {
                 const Real* const row = row_of(f);
-                for (size_t s = 0; s < children.size(); ++s) {
-                    T& stored = weights[f * n_children_ + children[s]];
+                for (int64_t s = 0; s < size; ++s) {
+                    T& stored = weights[f * size + s];
                     store_weight(weight(row[s]), scales[s], stored);
                     if constexpr (std::is_same_v<T, int8_t>) squares[s].add(static_cast<float>(row[s]), stored);
                 }
@@ -247,7 +249,7 @@ class Panel {
             if (writer_.codec() == Codec::sparse)
                 for (int64_t s = 0; s < siblings; ++s) scales[s] = squares[s].scale();
             const int64_t first = training_.tree.shape.child_ptr[node_] + first_child_;
-            for (size_t s = 0; s < children.size(); ++s) {
+            for (int64_t s = 0; s < size; ++s) {
                 writer_.written.scales[first + children[s]] = scales[s];
                 if (has_bias())
                     writer_.written.biases[first + children[s]] = static_cast<float>(solution[bias_row * n_lanes + s]);
@@ -289,9 +291,9 @@ class Panel {
     RowBuffer rows_;
     SparseRows x_;
     std::vector<float> own_squares_, norms_, sums_, costs_;
-    std::vector<uint8_t> weights_;  // features x children, as stored
-    std::vector<int64_t> leaf_;     // the place of each child's first label, and the end
-    std::vector<int32_t> order_;    // of the children: each sixteen are solved together
+    std::vector<int64_t> leaf_;   // the place of each child's first label, and the end
+    std::vector<int32_t> order_;  // of the children: each sixteen are solved together
+    GroupWeights weights_;        // features x children
 };
 
 }  // namespace labeltree

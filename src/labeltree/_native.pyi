@@ -247,6 +247,10 @@ def label_vectors(
     value: NDArray[np.float32],
     threads: int,
 ) -> None: ...
+
+class ClusteringSpaces:
+    def __init__(self) -> None: ...
+
 def cluster_level(
     vectors: SparseRows,
     labels: NDArray[np.int32],
@@ -261,6 +265,7 @@ def cluster_level(
     progress: Callable[[float], None] | None,
     batches: tuple[int, int, float, float] | None = None,
     main_share: float = 1.0,
+    spaces: ClusteringSpaces | None = None,
 ) -> NDArray[np.int32]: ...
 def rough_vectors(
     data: TrainingData, n_instances: int, n_row_entries: int, n_entries: int, seed: int, threads: int

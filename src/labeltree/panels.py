@@ -81,25 +81,25 @@ class TreePanels:
         checksums, n_bytes, n_nonzeros = np.zeros((3, n_blocks), np.int64)
         rows = np.zeros((n_blocks, segments), np.int64)
         scales, biases = np.zeros((2, tree.children.size if is_scaled(codec) else 0), np.float32)
-        n_not_converged = 0
-        for number, record in records.items():
-            numbers = np.frombuffer(record, np.int64, _N_FIRST + segments)
-            n_not_converged += int(numbers[1])
-            if codec == SPARSE or self.first_child[number] == 0:
-                block = number if codec == SPARSE else int(self.node[number])
-                checksums[block], n_bytes[block], n_nonzeros[block] = numbers[2:_N_FIRST]
-                rows[block] = numbers[_N_FIRST:]
-            if is_scaled(codec):
-                first = int(tree.child_ptr[self.node[number]] + self.first_child[number])
-                children = slice(first, first + int(self.n_children[number]))
-                scales[children], biases[children] = np.frombuffer(
-                    record, np.float32, offset=numbers.nbytes
-                ).reshape(2, -1)
+        panels = np.fromiter(records, np.int64, len(records))
+        head_bytes = 8 * (_N_FIRST + segments)
+        heads = b"".join(record[:head_bytes] for record in records.values())
+        numbers = np.frombuffer(heads, np.int64).reshape(panels.size, -1)
+        first = slice(None) if codec == SPARSE else self.first_child[panels] == 0
+        blocks = panels if codec == SPARSE else self.node[panels[first]]
+        checksums[blocks], n_bytes[blocks], n_nonzeros[blocks] = numbers[first, 2:_N_FIRST].T
+        rows[blocks] = numbers[first, _N_FIRST:]
+        if is_scaled(codec):
+            starts = tree.child_ptr[self.node] + self.first_child
+            for number, record in records.items():
+                children = slice(starts[number], starts[number] + self.n_children[number])
+                values = np.frombuffer(record, np.float32, offset=head_bytes)
+                scales[children], biases[children] = values.reshape(2, -1)
         if codec != SPARSE:
             for node in np.unique(self.node[self.first_child > 0]).tolist():
                 checksums[node] = block_files.checksum(self.part.layout, node)
         written = checksums.astype(np.uint32), rows.ravel(), n_bytes, n_nonzeros, scales, biases
-        return written, n_not_converged
+        return written, int(numbers[:, 1].sum())
 
 
 def shares(work: NDArray[np.int64], n_parts: int) -> NDArray[np.int64]:

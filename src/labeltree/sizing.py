@@ -23,6 +23,7 @@ from labeltree.sampling import proportional, systematic
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 from labeltree.system import INTERPRETER_BYTES, threads_to_use
 from labeltree.training_memory import LABEL_BYTES, solver_bytes, trial_bytes
+from labeltree.tree_plan import centroids_held
 
 # Up to this many multiply-adds per iteration of K-means, the exact size takes a fraction of a second.
 EXACT_WORK = 250_000_000
@@ -183,8 +184,8 @@ def _memory(
             precise=solver.precise,
         )
         # Centroids of the features that nodes use, as in `labeltree.plan.TreePlan`.
-        at_once, depth = min(threads, _native.MOST_MATRICES), sampled.tree.node_depth
-        held = max(int(np.sort(used[depth == d])[-at_once:].sum()) for d in range(sampled.tree.depth))
+        at_once = min(threads, _native.MOST_MATRICES)
+        held = centroids_held(used, at_once)
         not_held = max(0, at_once * dataset.n_features - held) * centroid_bytes(settings.clusters)
         building = clustering_bytes(dataset, nonzeros, settings.clusters, threads) - not_held
         return base + max(building, training, trial_bytes(dataset.n_instances))

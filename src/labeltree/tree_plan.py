@@ -76,13 +76,24 @@ class TreePlan:
     def building_bytes(self, threads: int) -> int:
         """Return an upper bound on the memory for building the tree, in addition to the data.
 
-        Before it is built, any node may have all features. Now it is known how many the nodes of a depth have
-        that can be clustered at the same time.
+        Before it is built, any node may have all features. Now it is known how many they have.
         """
         at_once = min(threads, _native.MOST_MATRICES)
-        depth = self.tree.node_depth
-        held = max(
-            int(np.sort(self.used_features[depth == d])[-at_once:].sum()) for d in range(self.tree.depth)
-        )
+        held = centroids_held(self.used_features, at_once)
         not_held = self.tree.centroid_bytes * max(0, at_once * self.n_features - held)
         return max(self.tree.build_bytes - not_held, self.tree.centroid_bytes * held)
+
+
+def centroids_held(used_features: NDArray[np.int64], n_matrices: int) -> int:
+    """Return the largest number of features that have centroids in memory while a tree is built.
+
+    Parameters
+    ----------
+    used_features : ndarray of int64
+        Of each node; the first one is the root, which is clustered alone.
+    n_matrices : int
+        Nodes whose centroids are in memory at the same time, at most; their memory is kept from depth to
+        depth.
+    """
+    below = np.sort(used_features[1:])[-n_matrices:]
+    return max(int(used_features[0]), int(below.sum()))
