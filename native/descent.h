@@ -1,4 +1,4 @@
-// Dual coordinate descent for up to sixteen sibling problems at once, on the instances of one node (Hsieh et al. 2008).
+// Dual coordinate descent for up to 32 sibling problems at once, on the instances of one node (Hsieh et al. 2008).
 //
 // The siblings share instances, norms and the random order of visits; each runs its own descent.
 #pragma once
@@ -13,8 +13,9 @@ namespace labeltree {
 // The lanes of a group of W siblings are vectors of 32 bytes, or of 64 where the CPU has them.
 template <class Group, class Real = typename Group::Number>
 LABELTREE_INLINE Group products(const SparseRows& x, int64_t i, const Real* weights, Real bias) {
-    // Several sums at a time, or each addition would wait for the previous one.
-    constexpr int W = Group::size, ways = sizeof(Real) == 4 ? 4 : 2;
+    // Several sums at a time, or each addition would wait for the previous one. Their number does not depend on the
+    // CPU, so that the result does not, either; they fit into eight registers of AVX2.
+    constexpr int W = Group::size, ways = std::clamp<int>(256 / (W * sizeof(Real)), 1, sizeof(Real) == 4 ? 4 : 2);
     Group sum[ways];
 #pragma GCC unroll 4
     for (int way = 0; way < ways; ++way) sum[way] = Group::fill(0);
@@ -67,7 +68,7 @@ struct Descent {
     Real* alpha;               // instances x siblings
     std::span<int32_t> order;  // the first n_active instances are visited
     int64_t n_active;
-    uint16_t live;  // bit s: sibling s still moves
+    Siblings live;  // those that still move
 };
 
 // The objective of each sibling and its duality gap, summed over the instances of one pass. They are exact if nothing
@@ -172,10 +173,10 @@ LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settin
     descent.n_active = n_active;
 }
 
-// The sweep for this CPU. Sixteen floats are one vector of AVX-512: the same sums with half the instructions.
+// The sweep for this CPU. With vectors of AVX-512, it makes the same sums with half the instructions.
 template <class Real, int W, Loss loss, bool moves>
 auto sweep_for_this_cpu() {
-    if constexpr (W * sizeof(Real) == 64 && loss != Loss::logistic)
+    if constexpr (W * sizeof(Real) >= 64 && loss != Loss::logistic)
         return for_this_cpu<sweep<Real, W, loss, moves, 32>, sweep<Real, W, loss, moves, 64>>();
     else
         return for_this_cpu<sweep<Real, W, loss, moves, 32>>();

@@ -52,7 +52,7 @@ class HeldOutNode {
   public:
     explicit HeldOutNode(const TrainedWith& trained)
         : trained_(trained), node_data_(trained.data), row_of_(trained.data.n_features() + 1, -1),
-          place_of_(trained.data.n_instances(), -1) {}
+          place_of_(trained.data.n_instances(), -1), squares_at_(trained.data.n_features() + 1, 0) {}
 
     // Calls found(v, first_child, margins) for every visitor v and every tile of the node's children, and
     // read(n_bytes) after reading so many bytes of the block. `any_trained`: whether the node was trained on any of
@@ -74,7 +74,7 @@ class HeldOutNode {
         const int64_t n_rows = std::ssize(whole ? features : std::span<const int32_t>(rows_));
         if (any_trained) {
             gather_slots(n_rows, visitors);
-            sum_squares();
+            sum_squares(visitors);
         }
         const int64_t n_children = block.n_children();
         const auto fitting = [](int64_t rows) { return max_tile_bytes / 32 / std::max<int64_t>(1, rows) * 8; };
@@ -116,7 +116,7 @@ class HeldOutNode {
 
   private:
     // Of the weights of a tile, and of its sums.
-    static constexpr int64_t max_tile_bytes = 4 << 20;
+    static constexpr int64_t max_tile_bytes = 16 << 20;
 
     bool is_sampled() const { return n_summed_ < std::ssize(instances_); }
 
@@ -190,23 +190,36 @@ class HeldOutNode {
     }
 
     // Not needed if the curvatures of all instances are summed up.
-    void sum_squares() {
+    void sum_squares(std::span<const int32_t> visitors) {
         squares_.assign(n_slots_ + 1, {0, 0});
         if (n_slots_ == 0 || !is_sampled()) return;
-        const auto add = [&](int64_t k, int32_t feature, float x) {
-            const int32_t row = row_of_[feature];
-            Squares& squares = squares_[row < 0 ? 0 : slot_of_[row] + 1];  // the first is of features without a slot
-            squares.all += x * x;
-            squares.summed += k < n_summed_ ? x * x : 0;
+        const auto bias_feature = static_cast<int32_t>(trained_.data.n_features());
+        const auto for_each_slot = [&](auto&& visit) {
+            const auto find = [&](int32_t feature) {
+                const int32_t row = row_of_[feature];
+                if (row >= 0 && slot_of_[row] >= 0) visit(feature, slot_of_[row]);
+            };
+            for (const int32_t i : visitors)
+                if (place_of_[i] >= 0)
+                    for (const int32_t f : trained_.data.x.columns(i)) find(f);
+            find(bias_feature);
         };
+        for_each_slot([&](int32_t feature, int32_t slot) { squares_at_[feature] = slot + 1; });
         for (int64_t k = 0; k < std::ssize(instances_); ++k) {
             const auto columns = trained_.data.x.columns(instances_[k]);
             const auto values = trained_.data.x.values(instances_[k]);
-            for (size_t e = 0; e < columns.size(); ++e) add(k, columns[e], values[e]);
+            const float summed = k < n_summed_ ? 1.0f : 0.0f;
+            for (size_t e = 0; e < columns.size(); ++e) add_square(columns[e], values[e], summed);
             trained_.pages.done_with(columns.size());
-            if (trained_.bias != 0)
-                add(k, static_cast<int32_t>(trained_.data.n_features()), static_cast<float>(trained_.bias));
+            if (trained_.bias != 0) add_square(bias_feature, static_cast<float>(trained_.bias), summed);
         }
+        for_each_slot([&](int32_t feature, int32_t) { squares_at_[feature] = 0; });
+    }
+
+    void add_square(int32_t feature, float x, float summed) {
+        Squares& squares = squares_[squares_at_[feature]];
+        squares.all += x * x;
+        squares.summed += summed * (x * x);
     }
 
     void begin_tile(int n_columns) {
@@ -267,6 +280,8 @@ class HeldOutNode {
     NodeData node_data_;
     std::vector<int32_t> row_of_;    // by feature, in what is read of the block; all -1 between calls
     std::vector<int32_t> place_of_;  // by instance, in instances_; all -1 between calls
+    // By feature, in squares_, the first of which is of features without a slot; all 0 between calls.
+    std::vector<int32_t> squares_at_;
     std::vector<int32_t> instances_;
     int64_t n_summed_ = 0, n_marked_ = 0;
     std::vector<int64_t> positive_ptr_;

@@ -131,10 +131,14 @@ class NodeClustering {
         // Enough for whole vectors, too: memory that is not used yet takes no space.
         sums_ = space_.sums.reserve(max_features_ * width_);
         if (n_features_ * width_ >= large_sums) packed_ = space_.packed.reserve(max_features_ * stride_);
+        clear_sums();
+        top_.resize(n_labels_);
+    }
+
+    void clear_sums() {
         parallel_ranges(n_features_, pack_chunk, threads_, [&](int64_t first, int64_t last) {
             std::fill(sums_ + first * width_, sums_ + last * width_, 0.0f);
         });
-        top_.resize(n_labels_);
     }
 
     // Iterations from `first` on, up to `last` or until few labels move.
@@ -345,7 +349,7 @@ class NodeClustering {
     void update(std::span<const int32_t> before, std::span<const int32_t> after, int64_t n_moved) {
         const bool from_scratch = n_moved * 2 > n_labels_;
         if (from_scratch) {
-            std::fill_n(sums_, n_features_ * width_, 0.0f);
+            clear_sums();
             std::fill(squares_.begin(), squares_.end(), 0.0);
         }
         add_labels([&](int64_t i, auto&& mine) {

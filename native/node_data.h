@@ -79,17 +79,29 @@ class NodeData {
 
     // The features with a value in any of these instances, sorted.
     void find_features(const std::vector<int32_t>& instances, std::vector<int32_t>& features) {
+        for_each_feature(instances, [&](int32_t f) { feature_set_.add(f); });
+        feature_set_.drain(features);
+    }
+
+    // The same, and the number of instances that have each of them: counts[f].
+    void count_features(const std::vector<int32_t>& instances, std::vector<int32_t>& features,
+                        std::vector<int32_t>& counts) {
+        for_each_feature(instances, [&](int32_t f) { counts[f] = feature_set_.add(f) ? 1 : counts[f] + 1; });
+        feature_set_.drain(features);
+    }
+
+  private:
+    template <class Visit>
+    void for_each_feature(const std::vector<int32_t>& instances, Visit&& visit) const {
         constexpr size_t ahead = 8;  // instances are anywhere in memory
         for (size_t k = 0; k < instances.size(); ++k) {
             if (k + 2 * ahead < instances.size()) __builtin_prefetch(&data_.x.ptr[instances[k + 2 * ahead]]);
             if (k + ahead < instances.size())
                 __builtin_prefetch(data_.x.index.data() + data_.x.ptr[instances[k + ahead]]);
-            for (const int32_t f : data_.x.columns(instances[k])) feature_set_.add(f);
+            for (const int32_t f : data_.x.columns(instances[k])) visit(f);
         }
-        feature_set_.drain(features);
     }
 
-  private:
     const TrainingData& data_;
     SortedSet instance_set_, feature_set_;
 };

@@ -29,7 +29,7 @@ struct Workspace {
     explicit Workspace(const Training& t) : node(t.data), local(std::max(t.data.n_instances(), t.data.n_features())) {}
     NodeData node;
     std::vector<int32_t> local;  // global -> local number, of features, then of instances
-    std::vector<uint16_t> positive;
+    std::vector<Siblings> positive;
     SolverSpace<float> single;
     SolverSpace<double> precise;
 };
@@ -51,7 +51,7 @@ class Panel {
             rows_.clear();  // after an exception, another thread tries again
             costs_.clear();
             space.node.find_instances(training_.tree, node_, instances_);
-            space.node.find_features(instances_, features_);
+            space.node.count_features(instances_, features_, space.local);
             copy_rows(space);
             compute_norms();
             add_up();
@@ -133,11 +133,8 @@ class Panel {
     }
 
     // Finds the place of each feature: a row of the solver's weights, or ~k for the k-th that only one instance has.
+    // Replaces the numbers of instances by the places.
     void number_features(std::vector<int32_t>& local) {
-        const SparseRows& x = training_.data.x;
-        for (const int32_t f : features_) local[f] = 0;
-        for (const int32_t i : instances_)
-            for (const int32_t f : x.columns(i)) ++local[f];
         n_shared_ = n_shared_entries_ = 0;
         int32_t n_own = 0;
         for (size_t f = 0; f < features_.size(); ++f) {
@@ -183,7 +180,7 @@ class Panel {
         for (size_t s = 0; s < group.size(); ++s)
             for (const int32_t label : slice(training_.tree.labels, leaf_[group[s]], leaf_[group[s] + 1]))
                 for (const int32_t i : training_.data.label_instances.columns(label))
-                    space.positive[space.local[i]] |= static_cast<uint16_t>(1 << s);
+                    space.positive[space.local[i]] |= Siblings{1} << s;
     }
 
     std::span<const int32_t> children_of(int64_t group) const {
@@ -196,12 +193,11 @@ class Panel {
         const auto children = children_of(group);
         mark_positives(children, space);
         const Problem problem{
-            x_, own_squares_, norms_, sums_, costs_, space.positive, static_cast<uint16_t>((1 << children.size()) - 1)};
+            x_, own_squares_, norms_, sums_, costs_, space.positive, ~Siblings{0} >> (siblings - children.size())};
         const Random random(training_.settings.seed, node_);
-        const int64_t n_lanes = children.size() <= few_siblings ? few_siblings : siblings;
-        n_open +=
-            std::popcount(n_lanes == few_siblings ? solve_lanes<Real, few_siblings>(problem, random, solver, cancel)
-                                                  : solve_lanes<Real, siblings>(problem, random, solver, cancel));
+        const auto [n_lanes, open] =
+            solve_lanes<Real, 8, 16, siblings>(problem, children.size(), random, solver, cancel);
+        n_open += std::popcount(open);
         switch (writer_.codec()) {
             case Codec::float32: store<float>(solver, space.positive, n_lanes, group); break;
             case Codec::float16: store<Half>(solver, space.positive, n_lanes, group); break;
@@ -212,7 +208,7 @@ class Panel {
 
     // Copies the solution of a group into the panel, as it will be stored.
     template <class T, class Real>
-    void store(SolverSpace<Real>& solver, const std::vector<uint16_t>& positive, int64_t n_lanes, int64_t group) {
+    void store(SolverSpace<Real>& solver, const std::vector<Siblings>& positive, int64_t n_lanes, int64_t group) {
         const auto children = children_of(group);
         const int64_t size = std::ssize(children);
         T* const weights = weights_.of_group<T>(group);
@@ -257,8 +253,18 @@ class Panel {
         }
     }
 
+    // Solves with as few lanes as the siblings need, of these numbers; returns how many, and the siblings without
+    // proof.
+    template <class Real, int W, int... wider>
+    std::pair<int64_t, Siblings> solve_lanes(const Problem& problem, size_t n_siblings, Random random,
+                                             SolverSpace<Real>& solver, const Cancel& cancel) {
+        if constexpr (sizeof...(wider) > 0)
+            if (n_siblings > W) return solve_lanes<Real, wider...>(problem, n_siblings, random, solver, cancel);
+        return {W, solve_with<Real, W>(problem, random, solver, cancel)};
+    }
+
     template <class Real, int W>
-    uint16_t solve_lanes(const Problem& problem, Random random, SolverSpace<Real>& solver, const Cancel& cancel) {
+    Siblings solve_with(const Problem& problem, Random random, SolverSpace<Real>& solver, const Cancel& cancel) {
         SolverSettings settings = training_.settings;
         settings.cost = training_.node_costs[node_];
         settings.positive_cost = training_.positive_costs[node_];
@@ -292,7 +298,7 @@ class Panel {
     SparseRows x_;
     std::vector<float> own_squares_, norms_, sums_, costs_;
     std::vector<int64_t> leaf_;   // the place of each child's first label, and the end
-    std::vector<int32_t> order_;  // of the children: each sixteen are solved together
+    std::vector<int32_t> order_;  // of the children: each 32 are solved together
     GroupWeights weights_;        // features x children
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parallel.h"
+#include "simd.h"
 #include "views.h"
 
 namespace labeltree {
@@ -19,11 +20,17 @@ constexpr int64_t sketch_instances = 128;  // instances of a child that are look
 constexpr int64_t group_window = 1024;     // children that are compared with one another, at most
 
 // Eight sums side by side: the compiler may not reorder a single sum, and so could not vectorise it.
-inline float product(const float* a, const float* b) {
+LABELTREE_INLINE float product(const float* a, const float* b) {
     float sum[8] = {};
     for (int64_t k = 0; k < sketch_size; k += 8)
         for (int64_t j = 0; j < 8; ++j) sum[j] += a[k + j] * b[k + j];
     return std::accumulate(sum, sum + 8, 0.0f);
+}
+
+// Adds the products with the sketches of other children to their likeness. The first sketch is that of child `first`.
+LABELTREE_INLINE void add_likeness(const float* sketch, const float* sketches, std::span<const int32_t> others,
+                                   int32_t first, float* likeness) {
+    for (const int32_t c : others) likeness[c - first] += product(sketch, sketches + (c - first) * sketch_size);
 }
 
 // (Label, instance) pairs of these labels.
@@ -66,6 +73,7 @@ inline std::vector<int32_t> group_siblings(const TrainingData& data, std::span<c
     for (int64_t c = 0; c < n_children; ++c) n_pairs[c] = count_pairs(data, labels_of(c));
     if (*std::max_element(n_pairs.begin(), n_pairs.end()) == 0) return order;
 
+    static const auto add = for_this_cpu<add_likeness>();
     const int64_t window = std::min(n_children, group_window);
     std::vector<float> sketches(window * sketch_size), likeness(window);
     for (int64_t start = 0; start < n_children && !cancel; start += group_window) {
@@ -81,8 +89,8 @@ inline std::vector<int32_t> group_siblings(const TrainingData& data, std::span<c
                 if (first ? n_pairs[c] > n_pairs[b] : likeness[c - start] > likeness[b - start]) best = k;
             }
             std::swap(order[place], order[best]);
-            for (int64_t k = place + 1; k < end; ++k)
-                likeness[order[k] - start] += product(sketch(order[place]), sketch(order[k]));
+            add(sketch(order[place]), sketches.data(), slice(std::span<const int32_t>(order), place + 1, end),
+                static_cast<int32_t>(start), likeness.data());
         }
     }
     return order;

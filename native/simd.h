@@ -5,6 +5,7 @@
 // compiled for AVX-512. LABELTREE_SIMD=portable or avx2 forces one of the others.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -138,7 +139,7 @@ LABELTREE_INLINE Eight log_eight(Eight x) {
     return m + y + 0.693359375f * e;
 }
 
-// N numbers of one type in vectors of `bytes`: 16 floats are two AVX2 registers or one of AVX-512.
+// N numbers of one type in vectors of `bytes`: 32 floats are four AVX2 registers or two of AVX-512.
 template <class Real, int N, int bytes = 32>
 struct Lanes {
     static constexpr int per_vector = bytes / static_cast<int>(sizeof(Real));
@@ -172,17 +173,20 @@ struct Lanes {
         for (int k = 0; k < n_vectors; ++k) v[k] += scale * other.v[k];
     }
     // `set` where the lane's bit is 1, and `clear` elsewhere.
-    static LABELTREE_INLINE Lanes choose(uint16_t bits, Real clear, Real set) {
+    static LABELTREE_INLINE Lanes choose(uint32_t bits, Real clear, Real set) {
         using Integer = std::conditional_t<sizeof(Real) == 4, int32_t, int64_t>;
         typedef Integer Integers __attribute__((vector_size(bytes), may_alias));
-        alignas(64) static constexpr Integer bit[16] = {1 << 0,  1 << 1,  1 << 2,  1 << 3, 1 << 4,  1 << 5,
-                                                        1 << 6,  1 << 7,  1 << 8,  1 << 9, 1 << 10, 1 << 11,
-                                                        1 << 12, 1 << 13, 1 << 14, 1 << 15};
+        alignas(64) static constexpr auto bit = [] {
+            std::array<Integer, 32> out{};
+            for (int k = 0; k < 32; ++k) out[k] = static_cast<Integer>(uint32_t{1} << k);
+            return out;
+        }();
         Lanes out;
 #pragma GCC unroll 16
         for (int k = 0; k < n_vectors; ++k)
-            out.v[k] =
-                (reinterpret_cast<const Integers*>(bit)[k] & Integer{bits}) != 0 ? set - Vector{} : clear - Vector{};
+            out.v[k] = (reinterpret_cast<const Integers*>(bit.data())[k] & static_cast<Integer>(bits)) != 0
+                           ? set - Vector{}
+                           : clear - Vector{};
         return out;
     }
     // True if any lane is neither 0 nor -0.

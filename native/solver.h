@@ -35,11 +35,11 @@ struct SolverSpace {
 
 // Finishes the open siblings one by one; returns those that remain open.
 template <class Real, int W, Loss loss>
-uint16_t finish_by_newton(const Problem& problem, const SolverSettings& settings, SolverSpace<Real>& space,
-                          uint16_t open, const Cancel& cancel) {
+Siblings finish_by_newton(const Problem& problem, const SolverSettings& settings, SolverSpace<Real>& space,
+                          Siblings open, const Cancel& cancel) {
     const int64_t n_columns = problem.x.n_columns, n_weights = number_own_weights(problem, space.newton.own);
     Real *const weights = space.weights.data(), *const alpha = space.alpha.data();
-    for (uint16_t left = open; left; left &= left - 1) {
+    for (Siblings left = open; left; left &= left - 1) {
         const int s = std::countr_zero(left);
         auto& w = space.newton.weights;
         w.resize(n_weights);
@@ -53,8 +53,7 @@ uint16_t finish_by_newton(const Problem& problem, const SolverSettings& settings
                          (problem.positive[i] >> s & 1 ? 1 : -1) * std::sqrt(double{problem.own_squares[i]}));
         };
         for_own([](double& own, const Real& a, double root) { own = root * a; });
-        if (Newton(problem, settings, s, space.newton).template solve<loss>(cancel))
-            open &= static_cast<uint16_t>(~(1 << s));
+        if (Newton(problem, settings, s, space.newton).template solve<loss>(cancel)) open &= ~(Siblings{1} << s);
         for (int64_t f = 0; f < n_columns; ++f) weights[f * W + s] = static_cast<Real>(w[f]);
         weights[n_columns * W + s] = static_cast<Real>(w.back());
         for_own([](const double& own, Real& a, double root) { a = static_cast<Real>(own / root); });
@@ -63,9 +62,9 @@ uint16_t finish_by_newton(const Problem& problem, const SolverSettings& settings
 }
 
 // Leaves the solution in space.weights, W per feature of x, and in space.alpha, W per instance. Returns the siblings
-// without proof, a bit each.
+// without proof.
 template <class Real, int W, Loss loss>
-uint16_t solve(const Problem& problem, const SolverSettings& settings, Random random, SolverSpace<Real>& space,
+Siblings solve(const Problem& problem, const SolverSettings& settings, Random random, SolverSpace<Real>& space,
                const Cancel& cancel) {
     const int64_t n_instances = problem.x.n_rows();
     space.order.resize(n_instances);
@@ -73,7 +72,7 @@ uint16_t solve(const Problem& problem, const SolverSettings& settings, Random ra
     Descent<Real> descent{space.weights.zeros((problem.x.n_columns + 1) * W), space.alpha.zeros(n_instances * W),
                           space.order, n_instances, problem.used};
     constexpr bool starts_at_zero = loss != Loss::squared_hinge;
-    if constexpr (!starts_at_zero) start_descent<W>(problem, settings, descent);
+    if constexpr (!starts_at_zero) for_this_cpu<start_descent<W, Real>>()(problem, settings, descent);
     const auto descend = sweep_for_this_cpu<Real, W, loss, true>();
     const auto measure = sweep_for_this_cpu<Real, W, loss, false>();
     double allowed[W] = {};  // the gap that each sibling may have, by its last known objective
@@ -85,7 +84,7 @@ uint16_t solve(const Problem& problem, const SolverSettings& settings, Random ra
             quiet[s] = static_cast<Real>(share * allowed[s] / static_cast<double>(std::max<int64_t>(1, n_instances)));
         }
     };
-    uint16_t open = problem.used;  // bit s: the solution of sibling s is not proven
+    Siblings open = problem.used;  // those whose solution is not proven
     int64_t visits_left = loss == Loss::hinge ? std::numeric_limits<int64_t>::max() : max_visits * n_instances;
     for (int pass = 1; pass <= settings.max_iterations && open && visits_left >= 0 && !cancel; ++pass) {
         random.shuffle(descent.order.first(descent.n_active));
@@ -97,7 +96,7 @@ uint16_t solve(const Problem& problem, const SolverSettings& settings, Random ra
         if (whole) allow(seen.objective, pass == 1 && starts_at_zero ? 0 : quiet_share);
         if (pass > 1)
             for (int s = 0; s < W; ++s)
-                if (seen.gap[s] <= allowed[s]) descent.live &= static_cast<uint16_t>(~(1 << s));
+                if (seen.gap[s] <= allowed[s]) descent.live &= ~(Siblings{1} << s);
         if (descent.live && pass < settings.max_iterations && visits_left >= 0) continue;
         descent.live = open;
         descent.n_active = n_instances;
@@ -110,7 +109,7 @@ uint16_t solve(const Problem& problem, const SolverSettings& settings, Random ra
             // The optimum is at least objective - gap. Infinity proves nothing.
             if (std::isfinite(proof.objective[s]) &&
                 proof.gap[s] <= settings.tolerance * (proof.objective[s] - proof.gap[s]))
-                open &= static_cast<uint16_t>(~(1 << s));
+                open &= ~(Siblings{1} << s);
         descent.live = open;
     }
     if constexpr (loss != Loss::hinge)

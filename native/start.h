@@ -34,7 +34,7 @@ inline std::pair<double, double> start_values(StartSide positive, StartSide nega
 
 // Sets weights and alpha, which are zero.
 template <int W, class Real>
-void start_descent(const Problem& problem, const SolverSettings& settings, Descent<Real>& descent) {
+LABELTREE_INLINE void start_descent(const Problem& problem, const SolverSettings& settings, Descent<Real>& descent) {
     const SparseRows& x = problem.x;
     const int64_t n_instances = x.n_rows(), n_rows = x.n_columns + 1;
     const auto bias = static_cast<Real>(settings.bias);
@@ -48,7 +48,7 @@ void start_descent(const Problem& problem, const SolverSettings& settings, Desce
         const double diagonal = 0.5 / (settings.cost * (problem.costs.empty() ? 1 : problem.costs[i]));
         all_own_squares += own_square(i);
         all_diagonals += diagonal;
-        for (uint16_t left = problem.positive[i]; left; left &= left - 1) {
+        for (Siblings left = problem.positive[i]; left; left &= left - 1) {
             const int s = std::countr_zero(left);
             counts[s] += 1;
             own_squares[s] += own_square(i);

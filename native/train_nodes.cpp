@@ -136,6 +136,7 @@ void check_plan(const TreeShape& tree, const BlockWriter& writer, std::span<cons
 
 void bind_train_nodes(nb::module_& m) {
     m.attr("LOSSES") = names_of(loss_names);
+    m.attr("SIBLINGS") = siblings;
     m.attr("LINE_BYTES") = siblings * sizeof(float);
     m.attr("NEWTON_FEATURE_BYTES") = NewtonSpace::feature_bytes;
     m.attr("NEWTON_INSTANCE_BYTES") = NewtonSpace::instance_bytes;
@@ -173,7 +174,7 @@ void bind_train_nodes(nb::module_& m) {
             const Training training{data.view(),
                                     tree.view(),
                                     costs ? span_of(*costs) : std::span<const float>{},
-                                    // The costs are those of each node, see Panel::solve_lanes.
+                                    // The costs are those of each node, see Panel::solve_with.
                                     {choose(loss_names, loss, "loss"), 1, 1, tolerance, max_iterations, bias, seed},
                                     span_of(node_costs),
                                     span_of(positive_costs),

@@ -12,7 +12,8 @@ CODECS: tuple[str, ...]
 PANEL_CHILDREN: int
 SPARSE_GROUP: int
 SPARSE_HEADER_BYTES: int
-# Bytes of the solver's two arrays per feature and per instance: the weights of sixteen siblings.
+# Siblings that are solved at once, and bytes of the solver's two arrays per feature and per instance.
+SIBLINGS: int
 LINE_BYTES: int
 NEWTON_FEATURE_BYTES: int
 NEWTON_INSTANCE_BYTES: int

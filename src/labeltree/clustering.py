@@ -159,6 +159,7 @@ def grow_tree(order: NDArray[np.int32], max_depth: int, split: Split) -> LabelTr
     """
     counts: list[int] = []
     children: list[NDArray[np.int32]] = []
+    is_whole: list[bool] = []  # of each node: its labels are its children
     level = [(0, order.size)]
     for depth in range(max_depth):
         split_nodes = split(depth, level, len(counts))
@@ -166,9 +167,10 @@ def grow_tree(order: NDArray[np.int32], max_depth: int, split: Split) -> LabelTr
         first_below = len(counts) + len(level)
         for k, (a, b) in enumerate(level):
             parts = split_nodes.get(k, [])
-            if len(parts) < 2:
+            is_whole.append(len(parts) < 2)
+            if is_whole[-1]:
                 counts.append(b - a)
-                children.append(~np.sort(order[a:b]))
+                children.append(order[a:b])
                 continue
             counts.append(len(parts))
             row = np.empty(len(parts), np.int32)
@@ -182,7 +184,13 @@ def grow_tree(order: NDArray[np.int32], max_depth: int, split: Split) -> LabelTr
         level = below
         if not level:
             break
-    return LabelTree(pointers(counts), np.concatenate(children))
+    flat = np.concatenate(children)
+    # The labels of these nodes, in ascending order: all nodes are sorted at once.
+    whole = np.repeat(is_whole, counts)
+    keys = np.repeat(np.arange(len(counts)) * order.size, counts)[whole] + flat[whole]
+    keys.sort()
+    flat[whole] = ~(keys % order.size)
+    return LabelTree(pointers(counts), flat)
 
 
 @dataclass(eq=False)

@@ -28,7 +28,7 @@ class TreePanels:
     ----------
     part : TreePlan
     panel_bytes : int
-        A panel has at most so many bytes of weights, or sixteen children.
+        A panel has at most so many bytes of weights, or 32 children.
     node, first_child, n_children : ndarray of int64
         Of each panel.
     """
@@ -116,7 +116,9 @@ def shares(work: NDArray[np.int64], n_parts: int) -> NDArray[np.int64]:
     ndarray of int64
         The part of each piece, from 0.
     """
-    part = np.empty(work.size, np.int64)
+    part = np.zeros(work.size, np.int64)
+    if n_parts == 1:
+        return part
     loads = [(0, p) for p in range(n_parts)]
     for piece in np.argsort(-work, kind="stable").tolist():
         load, p = loads[0]

@@ -12,7 +12,7 @@ from labeltree.codec import SPARSE, is_scaled
 PANEL_BYTES = 128 << 20
 # The score and the threshold are chosen with tiles of a node's weights, and as many sums: each has at most
 # this many bytes, or eight columns.
-TILE_BYTES = 4 << 20
+TILE_BYTES = 16 << 20
 # They are tried on some rows, each with lists of its best nodes and labels by every function: first on some
 # with many labels, then on more, at most.
 TRIAL_ROWS = 1_000, 5_000
@@ -42,21 +42,23 @@ def solver_bytes(
     else:
         strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))
         n_strips = -(-whole // strip)
-    # Per instance: its number, a pointer, norm, squares of its own features, cost and the marks of sixteen
+    # Per instance: its number, a pointer, norm, squares of its own features, cost and the marks of its
     # siblings. Per feature: its number, its place in the solver and its sum.
     rows = features.copy()
     rows[0] = n_features + 1  # the root does not renumber its features
-    held = copied + strip + instances * 26 + features * 8 + rows * 4
+    held = copied + strip + instances * 28 + features * 8 + rows * 4
     held = np.repeat(held, np.minimum(n_strips, threads))  # strips of one node at the same time
     solver = (rows + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
     solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
     numbers = 4 * max(int(instances[0]), n_features) + (int(instances[0]) + n_features) // 8
-    training = int(np.sort(held)[-threads:].sum()) + threads * (int(solver.max()) + numbers)
+    groups = -(-children // _native.SIBLINGS)
+    solver = np.repeat(solver, np.minimum(groups, threads))  # a thread solves a group at a time
+    training = int(np.sort(held)[-threads:].sum() + np.sort(solver)[-threads:].sum()) + threads * numbers
     if not is_scaled(codec):  # the trial of score functions takes less
         return training
     tile = np.minimum(features * (children + 7) * 4, np.maximum(TILE_BYTES, features * 32))
     trial = 2 * tile + features * 16
-    return max(training, int(np.sort(trial)[-threads:].sum()) + threads * 2 * numbers)
+    return max(training, int(np.sort(trial)[-threads:].sum()) + threads * 3 * numbers)
 
 
 def trial_bytes(n_instances: int) -> int:

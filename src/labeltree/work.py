@@ -31,7 +31,7 @@ from labeltree.store import ModelWriter
 from labeltree.tree import LabelTree
 
 FORMAT = "labeltree work directory"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 SUFFIX = ".work"
 _DESCRIPTION = "work.json"
 # The checksum of the manifest of a model that is being moved to its place, where it may be already.
