@@ -47,9 +47,16 @@ LABELTREE_INLINE void move_weights(const SparseRows& x, int64_t i, Real* weights
 
 // Prefetches the data of a later visit: the order is random, so the CPU cannot predict it.
 template <class Real, int W>
-LABELTREE_INLINE void prefetch_visit(const SparseRows& x, const int32_t* order, int64_t visit, int64_t n_active,
+LABELTREE_INLINE void prefetch_visit(const Problem& problem, const int32_t* order, int64_t visit, int64_t n_active,
                                      const Real* alpha) {
-    if (visit + 8 < n_active) __builtin_prefetch(x.ptr.data() + order[visit + 8]);
+    const SparseRows& x = problem.x;
+    if (visit + 8 < n_active) {
+        const int64_t i = order[visit + 8];
+        __builtin_prefetch(x.ptr.data() + i);
+        __builtin_prefetch(problem.norms.data() + i);
+        __builtin_prefetch(problem.positive.data() + i);
+        __builtin_prefetch(problem.own_squares.data() + i);  // harmless if there are none
+    }
     if (visit + 4 < n_active) {
         const int64_t i = order[visit + 4];
         for (int64_t byte = 0; byte < 128; byte += 64) {
@@ -115,13 +122,16 @@ LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settin
     int32_t* const order = descent.order.data();
     int64_t n_active = descent.n_active;
     const Real bias = static_cast<Real>(settings.bias);
-    const Group moving = Group::choose(descent.live, 0, 1), zero = Group::fill(0), quiet = Group::load(quiet_gaps);
+    constexpr Real infinity = std::numeric_limits<Real>::infinity();
+    const Group moving = Group::choose(descent.live, 0, 1), zero = Group::fill(0);
+    // No gap is above the limit of a sibling that no longer moves.
+    const Group quiet = Group::load(quiet_gaps).larger(Group::choose(descent.live, infinity, -infinity));
     Group objective = zero, gap = zero;
     InstanceCosts<Real, loss> costs(settings.cost, settings.cost * settings.positive_cost);
     int64_t n_summed = 0;
     for (int64_t visit = 0; visit < n_active; ++visit) {
         const int64_t i = order[visit];
-        prefetch_visit<Real, W>(x, order, visit, n_active, alpha);
+        prefetch_visit<Real, W>(problem, order, visit, n_active, alpha);
         if (++n_summed % few == 0) seen.add(objective, gap);
         if (!problem.costs.empty()) {
             const double cost = settings.cost * problem.costs[i];
@@ -134,7 +144,7 @@ LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settin
             rate[sign] = 1 / std::max(norm + costs.diagonal[sign], std::numeric_limits<Real>::min());
         const Group y = Group::choose(problem.positive[i], -1, 1), before = Group::load(alpha + i * W);
         const Group product = products<Group>(x, i, weights, bias);
-        Group after, loud;
+        Group after, room;  // room: how much more an instance may add to the gap and be set aside
 #pragma GCC unroll 4
         for (int k = 0; k < n_vectors; ++k) {
             const auto up = y.v[k] > 0;
@@ -150,10 +160,10 @@ LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settin
             const Terms<Vector> added = terms<loss>(at);
             objective.v[k] += added.loss + before.v[k] * at.margin / 2;  // the second sums to w'w / 2
             gap.v[k] += added.gap;
-            loud.v[k] = added.gap > quiet.v[k] ? moving.v[k] : zero.v[k];
+            room.v[k] = quiet.v[k] - added.gap;
             if constexpr (moves) after.v[k] = next_alpha<loss>(at);
         }
-        if (!loud.any()) {
+        if (!room.any_negative()) {
             std::swap(order[visit--], order[--n_active]);
             continue;
         }

@@ -147,6 +147,7 @@ struct Lanes {
     static_assert(N % per_vector == 0);
     typedef Real Vector __attribute__((vector_size(bytes)));
     typedef Real Unaligned __attribute__((vector_size(bytes), aligned(sizeof(Real)), may_alias));
+    using Integer = std::conditional_t<sizeof(Real) == 4, int32_t, int64_t>;
     using Number = Real;
     static constexpr int size = N;
     Vector v[n_vectors];
@@ -174,7 +175,6 @@ struct Lanes {
     }
     // `set` where the lane's bit is 1, and `clear` elsewhere.
     static LABELTREE_INLINE Lanes choose(uint32_t bits, Real clear, Real set) {
-        using Integer = std::conditional_t<sizeof(Real) == 4, int32_t, int64_t>;
         typedef Integer Integers __attribute__((vector_size(bytes), may_alias));
         alignas(64) static constexpr auto bit = [] {
             std::array<Integer, 32> out{};
@@ -189,17 +189,31 @@ struct Lanes {
                            : clear - Vector{};
         return out;
     }
-    // True if any lane is neither 0 nor -0.
-    LABELTREE_INLINE bool any() const {
+    LABELTREE_INLINE Lanes larger(const Lanes& other) const {
+        Lanes out;
+#pragma GCC unroll 16
+        for (int k = 0; k < n_vectors; ++k) out.v[k] = v[k] > other.v[k] ? v[k] : other.v[k];
+        return out;
+    }
+    // Whether any lane is negative, by its sign.
+    LABELTREE_INLINE bool any_negative() const {
         using Word = std::conditional_t<(N > 0), uint64_t, Real>;  // GCC ignores the size unless the type depends on it
         typedef Word Words __attribute__((vector_size(bytes)));
+        typedef Integer Integers __attribute__((vector_size(bytes)));
         Words all{};
 #pragma GCC unroll 16
         for (int k = 0; k < n_vectors; ++k) all |= reinterpret_cast<Words>(v[k]);
         uint64_t bits = 0;
+        if constexpr (bytes > 32) {  // a byte per lane: each word of a long vector takes several instructions to read
+            typedef int8_t Bytes __attribute__((vector_size(per_vector)));
+            constexpr int last_bit = 8 * static_cast<int>(sizeof(Real)) - 1;
+            const Bytes narrow = __builtin_convertvector(reinterpret_cast<Integers>(all) >> last_bit, Bytes);
+            for (const uint64_t word : std::bit_cast<std::array<uint64_t, per_vector / 8>>(narrow)) bits |= word;
+            return bits != 0;
+        }
 #pragma GCC unroll 16
         for (int k = 0; k < bytes / 8; ++k) bits |= all[k];
-        return bits & (sizeof(Real) == 4 ? 0x7fffffff7fffffffu : 0x7fffffffffffffffu);
+        return bits & (sizeof(Real) == 4 ? 0x8000000080000000u : 0x8000000000000000u);
     }
 };
 
