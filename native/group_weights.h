@@ -32,6 +32,8 @@ class GroupWeights {
 
     // Rows first to last - 1, until the next call.
     const uint8_t* rows(int64_t first, int64_t last) {
+        // A single group is in the order of the children, and so are its rows.
+        if (std::ssize(order_) <= siblings) return weights_.data() + first * std::ssize(order_) * weight_bytes_;
         rows_.resize((last - first) * std::ssize(order_) * weight_bytes_);
         switch (weight_bytes_) {
             case 1: gather<uint8_t>(first, last); break;

@@ -52,7 +52,7 @@ class HeldOutNode {
   public:
     explicit HeldOutNode(const TrainedWith& trained)
         : trained_(trained), node_data_(trained.data), row_of_(trained.data.n_features() + 1, -1),
-          place_of_(trained.data.n_instances(), -1), squares_at_(trained.data.n_features() + 1, 0) {}
+          place_of_(trained.data.n_instances(), -1), squares_of_(trained.data.n_features() + 1, 0) {}
 
     // Calls found(v, first_child, margins) for every visitor v and every tile of the node's children, and
     // read(n_bytes) after reading so many bytes of the block. `any_trained`: whether the node was trained on any of
@@ -191,41 +191,62 @@ class HeldOutNode {
 
     // Not needed if the curvatures of all instances are summed up.
     void sum_squares(std::span<const int32_t> visitors) {
-        squares_.assign(n_slots_ + 1, {0, 0});
+        squares_.assign(n_slots_, {0, 0});
         if (n_slots_ == 0 || !is_sampled()) return;
         const auto bias_feature = static_cast<int32_t>(trained_.data.n_features());
-        const auto for_each_slot = [&](auto&& visit) {
-            const auto find = [&](int32_t feature) {
+        const auto take_sums = [&](float Squares::* sum) {
+            const auto take = [&](int32_t feature) {
                 const int32_t row = row_of_[feature];
-                if (row >= 0 && slot_of_[row] >= 0) visit(feature, slot_of_[row]);
+                if (row >= 0 && slot_of_[row] >= 0) squares_[slot_of_[row]].*sum = squares_of_[feature];
             };
             for (const int32_t i : visitors)
                 if (place_of_[i] >= 0)
-                    for (const int32_t f : trained_.data.x.columns(i)) find(f);
-            find(bias_feature);
+                    for (const int32_t f : trained_.data.x.columns(i)) take(f);
+            take(bias_feature);
         };
-        for_each_slot([&](int32_t feature, int32_t slot) { squares_at_[feature] = slot + 1; });
-        for (int64_t k = 0; k < std::ssize(instances_); ++k) {
-            const auto columns = trained_.data.x.columns(instances_[k]);
-            const auto values = trained_.data.x.values(instances_[k]);
-            const float summed = k < n_summed_ ? 1.0f : 0.0f;
-            for (size_t e = 0; e < columns.size(); ++e) add_square(columns[e], values[e], summed);
-            trained_.pages.done_with(columns.size());
-            if (trained_.bias != 0) add_square(bias_feature, static_cast<float>(trained_.bias), summed);
-        }
-        for_each_slot([&](int32_t feature, int32_t) { squares_at_[feature] = 0; });
+        add_squares(0, n_summed_);
+        take_sums(&Squares::summed);
+        add_squares(n_summed_, std::ssize(instances_));
+        take_sums(&Squares::all);
+        clear_squares();
     }
 
-    void add_square(int32_t feature, float x, float summed) {
-        Squares& squares = squares_[squares_at_[feature]];
-        squares.all += x * x;
-        squares.summed += summed * (x * x);
+    // Adds the squares of instances first to last - 1 to squares_of_.
+    void add_squares(int64_t first, int64_t last) {
+        constexpr int64_t ahead = 8;  // instances are anywhere in memory
+        const SparseRows& x = trained_.data.x;
+        for (int64_t k = first; k < last; ++k) {
+            if (k + 2 * ahead < last) __builtin_prefetch(&x.ptr[instances_[k + 2 * ahead]]);
+            if (k + ahead < last) {
+                const int64_t start = x.ptr[instances_[k + ahead]];
+                __builtin_prefetch(x.index.data() + start);
+                __builtin_prefetch(x.value.data() + start);
+            }
+            const auto columns = x.columns(instances_[k]);
+            const auto values = x.values(instances_[k]);
+            for (size_t e = 0; e < columns.size(); ++e) squares_of_[columns[e]] += values[e] * values[e];
+            trained_.pages.done_with(columns.size());
+        }
+        const auto bias = static_cast<float>(trained_.bias);
+        for (int64_t k = first; k < last; ++k) squares_of_.back() += bias * bias;
+    }
+
+    void clear_squares() {
+        int64_t n_entries = 0;
+        for (const int32_t i : instances_) n_entries += trained_.data.x.n_entries(i);
+        if (n_entries > std::ssize(squares_of_) / 8) {
+            std::fill(squares_of_.begin(), squares_of_.end(), 0.0f);
+            return;
+        }
+        for (const int32_t i : instances_)
+            for (const int32_t f : trained_.data.x.columns(i)) squares_of_[f] = 0;
+        squares_of_.back() = 0;
     }
 
     void begin_tile(int n_columns) {
         tile_.width = (n_columns + 7) / 8 * 8;
         tile_.sums = sums_.zeros(n_slots_ * tile_.width);
-        tile_.squares = squares_.data() + 1;
+        tile_.squares = squares_.data();
         tile_.sampled = is_sampled();
         tile_.mean_curvature = {};
         // Of columns that do not exist: negative, and far from the hinge.
@@ -280,8 +301,7 @@ class HeldOutNode {
     NodeData node_data_;
     std::vector<int32_t> row_of_;    // by feature, in what is read of the block; all -1 between calls
     std::vector<int32_t> place_of_;  // by instance, in instances_; all -1 between calls
-    // By feature, in squares_, the first of which is of features without a slot; all 0 between calls.
-    std::vector<int32_t> squares_at_;
+    std::vector<float> squares_of_;  // by feature, and of the bias: sums over instances; all 0 between calls
     std::vector<int32_t> instances_;
     int64_t n_summed_ = 0, n_marked_ = 0;
     std::vector<int64_t> positive_ptr_;

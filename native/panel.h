@@ -53,8 +53,6 @@ class Panel {
             space.node.find_instances(training_.tree, node_, instances_);
             space.node.count_features(instances_, features_, space.local);
             copy_rows(space);
-            compute_norms();
-            add_up();
             if (!training_.costs.empty())
                 for (const int32_t i : instances_) costs_.push_back(training_.costs[i]);
             order_children(cancel);
@@ -102,34 +100,58 @@ class Panel {
     bool has_bias_row() const { return has_bias() && !is_scaled(writer_.codec()); }
 
     // Copies the node's instances. The features that several of them have are numbered from 0. The root uses the data
-    // as it is.
+    // as it is. Also finds the norms of the instances and the sum of each feature, in order of the instances.
     void copy_rows(Workspace& space) {
         const SparseRows& x = training_.data.x;
         x_ = x;
         place_ = features_;
-        if (node_ == 0) return;
+        norms_.resize(instances_.size());
+        if (node_ == 0) {
+            std::vector<double> sums(x.n_columns);
+            for (int64_t r = 0; r < x.n_rows(); ++r) add_up(r, x.columns(r), x.values(r), sums);
+            sums_.assign(sums.begin(), sums.end());
+            return;
+        }
         number_features(space.local);
-        rows_.index.reserve(n_shared_entries_);
-        rows_.value.reserve(n_shared_entries_);
+        std::vector<double> sums(n_shared_);
+        rows_.index.resize(n_shared_entries_);
+        rows_.value.resize(n_shared_entries_);
         own_squares_.resize(instances_.size());
+        size_t end = 0;
         for (size_t r = 0; r < instances_.size(); ++r) {
             const auto columns = x.columns(instances_[r]);
             const auto values = x.values(instances_[r]);
+            const size_t start = end;
             double squares = 0;
             for (size_t k = 0; k < columns.size(); ++k) {
                 const int32_t place = space.local[columns[k]];
                 if (place >= 0) {
-                    rows_.index.push_back(place);
-                    rows_.value.push_back(values[k]);
+                    rows_.index[end] = place;
+                    rows_.value[end++] = values[k];
                 } else {
                     own_[~place] = {static_cast<int32_t>(r), values[k]};
                     squares += static_cast<double>(values[k]) * values[k];
                 }
             }
             own_squares_[r] = static_cast<float>(squares);
-            rows_.end_row();
+            rows_.ptr.push_back(static_cast<int64_t>(end));
+            add_up(static_cast<int64_t>(r), std::span(rows_.index).subspan(start, end - start),
+                   std::span(rows_.value).subspan(start, end - start), sums);
         }
+        sums_.assign(sums.begin(), sums.end());
         x_ = rows_.view(n_shared_);
+    }
+
+    // Sets the norm of an instance, and adds it to the sums.
+    void add_up(int64_t r, std::span<const int32_t> columns, std::span<const float> values, std::vector<double>& sums) {
+        double squares = training_.settings.bias * training_.settings.bias;
+        if (!own_squares_.empty()) squares += own_squares_[r];
+        for (size_t k = 0; k < columns.size(); ++k) {
+            const double value = values[k];
+            squares += value * value;
+            sums[columns[k]] += value;
+        }
+        norms_[r] = static_cast<float>(squares);
     }
 
     // Finds the place of each feature: a row of the solver's weights, or ~k for the k-th that only one instance has.
@@ -143,24 +165,6 @@ class Panel {
             local[features_[f]] = place_[f] = count > 1 ? static_cast<int32_t>(n_shared_++) : ~n_own++;
         }
         own_.resize(n_own);
-    }
-
-    void compute_norms() {
-        norms_.resize(instances_.size());
-        for (size_t r = 0; r < norms_.size(); ++r) {
-            double squares = training_.settings.bias * training_.settings.bias;
-            if (!own_squares_.empty()) squares += own_squares_[r];
-            for (const float value : x_.values(r)) squares += static_cast<double>(value) * value;
-            norms_[r] = static_cast<float>(squares);
-        }
-    }
-
-    // The sum of each feature, in order of the instances.
-    void add_up() {
-        std::vector<double> sums(x_.n_columns);
-        for (int64_t r = 0; r < x_.n_rows(); ++r)
-            for (int64_t k = x_.ptr[r]; k < x_.ptr[r + 1]; ++k) sums[x_.index[k]] += x_.value[k];
-        sums_.assign(sums.begin(), sums.end());
     }
 
     void order_children(const Cancel& cancel) {

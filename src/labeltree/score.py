@@ -30,13 +30,14 @@ CANDIDATES = (
     ScoreSettings("hinge3"),
 )
 # Rows that are ranked, and how many standard errors a candidate must be better to go on, or to be chosen.
-ROUNDS = ((TRIAL_ROWS[0], 1.5), (TRIAL_ROWS[1], 3.0))
+ROUNDS = ((TRIAL_ROWS[0], 2.0), (TRIAL_ROWS[1], 3.0))
 # With fewer rows, chance would decide.
 MIN_ROWS = 200
 # Instances of a node that are looked at to find out how much it depends on each of them.
 MAX_INSTANCES = 500
-# Labels of a row that are ranked.
-RANKED_LABELS = 50
+# Labels of a row that are ranked for the threshold: three times as many as a row has on average, within this
+# range. Later ones are hardly ever accepted.
+RANKED_LABELS = 20, 50
 # For the threshold: rows that are ranked, for the score function, too, and how many it takes at least.
 DECISION_ROWS = ROUNDS[0][0]
 MIN_DECISION_ROWS = 50
@@ -82,6 +83,8 @@ class HeldOut:
         rows = np.flatnonzero(np.diff(dataset.Y.indptr)).astype(np.int32)
         order = np.random.default_rng(plan.settings.seed).permutation(rows)
         self.rows = order[: MAX_POOLS // len(plan.trees)]
+        per_row = dataset.Y.nnz / max(1, rows.size)
+        self._n_ranked = int(np.clip(np.ceil(3 * per_row), *RANKED_LABELS))
         self._ranked: dict[tuple[int, ScoreSettings], _Ranked] = {}
 
     def truth(self, n_rows: int) -> sp.csr_matrix:
@@ -96,7 +99,7 @@ class HeldOut:
         What was ranked before is not ranked again. Of many rows, only the labels that P@k needs are ranked.
         """
         n_rows = min(n_rows, self.rows.size)
-        top = RANKED_LABELS if n_rows <= DECISION_ROWS else max(DEFAULT_RANKS)
+        top = self._n_ranked if n_rows <= DECISION_ROWS else max(DEFAULT_RANKS)
         missing = [function for function in functions if (n_rows, function) not in self._ranked]
         if missing:
             found = held_out_rankings(
@@ -116,8 +119,8 @@ def choose_score(held_out: HeldOut) -> ScoreSettings:
     """Return the score function that ranks the labels of held-out rows best.
 
     The candidate with the largest sum of P@1, P@3 and P@5 is chosen if it is more than three standard errors
-    of the paired differences better than sigmoid(3 s). If none is after the first 1,000 rows, not even by
-    half as much, the trial ends.
+    of the paired differences better than sigmoid(3 s). If none is better by two after the first 1,500 rows,
+    the trial ends.
 
     sigmoid(3 s) is kept without a trial if all trees have depth 1 (one-vs-rest: every function ranks labels
     by their margins), if fewer than 200 rows have labels, and with the hinge loss, which has no second
