@@ -69,9 +69,10 @@ Siblings solve(const Problem& problem, const SolverSettings& settings, Random ra
     const int64_t n_instances = problem.x.n_rows();
     space.order.resize(n_instances);
     std::iota(space.order.begin(), space.order.end(), 0);
-    Descent<Real> descent{space.weights.zeros((problem.x.n_columns + 1) * W), space.alpha.zeros(n_instances * W),
-                          space.order, n_instances, problem.used};
     constexpr bool starts_at_zero = loss != Loss::squared_hinge;
+    Descent<Real> descent{space.weights.zeros((problem.x.n_columns + 1) * W),
+                          starts_at_zero ? space.alpha.zeros(n_instances * W) : space.alpha.reserve(n_instances * W),
+                          space.order, n_instances, problem.used};
     if constexpr (!starts_at_zero) for_this_cpu<start_descent<W, Real>>()(problem, settings, descent);
     const auto descend = sweep_for_this_cpu<Real, W, loss, true>();
     const auto measure = sweep_for_this_cpu<Real, W, loss, false>();

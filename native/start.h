@@ -32,7 +32,7 @@ inline std::pair<double, double> start_values(StartSide positive, StartSide nega
     return {up, down};
 }
 
-// Sets weights and alpha, which are zero.
+// Sets alpha, and the weights, which are zero.
 template <int W, class Real>
 LABELTREE_INLINE void start_descent(const Problem& problem, const SolverSettings& settings, Descent<Real>& descent) {
     const SparseRows& x = problem.x;
