@@ -7,6 +7,9 @@ import pytest
 import yaml
 from doc_blocks import PAGES, ROOT, TAGS, Block, blocks_of, check_tags, compare, matches, run_page
 
+from labeltree import LabelTreeClassifier
+from labeltree.dask import DaskLabelTreeClassifier
+
 BLOCKS = {page.relative_to(ROOT).as_posix(): page for page in PAGES}
 
 
@@ -146,6 +149,18 @@ def test_the_navigation_lists_every_page_once():
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
     listed = list(_leaves(site["nav"]))
     assert sorted(listed) == sorted(p.relative_to(ROOT / "docs").as_posix() for p in PAGES[1:])
+
+
+@pytest.mark.parametrize("estimator", [LabelTreeClassifier, DaskLabelTreeClassifier])
+def test_the_reference_lists_every_method_of_an_estimator(estimator):
+    page = (ROOT / "docs" / "api" / "estimator.md").read_text()
+    section = page.partition(f".{estimator.__name__}\n")[2].partition(":::")[0]
+    listed = yaml.safe_load(section)["options"]["members"]
+    package = estimator.__module__.rpartition(".")[0]
+    names = {name for base in estimator.__mro__ if base.__module__.startswith(package) for name in vars(base)}
+    # scikit-learn adds a method set_..._request for each method with a parameter of its own.
+    assert set(listed) == {name for name in names if not name.startswith(("_", "set_"))}
+    assert len(set(listed)) == len(listed)
 
 
 def test_every_picture_is_shown():

@@ -143,7 +143,7 @@ def test_scores_are_sparse_and_limited_to_the_beam():
 def test_scores_do_not_depend_on_how_many_rows_are_searched_at_once(monkeypatch):
     estimator = fitted()
     whole = estimator.predict_proba(TEST.X)
-    monkeypatch.setattr("labeltree.estimators.classifier._PAIRS_AT_ONCE", 100)
+    monkeypatch.setattr("labeltree.estimators.predictor._PAIRS_AT_ONCE", 100)
     assert (estimator.predict_proba(TEST.X) != whole).nnz == 0
 
 

@@ -19,7 +19,7 @@ from labeltree import Columns, InputError, TextSettings, read_documents, read_te
 from labeltree.text import documents as documents_module
 from labeltree.text import tsv as tsv_module
 from labeltree.text.formats import format_of
-from labeltree.text.reader import _PIECE_BYTES
+from labeltree.text.lines import _PIECE_BYTES
 
 DOCUMENTS = [("one two", ["a", "b"]), ("Größe, “drei”", ["c"]), ("", []), ("four", ["a"])]
 

@@ -20,7 +20,7 @@ from sklearn.utils.validation import validate_data
 from labeltree.dask.cluster import check_visible
 from labeltree.data import Dataset, canonical_csr, csr_arrays, wrap_csr
 from labeltree.errors import InputError
-from labeltree.estimators.classifier import CHECKS_OF_X
+from labeltree.estimators.fitting import CHECKS_OF_X
 from labeltree.estimators.targets import Target, read_target
 from labeltree.extras import optional
 from labeltree.text.settings import TextSettings

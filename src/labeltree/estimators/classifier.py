@@ -1,4 +1,4 @@
-"""The scikit-learn estimator `LabelTreeClassifier`."""
+"""The scikit-learn estimator `LabelTreeClassifier`: its parameters, fitted, saved and loaded."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from labeltree import limits
-from labeltree.decisions import Decision
 from labeltree.errors import InputError
-from labeltree.estimators.fitting import check_rows, make_dataset, plan_model, train_unsaved
+from labeltree.estimators.fitting import CHECKS_OF_X, make_dataset, plan_model, train_unsaved
+from labeltree.estimators.predictor import TreePredictor
 from labeltree.estimators.targets import read_target, restore_classes
 from labeltree.hub.loading import load
 from labeltree.limits import AUTO, Limit, Optional, checked
 from labeltree.manifest import EstimatorEntry, storage_of
-from labeltree.model import Model
 from labeltree.plan import Plan
-from labeltree.predict import as_matrix, reach
 from labeltree.settings import (
     DEFAULT_BEAM,
     SOLVER_LIMITS,
@@ -33,18 +28,8 @@ from labeltree.settings import (
     TreeSettings,
 )
 
-# The scores of so many (row, label) pairs are in memory before they become sparse.
-_PAIRS_AT_ONCE = 1 << 23
 
-# How scikit-learn checks X. `Dataset` checks that the values are finite.
-CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
-
-# Of a model that has none: trained on fewer than 50 rows, with the hinge loss, as a large one-vs-rest
-# model, or by an earlier version.
-DEFAULT_THRESHOLD = 0.5
-
-
-class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LabelTreeClassifier(TreePredictor):
     """Extreme multi-label classification with linear label trees, as a scikit-learn estimator.
 
     The parameters have the same names as the command-line options, except for ``score_function``.
@@ -213,8 +198,8 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         target = read_target(y)
         rows = validate_data(self, X, **CHECKS_OF_X)
         dataset, weights = make_dataset(rows, target, sample_weight, parameters)
-        self.model_: Model = train_unsaved(parameters, dataset, weights)
-        self.classes_: NDArray[Any] = target.classes
+        self.model_ = train_unsaved(parameters, dataset, weights)
+        self.classes_ = target.classes
         self._single = target.single
         return self
 
@@ -236,118 +221,6 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = check_array(X, input_name="X", **CHECKS_OF_X)
         dataset, _ = make_dataset(rows, read_target(y), None, parameters)
         return plan_model(parameters, dataset)
-
-    def predict(self, X: Any, *, top: int | None = None, threshold: float | None = None) -> Any:
-        """Predict the labels of each row.
-
-        Parameters
-        ----------
-        X : sparse matrix, array-like or data frame, rows x features
-        top : int, optional
-            Maximum number of labels per row.
-        threshold : float, optional
-            Minimum score of a label. Default: 0 if `top` is given; otherwise the threshold in the model, by
-            default the one with the largest micro F1 on training rows, held out of training; 0.5 if the model
-            has none.
-
-        Returns
-        -------
-        csr_matrix of int, rows x labels
-            1 where the label is predicted. If y had one dimension: an ndarray, the best class of each row.
-        """
-        rows = self._rows(X)
-        top = checked("top", top, Optional(limits.TOP))
-        threshold = checked("threshold", threshold, Optional(limits.THRESHOLD))
-        if self._single:
-            if top is not None or threshold is not None:
-                raise InputError(
-                    "top and threshold cannot be used after fitting with one class per row",
-                    hint="use predict_top, or fit with an indicator matrix",
-                )
-            return self.classes_[self._search(rows, 1)[0][:, 0]]
-        scores = self._scores(rows, top, self._decision(top, threshold))
-        scores.data = np.ones(scores.nnz, np.int64)
-        return scores
-
-    def predict_top(self, X: Any, k: int = 5) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the k best labels of each row.
-
-        Parameters
-        ----------
-        X : sparse matrix, array-like or data frame, rows x features
-        k : int, default 5
-
-        Returns
-        -------
-        labels : ndarray of int32, rows x k (fewer columns if there are fewer labels)
-            Best first, as positions in ``classes_`` (columns of Y); -1 if the beam reached fewer labels.
-        scores : ndarray of float32, rows x k
-            In (0, 1]; 0 where the label is -1.
-        """
-        return self._search(self._rows(X), checked("k", k, limits.TOP))
-
-    def predict_proba(self, X: Any) -> Any:
-        """Return the scores of the labels that the beam reaches.
-
-        Scores rank the labels of a row. They are not calibrated probabilities.
-
-        Parameters
-        ----------
-        X : sparse matrix, array-like or data frame, rows x features
-
-        Returns
-        -------
-        csr_matrix of float32, rows x labels
-            Scores in (0, 1] of the labels that the beam reached; other labels have no entry. If y had one
-            dimension: an ndarray of float64 whose rows sum to 1, with 0 for classes that were not reached.
-        """
-        scores = self._reached_scores(X)
-        return scores / scores.sum(axis=1, keepdims=True) if self._single else scores
-
-    def decision_function(self, X: Any) -> Any:
-        """Return the scores of the labels that the beam reaches; larger is better.
-
-        Parameters
-        ----------
-        X : sparse matrix, array-like or data frame, rows x features
-
-        Returns
-        -------
-        csr_matrix of float32, rows x labels
-            The same as ``predict_proba``: a label without an entry counts as 0, less than any reached label.
-            If y had one dimension: an ndarray of float64 with the scores, 0 for classes that were not
-            reached; for two classes, the logarithm of their ratio, above 0 for the second class.
-        """
-        scores = self._reached_scores(X)
-        if not self._single or scores.shape[1] != 2:
-            return scores
-        logs = np.log(np.maximum(scores, np.finfo(np.float32).tiny))
-        return logs[:, 1] - logs[:, 0]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return P@1, the share of rows whose best label is correct. For one class per row, the accuracy.
-
-        Parameters
-        ----------
-        X : sparse matrix, array-like or data frame, rows x features
-        y : as in ``fit``
-            The true labels.
-        sample_weight : array-like of float, optional
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-        """
-        best = self._search(self._rows(X), 1)[0][:, 0]
-        target = read_target(y, self.classes_)
-        if target.single != self._single:
-            forms = {True: "one class per row", False: "an indicator matrix"}
-            raise InputError(f"y is {forms[target.single]}, expected {forms[self._single]} as in fit")
-        check_rows(len(best), target)
-        hits = np.asarray(target.Y[np.arange(len(best)), best]).ravel() != 0
-        hits &= best >= 0  # a document without known words has no label
-        return float(np.average(hits, weights=sample_weight))
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Write a model directory for ``load``, ``labeltree.load`` and the command line.
@@ -431,54 +304,3 @@ class LabelTreeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _checked(self) -> dict[str, Any]:
         given = self.get_params(deep=False)
         return {name: checked(name, value, self._limits[name]) for name, value in given.items()}
-
-    def _rows(self, X: Any) -> Any:
-        check_is_fitted(self, "model_")
-        return validate_data(self, X, reset=False, **CHECKS_OF_X)
-
-    def _search(self, rows: Any, top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        parameters = self._checked()
-        function = parameters["score_function"]
-        return self.model_.predict(
-            rows,
-            top=top,
-            beam=parameters["beam"],
-            score=None if function == AUTO else function,
-            score_scale=parameters["score_scale"],
-            threads=parameters["threads"],
-        )
-
-    def _reached_scores(self, X: Any) -> Any:
-        """Return the scores of the labels that the beam reaches; dense if y had one dimension."""
-        scores = self._scores(self._rows(X))
-        return scores.toarray().astype(np.float64) if self._single else scores
-
-    def _decision(self, top: int | None, threshold: float | None) -> Decision | None:
-        """Return which labels to predict; None for all."""
-        if threshold is not None:
-            return Decision(threshold)
-        if top is not None:
-            return None
-        parameters = self._checked()
-        function, scale = parameters["score_function"], parameters["score_scale"]
-        used = self.model_.score.replace(None if function == AUTO else function, scale)
-        stored = self.model_.decision if used == self.model_.score else None
-        return stored or Decision(DEFAULT_THRESHOLD)
-
-    def _scores(
-        self, rows: Any, top: int | None = None, decision: Decision | None = None
-    ) -> sparse.csr_matrix:
-        """Return the scores of the `top` best labels that the beam reaches and that are accepted."""
-        if top is None:
-            reached = sum(reach(part.tree, self._checked()["beam"]) for part in self.model_.trees)
-            top = min(reached, self.model_.n_labels)
-        step = max(1, _PAIRS_AT_ONCE // min(top, self.model_.n_labels))
-        parts = []
-        for first in range(0, rows.shape[0], step):
-            labels, scores = self._search(rows[first : first + step], top)
-            if decision is not None:
-                labels, scores = decision.accept(labels, scores)
-            parts.append(as_matrix(labels, scores, self.model_.n_labels))
-        matrix: sparse.csr_matrix = sparse.vstack(parts, format="csr")
-        matrix.sort_indices()
-        return matrix

@@ -29,6 +29,9 @@ from labeltree.settings import (
 )
 from labeltree.training import train_model
 
+# How scikit-learn checks X. `Dataset` checks that the values are finite.
+CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
+
 
 def check_rows(n_rows: int, target: Target) -> None:
     """Refuse X and Y with different numbers of rows."""

@@ -16,8 +16,8 @@ from labeltree.data import Dataset, wrap_csr
 from labeltree.errors import InputError, NoTermError
 from labeltree.files import display_name
 from labeltree.system import threads_to_use
-from labeltree.text.formats import Columns, Record, checked_columns
-from labeltree.text.reader import Records, check_format
+from labeltree.text.formats import Columns, Record, check_format, checked_columns
+from labeltree.text.reader import Records
 from labeltree.text.settings import TextSettings
 from labeltree.text.tfidf import Learner, TextFeatures, Transformer
 from labeltree.text.tsv import count_tsv

@@ -17,7 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from labeltree import limits
 from labeltree.errors import InputError
+from labeltree.files import display_name
 
 _EXTENSIONS = {
     ".tsv": "tsv",
@@ -151,6 +153,27 @@ def format_of(path: str | os.PathLike[str]) -> str | None:
     if name.suffix.lower() in _COMPRESSED:
         name = name.with_suffix("")
     return _EXTENSIONS.get(name.suffix.lower())
+
+
+def check_format(path: str | os.PathLike[str], format: str | None, require_labels: bool) -> str:
+    """Return the format of a file of documents, given or detected; refuse any other file."""
+    name = display_name(path)
+    format = format or format_of(path)
+    choices = ", ".join(limits.TEXT_FORMAT.values)
+    if format is None:
+        what = "the format cannot be detected from the name of the file"
+        hint = f"set {{format}} to one of {choices}"
+        raise InputError(what, file=name, hint=hint, parameters={"format": None})
+    if format not in limits.TEXT_FORMAT.values:
+        raise InputError(f"the format is {format!r}, expected one of {choices}", file=name)
+    if format == "txt" and require_labels:
+        raise InputError(
+            "plain text (txt) has no labels",
+            file=name,
+            hint="use TSV, CSV or JSONL, or set another {format}",
+            parameters={"format": None},
+        )
+    return format
 
 
 def tidy_label(label: str) -> str:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.files import display_name, read_pieces
-from labeltree.text.reader import check_columns, decode_line
+from labeltree.text.lines import decode_line
 from labeltree.text.term_counts import CHUNK_BYTES
+from labeltree.text.tsv_records import check_columns
 
 _PIECE_BYTES = 1 << 22  # read at a time; two pieces are in memory
 

@@ -1,0 +1,43 @@
+"""What the documents of a file must have: columns, text and labels."""
+
+from __future__ import annotations
+
+import reprlib
+from dataclasses import dataclass
+
+from labeltree.errors import InputError
+from labeltree.text.formats import Columns, Record
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a document must have."""
+
+    name: str
+    columns: Columns
+    require_labels: bool
+    strict: bool
+
+    def wanted(self) -> list[tuple[str, str]]:
+        """Return the columns that must exist, and what they contain."""
+        texts = [(key, "text") for key in self.columns.texts]
+        return [*texts, (self.columns.labels, "label")] if self.require_labels else texts
+
+    def check(self, record: Record, line: int) -> Record:
+        """Return a document; refuse one without text or labels if nothing may be missing."""
+        if self.strict:
+            no_text = not (record.text and record.text.strip())
+            if no_text or (self.require_labels and not record.labels):
+                raise InputError(
+                    f"the document has no {'text' if no_text else 'labels'}",
+                    file=self.name,
+                    line=line,
+                    hint="correct it, or remove {strict}",
+                    parameters={"strict": None},
+                )
+        return record
+
+
+def some_names(names: list[str]) -> str:
+    """Return names for a message, not too many and not too long."""
+    return ", ".join(map(reprlib.repr, names[:20])) or "nothing"
