@@ -48,12 +48,12 @@ LABELTREE_INLINE float to_float(float value) { return value; }
 
 // Rounds to the nearest half, ties to even, for magnitudes up to 2^15. What would be a subnormal number becomes 0: it
 // is at most 2^-28 of the child's largest weight, and CPUs are slow with subnormal numbers.
-inline Half to_half(float value) {
+LABELTREE_INLINE Half to_half(float value) {
     const float magnitude = std::abs(value);
-    if (magnitude < 0x1p-14f) return {0};
     const auto sign = std::bit_cast<uint32_t>(value) >> 16 & 0x8000;
     const auto bits = std::bit_cast<uint32_t>(magnitude);
-    return {static_cast<uint16_t>(sign | (bits + 0xfff + (bits >> 13 & 1) - (112u << 23)) >> 13)};
+    const uint32_t rounded = sign | (bits + 0xfff + (bits >> 13 & 1) - (112u << 23)) >> 13;
+    return {static_cast<uint16_t>(magnitude < 0x1p-14f ? 0 : rounded)};
 }
 
 // The scale by which weights of a child are divided before they are rounded, if its largest magnitude is `largest`; 0
@@ -66,33 +66,15 @@ inline float scale_of(Codec codec, float largest) {
     return largest > 0 ? std::ldexp(1.0f, std::max(exponent - 15, -126)) : 0;
 }
 
-inline void store_weight(float weight, float scale, Half& out) { out = to_half(scale > 0 ? weight / scale : 0); }
-inline void store_weight(float weight, float scale, int8_t& out) {
-    const float steps = scale > 0 ? std::nearbyint(weight / scale) : 0;
-    out = static_cast<int8_t>(std::clamp(steps, -127.0f, 127.0f));
+// A weight divided by its scale, which is not 0, as it is stored.
+LABELTREE_INLINE Half to_stored(float steps, Half) { return to_half(steps); }
+LABELTREE_INLINE int8_t to_stored(float steps, int8_t) {
+    constexpr float rounder = 12582912;  // 1.5 * 2^23: adding it rounds to an integer, ties to even
+    const float above = steps > -127 ? steps : -127.0f, limited = above < 127 ? above : 127.0f;
+    return static_cast<int8_t>(static_cast<int32_t>(limited + rounder - rounder));
 }
 
 // Weights below the threshold are stored as 0.
-inline float pruned(float weight, float threshold) { return std::abs(weight) < threshold ? 0 : weight; }
-
-// Sums of the squares of a child's weights, as trained and as stored in a sparse block.
-class SquareSums {
-  public:
-    void add(float weight, int8_t stored) {
-        trained_ += static_cast<double>(weight) * weight;  // the product is exact, with or without FMA
-        stored_ += stored * stored;
-    }
-
-    // The scale with which the stored weights have the norm of the trained ones: pruning does not shrink margins.
-    float scale() const {
-        if (stored_ == 0) return 0;
-        const double scale = std::sqrt(trained_ / static_cast<double>(stored_));
-        return static_cast<float>(std::min<double>(scale, std::numeric_limits<float>::max()));
-    }
-
-  private:
-    double trained_ = 0;
-    int64_t stored_ = 0;
-};
+LABELTREE_INLINE float pruned(float weight, float threshold) { return std::abs(weight) < threshold ? 0 : weight; }
 
 }  // namespace labeltree

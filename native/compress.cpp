@@ -1,5 +1,6 @@
 // Stores the blocks of a float32 model with another codec, or computes how large they would be.
 #include "stored.h"
+#include "stored_rows.h"
 
 namespace labeltree {
 namespace {
@@ -30,14 +31,6 @@ std::vector<Strip> make_strips(const FloatBlocks& source, bool by_panels) {
     return strips;
 }
 
-// Raises the largest magnitude of each child to that of a weight which is not pruned.
-LABELTREE_INLINE void raise_largest(const float* weights, float threshold, int64_t n_children, float* largest) {
-    for (int64_t c = 0; c < n_children; ++c) {
-        const float magnitude = std::abs(weights[c]);
-        largest[c] = magnitude >= threshold && magnitude > largest[c] ? magnitude : largest[c];
-    }
-}
-
 LABELTREE_INLINE bool all_finite(const float* weights, int64_t n_weights) {
     float sum = 0;  // stays 0 unless a weight is infinite or NaN
     for (int64_t c = 0; c < n_weights; ++c) sum += weights[c] * 0;
@@ -49,29 +42,28 @@ class StripView {
   public:
     StripView(const FloatBlocks& source, const Strip& strip, Codec codec, float threshold)
         : weights_(source.blocks.weights_of<float>(strip.node) + strip.first_child),
-          stride_(source.tree.n_children(strip.node)), threshold_(threshold), n_rows(source.n_rows(strip.node)),
-          n_children(strip.n_children), scales(strip.n_children, 0) {
-        static const auto raise = for_this_cpu<raise_largest>();
+          stride_(source.tree.n_children(strip.node)), n_rows(source.n_rows(strip.node)), n_children(strip.n_children),
+          scales(strip.n_children, 0) {
         static const auto finite = for_this_cpu<all_finite>();
         bool valid = true;
-        for (int64_t f = 0; f < n_rows; ++f) {
-            valid &= finite(row(f), n_children);
-            raise(row(f), threshold, n_children, scales.data());
-        }
+        find_scales<float>(
+            codec, threshold, n_rows,
+            [&](int64_t f) {
+                valid &= finite(row(f), n_children);
+                return row(f);
+            },
+            scales);
         if (source.has_bias) valid &= finite(row(n_rows), n_children);
         require(valid, "the model has weights that are not finite");
-        for (float& scale : scales) scale = scale_of(codec, scale);
     }
 
     const float* row(int64_t f) const { return weights_ + f * stride_; }
 
-    float weight(int64_t row, int64_t child) const { return pruned(weights_[row * stride_ + child], threshold_); }
     float bias(int64_t child) const { return weights_[n_rows * stride_ + child]; }
 
   private:
     const float* weights_;
     const int64_t stride_;
-    const float threshold_;
 
   public:
     const int64_t n_rows, n_children;
@@ -82,15 +74,8 @@ template <class T>
 void store_strip(const FloatBlocks& source, const Strip& strip, BlockWriter& writer) {
     StripView view(source, strip, writer.codec(), writer.threshold());
     std::vector<T> rows(view.n_rows * view.n_children);
-    std::vector<SquareSums> squares(view.n_children);
-    for (int64_t f = 0; f < view.n_rows; ++f)
-        for (int64_t c = 0; c < view.n_children; ++c) {
-            T& stored = rows[f * view.n_children + c];
-            store_weight(view.weight(f, c), view.scales[c], stored);
-            if constexpr (std::is_same_v<T, int8_t>) squares[c].add(view.row(f)[c], stored);
-        }
-    if (writer.codec() == Codec::sparse)
-        for (int64_t c = 0; c < view.n_children; ++c) view.scales[c] = squares[c].scale();
+    const auto row_of = [&](int64_t f) { return view.row(f); };
+    store_rows<T, float>(writer.codec(), writer.threshold(), view.n_rows, row_of, view.scales, rows.data());
     const int64_t first = source.tree.child_ptr[strip.node] + strip.first_child;
     std::copy(view.scales.begin(), view.scales.end(), writer.written.scales.begin() + first);
     if (source.has_bias)

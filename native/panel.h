@@ -11,6 +11,7 @@
 #include "node_data.h"
 #include "sibling_groups.h"
 #include "solver.h"
+#include "stored_rows.h"
 
 namespace labeltree {
 
@@ -230,24 +231,10 @@ class Panel {
             for (int64_t f = 0; f < n_rows; ++f) std::copy_n(row_of(f), size, weights + f * size);
             if (has_bias()) std::copy_n(solution + bias_row * n_lanes, size, weights + n_rows * size);
         } else {
-            auto weight = [&](Real solved) { return pruned(static_cast<float>(solved), writer_.threshold()); };
-            float scales[siblings] = {};
-            for (int64_t f = 0; f < n_rows; ++f) {
-                const Real* const row = row_of(f);
-                for (int64_t s = 0; s < size; ++s) scales[s] = std::max(scales[s], std::abs(weight(row[s])));
-            }
-            for (float& scale : scales) scale = scale_of(writer_.codec(), scale);
-            SquareSums squares[siblings];
-            for (int64_t f = 0; f < n_rows; ++f) {
-                const Real* const row = row_of(f);
-                for (int64_t s = 0; s < size; ++s) {
-                    T& stored = weights[f * size + s];
-                    store_weight(weight(row[s]), scales[s], stored);
-                    if constexpr (std::is_same_v<T, int8_t>) squares[s].add(static_cast<float>(row[s]), stored);
-                }
-            }
-            if (writer_.codec() == Codec::sparse)
-                for (int64_t s = 0; s < siblings; ++s) scales[s] = squares[s].scale();
+            float all_scales[siblings] = {};
+            const std::span<float> scales(all_scales, children.size());
+            find_scales<Real>(writer_.codec(), writer_.threshold(), n_rows, row_of, scales);
+            store_rows<T, Real>(writer_.codec(), writer_.threshold(), n_rows, row_of, scales, weights);
             const int64_t first = training_.tree.shape.child_ptr[node_] + first_child_;
             for (int64_t s = 0; s < size; ++s) {
                 writer_.written.scales[first + children[s]] = scales[s];
