@@ -37,6 +37,22 @@ TREE_DEVIATION = 0.09
 CONFIDENCE = 0.95
 
 
+# Features of more instances are estimated from half of them. On five datasets, the error was at most 1% on
+# average, and had a standard deviation of 1 to 6% between nodes.
+MOST_COUNTED = 2000
+
+
+def used_features(
+    data: Dataset,
+    labels: NDArray[np.int32],
+    first: NDArray[np.int64],
+    last: NDArray[np.int64],
+    threads: int,
+) -> NDArray[np.int64]:
+    """Return the instances, non-zeros and features, nearly, of ``labels[first[u]:last[u]]`` for every u."""
+    return np.stack(_native.used_features_of(data.native, labels, first, last, MOST_COUNTED, threads))
+
+
 @dataclass(frozen=True, eq=False)
 class _Stage:
     """Nodes of one depth, with the probability of each to be among those that are examined.
@@ -134,8 +150,8 @@ class SampledTree:
                     continue
                 n_labels = (ends - starts)[nodes].astype(np.float64)
                 if is_wide:
-                    counts = _native.used_features_of(data.native, order, starts[nodes], ends[nodes], threads)
-                    counted.append((nodes + n_before, np.stack(counts)))
+                    counts = used_features(data, order, starts[nodes], ends[nodes], threads)
+                    counted.append((nodes + n_before, counts))
                     if depth == settings.max_depth - 1:
                         continue
                     features = counts[2].astype(np.float64) + 1
@@ -176,7 +192,7 @@ class SampledTree:
                 continue
             nodes = stage.nodes[stage.chosen]
             ranges = tree.first[nodes], tree.last[nodes]
-            usage[:, nodes] = _native.used_features_of(data.native, tree.labels, *ranges, threads)
+            usage[:, nodes] = used_features(data, tree.labels, *ranges, threads)
             measures = np.square(stage.features) ** np.array([[1.0], [1.0], [0.5]])
             factors = usage[:, nodes].sum(axis=1) / measures[:, stage.chosen].sum(axis=1)
             usage[:, others] = factors[:, None] * measures[:, ~stage.chosen]
