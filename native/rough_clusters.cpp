@@ -9,7 +9,8 @@ namespace labeltree {
 namespace {
 
 constexpr int64_t block = 512;  // labels whose vectors are kept at a time
-constexpr int64_t slots_per_label = 4, fewest_slots = 2048;
+constexpr int64_t max_stored = 8192;
+constexpr int64_t slots_per_label = 1, fewest_slots = 2048;
 
 struct BatchSettings {
     int64_t n_batches;
@@ -62,8 +63,10 @@ class BatchClustering {
         const int64_t size =
             std::min(n_labels / 2, std::max(settings_.per_cluster * n_clusters_, times(settings_.share, n_labels)));
         const int64_t last_size = std::min(n_labels / 2, times(settings_.last, size));
-        n_rows_ = std::clamp(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(slots_per_label * size))),
+        n_rows_ = std::clamp(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(slots_per_label * n_labels))),
                              fewest_slots, n_slots);
+        shift_ = std::countr_zero(static_cast<uint64_t>(n_slots)) - std::countr_zero(static_cast<uint64_t>(n_rows_));
+        store(labels);
         sums_ = sum_space_.reserve(n_rows_ * width_);
         packed_ = packed_space_.reserve(n_rows_ * stride_);
         std::vector<int32_t> order(n_labels), places;
@@ -94,18 +97,34 @@ class BatchClustering {
     }
 
   private:
-    // Makes the vectors of labels[places[k]] for k in [first, last), with fewer slots in small nodes, and calls
-    // visit(k, vector).
+    // Makes the vectors of a node with few labels, which are in several batches.
+    void store(std::span<const int32_t> labels) {
+        stored_.clear();
+        stored_end_.clear();
+        if (std::ssize(labels) > max_stored) return;
+        vectors_.each(labels, {}, 0, std::ssize(labels), spaces_[0], [&](int64_t, std::span<const Match> vector) {
+            for (const auto& [slot, value] : vector) stored_.push_back({slot >> shift_, value});
+            stored_end_.push_back(stored_.size());
+        });
+        stored_.resize(stored_.size() + prefetch_ahead);
+    }
+
+    // Calls visit(k, vector) with the vectors of labels[places[k]] for k in [first, last).
     template <class Visit>
     void each(std::span<const int32_t> labels, std::span<const int32_t> places, int64_t first, int64_t last,
               Visit&& visit) {
-        const int shift =
-            std::countr_zero(static_cast<uint64_t>(n_slots)) - std::countr_zero(static_cast<uint64_t>(n_rows_));
         parallel_for((last - first + label_chunk - 1) / label_chunk, threads_, [&](int64_t part, int worker) {
             if (cancel_) return;
             const int64_t begin = first + part * label_chunk, end = std::min(last, begin + label_chunk);
+            if (!stored_.empty()) {
+                for (int64_t k = begin; k < end; ++k) {
+                    const size_t from = places[k] > 0 ? stored_end_[places[k] - 1] : 0;
+                    visit(k, std::span<const Match>(stored_).subspan(from, stored_end_[places[k]] - from));
+                }
+                return;
+            }
             vectors_.each(labels, places, begin, end, spaces_[worker], [&](int64_t k, std::span<Match> vector) {
-                for (Match& match : vector) match.row >>= shift;
+                for (Match& match : vector) match.row >>= shift_;
                 visit(k, std::span<const Match>(vector));
             });
         });
@@ -115,28 +134,34 @@ class BatchClustering {
     void add(std::span<const int32_t> labels, std::span<const int32_t> places, std::span<int32_t> cluster,
              bool assign) {
         const int64_t size = std::ssize(places), step = vectors_.max_entries();
+        if (threads_ == 1) {
+            each(labels, places, 0, size, [&](int64_t k, std::span<const Match> vector) {
+                if (assign) cluster[places[k]] = nearest(vector);
+                add(vector, cluster[places[k]]);
+            });
+            return;
+        }
         Match* const made = block_space_.reserve(block * step);
-        std::vector<int64_t> n_made(block);
+        std::vector<size_t> n_made(block);
         for (int64_t first = 0; first < size && !cancel_; first += block) {
             const int64_t last = std::min(size, first + block);
             each(labels, places, first, last, [&](int64_t k, std::span<const Match> vector) {
                 if (assign) cluster[places[k]] = nearest(vector);
                 std::copy(vector.begin(), vector.end(), made + (k - first) * step);
-                n_made[k - first] = std::ssize(vector);
+                n_made[k - first] = vector.size();
             });
             // A thread owns whole clusters and adds their labels in order, so the sums do not depend on the threads.
-            parallel_ranges(n_clusters_, threads_ > 1 ? column_chunk : n_clusters_, threads_,
-                            [&](int64_t begin, int64_t end) {
-                                for (int64_t k = first; k < last; ++k) {
-                                    const int32_t c = cluster[places[k]];
-                                    if (c < begin || c >= end) continue;
-                                    ++n_members_[c];
-                                    const Match* const vector = made + (k - first) * step;
-                                    for (int64_t e = 0; e < n_made[k - first]; ++e)
-                                        sums_[vector[e].row * width_ + c] += vector[e].x;
-                                }
-                            });
+            parallel_ranges(n_clusters_, column_chunk, threads_, [&](int64_t begin, int64_t end) {
+                for (int64_t k = first; k < last; ++k)
+                    if (const int32_t c = cluster[places[k]]; c >= begin && c < end)
+                        add({made + (k - first) * step, n_made[k - first]}, c);
+            });
         }
+    }
+
+    void add(std::span<const Match> vector, int32_t c) {
+        ++n_members_[c];
+        for (const auto& [row, value] : vector) sums_[row * width_ + c] += value;
     }
 
     void clear_sums() {
@@ -180,7 +205,10 @@ class BatchClustering {
     const BatchSettings settings_;
     const int threads_;
     const Cancel& cancel_;
-    int64_t n_rows_ = 0;  // slots in use
+    int64_t n_rows_ = 0;  // slots in use: few in small nodes
+    int shift_ = 0;       // of slots to these
+    std::vector<Match> stored_;
+    std::vector<size_t> stored_end_;  // of each label
     Buffer<float> sum_space_;
     Buffer<uint32_t> packed_space_;
     Buffer<Match> block_space_;

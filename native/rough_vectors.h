@@ -16,7 +16,7 @@ namespace labeltree {
 
 // Features are hashed to slots, with random signs: then products of vectors are right on average, and centroids fit
 // into the cache.
-constexpr int slot_bits = 14;
+constexpr int slot_bits = 13;
 constexpr int64_t n_slots = int64_t{1} << slot_bits;
 
 struct RoughSettings {
@@ -53,10 +53,9 @@ class MainEntries {
             n_found += own * own >= least;
         }
         const auto found = [&](int64_t k) { return value(places[k]); };
-        if (n_found <= 2 * most &&
-            (n_found >= std::min(size, most / 4) || 4 * sum_of_squares(n_found, found) >= square))
+        if (n_found <= 2 * most && (n_found == size || 2 * sum_of_squares(n_found, found) >= square))
             return {places, static_cast<size_t>(n_found)};
-        return find_largest(size, most, value);
+        return find_largest(size, 2 * most, value);
     }
 
   private:

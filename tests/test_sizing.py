@@ -47,7 +47,6 @@ def test_nodes_that_are_all_examined_are_counted_exactly(data, sampled, monkeypa
     monkeypatch.setattr(sampled_tree, "FEWEST", (10_000, 10_000))
     monkeypatch.setattr(sampled_tree, "MOST_COUNTED", 10**9)
     monkeypatch.setattr(sampled_tree, "TREE_DEVIATION", 0.0)
-    monkeypatch.setattr(sampled_tree, "ROUGHNESS", 1.0)
     trees = []
     monkeypatch.setattr(sampled_tree, "grow_tree", lambda *args: trees.append(original(*args)) or trees[-1])
     size = labeltree.estimate_size(data, SETTINGS, threads=1)
@@ -128,11 +127,10 @@ def main_entries(values, most):
     """Return the places of entries that are not too small, or of the largest."""
     square = np.square(values, dtype=np.float64).sum()
     places = np.flatnonzero(np.square(values, dtype=np.float64) >= square / (4 * most))
-    enough = places.size >= min(len(values), most // 4) or 4 * np.square(values[places]).sum() >= square
-    if places.size <= 2 * most and enough:
+    if places.size <= 2 * most and 2 * np.square(values[places]).sum() >= square:
         return places
     bins = np.abs(values).view(np.uint32) >> 20
-    return np.sort(np.argsort(-bins.astype(np.int64), kind="stable")[:most])
+    return np.sort(np.argsort(-bins.astype(np.int64), kind="stable")[: 2 * most])
 
 
 def rough_row(data, instance, n_row_entries):
@@ -140,8 +138,8 @@ def rough_row(data, instance, n_row_entries):
     row = data.X[instance]
     places = np.arange(row.nnz) if row.nnz <= n_row_entries // 2 else main_entries(row.data, n_row_entries)
     hashes = row.indices[places].astype(np.uint64) * 0x9E3779B1 & 0xFFFFFFFF
-    sign = np.where(hashes >> 17 & 1, -1, 1).astype(np.float32)
-    return (hashes >> 18).astype(np.int32), sign * bfloat16(row.data[places])
+    sign = np.where(hashes >> 18 & 1, -1, 1).astype(np.float32)
+    return (hashes >> 19).astype(np.int32), sign * bfloat16(row.data[places])
 
 
 def rough_vectors_twin(data, n_instances, n_row_entries, n_entries, starts):
@@ -214,8 +212,8 @@ def test_rough_vectors_of_special_values():
     clusters = _native.RoughClusters(data.native, 9, 1, 1, 0, 1)
     ptr, _, value = clusters.vectors(np.arange(6, dtype=np.int32))
     # Too many equal entries: the first. Entries that cancel, none, no instances. Small ones are left out.
-    assert np.diff(ptr).tolist() == [1, 2, 0, 0, 1, 0]
-    assert np.abs(value).tolist() == [1, 0, 0, 1]
+    assert np.diff(ptr).tolist() == [2, 2, 0, 0, 1, 0]
+    assert np.abs(value) == pytest.approx([0.5**0.5, 0.5**0.5, 0, 0, 1])
     for change in ((0, 3, 3, 0, 1), (9, 0, 2, 0, 1), (9, 3, 2, 0, 1), (9, 3, 3, 0, 0)):
         with pytest.raises(ValueError, match="at least 1"):
             _native.RoughClusters(data.native, *change)
@@ -271,7 +269,7 @@ def rough_clusters(threads=1):
     labels = random.permutation(60).astype(np.int32)
     ptr, index, value = clusters.vectors(labels)
     vectors = np.zeros((60, SLOTS))
-    np.add.at(vectors, (np.repeat(np.arange(60), np.diff(ptr)), index * SLOTS // 2**14), value)
+    np.add.at(vectors, (np.repeat(np.arange(60), np.diff(ptr)), index * SLOTS // 2**13), value)
     return clusters, labels, vectors
 
 
@@ -291,7 +289,7 @@ def test_clusters_of_batches_are_those_of_the_twin(threads, batches):
 
 def test_small_nodes_are_clustered_by_k_means():
     clusters, labels, _ = rough_clusters()
-    rows = _native.SparseRows(*clusters.vectors(labels), 2**14)
+    rows = _native.SparseRows(*clusters.vectors(labels), 2**13)
     ends = np.array([0]), np.array([60]), np.array([3])
     expected = _native.cluster_level(rows, np.arange(60, dtype=np.int32), *ends, 6, 1, 0.0, 11, 1, None)
     assert split(clusters, labels, (3, 10, 5, 0.1, 2.0)).tolist() == expected.tolist()
@@ -338,20 +336,23 @@ def test_used_features_of_sets_of_labels(data, threads):
     assert _native.count_entries(data.native, threads).tolist() == entries.tolist()
 
 
-def test_features_of_many_instances_are_estimated(data):
+@pytest.mark.parametrize(("max_instances", "parts"), [(1000, 2), (100, 4)])
+def test_features_of_many_instances_are_estimated(data, max_instances, parts):
     labels = np.arange(data.n_labels, dtype=np.int32)
-    first, last = np.array([0, 0, 30]), np.array([data.n_labels, 30, 60])
+    first, last = np.array([0, 2]), np.array([10, 14])
     exact = np.stack(_native.used_features_of(data.native, labels, first, last, 10**6, 1))
-    counts = np.stack(_native.used_features_of(data.native, labels, first, last, 100, 1))
+    counts = np.stack(_native.used_features_of(data.native, labels, first, last, max_instances, 1))
     for u, (start, end) in enumerate(zip(first, last, strict=True)):
         rows = np.flatnonzero(data.Y[:, labels[start:end]].sum(axis=1))
-        half = data.X[rows[rows.astype(np.uint64) * 0x9E3779B1 >> 31 & 1 == 1]]
-        occurs = np.bincount(half.indices)
-        found, once, twice = ((occurs > 0).sum(), (occurs == 1).sum(), (occurs == 2).sum())
-        n, missing = half.shape[0], once**2 / (2 * twice)
-        chao = found + missing * (1 - (1 - once / (n * missing + once)) ** n)
-        grown = found * 2 ** (once / found)
-        assert counts[:, u].tolist() == [2 * n, 2 * half.nnz, round(np.sqrt(chao * grown))]
+        part = data.X[rows[(rows.astype(np.uint64) * 0x9E3779B1 & 0xFFFFFFFF) < 2**32 // parts]]
+        occurs = np.bincount(part.indices)
+        found, once, twice = (occurs > 0).sum(), (occurs == 1).sum(), (occurs == 2).sum()
+        n, missing = part.shape[0], once**2 / (2 * twice)
+        chao = found + missing * (1 - (1 - once / (n * missing + once)) ** ((parts - 1) * n))
+        grown = found * parts ** (once / found)
+        weight = {2: 1 / 2, 4: 2 / 3}[parts]
+        estimate = round(chao ** (1 - weight) * grown**weight)
+        assert counts[:, u].tolist() == [parts * n, parts * part.nnz, estimate]
     assert counts == pytest.approx(exact, rel=0.1)
 
 

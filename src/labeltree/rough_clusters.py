@@ -19,17 +19,17 @@ from labeltree.settings import TreeSettings
 # Small entries of instances and of label vectors are not used: those with a square of less than a quarter of
 # what it would be if this many were equal.
 ENTRIES_PER_INSTANCE = 40
-ENTRIES_PER_LABEL = 72
+ENTRIES_PER_LABEL = 108
 # A label is described by at most so many instances.
 INSTANCES_PER_LABEL = 16
 # A node with more labels per cluster is split with random batches of them.
 MOST_PER_CLUSTER = 5
-BATCHES = 3
+BATCHES = 4
 # The labels of a batch: the least number per cluster, the least share of all labels, and how many times as
 # large the last batch is. Features that the last batch does not have do not matter.
-BATCH_PER_CLUSTER = 8
+BATCH_PER_CLUSTER = 10
 BATCH_SHARE = 0.04
-LAST_BATCH = 2.5
+LAST_BATCH = 4
 # Iterations of K-means in other nodes.
 ITERATIONS = 3
 
