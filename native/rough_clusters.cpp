@@ -10,7 +10,12 @@ namespace {
 
 constexpr int64_t block = 512;  // labels whose vectors are kept at a time
 constexpr int64_t max_stored = 8192;
-constexpr int64_t slots_per_label = 1, fewest_slots = 2048;
+
+// As many slots as labels in small nodes, and fewer in large ones: centroids should fit into the cache.
+constexpr int64_t slots_of(int64_t n_labels) {
+    const auto power = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
+    return std::clamp<int64_t>(std::max(std::min<int64_t>(power(n_labels), 8192), power(n_labels / 8)), 2048, n_slots);
+}
 
 struct BatchSettings {
     int64_t n_batches;
@@ -63,8 +68,7 @@ class BatchClustering {
         const int64_t size =
             std::min(n_labels / 2, std::max(settings_.per_cluster * n_clusters_, times(settings_.share, n_labels)));
         const int64_t last_size = std::min(n_labels / 2, times(settings_.last, size));
-        n_rows_ = std::clamp(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(slots_per_label * n_labels))),
-                             fewest_slots, n_slots);
+        n_rows_ = slots_of(n_labels);
         shift_ = std::countr_zero(static_cast<uint64_t>(n_slots)) - std::countr_zero(static_cast<uint64_t>(n_rows_));
         store(labels);
         sums_ = sum_space_.reserve(n_rows_ * width_);

@@ -16,7 +16,7 @@ namespace labeltree {
 
 // Features are hashed to slots, with random signs: then products of vectors are right on average, and centroids fit
 // into the cache.
-constexpr int slot_bits = 13;
+constexpr int slot_bits = 15;
 constexpr int64_t n_slots = int64_t{1} << slot_bits;
 
 struct RoughSettings {

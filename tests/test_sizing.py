@@ -138,8 +138,8 @@ def rough_row(data, instance, n_row_entries):
     row = data.X[instance]
     places = np.arange(row.nnz) if row.nnz <= n_row_entries // 2 else main_entries(row.data, n_row_entries)
     hashes = row.indices[places].astype(np.uint64) * 0x9E3779B1 & 0xFFFFFFFF
-    sign = np.where(hashes >> 18 & 1, -1, 1).astype(np.float32)
-    return (hashes >> 19).astype(np.int32), sign * bfloat16(row.data[places])
+    sign = np.where(hashes >> 16 & 1, -1, 1).astype(np.float32)
+    return (hashes >> 17).astype(np.int32), sign * bfloat16(row.data[places])
 
 
 def rough_vectors_twin(data, n_instances, n_row_entries, n_entries, starts):
@@ -269,7 +269,7 @@ def rough_clusters(threads=1):
     labels = random.permutation(60).astype(np.int32)
     ptr, index, value = clusters.vectors(labels)
     vectors = np.zeros((60, SLOTS))
-    np.add.at(vectors, (np.repeat(np.arange(60), np.diff(ptr)), index * SLOTS // 2**13), value)
+    np.add.at(vectors, (np.repeat(np.arange(60), np.diff(ptr)), index * SLOTS // 2**15), value)
     return clusters, labels, vectors
 
 
@@ -289,7 +289,7 @@ def test_clusters_of_batches_are_those_of_the_twin(threads, batches):
 
 def test_small_nodes_are_clustered_by_k_means():
     clusters, labels, _ = rough_clusters()
-    rows = _native.SparseRows(*clusters.vectors(labels), 2**13)
+    rows = _native.SparseRows(*clusters.vectors(labels), 2**15)
     ends = np.array([0]), np.array([60]), np.array([3])
     expected = _native.cluster_level(rows, np.arange(60, dtype=np.int32), *ends, 6, 1, 0.0, 11, 1, None)
     assert split(clusters, labels, (3, 10, 5, 0.1, 2.0)).tolist() == expected.tolist()
