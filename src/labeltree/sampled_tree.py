@@ -29,8 +29,8 @@ from labeltree.tree import LabelTree, pointers
 # clusters have more nodes, and half as many are examined at the depths below.
 SHARE = 0.03, 0.06
 FEWEST = 12, 24
-# Trees of rough clusters differ in size from those of K-means: on eight datasets by -8% to 11%, on average by
-# nothing. The standard deviation is 5.4% between datasets, and up to 5% between estimates for one dataset;
+# Trees of rough clusters differ in size from those of K-means: on eight datasets by -7% to 10%, on average by
+# nothing. The standard deviation is 5.2% between datasets, and up to 5% between estimates for one dataset;
 # both have a margin here, because eight datasets are few.
 TREE_DEVIATION = 0.09
 CONFIDENCE = 0.95
