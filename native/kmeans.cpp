@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "batch_clustering.h"
 #include "handles.h"
+#include "node_clustering.h"
 
 namespace labeltree {
 namespace {
@@ -55,9 +55,9 @@ class ClusteringSpaces {
     Spaces spaces_;
 };
 
-void cluster_level(const SparseRows& vectors, const Level& level, const ClusterSettings& settings,
-                   const std::optional<BatchSettings>& batches, int threads, ClusteringSpaces& kept,
-                   std::span<int32_t> cluster, std::atomic<double>& fraction, const Cancel& cancel) {
+void cluster_level(const SparseRows& vectors, const Level& level, const ClusterSettings& settings, int threads,
+                   ClusteringSpaces& kept, std::span<int32_t> cluster, std::atomic<double>& fraction,
+                   const Cancel& cancel) {
     const int64_t n_nodes = level.n_nodes();
     std::vector<int64_t> work(n_nodes), order(n_nodes);
     for (int64_t u = 0; u < n_nodes; ++u)
@@ -71,17 +71,11 @@ void cluster_level(const SparseRows& vectors, const Level& level, const ClusterS
         if (!spaces[worker]) spaces[worker] = std::make_unique<ClusteringSpace>(vectors.n_columns);
         const Random random(settings.seed, level.streams[u]);
         const bool alone = threads_inside == threads;  // otherwise nodes are small
-        const auto labels = level.labels_of(u);
-        const auto of_node = slice(cluster, level.first[u], level.last[u]);
-        if (batches && std::ssize(labels) > batches->per_cluster * settings.n_clusters)
-            cluster_in_batches(vectors, labels, settings, *batches, random, *spaces[worker], threads_inside, cancel,
-                               of_node);
-        else
-            NodeClustering(vectors, labels, settings, random, *spaces[worker], threads_inside, cancel)
-                .run(of_node, [&](double share) {
-                    const double here = share * static_cast<double>(work[u]);
-                    if (alone) fraction = (static_cast<double>(done) + here) / static_cast<double>(total);
-                });
+        NodeClustering(vectors, level.labels_of(u), settings, random, *spaces[worker], threads_inside, cancel)
+            .run(slice(cluster, level.first[u], level.last[u]), [&](double share) {
+                const double here = share * static_cast<double>(work[u]);
+                if (alone) fraction = (static_cast<double>(done) + here) / static_cast<double>(total);
+            });
         fraction = static_cast<double>(done += work[u]) / static_cast<double>(total);
     };
     auto is_large = [&](int64_t u) {
@@ -120,19 +114,10 @@ void bind_kmeans(nb::module_& m) {
         "cluster_level",
         [](const RowsHandle& vectors, In<int32_t> labels, In<int64_t> first, In<int64_t> last, In<int64_t> streams,
            int64_t clusters, int max_iterations, double least_moved, uint64_t seed, int threads, nb::handle progress,
-           std::optional<std::tuple<int64_t, int64_t, double, double>> batches, double main_share,
-           ClusteringSpaces* kept) {
+           double main_share, ClusteringSpaces* kept) {
             require(threads >= 1 && clusters >= 2 && max_iterations >= 1,
                     "threads and max_iterations must be at least 1, clusters at least 2");
             require(main_share > 0 && main_share <= 1, "main_share must be above 0 and at most 1");
-            std::optional<BatchSettings> in_batches;
-            if (batches) {
-                const auto [n_batches, per_cluster, share, last_share] = *batches;
-                require(n_batches >= 1 && per_cluster >= 4 && share >= 0 && share <= 0.25 && last_share >= 0 &&
-                            last_share <= 0.25,
-                        "batches must be at least 1, of at least 4 labels per cluster, and shares from 0 to 0.25");
-                in_batches = {n_batches, per_cluster, share, last_share};
-            }
             const Level level{span_of(labels), span_of(first), span_of(last), span_of(streams)};
             std::vector<int32_t> cluster(labels.size(), -1);
             {
@@ -141,18 +126,16 @@ void bind_kmeans(nb::module_& m) {
                 const ClusterSettings settings{clusters, max_iterations, main_share, least_moved, seed};
                 ClusteringSpaces own;
                 run_interruptible(progress, [&](std::atomic<double>& fraction, const Cancel& cancel) {
-                    cluster_level(vectors.view(), level, settings, in_batches, threads, kept ? *kept : own, cluster,
-                                  fraction, cancel);
+                    cluster_level(vectors.view(), level, settings, threads, kept ? *kept : own, cluster, fraction,
+                                  cancel);
                 });
             }
             return to_numpy(std::move(cluster));
         },
         "vectors"_a, "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert(), "streams"_a.noconvert(),
         "clusters"_a, "max_iterations"_a, "least_moved"_a, "seed"_a, "threads"_a, "progress"_a.none(),
-        "batches"_a.none() = nb::none(), "main_share"_a = 1.0, "spaces"_a.none() = nb::none(),
+        "main_share"_a = 1.0, "spaces"_a.none() = nb::none(),
         "Return the cluster of each label in labels[first[u]:last[u]] for every node u; -1 for other labels.\n"
-        "batches: (number, labels per cluster, share of the labels, share of the last batch). Then nodes with more "
-        "labels per cluster are clustered in such batches.\n"
         "main_share: all iterations but the last use the first entries of each vector, with this share of its "
         "squared length.\n"
         "spaces: memory to use, and to keep for the next level.");

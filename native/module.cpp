@@ -14,7 +14,7 @@ void bind_handles(nb::module_&);
 void bind_held_out(nb::module_&);
 void bind_kmeans(nb::module_&);
 void bind_label_vectors(nb::module_&);
-void bind_rough_vectors(nb::module_&);
+void bind_rough_clusters(nb::module_&);
 void bind_sparse_check(nb::module_&);
 void bind_svm_reader(nb::module_&);
 void bind_svm_writer(nb::module_&);
@@ -49,7 +49,7 @@ NB_MODULE(_native, m) {
     labeltree::bind_compress(m);
     labeltree::bind_kmeans(m);
     labeltree::bind_label_vectors(m);
-    labeltree::bind_rough_vectors(m);
+    labeltree::bind_rough_clusters(m);
     labeltree::bind_sparse_check(m);
     labeltree::bind_svm_reader(m);
     labeltree::bind_svm_writer(m);

@@ -86,34 +86,6 @@ class NodeClustering {
         vectors_.forget_features();
     }
 
-    // Assigns labels, those with -1, to the clusters of the others. Features that only these have do not matter.
-    //
-    // Labels are compared with centroids that other labels were made of: the squared length of a mean is estimated by
-    // the products of different labels, without those of labels with themselves.
-    void assign_to(std::span<const int32_t> given, std::span<int32_t> cluster) {
-        vectors_.use_if([&](int64_t i) { return given[i] >= 0; });
-        reserve();
-        vectors_.use_whole();
-        add_labels([&](int64_t i, auto&& mine) {
-            if (mine(given[i])) add(i, given[i], 1.0f);
-        });
-        for (const int32_t c : given)
-            if (c >= 0) ++n_members_[c];
-        for (int64_t c = 0; c < settings_.n_clusters; ++c) {
-            const auto n = static_cast<double>(n_members_[c]);
-            if (n > 1) squares_[c] = std::max(0.0, squares_[c] - n) * n / (n - 1);
-        }
-        take_means();
-        parallel_ranges(n_labels_, label_chunk, threads_, [&](int64_t first, int64_t last) {
-            if (cancel_) return;
-            std::vector<Match> entries;
-            std::vector<float> products(width_);
-            for (int64_t i = first; i < last; ++i)
-                cluster[i] = given[i] < 0 ? nearest(vectors_.matches(i, entries), products, top_[i]) : given[i];
-        });
-        vectors_.forget_features();
-    }
-
   private:
     // Uses the main parts of the vectors, if what is missing matters little compared with how much they differ.
     bool main_parts_suffice() {

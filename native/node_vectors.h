@@ -32,14 +32,8 @@ class NodeVectors {
     }
 
     void use_whole() {
-        use_if([](int64_t) { return true; });
-    }
-
-    // Uses the vectors of the labels for which chosen(i) is true, and of the others nothing.
-    template <class Chosen>
-    void use_if(Chosen&& chosen) {
         copied_ptr_.clear();
-        for (int64_t i = 0; i < n_labels_; ++i) n_used_[i] = chosen(i) ? vectors_.n_entries(labels_[i]) : 0;
+        for (int64_t i = 0; i < n_labels_; ++i) n_used_[i] = vectors_.n_entries(labels_[i]);
     }
 
     // Uses the first entries of each vector that have this share of its squared length.

@@ -45,8 +45,8 @@ def test_close_to_the_exact_size(data, sampled, settings, storage):
 
 def test_nodes_that_are_all_examined_are_counted_exactly(data, sampled, monkeypatch):
     monkeypatch.setattr(sampled_tree, "FEWEST", (10_000, 10_000))
+    monkeypatch.setattr(sampled_tree, "MOST_COUNTED", 10**9)
     monkeypatch.setattr(sampled_tree, "TREE_DEVIATION", 0.0)
-    monkeypatch.setattr(sampled_tree, "ROUGHNESS", 1.0)
     trees = []
     monkeypatch.setattr(sampled_tree, "grow_tree", lambda *args: trees.append(original(*args)) or trees[-1])
     size = labeltree.estimate_size(data, SETTINGS, threads=1)
@@ -117,32 +117,50 @@ def test_systematic_sampling_has_the_given_probabilities():
     assert draws.mean(axis=0) == pytest.approx(chance, abs=0.05)
 
 
-def largest(features, values, most):
-    """Return the largest entries in their order, by exponent and three bits of the significand."""
+def bfloat16(values):
+    """Round to the upper halves of floats."""
+    bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+
+
+def main_entries(values, most):
+    """Return the places of entries that are not too small, or of the largest."""
+    square = np.square(values, dtype=np.float64).sum()
+    places = np.flatnonzero(np.square(values, dtype=np.float64) >= square / (4 * most))
+    if places.size <= 2 * most and 2 * np.square(values[places]).sum() >= square:
+        return places
     bins = np.abs(values).view(np.uint32) >> 20
-    kept = np.sort(np.argsort(-bins.astype(np.int64), kind="stable")[:most])
-    return features[kept], values[kept]
+    return np.sort(np.argsort(-bins.astype(np.int64), kind="stable")[: 2 * most])
+
+
+def rough_row(data, instance, n_row_entries):
+    """Return the slots and values of an instance."""
+    row = data.X[instance]
+    places = np.arange(row.nnz) if row.nnz <= n_row_entries // 2 else main_entries(row.data, n_row_entries)
+    hashes = row.indices[places].astype(np.uint64) * 0x9E3779B1 & 0xFFFFFFFF
+    sign = np.where(hashes >> 16 & 1, -1, 1).astype(np.float32)
+    return (hashes >> 17).astype(np.int32), sign * bfloat16(row.data[places])
 
 
 def rough_vectors_twin(data, n_instances, n_row_entries, n_entries, starts):
     """Do the same as the kernel, one label at a time; ``starts`` are the random numbers of the labels."""
     ptr, instances = data.by_label
-    rows = []
     for label in range(data.n_labels):
         of_label = instances[ptr[label] : ptr[label + 1]]
         if of_label.size > n_instances:
-            of_label = of_label[
-                ((np.arange(n_instances) + starts[label]) * of_label.size / n_instances).astype(int)
-            ]
-        total = {}
-        for i in of_label:
-            row = data.X[i]
-            for f, x in zip(*largest(row.indices, row.data, n_row_entries), strict=True):
-                total[f] = np.float32(total.get(f, np.float32(0)) + x)
-        features, values = np.array(list(total), np.int32), np.array(list(total.values()), np.float32)
-        features, values = largest(features, values, n_entries)
-        rows.append((features, values / max(np.linalg.norm(values.astype(np.float64)), 1e-30)))
-    return rows
+            step = of_label.size / n_instances
+            of_label = of_label[((np.arange(n_instances) + starts[label]) * step).astype(int)]
+        if of_label.size == 1:
+            slots, values = rough_row(data, of_label[0], n_row_entries)
+        else:
+            total = {}
+            for i in of_label:
+                for slot, x in zip(*rough_row(data, i, n_row_entries), strict=True):
+                    total[slot] = np.float32(total.get(slot, np.float32(0)) + x)
+            slots, values = np.array(list(total), np.int32), np.array(list(total.values()), np.float32)
+            kept = main_entries(values, n_entries)
+            slots, values = slots[kept], values[kept]
+        yield slots, values / max(np.linalg.norm(values.astype(np.float64)), 1e-30)
 
 
 class SplitMix:
@@ -174,107 +192,142 @@ class SplitMix:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_rough_vectors_are_those_of_the_twin(data, threads):
-    ptr, index, value = _native.rough_vectors(data.native, 5, 12, 20, 7, threads)
+@pytest.mark.parametrize("entries", [(12, 20), (3, 4), (60, 60)])
+def test_rough_vectors_are_those_of_the_twin(data, threads, entries):
+    labels = np.arange(data.n_labels, dtype=np.int32)
+    ptr, index, value = _native.RoughClusters(data.native, 5, *entries, 7, threads).vectors(labels)
     starts = [SplitMix(7, label).fraction() for label in range(data.n_labels)]
-    expected = rough_vectors_twin(data, 5, 12, 20, starts)
-    lengths = np.minimum(np.diff(data.X.indptr), 12)
-    for label, (features, values) in enumerate(expected):
-        n_instances = np.diff(data.by_label[0])[label]
-        if n_instances <= 5:  # the entries of its instances are counted, also those that they share
-            instances = data.by_label[1][data.by_label[0][label] :][:n_instances]
-            assert np.diff(ptr)[label] == min(20, lengths[instances].sum())
+    for label, (slots, values) in enumerate(rough_vectors_twin(data, 5, *entries, starts)):
         row = slice(ptr[label], ptr[label + 1])
-        padding = ptr[label + 1] - ptr[label] - len(features)
-        assert index[row].tolist() == features.tolist() + padding * [data.n_features]
-        assert value[row] == pytest.approx(np.append(values, np.zeros(padding)), abs=1e-6)
-    assert np.diff(ptr).max() == 20
-    assert np.diff(data.X.indptr).max() > 12
+        assert index[row].tolist() == slots.tolist()
+        assert value[row] == pytest.approx(values, abs=1e-6)
+    assert 0 < np.diff(ptr).max() <= 2 * entries[1]
 
 
 def test_rough_vectors_of_special_values():
-    X = np.array([[1, 1, 1, 1], [2, -2, 0, 0], [-2, 2, 0, 0], [0, 0, 0, 0]], np.float32)
-    Y = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]], np.float32)
+    X = np.array([[1, 1, 1, 1], [2, -2, 0, 0], [-2, 2, 0, 0], [0, 0, 0, 0], [9, 1, 1, 1]], np.float32)
+    Y = np.eye(5, 6, dtype=np.float32)
+    Y[2] = Y[1]
     data = labeltree.Dataset.from_matrices(X, Y)
-    ptr, index, value = _native.rough_vectors(data.native, 9, 3, 2, 0, 1)
-    # Equal entries: the first; vectors that cancel, without entries and without instances: zero.
-    assert index[: ptr[1]].tolist() == [0, 1]
-    assert value[: ptr[1]] == pytest.approx(np.sqrt(0.5))
-    assert not value[ptr[1] :].any()
-    assert ptr[2] == ptr[3] == ptr[4]
-    for change in ((0, 3, 2, 0, 1), (9, 0, 2, 0, 1), (9, 3, 0, 0, 1), (9, 3, 2, 0, 0)):
+    clusters = _native.RoughClusters(data.native, 9, 1, 1, 0, 1)
+    ptr, _, value = clusters.vectors(np.arange(6, dtype=np.int32))
+    # Too many equal entries: the first. Entries that cancel, none, no instances. Small ones are left out.
+    assert np.diff(ptr).tolist() == [2, 2, 0, 0, 1, 0]
+    assert np.abs(value) == pytest.approx([0.5**0.5, 0.5**0.5, 0, 0, 1])
+    for change in ((0, 3, 3, 0, 1), (9, 0, 2, 0, 1), (9, 3, 2, 0, 1), (9, 3, 3, 0, 0)):
         with pytest.raises(ValueError, match="at least 1"):
-            _native.rough_vectors(data.native, *change)
+            _native.RoughClusters(data.native, *change)
+    with pytest.raises(ValueError, match="labels"):
+        clusters.vectors(np.array([6], np.int32))
 
 
-def assigned_twin(vectors, labels, given, clusters):
+def assigned_twin(vectors, given, clusters):
     """Assign labels to the means of those with clusters, the lengths of which are estimated without bias."""
-    means, half_squares = np.zeros((clusters, vectors.shape[1])), np.full(clusters, np.inf)
+    sums, rates, half_squares = (
+        np.zeros((clusters, vectors.shape[1])),
+        np.zeros(clusters),
+        np.full(clusters, np.inf),
+    )
     for c in range(clusters):
-        members = vectors[labels[given == c]]
+        members = vectors[given == c]
         if len(members):
-            n, total = len(members), members.sum(axis=0)
-            means[c] = total / n
-            half_squares[c] = (max(0.0, total @ total - n) / (n * (n - 1)) if n > 1 else total @ total) / 2
-    return (vectors[labels] @ means.T - half_squares).argmax(axis=1)
+            n, sums[c] = len(members), members.sum(axis=0)
+            square = sums[c] @ sums[c]
+            rates[c] = 1 / n
+            half_squares[c] = (max(0.0, square - n) / (n * (n - 1)) if n > 1 else square) / 2
+    return (vectors @ bfloat16(sums).T * rates - half_squares).argmax(axis=1)
 
 
-def batches_twin(vectors, labels, clusters, batches, seed, stream):
+def batches_twin(vectors, clusters, batches, seed, stream):
     """Do the same as the kernel, with dense vectors."""
-    number, per_cluster, share, last = batches
-    n = len(labels)
+    number, _, per_cluster, share, last = batches
+    n = len(vectors)
     size = min(n // 2, max(per_cluster * clusters, int(share * n)))
     order = SplitMix(seed, stream).shuffled(n)
     cluster = np.full(n, -1)
     cluster[order[:clusters]] = np.arange(clusters)
     end = clusters
     for batch in range(number):
-        n_next = max(size, int(last * n)) if batch == number - 1 else size
+        n_next = min(n // 2, int(last * size)) if batch == number - 1 else size
         following = order[np.arange(end, end + n_next) % n]
         end += n_next
-        found = assigned_twin(vectors, labels, cluster, clusters)
+        found = assigned_twin(vectors, cluster, clusters)
         cluster[:] = -1
         cluster[following] = found[following]
-    return np.where(cluster < 0, assigned_twin(vectors, labels, cluster, clusters), cluster)
+    return np.where(cluster < 0, assigned_twin(vectors, cluster, clusters), cluster)
 
 
-def level_arguments(batches, threads=1):
+SLOTS = 2048  # of nodes with few labels
+
+
+def rough_clusters(threads=1):
+    """Return the clusters of 60 labels with an instance each, and their vectors in random order."""
     random = np.random.default_rng(7)
-    of_label = random.integers(0, 5, 60)
-    vectors = (random.random((5, 40)) ** 8)[of_label] * (random.random((60, 40)) < 0.7)
-    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-    rows = _native.SparseRows(
-        np.arange(61) * 40, np.tile(np.arange(40, dtype=np.int32), 60), vectors.ravel(), 40
-    )
+    rows = (random.random((5, 40)) ** 8)[random.integers(0, 5, 60)] * (random.random((60, 40)) < 0.7)
+    data = labeltree.Dataset.from_matrices(rows.astype(np.float32), np.eye(60))
+    clusters = _native.RoughClusters(data.native, 5, 40, 40, 7, threads)
     labels = random.permutation(60).astype(np.int32)
-    ends = np.array([0]), np.array([60]), np.array([3])
-    return vectors, (rows, labels, *ends, 6, 1, 0.0, 11, threads, None, batches)
+    ptr, index, value = clusters.vectors(labels)
+    vectors = np.zeros((60, SLOTS))
+    np.add.at(vectors, (np.repeat(np.arange(60), np.diff(ptr)), index * SLOTS // 2**15), value)
+    return clusters, labels, vectors
+
+
+def split(clusters, labels, batches, seed=11, first=0, last=60):
+    ends = np.array([first]), np.array([last]), np.array([3])
+    return clusters.split(labels, *ends, 6, 1, 0.0, seed, batches)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("batches", [(1, 4, 0.1, 0.1), (4, 4, 0.1, 0.2), (5, 5, 0.0, 0.0)])
+@pytest.mark.parametrize("batches", [(1, 4, 4, 0.1, 1.0), (4, 4, 1, 0.15, 2.5), (5, 9, 5, 0.0, 4.0)])
 def test_clusters_of_batches_are_those_of_the_twin(threads, batches):
-    vectors, arguments = level_arguments(batches, threads)
-    expected = batches_twin(vectors.astype(np.float64), arguments[1], 6, batches, 11, 3)
-    assert _native.cluster_level(*arguments).tolist() == expected.tolist()
+    clusters, labels, vectors = rough_clusters(threads)
+    for seed in range(5):
+        expected = batches_twin(vectors, 6, batches, seed, 3)
+        assert split(clusters, labels, batches, seed).tolist() == expected.tolist()
 
 
-def test_small_nodes_are_not_clustered_in_batches():
-    found = _native.cluster_level(*level_arguments((3, 10, 0.1, 0.2))[1])
-    assert found.tolist() == _native.cluster_level(*level_arguments(None)[1]).tolist()
+def test_small_nodes_are_clustered_by_k_means():
+    clusters, labels, _ = rough_clusters()
+    rows = _native.SparseRows(*clusters.vectors(labels), 2**15)
+    ends = np.array([0]), np.array([60]), np.array([3])
+    expected = _native.cluster_level(rows, np.arange(60, dtype=np.int32), *ends, 6, 1, 0.0, 11, 1, None)
+    assert split(clusters, labels, (3, 10, 5, 0.1, 2.0)).tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize("batches", [(0, 4, 0.1, 0.1), (1, 3, 0.1, 0.1), (1, 4, 0.3, 0.1), (1, 4, 0.1, -0.1)])
+@pytest.mark.parametrize(
+    "batches",
+    [
+        (0, 4, 4, 0.1, 1.0),
+        (1, 3, 4, 0.1, 1.0),
+        (1, 4, 0, 0.1, 1.0),
+        (1, 4, 4, 0.3, 1.0),
+        (1, 4, 4, -0.1, 1.0),
+        (1, 4, 4, 0.1, 5.0),
+    ],
+)
 def test_batches_are_checked(batches):
+    clusters, labels, _ = rough_clusters()
     with pytest.raises(ValueError, match="batches"):
-        _native.cluster_level(*level_arguments(batches)[1])
+        split(clusters, labels, batches)
+
+
+def test_nodes_are_checked():
+    clusters, labels, _ = rough_clusters()
+    batches = (1, 4, 4, 0.1, 1.0)
+    assert (split(clusters, labels, batches, last=50)[50:] == -1).all()
+    for first, last in ((-1, 60), (0, 61), (55, 60)):
+        with pytest.raises(ValueError, match="range of labels"):
+            split(clusters, labels, batches, first=first, last=last)
+    with pytest.raises(ValueError, match="labels"):
+        split(clusters, labels + np.int32(1), batches)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_used_features_of_sets_of_labels(data, threads):
     labels = np.random.default_rng(0).permutation(data.n_labels).astype(np.int32)
     first, last = np.array([0, 5, 7, 9]), np.array([5, 40, 7, 10])
-    counts = np.stack(_native.used_features_of(data.native, labels, first, last, threads))
+    counts = np.stack(_native.used_features_of(data.native, labels, first, last, 10**6, threads))
     for u, (start, end) in enumerate(zip(first, last, strict=True)):
         rows = data.X[np.flatnonzero(data.Y[:, labels[start:end]].sum(axis=1))]
         assert counts[:, u].tolist() == [rows.shape[0], rows.nnz, np.unique(rows.indices).size]
@@ -283,10 +336,31 @@ def test_used_features_of_sets_of_labels(data, threads):
     assert _native.count_entries(data.native, threads).tolist() == entries.tolist()
 
 
+@pytest.mark.parametrize(("max_instances", "parts"), [(1000, 2), (100, 4)])
+def test_features_of_many_instances_are_estimated(data, max_instances, parts):
+    labels = np.arange(data.n_labels, dtype=np.int32)
+    first, last = np.array([0, 2]), np.array([10, 14])
+    exact = np.stack(_native.used_features_of(data.native, labels, first, last, 10**6, 1))
+    counts = np.stack(_native.used_features_of(data.native, labels, first, last, max_instances, 1))
+    for u, (start, end) in enumerate(zip(first, last, strict=True)):
+        rows = np.flatnonzero(data.Y[:, labels[start:end]].sum(axis=1))
+        part = data.X[rows[(rows.astype(np.uint64) * 0x9E3779B1 & 0xFFFFFFFF) < 2**32 // parts]]
+        occurs = np.bincount(part.indices)
+        found, once, twice = (occurs > 0).sum(), (occurs == 1).sum(), (occurs == 2).sum()
+        n, missing = part.shape[0], once**2 / (2 * twice)
+        chao = found + missing * (1 - (1 - once / (n * missing + once)) ** ((parts - 1) * n))
+        grown = found * parts ** (once / found)
+        weight = {2: 1 / 2, 4: 2 / 3}[parts]
+        estimate = round(chao ** (1 - weight) * grown**weight)
+        assert counts[:, u].tolist() == [parts * n, parts * part.nnz, estimate]
+    assert counts == pytest.approx(exact, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"labels": np.array([0, 2], np.int32)}, "labels"),
+        ({"max_instances": 99}, "max_instances"),
         ({"first": np.array([-1])}, "range"),
         ({"last": np.array([3])}, "range"),
         ({"first": np.array([2]), "last": np.array([1])}, "range"),
@@ -300,6 +374,7 @@ def test_sets_of_labels_are_checked(change, message):
         "labels": np.array([0, 1], np.int32),
         "first": np.array([0]),
         "last": np.array([2]),
+        "max_instances": 100,
         "threads": 1,
     }
     assert _native.used_features_of(data.native, **arguments)[2].tolist() == [2]

@@ -264,13 +264,36 @@ def cluster_level(
     seed: int,
     threads: int,
     progress: Callable[[float], None] | None,
-    batches: tuple[int, int, float, float] | None = None,
     main_share: float = 1.0,
     spaces: ClusteringSpaces | None = None,
 ) -> NDArray[np.int32]: ...
-def rough_vectors(
-    data: TrainingData, n_instances: int, n_row_entries: int, n_entries: int, seed: int, threads: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]: ...
+
+class RoughClusters:
+    def __init__(
+        self,
+        data: TrainingData,
+        n_instances: int,
+        n_row_entries: int,
+        n_entries: int,
+        seed: int,
+        threads: int,
+    ) -> None: ...
+    def vectors(
+        self, labels: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]: ...
+    def split(
+        self,
+        labels: NDArray[np.int32],
+        first: NDArray[np.int64],
+        last: NDArray[np.int64],
+        streams: NDArray[np.int64],
+        clusters: int,
+        max_iterations: int,
+        least_moved: float,
+        seed: int,
+        batches: tuple[int, int, int, float, float],
+    ) -> NDArray[np.int32]: ...
+
 def used_features(
     data: TrainingData, tree: Tree, threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
@@ -279,6 +302,7 @@ def used_features_of(
     labels: NDArray[np.int32],
     first: NDArray[np.int64],
     last: NDArray[np.int64],
+    max_instances: int,
     threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
 def count_entries(data: TrainingData, threads: int) -> NDArray[np.int64]: ...

@@ -1,7 +1,7 @@
 """Rough clusters: splits the nodes of a tree nearly as K-means would, in a fraction of its time.
 
-Labels have short vectors (`native/rough_vectors.cpp`). In a large node, the iterations of K-means use random
-batches of the labels, and all labels are assigned once (`native/batch_clustering.h`).
+Labels have short vectors (`native/rough_vectors.h`). In a large node, the iterations of K-means use random
+batches of the labels, and all labels are assigned once (`native/rough_clusters.cpp`).
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ from labeltree.clustering import LEAST_MOVED, Range, gather
 from labeltree.data import Dataset
 from labeltree.settings import TreeSettings
 
-# Only so many of the largest entries of instances and of label vectors are used.
+# Small entries of instances and of label vectors are not used: those with a square of less than a quarter of
+# what it would be if this many were equal.
 ENTRIES_PER_INSTANCE = 40
-ENTRIES_PER_LABEL = 72
+ENTRIES_PER_LABEL = 108
 # A label is described by at most so many instances.
 INSTANCES_PER_LABEL = 16
-# A node with more labels per cluster is split with random batches of them: their number, the least number of
-# labels per cluster, and the share of all labels that is in a batch, and in the last one. Features that the
-# last batch does not have do not matter, so it is larger.
-BATCHES = 5
+# A node with more labels per cluster is split with random batches of them.
+MOST_PER_CLUSTER = 5
+BATCHES = 4
+# The labels of a batch: the least number per cluster, the least share of all labels, and how many times as
+# large the last batch is. Features that the last batch does not have do not matter.
 BATCH_PER_CLUSTER = 10
-BATCH_SHARE, LAST_SHARE = 0.05, 0.2
+BATCH_SHARE = 0.04
+LAST_BATCH = 4
 # Iterations of K-means in other nodes.
 ITERATIONS = 3
 
@@ -35,22 +38,19 @@ ITERATIONS = 3
 class RoughClusters:
     """Splits nodes by rough vectors of their labels."""
 
-    vectors: _native.SparseRows
+    native: _native.RoughClusters
     settings: TreeSettings
-    threads: int
 
     @classmethod
     def of(cls, data: Dataset, settings: TreeSettings, threads: int) -> RoughClusters:
-        """Compute the vectors of all labels."""
+        """Prepare the vectors of all labels."""
         sizes = INSTANCES_PER_LABEL, ENTRIES_PER_INSTANCE, ENTRIES_PER_LABEL
-        rows = _native.rough_vectors(data.native, *sizes, settings.seed, threads)
-        return cls(_native.SparseRows(*rows, data.n_features + 1), settings, threads)
+        return cls(_native.RoughClusters(data.native, *sizes, settings.seed, threads), settings)
 
     def split(self, order: NDArray[np.int32], nodes: list[Range], streams: list[int]) -> list[list[Range]]:
         """Sort the labels of nodes, ranges of ``order``, by cluster; return the ranges of the clusters."""
         first, last = np.array(nodes, np.int64).T.copy()
-        cluster = _native.cluster_level(
-            self.vectors,
+        cluster = self.native.split(
             order,
             first,
             last,
@@ -59,8 +59,6 @@ class RoughClusters:
             ITERATIONS,
             LEAST_MOVED,
             self.settings.seed,
-            self.threads,
-            None,
-            (BATCHES, BATCH_PER_CLUSTER, BATCH_SHARE, LAST_SHARE),
+            (BATCHES, MOST_PER_CLUSTER, BATCH_PER_CLUSTER, BATCH_SHARE, LAST_BATCH),
         )
         return [gather(order, cluster, *node) for node in nodes]

@@ -19,9 +19,16 @@ def proportional(sizes: NDArray[np.floating], number: float) -> NDArray[np.float
         certain |= chance >= 1
 
 
-def systematic(chance: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.bool_]:
-    """Choose each element with its probability; the number of chosen ones varies by less than 1."""
+def systematic(
+    chance: NDArray[np.float64], random: np.random.Generator, by: NDArray[np.float64] | None = None
+) -> NDArray[np.bool_]:
+    """Choose each element with its probability; the number of chosen ones varies by less than 1.
+
+    So does the number of those with values of ``by`` in any range: small and large ones are chosen evenly.
+    """
     shuffled = random.permutation(chance.size)
+    if by is not None:
+        shuffled = shuffled[np.argsort(by[shuffled], kind="stable")]
     ends = np.cumsum(chance[shuffled]) + random.random()
     chosen = np.zeros(chance.size, bool)
     chosen[shuffled] = np.diff(np.floor(ends + 1e-9), prepend=np.floor(ends[:1] - chance[shuffled][:1])) > 0

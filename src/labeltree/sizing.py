@@ -18,7 +18,7 @@ from labeltree.clustering import centroid_bytes, clustering_bytes
 from labeltree.data import Dataset
 from labeltree.plan import Plan
 from labeltree.progress import Stage, silent
-from labeltree.sampled_tree import CONFIDENCE, SampledTree
+from labeltree.sampled_tree import CONFIDENCE, SampledTree, used_features
 from labeltree.sampling import proportional, systematic
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 from labeltree.system import INTERPRETER_BYTES, threads_to_use
@@ -28,7 +28,7 @@ from labeltree.tree_plan import centroids_held
 # Up to this many multiply-adds per iteration of K-means, the exact size takes a fraction of a second.
 EXACT_WORK = 250_000_000
 # Labels whose vectors are computed to estimate the memory of all of them.
-COUNTED_VECTORS = 100
+COUNTED_VECTORS = 50
 # What the largest nodes of other trees of the same data need, relative to the sampled tree: the bounds of the
 # memory for training.
 NODE_RANGE = 0.5, 2.0
@@ -143,7 +143,7 @@ def _vector_nonzeros(
     chosen = systematic(chance, random)
     labels, chance = known[chosen], chance[chosen]
     number = np.arange(labels.size)
-    found = _native.used_features_of(data.native, labels.astype(np.int32), number, number + 1, threads)[2]
+    found = used_features(data, labels.astype(np.int32), number, number + 1, threads)[2]
     factor = (found / chance).sum() / (most[labels] / chance).sum()
     freedom = max(labels.size - 1, 1)
     error = (found - factor * most[labels]) / chance
