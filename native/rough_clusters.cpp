@@ -8,7 +8,7 @@
 namespace labeltree {
 namespace {
 
-constexpr int64_t block = 512;  // labels whose vectors are kept at a time
+constexpr int64_t block = 2048;  // labels whose vectors are kept at a time
 constexpr int64_t max_stored = 8192;
 
 // As many slots as labels in small nodes, and fewer in large ones: centroids should fit into the cache.
@@ -239,14 +239,22 @@ class RoughClusters {
     void split(std::span<const int32_t> labels, std::span<const int64_t> first, std::span<const int64_t> last,
                std::span<const int64_t> streams, const ClusterSettings& settings, const BatchSettings& batches,
                const Cancel& cancel, std::span<int32_t> cluster) const {
-        BatchClustering clustering(*vectors_, settings.n_clusters, batches, threads_, cancel);
-        std::vector<int64_t> others;
-        for (int64_t u = 0; u < std::ssize(first); ++u)
-            if (last[u] - first[u] > batches.most * settings.n_clusters && !cancel)
-                clustering.run(slice(labels, first[u], last[u]), Random(settings.seed, streams[u]),
-                               slice(cluster, first[u], last[u]));
-            else
-                others.push_back(u);
+        std::vector<int64_t> large, others;
+        for (const int64_t u : largest_first(first, last))
+            (last[u] - first[u] > batches.most * settings.n_clusters ? large : others).push_back(u);
+        // Threads take whole nodes, or if there are few, share the labels of a node.
+        const int at_once = std::ssize(large) < 2 * threads_ ? 1 : threads_;
+        std::vector<std::unique_ptr<BatchClustering>> clusterings(at_once);
+        parallel_for(std::ssize(large), at_once, [&](int64_t k, int worker) {
+            if (cancel) return;
+            auto& clustering = clusterings[worker];
+            if (!clustering)
+                clustering = std::make_unique<BatchClustering>(*vectors_, settings.n_clusters, batches,
+                                                               at_once == 1 ? threads_ : 1, cancel);
+            const int64_t u = large[k];
+            clustering->run(slice(labels, first[u], last[u]), Random(settings.seed, streams[u]),
+                            slice(cluster, first[u], last[u]));
+        });
         std::vector<std::unique_ptr<Space>> spaces(threads_);
         parallel_for(std::ssize(others), threads_, [&](int64_t k, int worker) {
             if (cancel) return;

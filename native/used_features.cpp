@@ -107,16 +107,16 @@ struct Workspace {
     std::vector<uint8_t> occurs;  // for each feature; zero before and after a set
 };
 
-// find_instances(space, u) sets space.instances to those of set u, or to half of them, and returns whether all are
-// there.
+// Counts all sets in this order, which should begin with large ones. find_instances(space, u) sets space.instances to
+// one of several parts of the instances of set u, and returns how many parts there are.
 template <class FindInstances>
-Usage count_sets(const TrainingData& data, int64_t n_sets, int threads, const Cancel& cancel,
+Usage count_sets(const TrainingData& data, std::span<const int64_t> order, int threads, const Cancel& cancel,
                  FindInstances&& find_instances) {
-    Usage usage(n_sets);
+    Usage usage(std::ssize(order));
     std::vector<Workspace> spaces(threads, Workspace(data));
-    // Breadth-first order is close enough to largest first.
-    parallel_for(n_sets, threads, [&](int64_t u, int worker) {
+    parallel_for(std::ssize(order), threads, [&](int64_t k, int worker) {
         if (cancel) return;
+        const int64_t u = order[k];
         auto& [node, part, instances, features, occurs] = spaces[worker];
         const int64_t parts = find_instances(spaces[worker], u);
         int64_t n_nonzeros = 0;
@@ -180,12 +180,13 @@ void bind_used_features(nb::module_& m) {
             Usage usage(0);
             {
                 nb::gil_scoped_release no_gil;
+                std::vector<int64_t> order(tree.view().shape.n_nodes());
+                std::iota(order.begin(), order.end(), 0);  // breadth-first, so large ones come early
                 run_interruptible([&](const Cancel& cancel) {
-                    usage = count_sets(data.view(), tree.view().shape.n_nodes(), threads, cancel,
-                                       [&](Workspace& space, int64_t u) {
-                                           space.node.find_instances(tree.view(), u, space.instances);
-                                           return 1;
-                                       });
+                    usage = count_sets(data.view(), order, threads, cancel, [&](Workspace& space, int64_t u) {
+                        space.node.find_instances(tree.view(), u, space.instances);
+                        return 1;
+                    });
                 });
             }
             return to_tuple(std::move(usage));
@@ -205,6 +206,7 @@ void bind_used_features(nb::module_& m) {
                 for (size_t u = 0; u < starts.size(); ++u)
                     require(starts[u] >= 0 && starts[u] <= ends[u] && ends[u] <= std::ssize(span_of(labels)),
                             "first and last must be a range of labels for each set");
+                const auto order = largest_first(starts, ends);
                 run_interruptible([&](const Cancel& cancel) {
                     const auto find = [&](Workspace& space, int64_t u) {
                         const auto of_set = slice(span_of(labels), starts[u], ends[u]);
@@ -220,7 +222,7 @@ void bind_used_features(nb::module_& m) {
                             space.node.find_instances(of_set, space.instances);
                         return int64_t{1};
                     };
-                    usage = count_sets(data.view(), std::ssize(starts), threads, cancel, find);
+                    usage = count_sets(data.view(), order, threads, cancel, find);
                 });
             }
             return to_tuple(std::move(usage));
