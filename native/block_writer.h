@@ -58,7 +58,7 @@ struct ArrayFile {
     uint32_t checksum(int64_t first, int64_t last, uint32_t before, const Cancel& cancel) const {
         std::vector<char> piece(1 << 20);
         while (first < last && !cancel) {
-            const int64_t n_read = read(piece.data(), std::min(last - first, std::ssize(piece)), first);
+            const int64_t n_read = read(piece.data(), std::min<int64_t>(last - first, std::ssize(piece)), first);
             before = crc32c(piece.data(), static_cast<size_t>(n_read), before);
             first += n_read;
         }

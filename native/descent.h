@@ -55,7 +55,7 @@ LABELTREE_INLINE void prefetch_visit(const Problem& problem, const int32_t* orde
         __builtin_prefetch(x.ptr.data() + i);
         __builtin_prefetch(problem.norms.data() + i);
         __builtin_prefetch(problem.positive.data() + i);
-        __builtin_prefetch(problem.own_squares.data() + i);  // harmless if there are none
+        if (!problem.own_squares.empty()) __builtin_prefetch(problem.own_squares.data() + i);
     }
     if (visit + 4 < n_active) {
         const int64_t i = order[visit + 4];
@@ -124,7 +124,7 @@ LABELTREE_INLINE void sweep(const Problem& problem, const SolverSettings& settin
     const Real bias = static_cast<Real>(settings.bias);
     constexpr Real infinity = std::numeric_limits<Real>::infinity();
     const Group moving = Group::choose(descent.live, 0, 1), zero = Group::fill(0);
-    // No gap is above the limit of a sibling that no longer moves.
+    // No finite gap is above the limit of a sibling that no longer moves.
     const Group quiet = Group::load(quiet_gaps).larger(Group::choose(descent.live, infinity, -infinity));
     Group objective = zero, gap = zero;
     InstanceCosts<Real, loss> costs(settings.cost, settings.cost * settings.positive_cost);

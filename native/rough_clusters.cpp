@@ -19,7 +19,7 @@ constexpr int64_t slots_of(int64_t n_labels) {
 
 struct BatchSettings {
     int64_t n_batches;
-    int64_t most;         // labels per cluster of nodes that are clustered by K-means
+    int64_t most;         // labels per cluster, at most, of nodes that are clustered by K-means
     int64_t per_cluster;  // labels of a batch, at least
     double share;         // of the labels of the node that are in a batch, at least
     double last;          // how many times as large the last batch is
@@ -311,24 +311,30 @@ void bind_rough_clusters(nb::module_& m) {
         .def(
             "__init__",
             [](RoughClusters* self, const DataHandle& data, int64_t n_instances, int64_t n_row_entries,
-               int64_t n_entries, uint64_t seed, int threads) {
+               int64_t n_entries, uint64_t seed, int threads, float scale) {
                 require(threads >= 1 && n_instances >= 1 && n_row_entries >= 1 && n_entries >= n_row_entries,
                         "threads, n_instances and n_row_entries must be at least 1, n_entries at least n_row_entries");
-                new (self) RoughClusters(data, {n_instances, n_row_entries, n_entries, seed}, threads);
+                require(scale > 0 && std::isfinite(scale), "scale must be positive and finite");
+                new (self) RoughClusters(data, {n_instances, n_row_entries, n_entries, scale, seed}, threads);
             },
-            "data"_a, "n_instances"_a, "n_row_entries"_a, "n_entries"_a, "seed"_a, "threads"_a, nb::keep_alive<1, 2>(),
-            "Label vectors by at most n_instances instances of each label. Small entries are left out: n_row_entries or "
-            "n_entries that are equal would be kept, and at most twice as many are. Columns are slots that features are "
-            "hashed to.")
+            "data"_a, "n_instances"_a, "n_row_entries"_a, "n_entries"_a, "seed"_a, "threads"_a, "scale"_a = 1.0f,
+            nb::keep_alive<1, 2>(),
+            "Label vectors by at most n_instances instances of each label, whose values are multiplied by scale. Columns "
+            "are slots that features are hashed to. An entry of an instance is left out if its square is below a quarter "
+            "of the mean of n_row_entries equal ones, and of a vector, of n_entries; at most twice as many are kept.")
         .def(
             "vectors",
             [](const RoughClusters& self, In<int32_t> labels) {
-                check_range(span_of(labels), self.vectors().n_labels(), "labels");
-                RowBuffer rows = self.rows(span_of(labels));
+                RowBuffer rows;
+                {
+                    nb::gil_scoped_release no_gil;
+                    check_range(span_of(labels), self.vectors().n_labels(), "labels");
+                    rows = self.rows(span_of(labels));
+                }
                 return nb::make_tuple(to_numpy(std::move(rows.ptr)), to_numpy(std::move(rows.index)),
                                       to_numpy(std::move(rows.value)));
             },
-            "labels"_a.noconvert(), "Return the vectors of labels.")
+            "labels"_a.noconvert(), "Return the vectors of labels, for tests.")
         .def(
             "split",
             [](const RoughClusters& self, In<int32_t> labels, In<int64_t> first, In<int64_t> last, In<int64_t> streams,
@@ -362,8 +368,8 @@ void bind_rough_clusters(nb::module_& m) {
             "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert(), "streams"_a.noconvert(), "clusters"_a,
             "max_iterations"_a, "least_moved"_a, "seed"_a, "batches"_a,
             "Return the cluster of each label in labels[first[u]:last[u]] for every node u; -1 for other labels.\n"
-            "batches: (number, labels per cluster, share of the labels, share of the last batch). Nodes with more "
-            "labels per cluster are clustered in such batches, others by K-means.");
+            "batches: (number; labels per cluster up to which a node is clustered by K-means instead; of a batch, at "
+            "least, the labels per cluster and the share of the node's labels; how many times as large the last is).");
 }
 
 }  // namespace labeltree

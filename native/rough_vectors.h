@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "memory.h"
@@ -23,6 +24,7 @@ struct RoughSettings {
     int64_t n_instances;    // that describe a label, at most
     int64_t n_row_entries;  // of an instance, see MainEntries
     int64_t n_entries;      // of a vector, not fewer
+    float scale;            // of the values, so that their squares can be added up
     uint64_t seed;
 };
 
@@ -55,7 +57,9 @@ class MainEntries {
         const auto found = [&](int64_t k) { return value(places[k]); };
         if (n_found <= 2 * most && (n_found == size || 2 * sum_of_squares(n_found, found) >= square))
             return {places, static_cast<size_t>(n_found)};
-        return find_largest(size, 2 * most, value);
+        if (size > 2 * most) return find_largest(size, 2 * most, value);
+        std::iota(places, places + size, 0);  // rounding, or infinity, hides which ones matter
+        return {places, static_cast<size_t>(size)};
     }
 
   private:
@@ -151,6 +155,7 @@ class RoughVectors {
         return {vector.data(), static_cast<size_t>(n)};
     }
 
+    // Features of an instance that have the same slot stay separate.
     static int64_t copy(std::span<const uint32_t> row, Match* vector) {
         for (const uint32_t entry : row)
             *vector++ = {static_cast<int32_t>(entry >> 16), std::bit_cast<float>(entry << 16)};
@@ -200,7 +205,7 @@ class RoughVectors {
     void copy_rows(int threads, const Cancel& cancel) {
         std::vector<uint8_t> is_chosen(data_.n_instances());
         parallel_ranges(data_.n_labels(), part, threads, [&](int64_t first, int64_t last) {
-            for (int64_t j = first; j < last; ++j)
+            for (int64_t j = first; j < last && !cancel; ++j)
                 each_instance(static_cast<int32_t>(j),
                               [&](int32_t i) { __atomic_store_n(&is_chosen[i], 1, __ATOMIC_RELAXED); });
         });
@@ -227,13 +232,13 @@ class RoughVectors {
         const size_t begin = rows.size();
         if (n <= settings_.n_row_entries / 2) {
             rows.resize(begin + n);
-            for (int64_t k = 0; k < n; ++k) rows[begin + k] = packed(columns[k], values[k]);
+            for (int64_t k = 0; k < n; ++k) rows[begin + k] = packed(columns[k], settings_.scale * values[k]);
             return;
         }
-        const auto value = [&](int64_t k) { return values[k]; };
+        const auto value = [&](int64_t k) { return settings_.scale * values[k]; };
         const auto places = main.find(n, settings_.n_row_entries, sum_of_squares(n, value), value);
         rows.resize(begin + places.size());
-        for (size_t k = 0; k < places.size(); ++k) rows[begin + k] = packed(columns[places[k]], values[places[k]]);
+        for (size_t k = 0; k < places.size(); ++k) rows[begin + k] = packed(columns[places[k]], value(places[k]));
     }
 
     // The slot of a feature, and its value as bfloat16, with a sign that depends on the feature.

@@ -51,7 +51,7 @@ int64_t count_marks(const SparseRows& x, std::span<const int32_t> instances, std
     return n_features;
 }
 
-// Estimates the features of all instances from a random one of `parts` of them, by the number of features that one or
+// Estimates the features of all instances from one of `parts` of them, by the number of features that one or
 // two instances have. Of two estimates, the first is too small if many features are rare, and the second is too large
 // if they are not: how many features are missing, if all are equally likely to be (Chao), and the present growth
 // continued (Good and Turing: a new instance has a new feature as often as the last one had).
@@ -67,11 +67,11 @@ int64_t estimate_marks(const SparseRows& x, std::span<const int32_t> instances, 
     const double missing = once * once / (2 * std::max(twice, 1.0));
     const double chao = found + missing * (1 - std::pow(1 - once / (n * missing + once), (times - 1) * n));
     const double grown = found * std::pow(times, once / found);
-    const double weight = parts == 2 ? 1.0 / 2 : 2.0 / 3;  // as on five datasets, nearly
-    return std::min(x.n_columns, std::lround(std::pow(chao, 1 - weight) * std::pow(grown, weight)));
+    const double weight = parts == 2 ? 1.0 / 2 : 2.0 / 3;  // nearly without error on average, on five datasets
+    return std::min<int64_t>(x.n_columns, std::lround(std::pow(chao, 1 - weight) * std::pow(grown, weight)));
 }
 
-// Finds a random part of the instances of many labels.
+// Finds a part of the instances of many labels, always the same, by a hash of their numbers.
 class PartOfInstances {
   public:
     explicit PartOfInstances(int64_t n_instances) : bits_((n_instances + 63) / 64) {}
@@ -155,7 +155,7 @@ int64_t count_features(const SparseRows& x, int threads, const Cancel& cancel) {
         if (cancel) return;
         std::vector<uint8_t>& occurs = marks[worker];
         occurs.resize(x.n_columns);
-        for (const int32_t f : slice(x.index, part * chunk, std::min(std::ssize(x.index), (part + 1) * chunk)))
+        for (const int32_t f : slice(x.index, part * chunk, std::min<int64_t>(std::ssize(x.index), (part + 1) * chunk)))
             occurs[f] = 1;
     });
     int64_t n_features = 0;

@@ -411,10 +411,28 @@ def decide(monkeypatch, gains, rows=2000):
     [
         ((0, 0, 0, 0), 2000, 0, [1500]),
         ((0, 0.1, 0, 0.2), 20_000, 4, [1500, 5000]),
-        ((0, 0, 0.003, 0), 2000, 0, [1500, 2000]),  # 2.1 and 2.4 standard errors
+        ((0, 0, 0.0019, 0), 2000, 0, [1500]),  # 1.7 standard errors
+        ((0, 0, 0.003, 0), 2000, 0, [1500, 2000]),  # 2.2 and 2.4 standard errors
         ((0, 0, 0.01, 0), 300, 0, [300]),  # a single round
         ((0, 0, 0.1, 0), 300, 3, [300]),
     ],
 )
 def test_another_function_must_be_better_beyond_doubt(monkeypatch, gains, rows, expected, sizes):
     assert decide(monkeypatch, gains, rows) == (score.CANDIDATES[expected], sizes)
+
+
+@pytest.mark.parametrize(("labels", "expected"), [(1, 20), (8, 24), (30, 50)])
+def test_more_labels_are_ranked_if_rows_have_more(monkeypatch, labels, expected):
+    data = Dataset.from_matrices(np.ones((300, 1)), np.ones((300, labels)))
+    tops = []
+
+    def ranked(dataset, plan, files, costs, sample, functions, top):
+        tops.append(top)
+        return [(np.zeros((sample.size, top), np.int32), np.zeros((sample.size, top))) for _ in functions]
+
+    class Planned:
+        settings, trees = SolverSettings(), (None,)
+
+    monkeypatch.setattr("labeltree.score.held_out_rankings", ranked)
+    score.HeldOut(data, Planned, [], None).ranked(300, score.CANDIDATES[:1])
+    assert tops == [expected]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import labeltree
 from labeltree import _native, sampled_tree, sampling, sizing
@@ -87,6 +88,13 @@ def test_a_given_tree_is_exact(data, sampled):
     assert size.model_bytes == labeltree.make_plan(data, tree, threads=1).model_bytes
 
 
+@pytest.mark.parametrize("factor", [1e19, 1e-30])
+def test_the_unit_of_the_features_does_not_matter(data, sampled, factor):
+    scaled = labeltree.Dataset.from_matrices(data.X * np.float32(factor), data.Y)
+    size, other = (labeltree.estimate_size(d, SETTINGS, normalize=False, threads=1) for d in (data, scaled))
+    assert other.model_bytes == pytest.approx(size.model_bytes, rel=0.02)  # values round differently
+
+
 def test_labels_without_instances_and_equal_labels(sampled):
     X = np.eye(4, 6).repeat(10, axis=0)
     Y = np.zeros((40, 50))
@@ -115,6 +123,14 @@ def test_systematic_sampling_has_the_given_probabilities():
     draws = np.array([sampling.systematic(chance, np.random.default_rng(seed)) for seed in range(2000)])
     assert (draws.sum(axis=1) == 3).all()
     assert draws.mean(axis=0) == pytest.approx(chance, abs=0.05)
+
+
+def test_systematic_sampling_chooses_evenly_by_value():
+    chance, by = np.full(40, 0.25), np.random.default_rng(1).random(40)
+    for seed in range(50):
+        chosen = sampling.systematic(chance, np.random.default_rng(seed), by)
+        counts = np.cumsum(chosen[np.argsort(by)])
+        assert (np.abs(counts - np.cumsum(chance)) < 1).all()  # of the smallest, any number of them
 
 
 def bfloat16(values):
@@ -285,6 +301,42 @@ def test_clusters_of_batches_are_those_of_the_twin(threads, batches):
     for seed in range(5):
         expected = batches_twin(vectors, 6, batches, seed, 3)
         assert split(clusters, labels, batches, seed).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_several_nodes_at_a_time(threads):
+    """Threads take whole nodes, of which the first ones are not the largest."""
+    clusters, labels, vectors = rough_clusters(threads)
+    batches = (2, 4, 1, 0.15, 2.0)
+    order = np.concatenate([labels[:30], labels, labels[10:], labels[:40], labels, labels[5:], labels[:10]])
+    ends = np.cumsum([0, 30, 60, 50, 40, 60, 55, 10])
+    found = clusters.split(order, ends[:-1], ends[1:], np.arange(7), 6, 1, 0.0, 11, batches)
+    whole = clusters.split(labels, np.array([0]), np.array([60]), np.array([4]), 6, 1, 0.0, 11, batches)
+    assert found[180:240].tolist() == whole.tolist()
+    assert found[30:90].tolist() == batches_twin(vectors, 6, batches, 11, 1).tolist()
+    assert found[90:140].tolist() == batches_twin(vectors[10:], 6, batches, 11, 2).tolist()
+
+
+def test_many_labels_on_several_threads():
+    """Vectors are made when they are needed, in several blocks, and have more slots."""
+    random = np.random.default_rng(5)
+    topics = random.integers(0, 3000, (40, 30))
+    n_labels = 9000
+    columns = topics[random.integers(0, 40, n_labels)[:, None], random.integers(0, 30, (n_labels, 8))]
+    rows = np.zeros((n_labels, 3000), np.float32)
+    np.put_along_axis(rows, columns, random.random(columns.shape, np.float32) + 0.5, axis=1)
+    data = labeltree.Dataset.from_matrices(rows, sp.eye_array(n_labels, format="csr"))
+    labels = random.permutation(n_labels).astype(np.int32)
+    found = []
+    for threads in (1, 3):
+        clusters = _native.RoughClusters(data.native, 5, 40, 40, 7, threads)
+        node = np.array([0]), np.array([n_labels]), np.array([3])
+        found.append(clusters.split(labels, *node, 40, 1, 0.0, 11, (4, 5, 10, 0.25, 2.0)))
+    assert found[0].tolist() == found[1].tolist()
+    # Most labels of a topic are in one cluster.
+    topic_of = np.array([np.isin(topics, np.unique(row)).sum(axis=1).argmax() for row in columns])[labels]
+    together = sum(np.bincount(found[0][topic_of == topic]).max() for topic in range(40))
+    assert together > 0.6 * n_labels
 
 
 def test_small_nodes_are_clustered_by_k_means():

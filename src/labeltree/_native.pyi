@@ -277,6 +277,7 @@ class RoughClusters:
         n_entries: int,
         seed: int,
         threads: int,
+        scale: float = 1.0,
     ) -> None: ...
     def vectors(
         self, labels: NDArray[np.int32]

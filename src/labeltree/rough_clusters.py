@@ -45,7 +45,8 @@ class RoughClusters:
     def of(cls, data: Dataset, settings: TreeSettings, threads: int) -> RoughClusters:
         """Prepare the vectors of all labels."""
         sizes = INSTANCES_PER_LABEL, ENTRIES_PER_INSTANCE, ENTRIES_PER_LABEL
-        return cls(_native.RoughClusters(data.native, *sizes, settings.seed, threads), settings)
+        scale = 1.0 if data.normalized else _power_of_two(data)
+        return cls(_native.RoughClusters(data.native, *sizes, settings.seed, threads, scale), settings)
 
     def split(self, order: NDArray[np.int32], nodes: list[Range], streams: list[int]) -> list[list[Range]]:
         """Sort the labels of nodes, ranges of ``order``, by cluster; return the ranges of the clusters."""
@@ -62,3 +63,9 @@ class RoughClusters:
             (BATCHES, MOST_PER_CLUSTER, BATCH_PER_CLUSTER, BATCH_SHARE, LAST_BATCH),
         )
         return [gather(order, cluster, *node) for node in nodes]
+
+
+def _power_of_two(data: Dataset) -> float:
+    """Return a factor that makes the largest value nearly 1."""
+    largest = max(float(data.X.data.max(initial=0)), -float(data.X.data.min(initial=0)))
+    return 2.0 ** float(np.clip(-np.frexp(largest)[1], -126, 126)) if largest else 1.0

@@ -16,9 +16,9 @@ from labeltree.extras import optional
 
 
 class LazyPredictor(LabelTreeClassifier):
-    """The part of an estimator that only predicts. See `labeltree.dask.DaskLabelTreeClassifier`.
+    """Predicts lazily for Dask collections, and as its base class for data in memory.
 
-    It uses ``client_`` and ``work_dir``, which that class adds.
+    It uses ``client_`` and ``work_dir``, which `labeltree.dask.DaskLabelTreeClassifier` adds.
     """
 
     _place: Any  # the directory with the model's directory, once there is one
