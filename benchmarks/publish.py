@@ -197,7 +197,7 @@ def precision_sentences(datasets):
         ahead = []
         for name, compared in of["comparison"].items():
             gaps = {key: -compared["difference"][key] for key in PRECISIONS}
-            gaps = {key: gap for key, gap in gaps.items() if gap > 0}
+            gaps = {key: gap for key, gap in gaps.items() if gap >= 0.005}  # as it is printed
             if gaps:
                 points = listed([f"{gap:.2f}" for gap in gaps.values()])
                 ahead.append(f"{title_of(name)} is higher by {points} points at {listed(list(gaps))}")

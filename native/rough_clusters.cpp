@@ -239,21 +239,28 @@ class RoughClusters {
     void split(std::span<const int32_t> labels, std::span<const int64_t> first, std::span<const int64_t> last,
                std::span<const int64_t> streams, const ClusterSettings& settings, const BatchSettings& batches,
                const Cancel& cancel, std::span<int32_t> cluster) const {
-        std::vector<int64_t> large, others;
-        for (const int64_t u : largest_first(first, last))
-            (last[u] - first[u] > batches.most * settings.n_clusters ? large : others).push_back(u);
-        // Threads take whole nodes, or if there are few, share the labels of a node.
-        const int at_once = std::ssize(large) < 2 * threads_ ? 1 : threads_;
-        std::vector<std::unique_ptr<BatchClustering>> clusterings(at_once);
-        parallel_for(std::ssize(large), at_once, [&](int64_t k, int worker) {
+        std::vector<int64_t> shared, large, others;
+        for (const int64_t u : largest_first(first, last)) {
+            const int64_t n_labels = last[u] - first[u];
+            const bool in_batches = n_labels > batches.most * settings.n_clusters;
+            (!in_batches ? others : n_labels > max_stored ? shared : large).push_back(u);
+        }
+        const auto run = [&](BatchClustering& clustering, int64_t u) {
+            clustering.run(slice(labels, first[u], last[u]), Random(settings.seed, streams[u]),
+                           slice(cluster, first[u], last[u]));
+        };
+        // Threads share the labels of the largest nodes, one after the other, and take the others whole.
+        if (!shared.empty()) {
+            BatchClustering clustering(*vectors_, settings.n_clusters, batches, threads_, cancel);
+            for (const int64_t u : shared)
+                if (!cancel) run(clustering, u);
+        }
+        std::vector<std::unique_ptr<BatchClustering>> clusterings(threads_);
+        parallel_for(std::ssize(large), threads_, [&](int64_t k, int worker) {
             if (cancel) return;
-            auto& clustering = clusterings[worker];
-            if (!clustering)
-                clustering = std::make_unique<BatchClustering>(*vectors_, settings.n_clusters, batches,
-                                                               at_once == 1 ? threads_ : 1, cancel);
-            const int64_t u = large[k];
-            clustering->run(slice(labels, first[u], last[u]), Random(settings.seed, streams[u]),
-                            slice(cluster, first[u], last[u]));
+            auto& own = clusterings[worker];
+            if (!own) own = std::make_unique<BatchClustering>(*vectors_, settings.n_clusters, batches, 1, cancel);
+            run(*own, large[k]);
         });
         std::vector<std::unique_ptr<Space>> spaces(threads_);
         parallel_for(std::ssize(others), threads_, [&](int64_t k, int worker) {
