@@ -93,14 +93,31 @@ class BatchClustering {
             add(labels, places, cluster, true);
         }
         take_means();
-        places.clear();
-        for (int32_t i = 0; i < n_labels; ++i)
-            if (cluster[i] < 0) places.push_back(i);
-        each(labels, places, 0, std::ssize(places),
-             [&](int64_t k, std::span<const Match> vector) { cluster[places[k]] = nearest(vector); });
+        assign_others(labels, cluster);
     }
 
   private:
+    // Assigns the labels that are in no cluster yet. Labels whose only instance is the same have the same vector: one
+    // of them is assigned, and the others follow it.
+    void assign_others(std::span<const int32_t> labels, std::span<int32_t> cluster) {
+        std::vector<int32_t> places, owner(vectors_.n_instances(), -1);
+        std::vector<std::pair<int32_t, int32_t>> followers;
+        for (int32_t i = 0; i < std::ssize(labels); ++i) {
+            if (cluster[i] >= 0) continue;
+            const auto instances = vectors_.instances_of(labels[i]);
+            int32_t* const first = instances.size() == 1 ? &owner[instances[0]] : nullptr;
+            if (first && *first >= 0) {
+                followers.emplace_back(i, *first);
+                continue;
+            }
+            if (first) *first = i;
+            places.push_back(i);
+        }
+        each(labels, places, 0, std::ssize(places),
+             [&](int64_t k, std::span<const Match> vector) { cluster[places[k]] = nearest(vector); });
+        for (const auto& [i, first] : followers) cluster[i] = cluster[first];
+    }
+
     // Makes the vectors of a node with few labels, which are in several batches.
     void store(std::span<const int32_t> labels) {
         stored_.clear();

@@ -109,6 +109,8 @@ class RoughVectors {
     }
 
     int64_t n_labels() const { return data_.n_labels(); }
+    int64_t n_instances() const { return data_.n_instances(); }
+    std::span<const int32_t> instances_of(int32_t label) const { return data_.label_instances.columns(label); }
     int64_t max_entries() const { return 2 * settings_.n_entries; }
 
     // Makes the vectors of labels[places[k]], or of labels[k] without places, for k in [first, last), and calls

@@ -14,7 +14,7 @@ from helpers import disk_bytes, make_data, train_small
 import labeltree
 from labeltree import metrics, write_svm
 from labeltree.budget import Budget
-from labeltree.errors import InputError
+from labeltree.errors import InputError, ResourceError
 from labeltree.limits import MAX_TIME
 from labeltree.settings import ScoreSettings
 from labeltree.text.settings import TextSettings
@@ -219,6 +219,25 @@ def test_what_needs_too_much_memory_is_not_trained(small_search, data, tmp_path,
         tune(data, tmp_path / "out", threads=1)
 
 
+def test_trees_of_hopeless_trials_are_not_built(small_search, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("labeltree.sizing.EXACT_WORK", 0)
+    bench = Bench(DataSource(lambda _: data, 0.25), 0, 1)
+    candidate = Candidate(cost=1.0, clusters=4)
+    bench.check_size(candidate, 1.0, 1, tmp_path)
+    monkeypatch.setattr("labeltree.tuning.bench.free_disk", lambda path: 1000)
+    with pytest.raises(ResourceError, match=r"the model takes .* kB or more, but only 1.0 kB are free"):
+        bench.check_size(candidate, 1.0, 1, tmp_path)
+    bench.plan(candidate, 1.0, 1)
+    bench.check_size(candidate, 1.0, 1, tmp_path)  # its plan says more
+    monkeypatch.setattr("labeltree.tuning.bench.usable_memory", lambda: 1000)
+    monkeypatch.setattr("labeltree.tuning.bench.build_tree", None)
+    monkeypatch.setattr(Bench, "start", candidate)
+    with pytest.raises(
+        InputError, match=r"no settings were found that fit: training needs .* MB of memory or"
+    ):
+        tune(data, tmp_path / "out", threads=1)
+
+
 def test_without_a_size_the_form_is_chosen(small_search, data, tmp_path):
     found = tune(data, tmp_path / "out", metric="F1", threads=1, validation=make_data(80, seed=2))
     assert "max_size" not in found.settings
@@ -237,6 +256,15 @@ def test_validation_rows_are_not_trained_on(data):
     half = bench.sample(bench.start, 0.5)
     assert half.n_instances == round(train.n_instances / 2)
     assert (train.X[: half.n_instances] != half.X).nnz == 0
+    # Trials on a part of the rows are validated on rows that they do not use, too.
+    more = bench.validation(bench.start, 0.5)
+    unused = train.X[half.n_instances :][np.diff(train.Y.indptr)[half.n_instances :] > 0]
+    assert more.X.shape[0] == more.truth.shape[0] == validation.X.shape[0] + unused.shape[0]
+    assert (more.X[: validation.X.shape[0]] != validation.X).nnz == 0
+    assert (more.X[validation.X.shape[0] :] != unused).nnz == 0
+    assert bench.validation(bench.start, 1.0) is validation
+    other = Bench(DataSource(lambda _: data, lambda _: data), 0, 1)  # only the given data
+    assert other.validation(other.start, 0.5) is other.data(other.start)[1]
     with pytest.raises(InputError, match="is 4 rows, too few to validate on"):
         Bench(DataSource(lambda _: data, 0.01), 0, 1).data(Candidate(cost=1.0))
     with pytest.raises(InputError, match="is 1 row, too few to validate on"):
@@ -329,14 +357,15 @@ def point(final_bytes, value, error=1.0, **other):
     )
 
 
-def test_the_smallest_that_is_as_good_is_chosen():
+def test_the_best_that_fits_or_the_smallest_that_is_as_good_is_chosen():
     points = (point(10, 50.0), point(20, 59.9), point(30, 60.0), point(25, 58.0), point(40, 59.0))
     trials = [
         Trial(Candidate(cost=1.0), 1.0, 1, points),
         Trial(Candidate(cost=1.0), 0.5, 1, (point(1, 99.0),)),
     ]
     assert [each.final_bytes for _, each in frontier(trials, "P@1")] == [10, 20, 30]
-    assert choose(trials, "P@1")[1].final_bytes == 20
+    assert choose(trials, "P@1", None)[1].final_bytes == 20
+    assert choose(trials, "P@1", 50)[1].final_bytes == 30
 
 
 def test_final_settings():
@@ -368,6 +397,7 @@ def test_candidates():
     assert all(other.clusters < 50 for other in start.single_changes(50, 2) if other.clusters != 100)
     both = start.combined(Candidate(cost=2.0), Candidate(cost=0.5, clusters=32))
     assert both == Candidate(cost=2.0, clusters=32)
+    assert both.added(Candidate(cost=0.5, max_depth=2), start) == replace(both, max_depth=2)
     assert set(both.further(start)) >= {Candidate(cost=4.0, clusters=32), Candidate(cost=2.0, clusters=16)}
     assert Candidate.from_dict(
         json.loads(json.dumps(Candidate(cost=1.0, ngrams=(1, 2), min_df=2).to_dict()))
@@ -553,7 +583,7 @@ def test_the_score_is_chosen_when_it_is_clearly_better(data, tmp_path):
     from labeltree.validation import Validation
 
     model = train_small(tmp_path / "m", data, trees=1)
-    judge = _Judge(model, Validation.of(make_data(90, seed=1), model), "P@1")
+    judge = _Judge(model, Validation.of(make_data(90, seed=1), model), "P@1", None)
     best = judge.best_score(model)
     value = judge.measure(model, best)["P@1"].value
     assert value >= judge.measure(model, ScoreSettings())["P@1"].value

@@ -173,22 +173,19 @@ def grow_tree(order: NDArray[np.int32], max_depth: int, split: Split) -> LabelTr
                 children.append(order[a:b])
                 continue
             counts.append(len(parts))
-            row = np.empty(len(parts), np.int32)
-            for c, (start, end) in enumerate(parts):
-                if end - start == 1:
-                    row[c] = ~order[start]
-                else:
-                    row[c] = first_below + len(below)
-                    below.append((start, end))
+            inner = [part for part in parts if part[1] - part[0] > 1]
+            row = ~order[[part[0] for part in parts]]
+            row[np.diff(parts)[:, 0] > 1] = np.arange(len(inner)) + first_below + len(below)
+            below += inner
             children.append(row)
         level = below
         if not level:
             break
     flat = np.concatenate(children)
-    # The labels of these nodes, in ascending order: all nodes are sorted at once.
+    # The labels of these nodes, in ascending order: all nodes are sorted at once, which most are already.
     whole = np.repeat(is_whole, counts)
     keys = np.repeat(np.arange(len(counts)) * order.size, counts)[whole] + flat[whole]
-    keys.sort()
+    keys.sort(kind="stable")
     flat[whole] = ~(keys % order.size)
     return LabelTree(pointers(counts), flat)
 

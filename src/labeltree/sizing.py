@@ -21,7 +21,7 @@ from labeltree.progress import Stage, silent
 from labeltree.sampled_tree import CONFIDENCE, SampledTree, used_features
 from labeltree.sampling import proportional, systematic
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
-from labeltree.system import INTERPRETER_BYTES, threads_to_use
+from labeltree.system import INTERPRETER_BYTES, human_bytes, threads_to_use
 from labeltree.training_memory import LABEL_BYTES, solver_bytes, trial_bytes
 from labeltree.tree_plan import centroids_held
 
@@ -62,6 +62,25 @@ class SizeEstimate:
         """Return the exact sizes of a plan."""
         model, memory = plan.model_bytes, plan.training_memory_bytes
         return cls(model, model, model, memory, memory, memory, exact=True)
+
+    def obstacle(self, memory: int, disk: int | None) -> str:
+        """Say what is too large, even at the lower end of its interval; an empty string if nothing is.
+
+        Parameters
+        ----------
+        memory : int
+            Bytes that training may use.
+        disk : int or None
+            Bytes that the model may take; None if it will be pruned.
+        """
+        least = "" if self.exact else " or more"
+        if self.training_memory_bytes_low > memory:
+            needed = f"{human_bytes(self.training_memory_bytes_low)} of memory{least}"
+            return f"training needs {needed}, but only {human_bytes(memory)} can be used"
+        if disk is not None and self.model_bytes_low > disk:
+            taken = f"{human_bytes(self.model_bytes_low)}{least}"
+            return f"the model takes {taken}, but only {human_bytes(disk)} are free on this disk"
+        return ""
 
 
 def estimate_size(
@@ -113,10 +132,7 @@ def estimate_size(
     limits.checked("normalize", normalize, limits.FLAG)
     unscaled, dataset = dataset, dataset.normalize() if normalize else dataset
     summed = _native.count_entries(dataset.native, threads)
-    n_known = np.count_nonzero(np.diff(dataset.by_label[0]))
-    # The size of a tree of depth 2 depends most on the largest clusters of the root, which need K-means.
-    fixed = settings.tree is not None or settings.max_depth <= 2 or n_known <= settings.clusters
-    if fixed or np.minimum(summed, dataset.n_features).sum() * settings.clusters < EXACT_WORK:
+    if not _is_worthwhile(dataset, settings, summed):
         return SizeEstimate.of_plan(
             build_plan(unscaled, settings, solver, storage, normalize=normalize, threads=threads, stage=stage)
         )
@@ -129,6 +145,20 @@ def estimate_size(
         nonzeros = _vector_nonzeros(dataset, summed, settings.seed, threads)
         memory = _memory(sampled, nonzeros, dataset, unscaled.bytes, settings, solver, storage, threads)
         return SizeEstimate(size, low, high, *memory, exact=False)
+
+
+def is_worthwhile(dataset: Dataset, settings: TreeSettings, threads: int) -> bool:
+    """Whether an approximate size takes much less time than the exact one."""
+    return _is_worthwhile(dataset, settings, _native.count_entries(dataset.native, threads))
+
+
+def _is_worthwhile(dataset: Dataset, settings: TreeSettings, summed: NDArray[np.int64]) -> bool:
+    # The size of a tree of depth 2 depends most on the largest clusters of the root, which need K-means.
+    if settings.tree is not None or settings.max_depth <= 2:
+        return False
+    n_known = np.count_nonzero(np.diff(dataset.by_label[0]))
+    work = np.minimum(summed, dataset.n_features).sum() * settings.clusters
+    return bool(n_known > settings.clusters and work >= EXACT_WORK)
 
 
 def _vector_nonzeros(

@@ -78,9 +78,9 @@ def _print_quick(
     memory = usable_memory() if memory_limit is None else memory_limit
     disk = free_disk(".")
     pruned = storage.prune is not None
-    too_large = size.training_memory_bytes_low > memory or (not pruned and size.model_bytes_low > disk)
+    obstacle = size.obstacle(memory, None if pruned else disk)
     certain = size.training_memory_bytes_high <= memory and size.model_bytes_high <= disk
-    fits = None if not too_large and not certain else certain
+    fits = None if not obstacle and not certain else certain
     if data is not None:
         figures = asdict(size)
         at_most = {"model_bytes_at_most": size.model_bytes_high}
@@ -109,7 +109,11 @@ def _print_quick(
             ]
         ),
         "",
-        {True: "It fits.", False: "It does not fit.", None: "It may not fit: run without --quick."}[fits],
+        {
+            True: "It fits.",
+            False: f"It does not fit: {obstacle}.",
+            None: "It may not fit: run without --quick.",
+        }[fits],
         sep="\n",
     )
 

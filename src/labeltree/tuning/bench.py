@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.clustering import LabelVectors, build_tree
 from labeltree.costs import default_cost
 from labeltree.data import Dataset
-from labeltree.errors import InputError
+from labeltree.errors import InputError, ResourceError
 from labeltree.plan import Plan, make_plan
 from labeltree.progress import Progress, part_of
-from labeltree.settings import SolverSettings
+from labeltree.settings import SolverSettings, TreeSettings
+from labeltree.sizing import estimate_size, is_worthwhile
+from labeltree.system import free_disk, usable_memory
 from labeltree.text.settings import TextSettings
 from labeltree.tree import LabelTree
 from labeltree.tuning.candidate import Candidate
@@ -24,6 +28,8 @@ from labeltree.validation import Validation
 
 # With fewer rows to validate on, chance decides.
 _MIN_VALIDATION = 10
+# Trials on a part of the training rows are validated on up to so many of the others, too.
+_MORE_VALIDATION = 10_000
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,10 @@ class Bench:
     def __init__(self, source: DataSource, seed: int, threads: int) -> None:
         self._source, self._seed, self.threads = source, seed, threads
         self._last_vectors: LabelVectors | None = None
+        self._built: set[tuple[TextSettings | None, float, int]] = set()
         self._split = lru_cache(1)(self._make_split)
         self._sample = lru_cache(1)(self._make_sample)
+        self._validation = lru_cache(1)(self._make_validation)
         self._tree = lru_cache(8)(self._make_tree)
         self._plan = lru_cache(2)(self._make_plan)
 
@@ -94,6 +102,13 @@ class Bench:
     def data(self, candidate: Candidate) -> tuple[Dataset, Validation]:
         """Return the training rows in random order, and the validation data."""
         return self._split(self.text_settings(candidate))
+
+    def validation(self, candidate: Candidate, share: float) -> Validation:
+        """Return the validation data of trials on a share of the training rows.
+
+        If no other data was given, these are the held-out rows and training rows that the trial does not use.
+        """
+        return self._validation(self.text_settings(candidate), share)
 
     def sample(self, candidate: Candidate, share: float) -> Dataset:
         """Return the first rows of the training data."""
@@ -118,6 +133,25 @@ class Bench:
             seed=self._seed,
         )
         return self.sample(candidate, share), replace(plan, settings=solver)
+
+    def check_size(self, candidate: Candidate, share: float, trees: int, directory: Path) -> None:
+        """Refuse a hopeless trial before its trees are built, by their approximate size.
+
+        Trees that were built before, or take hardly longer than the estimate, are checked by their plan.
+
+        Raises
+        ------
+        ResourceError
+        """
+        key = self.text_settings(candidate), share, candidate.clusters
+        sample = self.sample(candidate, share)
+        settings = TreeSettings(candidate.clusters, candidate.max_depth, trees, self._seed)
+        if key in self._built or not is_worthwhile(sample, settings, self.threads):
+            return
+        size = estimate_size(sample, settings, normalize=False, threads=self.threads)
+        obstacle = size.obstacle(usable_memory(), free_disk(directory))
+        if obstacle:
+            raise ResourceError(obstacle)
 
     def _make_split(self, text: TextSettings | None) -> tuple[Dataset, Validation]:
         dataset, given = self._source.read(text).normalize(), self._source.validation
@@ -144,14 +178,22 @@ class Bench:
         validation = Validation(dataset.X[held_out], dataset.Y[held_out])
         return _rows(dataset, rest), validation
 
+    def _make_validation(self, text: TextSettings | None, share: float) -> Validation:
+        train, held_out = self._split(text)
+        unused = np.arange(_n_used(train, share), train.n_instances)
+        unused = unused[np.diff(train.Y.indptr)[unused] > 0][-_MORE_VALIDATION:]
+        if unused.size == 0 or callable(self._source.validation):
+            return held_out
+        X, truth = sp.vstack([held_out.X, train.X[unused]]), sp.vstack([held_out.truth, train.Y[unused]])
+        return Validation(sp.csr_matrix(X), sp.csr_matrix(truth))
+
     def _make_sample(self, text: TextSettings | None, share: float) -> Dataset:
         train = self._split(text)[0]
-        if share >= 1:
-            return train
-        return _rows(train, np.arange(max(1, round(share * train.n_instances))))
+        return train if share >= 1 else _rows(train, np.arange(_n_used(train, share)))
 
     def _make_tree(self, text: TextSettings | None, share: float, clusters: int, number: int) -> LabelTree:
         sample = self._sample(text, share)
+        self._built.add((text, share, clusters))
         return build_tree(
             sample,
             clusters=clusters,
@@ -172,6 +214,11 @@ class Bench:
         # A tree that is cut is the tree that would have been built with the smaller depth.
         cut = [tree if tree.depth <= max_depth else tree.clip(max_depth) for tree in whole]
         return make_plan(self._sample(text, share), cut, threads=self.threads)
+
+
+def _n_used(train: Dataset, share: float) -> int:
+    """Return how many of the training rows a trial is trained on."""
+    return max(1, round(share * train.n_instances))
 
 
 def _rows(dataset: Dataset, rows: NDArray[Any]) -> Dataset:

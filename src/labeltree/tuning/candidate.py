@@ -94,6 +94,13 @@ class Candidate:
             if changed != self:
                 yield changed
 
+    def added(self, other: Candidate, start: Candidate) -> Candidate:
+        """Return this candidate with what another one changes against the start, and this one does not."""
+        mine = self.changes(start)
+        return replace(
+            self, **{name: value for name, value in other.changes(start).items() if name not in mine}
+        )
+
     def further(self, start: Candidate) -> Iterator[Candidate]:
         """Return candidates that go one step further in what this one changes against another."""
         for name in ("cost", "positive_cost", "clusters"):

@@ -111,9 +111,11 @@ def frontier(trials: Sequence[Trial], metric: str) -> list[tuple[Trial, Point]]:
     return best
 
 
-def choose(trials: Sequence[Trial], metric: str) -> tuple[Trial, Point]:
-    """Return the smallest point of the frontier that is as good as the best, up to the noise."""
+def choose(trials: Sequence[Trial], metric: str, max_size: int | None) -> tuple[Trial, Point]:
+    """Return the best point for a given size; without one, the smallest that is as good, up to the noise."""
     edge = frontier(trials, metric)
+    if max_size is not None:
+        return edge[-1]
     best = edge[-1][1]
     enough = best.metrics[metric] - AS_GOOD * best.error
     return next(pair for pair in edge if pair[1].metrics[metric] >= enough)

@@ -105,8 +105,9 @@ class Search:
         n_rows = self._bench.data(start)[0].n_instances
         screen, confirm = (min(1.0, max(share, _FEWEST_ROWS / n_rows)) for share in (_SCREEN, _CONFIRM))
         first = self._try(start, screen)
-        sample, plan = self._bench.plan(start, screen, 1)
-        changed = [self._try(other, screen) for other in start.single_changes(sample.n_labels, plan.depth)]
+        depth = self._bench.plan(start, screen, 1)[1].depth if first.points else start.max_depth
+        others = start.single_changes(self._bench.sample(start, screen).n_labels, depth)
+        changed = [self._try(other, screen) for other in others]
         helpful = [trial for trial in self._ranked(changed) if self._gain(trial, first) > 0]
         better = [trial.candidate for trial in helpful if self._is_gain(trial, first)]
         pool = [start, *(trial.candidate for trial in helpful[:2])]
@@ -115,19 +116,24 @@ class Search:
         confirmed = self._ranked(self._try(candidate, confirm) for candidate in _distinct(pool))
         for trial in confirmed[:_FINALISTS]:
             self._finish(trial.candidate)
-        # Walk on from the best while that helps.
+        # Walk on from the best while that helps: further in what it changes, and to what else may help.
+        possible = [trial.candidate for trial in changed if self._is_possible(trial, first)]
         tried = set(pool)
         while confirmed:
             best = confirmed[0]
-            steps = [other for other in best.candidate.further(start) if other not in tried]
-            if not steps:
-                break
+            steps = [
+                *best.candidate.further(start),
+                *(best.candidate.added(other, start) for other in possible),
+            ]
+            steps = [other for other in _distinct(steps) if other not in tried]
             tried |= set(steps)
-            found = self._ranked([best, *(self._try(other, confirm) for other in steps)])
-            if found[0].candidate == best.candidate:
-                break
-            self._finish(found[0].candidate)
-            confirmed = found
+            confirmed = self._ranked(
+                trial
+                for trial in (self._try(other, confirm) for other in steps)
+                if self._is_gain(trial, best)
+            )
+            if confirmed:
+                self._finish(confirmed[0].candidate)
 
     def _finish(self, candidate: Candidate) -> None:
         """Train a candidate on all rows, with several trees; with more if the best point uses them all."""
@@ -168,6 +174,11 @@ class Search:
         best = trial.best(self._goal.metric)
         return best is not None and self._gain(trial, first) > _GAIN * best.error
 
+    def _is_possible(self, trial: Trial, first: Trial) -> bool:
+        """Whether a change may still help together with others: it is not clearly worse."""
+        best = trial.best(self._goal.metric)
+        return best is not None and self._gain(trial, first) > -best.error
+
     def growth(self, rows: int, n_rows: int) -> float:
         """Return by how much bytes grow from some rows to all, as trials on fewer rows show."""
         slopes = []
@@ -202,6 +213,7 @@ class Search:
             try:
                 if in_time:
                     self._check_time(trial, None)
+                self._bench.check_size(candidate, share, trees, self._directory)
                 dataset, plan = self._bench.plan(candidate, share, trees)
                 tree_seconds = time.perf_counter() - begin
                 plan.check_resources(self._directory)
@@ -213,7 +225,7 @@ class Search:
                 return replace(trial, skipped=skipped, seconds=time.perf_counter() - begin)
             if in_time:
                 self._check_time(trial, multiply_adds(plan))
-            validation = self._bench.data(candidate)[1]
+            validation = self._bench.validation(candidate, share)
             screening = share < 1 or trees == 1
             target = Target(
                 self._goal.metric,

@@ -32,6 +32,8 @@ from labeltree.validation import Validation
 _FITTING = (0, 1, 3, 6, 10)
 # Without a size, thresholds that leave these shares of the bytes of int8 weights.
 _SHARES = (0.5, 0.25, 0.12, 0.06, 0.03)
+# Another score function than the default must be better by so many standard errors: each of four is tried.
+_CLEARLY = 2.0
 # Thresholds at which sizes are recorded, to see how bytes grow with rows.
 _SIZED_AT = (0.03, 0.1, 0.3)
 
@@ -211,8 +213,10 @@ def _evaluate(model: Model, validation: Validation, target: Target, work: Path, 
     """Evaluate a model in the forms that fit, with every number of trees and the best score function."""
     sizes = _sizes(model, threads)
     chosen = _storages(sizes, len(model.trees), target)
-    judge = _Judge(model, validation, target.metric)
-    score: ScoreSettings | None = None
+    judge = _Judge(model, validation, target.metric, threads)
+    # Screening compares candidates with the same function; the choice is left to the end.
+    screening = target.expected_trees > len(model.trees)
+    scores: dict[int, ScoreSettings] = {}
     points = []
     for storage in chosen:
         copy = model
@@ -224,10 +228,9 @@ def _evaluate(model: Model, validation: Validation, target: Target, work: Path, 
             final = round(part.bytes * target.growth)
             if target.max_size is not None and final > target.max_size:
                 continue
-            if score is None:
-                # Screening compares candidates with the same function; the choice is left to the end.
-                one = target.expected_trees > len(model.trees)
-                score = ScoreSettings() if one else judge.best_score(part)
+            if trees not in scores:
+                scores[trees] = ScoreSettings() if screening else judge.best_score(part)
+            score = scores[trees]
             found = judge.measure(part, score)
             points.append(
                 Point(
@@ -248,8 +251,8 @@ def _evaluate(model: Model, validation: Validation, target: Target, work: Path, 
 class _Judge:
     """Measures models on the validation data."""
 
-    def __init__(self, model: Model, validation: Validation, metric: str) -> None:
-        self._validation, self._metric = validation, metric
+    def __init__(self, model: Model, validation: Validation, metric: str, threads: int | None) -> None:
+        self._validation, self._metric, self._threads = validation, metric, threads
         self._propensities = metrics.propensities(model.label_counts, model.n_instances)
         self._names = METRIC.values if metric == "F1" else tuple(n for n in METRIC.values if n != "F1")
 
@@ -259,18 +262,19 @@ class _Judge:
             top=labels_needed(self._metric),
             score=score.function,
             score_scale=score.scale,
+            threads=self._threads,
         )
         return row_metrics(self._validation.truth, labels, scores, self._propensities, self._names)
 
     def best_score(self, model: Model) -> ScoreSettings:
         """Return the score function with the largest metric; another than the default must be clearly better.
 
-        Clearly means by more than a standard error of the paired differences.
+        Clearly means by more than two standard errors of the paired differences.
         """
         rows = [self.measure(model, score)[self._metric].rows for score in CANDIDATES]
         gains = [float((other - rows[0]).mean()) for other in rows]
         errors = [standard_error(other - rows[0]) for other in rows]
-        clear = [gain if gain > error else 0.0 for gain, error in zip(gains, errors, strict=True)]
+        clear = [gain if gain > _CLEARLY * error else 0.0 for gain, error in zip(gains, errors, strict=True)]
         return CANDIDATES[int(np.argmax(clear))]
 
 
