@@ -15,14 +15,18 @@ import labeltree
 from labeltree import metrics, write_svm
 from labeltree.budget import Budget
 from labeltree.errors import InputError, ResourceError
+from labeltree.frontier import first_trees
 from labeltree.limits import MAX_TIME
 from labeltree.settings import ScoreSettings
+from labeltree.stages import Stages
 from labeltree.text.settings import TextSettings
 from labeltree.tuning import search as search_module
 from labeltree.tuning.bench import Bench, DataSource
 from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.comparison import compare_models, paired_differences
+from labeltree.tuning.forms import Forms, Target
 from labeltree.tuning.journal import TrialJournal
+from labeltree.tuning.live_table import LiveTable
 from labeltree.tuning.result import choose, final_settings, frontier
 from labeltree.tuning.row_metrics import METRIC, RowMetric, row_metrics
 from labeltree.tuning.settings_file import KEYS, as_arguments, read_settings, settings_bytes
@@ -48,7 +52,7 @@ def shorten(monkeypatch):
     monkeypatch.setattr("labeltree.tuning.candidate._POSITIVE_COSTS", ())
     monkeypatch.setattr("labeltree.tuning.candidate._CLUSTERS", (4,))
     monkeypatch.setattr(Candidate, "further", lambda self, start: iter(()))
-    monkeypatch.setattr("labeltree.tuning.trial._FITTING", (0, 3))
+    monkeypatch.setattr("labeltree.tuning.forms._FITTING", (0, 3))
     monkeypatch.setattr(search_module, "_FINALISTS", 1)
     monkeypatch.setattr(search_module, "_TREES", 2)
     monkeypatch.setattr(search_module, "_MORE_TREES", 2)
@@ -75,12 +79,14 @@ def test_a_search_ends_with_settings_of_a_model_that_fits(tuned, data, tmp_path,
     assert tuned.point.final_bytes <= 6_000
     assert tuned.settings["max_size"] <= 6_000
     assert not tuned.out_of_time
-    # First single changes on part of the rows, then the best on more, then on all with two trees.
+    # First single changes on part of the rows, then the best on more, then on all with two trees; then steps
+    # from there.
     shares = [trial.share for trial in tuned.trials]
-    assert shares == sorted(shares)
-    assert shares[0] < shares[-1] == 1
-    assert [trial.trees for trial in tuned.trials if trial.share == 1] == [2]
-    assert {point.trees for point in tuned.trials[-1].points} == {1, 2}
+    first = shares.index(1)
+    assert shares[:first] == sorted(shares[:first])
+    assert shares[0] < shares[first - 1] < 1
+    assert {trial.trees for trial in tuned.trials if trial.share == 1} == {2}
+    assert {point.trees for point in tuned.trials[first].points} == {1, 2}
     write_svm(tmp_path / "all.svm", data)
     code, _, err = run("train", tmp_path / "all.svm", tmp_path / "m", "--settings", out / "settings.json")
     assert code == 0, err
@@ -117,11 +123,11 @@ def test_another_search_is_not_continued(tuned, data, tmp_path):
     out = tmp_path / "out"
     with pytest.raises(InputError, match="search in this directory already; use resume=True"):
         tune(data, out, max_size=6_000, threads=1)
-    with pytest.raises(InputError, match="started with another max size"):
+    with pytest.raises(InputError, match="started with a different max size"):
         tune(data, out, max_size=7_000, threads=1, resume=True)
-    with pytest.raises(InputError, match="started with another data"):
+    with pytest.raises(InputError, match="started with different data"):
         tune(make_data(300), out, max_size=6_000, threads=1, resume=True)
-    with pytest.raises(InputError, match="started with another data"):  # the split is another one
+    with pytest.raises(InputError, match="started with different data"):  # the split is another one
         tune(data, out, max_size=6_000, threads=1, resume=True, validation=0.2)
     (out / "trials.jsonl").write_text("{}\n")
     with pytest.raises(InputError, match="not the journal of a search"):
@@ -130,6 +136,7 @@ def test_another_search_is_not_continued(tuned, data, tmp_path):
 
 def test_other_validation_data_is_refused(data, tmp_path, monkeypatch):
     monkeypatch.setattr(search_module.Search, "run", lambda self: None)
+    monkeypatch.setattr(TrialJournal, "discard", lambda self: None)
     given = {"threads": 1, "resume": True}
     one, other = make_data(80, seed=2), make_data(80, seed=3)
     with pytest.raises(InputError, match="no trial was finished"):
@@ -138,7 +145,7 @@ def test_other_validation_data_is_refused(data, tmp_path, monkeypatch):
         tune(data, tmp_path / "out", validation=one, **given)
     changed = labeltree.Dataset(one.X, other.Y)
     for different in (other, changed):
-        with pytest.raises(InputError, match="started with another validation data"):
+        with pytest.raises(InputError, match="started with different validation data"):
             tune(data, tmp_path / "out", validation=different, **given)
 
 
@@ -154,13 +161,51 @@ def test_nothing_fits(small_search, data, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_directory_with_a_search_is_refused_before_data_is_read(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "trials.jsonl").touch()
+    with pytest.raises(InputError, match="there is a search in this directory already"):
+        tune(tmp_path / "missing.svm", tmp_path / "out")
+
+
+def test_sizes_of_forms_are_those_of_models(data, tmp_path):
+    model = train_small(tmp_path / "m", data, trees=2)
+    forms = Forms.of(model, Target("P@1", None, growth=3.0), 1)
+    least = forms.n_bytes.min(axis=1)
+    for number, storage in forms.chosen()[1:]:
+        weights = storage.weights if storage.prune is None else None
+        copy = model.compress(tmp_path / "copy", weights=weights, prune=storage.prune, overwrite=True)
+        found = [first_trees(copy, trees).bytes for trees in (1, 2)]
+        assert forms.n_bytes[:, number].tolist() == found
+        final = [forms.final_bytes(number, trees) for trees in (1, 2)]
+        assert final == (least + 3 * (found - least)).tolist()
+
+
+def test_screening_leaves_room_for_other_trees_if_there_is_any(data, tmp_path):
+    model = train_small(tmp_path / "m", data, trees=1)
+    one_tree = Forms.of(model, Target("P@1", None), 1)
+    sizes, other, least = one_tree.n_bytes[0], one_tree.other_bytes, int(one_tree.n_bytes.min())
+    for max_size, expected in [
+        (least + (least - other), least + (least - other)),  # two trees would have no weights
+        (8 * least, other + (8 * least - other) / 2),
+    ]:
+        forms = replace(one_tree, target=Target("P@1", max_size, 1.0, 2))
+        ((number, _),) = forms.chosen()
+        assert sizes[number] == max(size for size in sizes if size <= expected)
+        assert sizes[number] > least
+
+
 def test_what_cannot_be_pruned_enough_is_not_trained(small_search, data, tmp_path, monkeypatch):
     monkeypatch.setattr(Budget, "check_least", lambda self, least, exact: None)
     monkeypatch.setattr("labeltree.tuning.trial.train_model", None)
-    with pytest.raises(
-        InputError, match=r"that fit: a model takes [\d,]+ bytes or more, however it is pruned"
-    ):
-        tune(data, tmp_path / "out", max_size=100, threads=1)
+    tried = []
+    message = r"that fit: a model takes ([\d,]+) bytes or more, however it is pruned; use a larger max_size"
+    with pytest.raises(InputError, match=message) as caught:
+        tune(data, tmp_path / "out", max_size=100, threads=1, report=tried.append)
+    # The smallest of all, and nothing that is in the way of a search with a larger size.
+    least = int(re.search(message, str(caught.value))[1].replace(",", ""))
+    assert least == min(trial.least_bytes for trial in tried) < max(trial.least_bytes for trial in tried)
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_least_size_is_that_of_a_model_without_weights(data, tmp_path):
@@ -306,6 +351,33 @@ def test_text_is_read_for_each_choice_of_terms(monkeypatch, small_search, tmp_pa
     model = labeltree.load(out / "model")
     assert list(model.text.settings.ngrams) == report["settings"]["ngrams"]
     assert model.bytes <= 5_000
+
+
+def test_progress_in_python(small_search, data, tmp_path, capsys):
+    found = tune(data, tmp_path / "out", threads=1, max_size=6_000, progress=True)
+    out, err = capsys.readouterr()
+    lines = err.splitlines()
+    assert out == ""
+    assert lines[0].split()[:3] == ["trial", "rows", "trees"]
+    assert len(lines) == 1 + len(found.trials)
+    assert "defaults" in lines[1]
+    assert repr(found).startswith(f"TuningResult(P@1={found.point.metrics['P@1']:.2f}, size='")
+    assert len(repr(found)) < 400
+    tune(data, tmp_path / "quiet", threads=1, max_size=6_000)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_table_tells_trees_of_the_best_from_trained_ones(capsys):
+    table = LiveTable("P@1", False, Stages(quiet=True))
+    candidate = Candidate(cost=1.0)
+    table.report(Trial(candidate, 1.0, 3, (point(10, 50.0, trees=2), point(20, 40.0, trees=3))))
+    table.report(Trial(candidate, 1.0, 3, (point(10, 40.0, trees=2), point(20, 50.0, trees=3))))
+    table.report(Trial(replace(candidate, clusters=8), 1.0, 2, skipped="too large"))
+    _, *lines = capsys.readouterr().err.splitlines()
+    assert "100%  2 of 3       int8" in lines[0]
+    assert "100%       3       int8" in lines[1]
+    assert "100%       2          -" in lines[2]
+    assert lines[2].endswith("clusters 8  (too large)")
 
 
 def test_the_command_shows_a_table(small_search, folder, tmp_path, run):

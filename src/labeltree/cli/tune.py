@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,15 +19,11 @@ from labeltree.system import human_bytes
 
 if TYPE_CHECKING:
     from labeltree.data import Dataset
-    from labeltree.progress import Progress
     from labeltree.summary import DataSummary
     from labeltree.text.settings import TextSettings
     from labeltree.tuning.result import TuningResult
-    from labeltree.tuning.trial import Point, Trial
 
 _BUDGET = "Budget"
-# The columns of the live table, whose width must be known before its rows are.
-_WIDTHS = (5, 5, 5, 9, 9, 7, 11)
 
 
 @options.takes(text=text_options.Text)
@@ -84,6 +77,7 @@ def tune(
     An interrupted search continues with --resume.
     """
     from labeltree.tuning.bench import DataSource
+    from labeltree.tuning.live_table import LiveTable
     from labeltree.tuning.tune import features_of
     from labeltree.tuning.tune import tune as search
 
@@ -122,7 +116,7 @@ def tune(
         text.settings() if is_text else None,
         searches_terms,
     )
-    table = _LiveTable(metric, quiet or json, stages)
+    table = LiveTable(metric, quiet or json, stages)
     try:
         result = search(
             given,
@@ -177,64 +171,25 @@ def _shortest(path: Path) -> Path:
     return path.relative_to(current) if path.is_relative_to(current) else path
 
 
-class _LiveTable:
-    """Shows a line for each trial when it is done, and the progress of the one that runs."""
-
-    def __init__(self, metric: str, quiet: bool, stages: Stages) -> None:
-        self._metric, self._quiet, self._stages = metric, quiet, stages
-        self._number = 0
-        self._start: Any = None
-
-    @contextmanager
-    def stage(self, description: str) -> Iterator[Progress]:
-        with self._stages.running(description) as progress:
-            yield progress
-
-    def report(self, trial: Trial) -> None:
-        if self._quiet:
-            return
-        if self._number == 0:
-            self._start = trial.candidate
-            head = ["rows", "trees", "weights", "threshold", "size", self._metric, "time"]
-            print(_line(["trial", *head[:-1]]), " time       settings", file=sys.stderr)
-        self._number += 1
-        point = trial.best(self._metric)
-        cells = [str(self._number), f"{trial.share:.0%}", *_cells(point, self._metric, trial.trees)]
-        note = f"  ({trial.skipped})" if trial.skipped else ""
-        settings = trial.candidate.describe(self._start)
-        spent = f"{printing.human_seconds(trial.seconds):<11}"
-        print(_line(cells), "", spent, printing.escaped(settings + note), file=sys.stderr, flush=True)
-
-
-def _cells(point: Point | None, metric: str, trees: int) -> list[str]:
-    if point is None:
-        return [str(trees), "-", "-", "-", "-"]
-    threshold = "-" if point.threshold is None else f"{point.threshold:g}"
-    return [
-        str(point.trees),
-        point.weights,
-        threshold,
-        human_bytes(point.final_bytes),
-        f"{point.metrics[metric]:.2f}",
-    ]
-
-
-def _line(cells: list[str]) -> str:
-    return "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=False))
-
-
 def _summary(result: TuningResult, command: str) -> list[str]:
+    from labeltree.tuning.live_table import cells
+
     metric, point = result.metric, result.point
     start = result.trials[0].candidate
     rows = [
-        [*_cells(each, metric, each.trees), "*" if each == point else "", trial.candidate.describe(start)]
+        [
+            str(each.trees),
+            *cells(each, metric),
+            "*" if each == point else "",
+            trial.candidate.describe(start),
+        ]
         for trial, each in result.frontier
     ]
     head = ["trees", "weights", "threshold", "size", metric, "", "settings"]
     lines = [f"frontier of {metric} on the validation rows, by the size expected of the final model:", ""]
     lines += printing.table(head, rows)
     values = ", ".join(f"{name} {_shown(value)}" for name, value in result.settings.items())
-    ended = "the time was up" if result.out_of_time else "nothing was left to try"
+    ended = "no time for another one" if result.out_of_time else "nothing was left to try"
     facts = [
         ("chosen", values),
         (metric, f"{point.metrics[metric]:.2f} on the validation rows (standard error {point.error:.2f})"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,22 @@ from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.trial import Trial
 
 NAME = "trials.jsonl"
+
+
+def check_no_search(directory: Path, resume: bool) -> None:
+    """Refuse a directory that has a search already, unless it is to be continued."""
+    if not resume and (directory / NAME).exists():
+        raise InputError(
+            "there is a search in this directory already",
+            file=directory,
+            hint="use {resume} to continue it, or another directory",
+            parameters={"resume": True},
+        )
+
+
+def _other(name: str) -> str:
+    what = name.replace("_", " ")
+    return f"different {what}" if what.endswith("data") else f"a different {what}"
 
 
 class TrialJournal:
@@ -33,14 +50,8 @@ class TrialJournal:
         self._path = directory / NAME
         self.trials: list[Trial] = []
         header = json.dumps({"search": described})
+        check_no_search(directory, resume)
         if self._path.exists():
-            if not resume:
-                raise InputError(
-                    "there is a search in this directory already",
-                    file=directory,
-                    hint="use {resume} to continue it, or another directory",
-                    parameters={"resume": True},
-                )
             self._read(json.loads(header)["search"])
         else:
             directory.mkdir(parents=True, exist_ok=True)
@@ -58,13 +69,19 @@ class TrialJournal:
         for name, value in described.items():
             if before.get(name) != value:
                 raise InputError(
-                    f"the search in this directory was started with another {name.replace('_', ' ')}",
+                    f"the search in this directory was started with {_other(name)}",
                     file=self._path.parent,
                     hint="use the same data and options, or another directory",
                 )
         if lines[-1]:
             with open(self._path, "rb+") as file:
                 file.truncate(sum(len(line) + 1 for line in whole))
+
+    def discard(self) -> None:
+        """Remove the journal of a search that found nothing, and the directory if it has nothing else."""
+        self._path.unlink()
+        with suppress(OSError):
+            self._path.parent.rmdir()
 
     def find(self, candidate: Candidate, share: float, trees: int) -> Trial | None:
         """Return a trial that is done."""

@@ -11,6 +11,7 @@ from labeltree import figures
 from labeltree.extras import optional
 from labeltree.files import write_whole
 from labeltree.settings import ScoreSettings, StorageSettings, TreeSettings
+from labeltree.system import human_bytes
 from labeltree.text.settings import TextSettings
 from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.settings_file import settings_bytes
@@ -26,7 +27,7 @@ AS_GOOD = 0.25
 _ROOM = 1.05
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TuningResult:
     """What `labeltree.tune` found.
 
@@ -59,6 +60,11 @@ class TuningResult:
     seconds: float
     out_of_time: bool
     directory: Path
+
+    def __repr__(self) -> str:
+        value, size = self.point.metrics[self.metric], human_bytes(self.point.final_bytes)
+        shown = f"{self.metric}={value:.2f}, size={size!r}, trials={len(self.trials)}"
+        return f"TuningResult({shown}, settings={self.settings})"
 
     @property
     def settings_path(self) -> Path:

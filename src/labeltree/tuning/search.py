@@ -13,8 +13,9 @@ from labeltree.errors import ResourceError
 from labeltree.progress import Progress
 from labeltree.tuning.bench import Bench
 from labeltree.tuning.candidate import Candidate
+from labeltree.tuning.forms import Target
 from labeltree.tuning.journal import TrialJournal
-from labeltree.tuning.trial import Target, Trial, multiply_adds, run_trial
+from labeltree.tuning.trial import Trial, multiply_adds, run_trial
 
 # Shares of the training rows in the first two rounds, unless that leaves too few rows to learn from.
 _SCREEN, _CONFIRM = 0.25, 0.5
@@ -222,7 +223,8 @@ class Search:
             least = replace(plan, trees=plan.trees[:1]).least_bytes
             if self._goal.max_size is not None and least > self._goal.max_size:
                 skipped = f"a model takes {least:,} bytes or more, however it is pruned"
-                return replace(trial, skipped=skipped, seconds=time.perf_counter() - begin)
+                spent = time.perf_counter() - begin
+                return replace(trial, skipped=skipped, least_bytes=least, seconds=spent)
             if in_time:
                 self._check_time(trial, multiply_adds(plan))
             validation = self._bench.validation(candidate, share)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeltree import metrics
-from labeltree.budget import PER_DECADE, threshold_grid
-from labeltree.compress import dense_bytes, sparse_bytes
+from labeltree.compress import sparse_bytes
 from labeltree.data import Dataset
 from labeltree.frontier import first_trees
 from labeltree.leftovers import temporary_directory
@@ -22,16 +20,13 @@ from labeltree.model import Model
 from labeltree.plan import Plan
 from labeltree.progress import Progress
 from labeltree.score import CANDIDATES
-from labeltree.settings import ScoreSettings, StorageSettings
+from labeltree.settings import ScoreSettings
 from labeltree.training import train_model
 from labeltree.tuning.candidate import Candidate
+from labeltree.tuning.forms import Forms, Target
 from labeltree.tuning.row_metrics import METRIC, RowMetric, labels_needed, row_metrics, standard_error
 from labeltree.validation import Validation
 
-# Of the forms that fit, those that are evaluated, counted from the largest.
-_FITTING = (0, 1, 3, 6, 10)
-# Without a size, thresholds that leave these shares of the bytes of int8 weights.
-_SHARES = (0.5, 0.25, 0.12, 0.06, 0.03)
 # Another score function than the default must be better by so many standard errors: each of four is tried.
 _CLEARLY = 2.0
 # Thresholds at which sizes are recorded, to see how bytes grow with rows.
@@ -97,6 +92,8 @@ class Trial:
         Rows that it was trained on.
     sizes : tuple of int
         Bytes of the first tree, pruned at fixed thresholds.
+    least_bytes : int
+        If no form fits: the bytes of a model without weights.
     """
 
     candidate: Candidate
@@ -110,6 +107,7 @@ class Trial:
     work: float = 0.0
     rows: int = 0
     sizes: tuple[int, ...] = field(default=())
+    least_bytes: int = 0
 
     def best(self, metric: str) -> Point | None:
         """Return the point with the largest value of a metric."""
@@ -130,27 +128,6 @@ class Trial:
                 "sizes": tuple(content["sizes"]),
             }
         )
-
-
-@dataclass(frozen=True)
-class Target:
-    """What trials are evaluated for.
-
-    Attributes
-    ----------
-    metric : str
-    max_size : int or None
-        Bytes that the model of all rows may take.
-    growth : float
-        Bytes of a model of all rows, divided by those of a model of the rows of the trial.
-    expected_trees : int
-        A trial with one tree may take this share of the bytes: others will be added.
-    """
-
-    metric: str
-    max_size: int | None
-    growth: float = 1.0
-    expected_trees: int = 1
 
 
 def multiply_adds(plan: Plan) -> float:
@@ -211,25 +188,23 @@ def run_trial(
 
 def _evaluate(model: Model, validation: Validation, target: Target, work: Path, threads: int) -> list[Point]:
     """Evaluate a model in the forms that fit, with every number of trees and the best score function."""
-    sizes = _sizes(model, threads)
-    chosen = _storages(sizes, len(model.trees), target)
+    forms = Forms.of(model, target, threads)
     judge = _Judge(model, validation, target.metric, threads)
-    # Screening compares candidates with the same function; the choice is left to the end.
-    screening = target.expected_trees > len(model.trees)
     scores: dict[int, ScoreSettings] = {}
     points = []
-    for storage in chosen:
+    for number, storage in forms.chosen():
         copy = model
         if storage.codec != "float32":
             weights = None if storage.prune is not None else storage.weights
             copy = model.compress(work / "copy", weights=weights, prune=storage.prune, overwrite=True)
         for trees in range(1, len(model.trees) + 1):
-            part = first_trees(copy, trees)
-            final = round(part.bytes * target.growth)
+            final = forms.final_bytes(number, trees)
             if target.max_size is not None and final > target.max_size:
                 continue
+            part = first_trees(copy, trees)
             if trees not in scores:
-                scores[trees] = ScoreSettings() if screening else judge.best_score(part)
+                # Screening compares candidates with the same function; the choice is left to the end.
+                scores[trees] = ScoreSettings() if forms.screening else judge.best_score(part)
             score = scores[trees]
             found = judge.measure(part, score)
             points.append(
@@ -276,45 +251,3 @@ class _Judge:
         errors = [standard_error(other - rows[0]) for other in rows]
         clear = [gain if gain > _CLEARLY * error else 0.0 for gain, error in zip(gains, errors, strict=True)]
         return CANDIDATES[int(np.argmax(clear))]
-
-
-@dataclass(frozen=True, eq=False)
-class _Sizes:
-    """The forms of a model from the largest to the smallest, and their bytes with 1, 2, ... trees."""
-
-    storages: list[StorageSettings]
-    n_bytes: NDArray[np.int64]
-
-
-def _sizes(model: Model, threads: int) -> _Sizes:
-    other = model.bytes - dense_bytes(model.trees, "float32")
-    codecs = ("float32", "float16", "int8")
-    thresholds = [0.0, *threshold_grid(model.trees, PER_DECADE)]
-    each = [
-        [dense_bytes([part], codec) for codec in codecs]
-        + sparse_bytes([part], np.array(thresholds), threads)[0].tolist()
-        for part in model.trees
-    ]
-    storages = [StorageSettings(codec) for codec in codecs] + [StorageSettings(prune=t) for t in thresholds]
-    return _Sizes(storages, other + np.cumsum(np.array(each, np.int64), axis=0))
-
-
-def _storages(sizes: _Sizes, n_trees: int, target: Target) -> Sequence[StorageSettings]:
-    """Return the forms to evaluate, from the largest to the smallest."""
-    if target.max_size is None:
-        if target.expected_trees > n_trees:
-            return sizes.storages[:1]
-        whole = sizes.n_bytes[-1]
-        limits = [whole[0], whole[2], *(share * whole[2] for share in _SHARES)]
-        chosen = {int(np.flatnonzero(whole <= limit)[0]) for limit in limits if (whole <= limit).any()}
-    else:
-        allowed = target.max_size / target.growth
-        if target.expected_trees > n_trees:
-            least = float(sizes.n_bytes[-1].min())
-            allowed = max(allowed * n_trees / target.expected_trees, min(allowed, least))
-        chosen = set()
-        steps = _FITTING if target.expected_trees <= n_trees else _FITTING[:1]
-        for n_bytes in sizes.n_bytes:
-            fitting = np.flatnonzero(n_bytes <= allowed)
-            chosen |= {int(fitting[step]) for step in steps if step < fitting.size}
-    return [sizes.storages[number] for number in sorted(chosen)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable
@@ -20,16 +21,18 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError
 from labeltree.leftovers import temporary_directory
 from labeltree.plan import Plan
-from labeltree.progress import Progress, silent
+from labeltree.progress import Progress
 from labeltree.reading import read_data, resolve_format
 from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings
+from labeltree.stages import Stages
 from labeltree.system import threads_to_use
 from labeltree.text.formats import Columns
 from labeltree.text.settings import TextSettings
 from labeltree.tree import LabelTree
 from labeltree.tree_plan import TreePlan
 from labeltree.tuning.bench import Bench, DataSource
-from labeltree.tuning.journal import TrialJournal
+from labeltree.tuning.journal import TrialJournal, check_no_search
+from labeltree.tuning.live_table import LiveTable
 from labeltree.tuning.result import TuningResult, choose, final_settings
 from labeltree.tuning.row_metrics import METRIC
 from labeltree.tuning.search import Goal, Search
@@ -55,6 +58,7 @@ def tune(
     seed: int = 0,
     resume: bool = False,
     threads: int | None = None,
+    progress: bool = False,
     stage: Callable[[str], AbstractContextManager[Progress]] | None = None,
     report: Callable[[Trial], None] | None = None,
 ) -> TuningResult:
@@ -90,6 +94,8 @@ def tune(
         Continue a search that was interrupted.
     threads : int, optional
         Default: all CPUs.
+    progress : bool, default False
+        Show a line for each trial, on standard error or in a notebook.
     stage : callable, optional
         Called with the description of each trial; returns a context manager that gives a progress callback.
     report : callable, optional
@@ -114,6 +120,7 @@ def tune(
         raise InputError("no such directory", file=out.parent)
     if out.exists() and not out.is_dir():
         raise InputError("the output is a file, not a directory", file=out, hint="choose another name")
+    check_no_search(out, resume)
     source = data
     if not isinstance(source, DataSource):
         reading = {"format": format, "columns": columns, "one_based": one_based, "strict": strict}
@@ -132,20 +139,15 @@ def tune(
     }
     journal = TrialJournal(out, described, resume)
     spent = sum(trial.seconds for trial in journal.trials)
+    table = LiveTable(metric, not progress, Stages(quiet=not progress))
     with temporary_directory(out, ".models-") as work:
-        search = Search(
-            bench,
-            journal,
-            goal,
-            work,
-            started,
-            stage or (lambda description: silent("trial", description)),
-            report or (lambda trial: None),
-        )
+        search = Search(bench, journal, goal, work, started, stage or table.stage, report or table.report)
         search.run()
     finished = search.finished_trials()
     if not finished:
-        raise _nothing_fits(journal.trials, goal)
+        if not any(trial.points for trial in journal.trials):
+            journal.discard()
+        raise _nothing_fits(journal.trials)
     chosen, point = choose(finished, metric, goal.max_size)
     settings = final_settings(
         chosen.candidate, point, seed, goal.max_size, bench.text_settings(chosen.candidate)
@@ -228,10 +230,12 @@ def _least_bytes(train: Dataset, source: DataSource) -> int:
     ).least_bytes
 
 
-def _nothing_fits(trials: list[Trial], goal: Goal) -> InputError:
-    reasons = [trial.skipped for trial in trials if trial.skipped]
+def _nothing_fits(trials: list[Trial]) -> InputError:
+    skipped = [trial for trial in trials if trial.skipped]
+    # The smallest model that was tried; or what was said last.
+    skipped.sort(key=lambda trial: -trial.least_bytes if trial.least_bytes else -math.inf)
     return InputError(
-        f"no settings were found that fit: {reasons[-1] if reasons else 'no trial was finished'}",
+        f"no settings were found that fit: {skipped[-1].skipped if skipped else 'no trial was finished'}",
         hint="use a larger {max_size}, {max_time} or a machine with more memory",
         parameters={"max_size": None, "max_time": None},
     )
