@@ -74,7 +74,7 @@ def float32_error(model, path, label, row, score, scale):
 def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score, scale):
     model = models[trees]
     row = random_row(seed, model.n_features)
-    labels, scores = model.predict(row, top=7, beam=beam, score=score, score_scale=scale)
+    labels, scores = model.predict(row[None], top=7, beam=beam, score=score, score_scale=scale)
     found = explain_prediction(model, row, top=7, beam=beam, score=score, score_scale=scale)
     assert [e.label for e in found] == [label for label in labels[0].tolist() if label >= 0]
     assert [e.score for e in found] == [s for s in scores[0].tolist() if s > 0]

@@ -39,10 +39,18 @@ def test_rows_may_come_in_any_form(model, form):
         assert np.array_equal(one, other)
 
 
-def test_a_single_row_is_a_row(model):
+def test_what_is_not_a_matrix_of_rows_is_refused(model):
     x = random_data(3).X.toarray()
-    for one, other in zip(model.predict(x[5]), model.predict(x), strict=True):
+    for one, other in zip(model.predict(x[5:6]), model.predict(x), strict=True):
         assert np.array_equal(one, other[5:6])
+    for given in (x[5], x[5].tolist(), sparse.csr_array(x[5]), []):
+        for call in (model.predict, model.predict_matrix):
+            with pytest.raises(InputError, match="X has 1 dimension, expected 2; pass one row per instance"):
+                call(given)
+    with pytest.raises(InputError, match="X has 1 dimension, expected 2"):
+        explain_prediction(model, sparse.csr_array(x[5]))
+    with pytest.raises(InputError, match="X has 0 dimensions, expected 2"):
+        model.predict(3)
 
 
 @pytest.mark.parametrize("rows", [np.zeros((0, 30)), sparse.csr_matrix((0, 30))])
@@ -81,11 +89,13 @@ def test_a_feature_number_beyond_32_bits_is_not_taken_for_another(model):
 
 def test_fewer_features_than_the_model_are_refused(model):
     x = random_data(3).X[:, :20]
-    for narrow in (x, x[0], x.toarray(), x.toarray()[0], [[0.5] * 29], [0.5, 0.5], []):
+    for narrow in (x, x[0], x.toarray(), [[0.5] * 29]):
         with pytest.raises(InputError, match="but the model has 30 features"):
             model.predict(narrow)
         with pytest.raises(InputError, match="but the model has 30 features"):
-            explain_prediction(model, narrow[:1] if hasattr(narrow, "ndim") and narrow.ndim == 2 else narrow)
+            explain_prediction(model, narrow[:1])
+    with pytest.raises(InputError, match="but the model has 30 features"):
+        explain_prediction(model, [0.5, 0.5])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])

@@ -329,8 +329,15 @@ def test_arguments_of_another_type_are_refused(model, tmp_path):
     with pytest.raises(InputError, match="columns is of type str, expected Columns"):
         labeltree.train(path, tmp_path / "m", columns="x")
     X = model.text.transform(["text2"])
-    with pytest.raises(InputError, match="the data is of type csr_matrix, expected a path or a Dataset"):
-        model.evaluate(X)
+    calls = (
+        model.evaluate,
+        lambda X: labeltree.train(X, tmp_path / "m"),
+        lambda X: labeltree.tune(X, tmp_path / "t"),
+    )
+    for call in calls:
+        with pytest.raises(InputError, match="the data is of type csr_matrix, expected a path or a Dataset"):
+            call(X)
+    assert not (tmp_path / "m").exists()
     with pytest.raises(InputError, match="threshold is "):
         model.predict(X, threshold=np.zeros(84))
     with pytest.raises(InputError, match="threshold is 'half'"):
@@ -351,3 +358,4 @@ def test_rows_before_an_invalid_line_are_predicted(run, model, tmp_path):
 def test_a_quick_estimate_has_the_data(run, tmp_path):
     path = write_csv(tmp_path / "d.csv", rows(","))
     assert json.loads(run("estimate", path, "--quick", "--json")[1])["data"]["rows"] == 60
+    assert " on disk (exact)\n" in run("estimate", path, "--quick")[1]

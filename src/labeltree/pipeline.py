@@ -20,7 +20,7 @@ from labeltree.model import Model
 from labeltree.plan import Plan
 from labeltree.progress import Stage, silent
 from labeltree.publish import check_target
-from labeltree.reading import read_data
+from labeltree.reading import check_path, read_data
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
 from labeltree.stages import Stages
 from labeltree.summary import describe_data, summary_lines
@@ -113,6 +113,7 @@ def train(
     if isinstance(data, Dataset):
         dataset = data
     else:
+        check_path(data)
         with stages.stage("read", f"reading {os.fspath(data)}") as reading:
             dataset = read_data(
                 data,

@@ -130,7 +130,7 @@ def check_queries(X: Any) -> Queries:
         if not X.has_sorted_indices:
             X = X.sorted_indices()
     else:
-        X = canonical_csr(X if sp.issparse(X) else _two_dimensional(X), "X")
+        X = canonical_csr(X, "X")
     return Queries(csr_arrays(X), *X.shape)
 
 
@@ -154,14 +154,6 @@ def unit_queries(queries: Queries, n_features: int) -> Queries:
         matrix = sp.csr_matrix((values, indices, indptr), shape=(queries.n_rows, n_features))
         indptr, indices, values = csr_arrays(canonical_csr(matrix, "X"))
     return Queries((indptr, indices, unit_values(indptr, values)), queries.n_rows, n_features)
-
-
-def _two_dimensional(X: Any) -> NDArray[Any]:
-    """Return an array of rows; one row may have one dimension."""
-    try:
-        return np.atleast_2d(np.asarray(X))
-    except ValueError:
-        raise InputError("X has rows of different lengths") from None
 
 
 def as_matrix(labels: NDArray[np.int32], scores: NDArray[np.float32], n_labels: int) -> sp.csr_matrix:

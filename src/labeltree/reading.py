@@ -48,7 +48,7 @@ def resolve_format(path: str | os.PathLike[str], format: str | None, like: Reade
     return found
 
 
-def _check_path(path: Any) -> None:
+def check_path(path: Any) -> None:
     """Refuse what is not the name of a file, such as a matrix."""
     if not isinstance(path, str | os.PathLike):
         what = f"the data is of type {type(path).__name__}, expected a path or a Dataset"
@@ -98,7 +98,7 @@ def read_data(
     Dataset
         For a model, with at least its features.
     """
-    _check_path(path)
+    check_path(path)
     given = format or format_of(path)
     format = resolve_format(path, format, like)
     if format != "svm":

@@ -92,6 +92,8 @@ def _print_quick(
         return
     about = "" if size.exact else "about "
     on_disk = f"{about}{human_bytes(size.model_bytes)} on disk"
+    if size.exact:
+        on_disk += " (exact)"
     if pruned:
         on_disk += ", if no weight is pruned"
     allowed = "available" if memory_limit is None else "allowed"

@@ -119,7 +119,8 @@ def explain_prediction(
     ----------
     model : Model
     row : sparse matrix or array of one row; or str
-        As accepted by ``Model.predict``; or a document, if the model was trained on text.
+        As accepted by ``Model.predict``, or an array with one dimension; or a document, if the model was
+        trained on text.
     top, beam, score, score_scale
         As in ``Model.predict``.
     words : int, default 5
@@ -187,7 +188,7 @@ def explain_labels(
 
 def _as_row(model: Model, row: Any) -> Any:
     if not isinstance(row, str):
-        return row
+        return row if sp.issparse(row) else np.atleast_2d(row)
     if model.text is None:
         what = "the row is a document, but the model was not trained on text"
         raise InputError(what, hint="pass a row of feature values")

@@ -22,7 +22,7 @@ from labeltree.errors import InputError
 from labeltree.leftovers import temporary_directory
 from labeltree.plan import Plan
 from labeltree.progress import Progress
-from labeltree.reading import read_data, resolve_format
+from labeltree.reading import check_path, read_data, resolve_format
 from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings
 from labeltree.stages import Stages
 from labeltree.system import threads_to_use
@@ -179,6 +179,8 @@ def data_source(
 
     The other arguments are those of `read_data`.
     """
+    if not isinstance(data, Dataset):
+        check_path(data)
     is_text = not isinstance(data, Dataset) and resolve_format(data, reading.get("format"), None) != "svm"
     if text is not None and not is_text:
         raise InputError(
