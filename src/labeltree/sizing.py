@@ -29,6 +29,8 @@ from labeltree.tree_plan import centroids_held
 EXACT_WORK = 250_000_000
 # Labels whose vectors are computed to estimate the memory of all of them.
 COUNTED_VECTORS = 50
+# A few labels with unusual vectors may be missing in the sample, and so in its variance; this is for them.
+UNSEEN_MARGIN = 0.12
 # What the largest nodes of other trees of the same data need, relative to the sampled tree: the bounds of the
 # memory for training.
 NODE_RANGE = 0.5, 2.0
@@ -178,8 +180,9 @@ def _vector_nonzeros(
     freedom = max(labels.size - 1, 1)
     error = (found - factor * most[labels]) / chance
     variance = (np.square(error) * (1 - chance)).sum() * labels.size / freedom
-    margin = special.stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(variance)
     total = factor * most.sum()
+    sampled = special.stdtrit(freedom, (1 + CONFIDENCE) / 2) * np.sqrt(variance)
+    margin = np.hypot(sampled, UNSEEN_MARGIN * total)
     return round(total), max(0, round(total - margin)), round(min(total + margin, most.sum()))
 
 
