@@ -15,7 +15,7 @@ import numpy as np
 
 import labeltree
 from labeltree.calibration import fit_calibration, reliability
-from labeltree.choosing import rank
+from labeltree.candidates import rank
 from labeltree.decisions import Decision
 from labeltree.reading import read_data
 from labeltree.settings import MAX_ACCEPTED

@@ -37,16 +37,15 @@ def train(path, directory, clusters):
 def evaluate(model, path):
     """Print the quality of a model on documents with known labels."""
     score = model.evaluate(path)
-    print(", ".join(f"{name} {100 * score[name]:.1f}%" for name in ("P@1", "P@3", "P@5", "R@5")), "\n")
+    print(", ".join(f"{name} {100 * score[name]:.1f}%" for name in ("P@1", "P@3", "P@5", "micro_F1")), "\n")
 
 
-def tag(model, documents, threshold=0.2):
-    """Print each document with its best label, and the others whose score is at least the threshold."""
-    labels, scores = model.predict(documents, top=5)
+def tag(model, documents):
+    """Print each document with the labels that reach the threshold which training chose."""
+    labels, scores = model.predict(documents, threshold="stored")
     for document, names, row_scores in zip(documents, labels, scores, strict=True):
-        pairs = list(zip(names, row_scores, strict=True))
-        chosen = [f"{name} ({s:.2f})" for rank, (name, s) in enumerate(pairs) if s >= threshold or rank == 0]
-        print(f"{document}\n    {', '.join(chosen) or 'no known words'}")
+        accepted = [f"{name} ({score:.2f})" for name, score in zip(names, row_scores, strict=True)]
+        print(f"{document}\n    {', '.join(accepted) or 'no label'}")
 
 
 def main():

@@ -16,7 +16,7 @@ from labeltree.candidates import Candidates
 from labeltree.choosing import choose
 from labeltree.decisions import Decision
 from labeltree.svm import write_svm
-from labeltree.thresholds import choose_threshold
+from labeltree.thresholds import choose_threshold, cross_validate
 
 
 def ranked(rows=60, labels=12, top=6, seed=0):
@@ -325,6 +325,192 @@ def test_commands(run, refused, trained, place, tmp_path):
     assert run("evaluate", place, data, "--plot", tmp_path / "x.svg")[0] == 0
     assert (tmp_path / "x.csv").read_text().startswith("threshold,precision,recall,micro_f1")
     assert "already exists" in refused("evaluate", place, data, "--plot", tmp_path / "x.svg")
+
+
+@pytest.fixture(scope="module")
+def validation(trained, tmp_path_factory):
+    """A file of rows that the model was not trained on."""
+    file = tmp_path_factory.mktemp("validation") / "validation.svm"
+    write_svm(file, make_data(300, seed=7))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "metric", "figure"),
+    [("--min-precision", 0.3, "precision", "precision"), ("--min-recall", 0.3, "recall", "recall")],
+)
+def test_targets_are_reached_and_stored(run, place, validation, option, value, metric, figure):
+    code, out, _ = run("threshold", place, validation, option, value, "--json")
+    found = json.loads(out)
+    assert (code, found["metric"], found["target"]) == (0, metric, value)
+    assert found[figure] >= value
+    assert found["cross_validated"] is None
+    decision = load(place).decision
+    assert (decision.threshold, decision.target, decision.rows) == (found["threshold"], value, found["rows"])
+    out = run("threshold", place, validation, option, value)[1]
+    assert "measured   on the rows that the threshold was chosen on\n" in out
+
+
+def documents(n_rows, seed, separator=" "):
+    """Return rows of labels and text; words of half of the labels are often missing, and some are added."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(n_rows):
+        chosen = sorted({int(j) for j in rng.integers(0, 12, rng.integers(1, 4))})
+        words = [f"word{j}" for j in chosen if j < 6 or rng.random() < 0.4]
+        words += [f"word{j}" for j in rng.integers(0, 12, 2) if rng.random() < 0.5]
+        rows.append(f"{separator.join(f'tag{j}' for j in chosen)}\tcommon {' '.join(words)}\n")
+    return rows
+
+
+@pytest.fixture(scope="module")
+def tagged(tmp_path_factory):
+    """A model of documents."""
+    folder = tmp_path_factory.mktemp("tagged")
+    (folder / "train.tsv").write_text("".join(documents(300, 0)))
+    labeltree.train(folder / "train.tsv", folder / "model", clusters=3, threads=1)
+    return folder / "model"
+
+
+@pytest.fixture
+def tagger(tagged, tmp_path):
+    return shutil.copytree(tagged, tmp_path / "tagger")
+
+
+@pytest.fixture
+def tsv(tmp_path):
+    """Write lines to a file, and return its path."""
+
+    def write(lines):
+        (tmp_path / "data.tsv").write_text("".join(lines))
+        return tmp_path / "data.tsv"
+
+    return write
+
+
+def test_thresholds_per_label(run, tmp_path):
+    tagger, data = tmp_path / "tagger", "examples/catalogue-test.tsv"
+    labeltree.train("examples/catalogue-train.tsv", tagger, clusters=10)
+    code, out, _ = run("threshold", tagger, data, "--metric", "macro_f1", "--json")
+    found = json.loads(out)
+    assert (code, found["metric"]) == (0, "macro_f1")
+    model = load(tagger)
+    np.testing.assert_array_equal(model.decision.thresholds, np.float32(found["thresholds"]))
+    assert np.unique(model.decision.thresholds).size > 1
+    assert 0 < found["cross_validated"]["macro_f1"] < found["macro_f1"]
+    out = run("threshold", tagger, data, "--metric", "macro_f1")[1]
+    assert "on the rows that the thresholds were chosen on, which is optimistic\n" in out
+    assert f"macro {100 * found['cross_validated']['macro_f1']:.2f}% on other rows, by cross-" in out
+    answers = json.loads(run("predict", tagger, data, "--accepted", "--json")[1])["predictions"]
+    labels, scores = model.predict(labeltree.read_data(data, like=model).X, top=100)
+    expected = [
+        {model.label_names[j] for j, score in zip(*row, strict=True) if score >= model.decision.thresholds[j]}
+        for row in zip(labels, scores, strict=True)
+    ]
+    assert [set(row["labels"]) for row in answers] == expected
+    report = json.loads(run("evaluate", tagger, data, "--json")[1])
+    assert report["macro_F1"] == pytest.approx(100 * found["macro_f1"], abs=1e-4)
+
+
+def test_cross_validation_by_hand():
+    whole = Candidates.of(*ranked(400, seed=3))
+    half = whole.random_half
+    total = 0
+    for chosen, used in ((half, ~half), (~half, half)):
+        decision = choose_threshold(whole.of_rows(chosen), "macro_f1", n_labels=12)
+        part = whole.of_rows(used)
+        total += part.hits[part.accepted(decision)].sum()
+    found = cross_validate(whole, 12)
+    assert found["recall"] == pytest.approx(total / whole.n_true)
+
+
+def test_data_with_mostly_unknown_labels_is_refused(run, refused, tagger, tsv):
+    before = (tagger / "manifest.json").read_bytes()
+    wrong = tsv(documents(200, 1, "+"))
+    message = refused("threshold", tagger, wrong)
+    assert "label occurrences in the validation data are known to the model; check how labels are" in message
+    assert "(--label-separator)" in message
+    model = load(tagger)
+    with pytest.raises(InputError, match=r"^only \d+ of \d+ label occurrences .* \(separators\)"):
+        choose(model, labeltree.read_data(wrong, like=model))
+    assert (tagger / "manifest.json").read_bytes() == before
+    assert run("threshold", tagger, wrong, "--label-separator", "+")[0] == 0
+    # Many labels are unknown, but each is rare.
+    rare = tsv([f"rare{i} {line}" for i, line in enumerate(documents(200, 1))])
+    code, _, err = run("threshold", tagger, rare)
+    assert code == 0
+    assert "200 of the 212 labels in the data are unknown to the model and counted as missed.\n" in err
+
+
+def test_few_rows_are_noted(run, tagger, tsv):
+    data = tsv([*documents(2, 1), "\tcommon word1\n"])
+    code, _, err = run("threshold", tagger, data)
+    assert code == 0
+    assert "note: The validation data has 2 rows with labels; with fewer than 50, chance decides" in err
+    assert load(tagger).decision.rows == 2
+    assert "chance" not in run("threshold", tagger, tsv(documents(50, 1)))[2]
+    model = load(tagger)
+    with pytest.warns(UserWarning, match="chance decides which threshold is best"):
+        choose(model, labeltree.read_data(tsv(documents(49, 1)), like=model))
+
+
+def test_goals_are_checked_before_anything_is_read(refused, tmp_path):
+    goals = "--min-precision", 0.5, "--min-recall", 0.5
+    assert "one goal" in refused("threshold", tmp_path / "no-model", tmp_path / "no-data", *goals)
+
+
+def test_suspicious_labels_are_noted(run, tagger, tsv):
+    wrong = tsv(documents(200, 1, ";"))
+    for command in ("evaluate", "threshold"):
+        assert "If ';' separates labels, use --label-separator ';'." in run(command, tagger, wrong)[2]
+    err = run("evaluate", tagger, wrong)[2]
+    assert "label occurrences are known: check that the data belongs to the model, and how" in err
+    with pytest.warns(UserWarning, match="label") as caught:
+        load(tagger).evaluate(wrong)
+    messages = [str(warning.message) for warning in caught]
+    assert "read_data(file, columns=Columns(separators=(';',)), like=model)" in messages[0]
+    assert "label occurrences are known" in messages[1]
+    assert {warning.filename for warning in caught} == {__file__}
+    assert len(messages) == 2
+    assert "note:" not in run("evaluate", tagger, wrong, "--label-separator", ";")[2]
+
+
+def test_labels_that_the_model_knows_are_not_suspicious(run, tmp_path, tsv):
+    lines = documents(200, 0, ";")
+    with pytest.warns(UserWarning, match="';' separates labels"):
+        labeltree.train(tsv(lines), tmp_path / "model", clusters=3, threads=1)
+    assert "note:" not in run("evaluate", tmp_path / "model", tsv(lines[:5]))[2]
+
+
+def test_data_without_a_known_label_is_noted(run, tagger, tsv):
+    data = tsv([line.replace("tag", "other") for line in documents(60, 1)])
+    code, _, err = run("evaluate", tagger, data)
+    note = "No label in the data is known to the model, so every metric is 0: check that the data belongs to"
+    assert (code, f"note: {note}" in err) == (0, True)
+    assert "unknown" not in err
+    with pytest.warns(UserWarning, match=note):
+        assert load(tagger).evaluate(labeltree.read_data(data, like=load(tagger)))["P@1"] == 0
+
+
+def test_python_reports_what_the_command_reports(run, tagger, tsv):
+    lines = [*documents(80, 1), "\tcommon word1\n", "tag1\t\n", "tag1 new\tword1\n"]
+    data = tsv(lines)
+    report = json.loads(run("evaluate", tagger, data, "--json")[1])
+    found = load(tagger).evaluate(data)
+    counts = {"rows": 82, "rows_without_labels": 1, "skipped_rows": 1, "unknown_labels": 1}
+    assert {name: found[name] for name in counts} == {name: report[name] for name in counts} == counts
+    assert report.keys() - found.keys() == {"seconds", "milliseconds_per_row"}
+    shares = found.keys() - counts.keys()
+    assert {"P@1", "micro_F1", "macro_F1", "rows_with_accepted_label"} < shares
+    assert {name: report[name] for name in shares} == pytest.approx(
+        {name: 100 * found[name] for name in shares}, abs=1e-4
+    )
+    line = f"{report['rows_with_accepted_label']:.2f}% of the labeled rows have at least one\n"
+    assert line in run("evaluate", tagger, data)[1]
+    plain = load(tagger).store_decision(None, None)
+    assert plain.evaluate(data).keys() == {name for name in found if "@" in name} | counts.keys()
+    with pytest.raises(InputError, match="or set threshold to a number instead"):
+        plain.predict(["word1"], threshold="stored")
 
 
 def test_the_estimator_uses_the_threshold(trained):

@@ -38,7 +38,7 @@ def test_text_tagging_keeps_its_model_and_tags_given_documents(tmp_path):
     out = run("text_tagging.py", "--model", tmp_path / "model", "A pot for tea, hot under its lid.", "Xyzzy.")
     assert (tmp_path / "model" / "manifest.json").is_file()
     assert re.search(r"under its lid\.\n    .*tea", out)
-    assert out.endswith("Xyzzy.\n    no known words\n")
+    assert out.endswith("Xyzzy.\n    no label\n")
 
 
 def test_the_catalogue():

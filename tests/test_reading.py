@@ -229,7 +229,7 @@ def test_evaluate_reports_rows_without_labels_and_unknown_labels(run, model, tmp
     path = write_csv(tmp_path / "t.csv", [("common word1", ""), ("common word2", "new,tool0"), ("x", "sea2")])
     code, _, err = run("evaluate", model.path, path)
     assert code == 0
-    assert "1 row of 3 has no labels and counts as 0 in every average" in err
+    assert "1 row of 3 has no labels: it counts as 0 in P, R, nDCG and PSP, and is left out of F1." in err
     assert "unknown to the model" in err
     found = json.loads(run("evaluate", model.path, path, "--json")[1])
     assert (found["rows_without_labels"], found["unknown_labels"], found["skipped_rows"]) == (1, 1, 0)

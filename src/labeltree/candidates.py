@@ -63,10 +63,15 @@ class Candidates:
             self.hits[kept],
         )
 
+    @property
+    def random_half(self) -> NDArray[np.bool_]:
+        """Whether each row is in a random half of them."""
+        half: NDArray[np.bool_] = np.random.default_rng(0).permutation(self.row_true.size) % 2 == 0
+        return half
+
     def halves(self) -> tuple[Candidates, Candidates]:
         """Return the candidates of a random half of the rows, and those of the others."""
-        half = np.random.default_rng(0).permutation(self.row_true.size) % 2 == 0
-        return self.of_rows(half), self.of_rows(~half)
+        return self.of_rows(self.random_half), self.of_rows(~self.random_half)
 
     def with_scores(self, scores: NDArray[np.float32]) -> Candidates:
         """Return the same candidates with other scores in the same order."""
@@ -142,7 +147,10 @@ class Candidates:
         """Return every figure for the labels that a decision accepts."""
         if decision.thresholds is None:
             return {name: float(values[0]) for name, values in self.at(decision.threshold).items()}
-        kept = self.accepted(decision)
+        return self.measure_accepted(self.accepted(decision))
+
+    def measure_accepted(self, kept: NDArray[np.bool_]) -> dict[str, float]:
+        """Return every figure if some of the candidates are accepted."""
         accepted = Candidates(
             self.truth, self.rows[kept], self.labels[kept], self.scores[kept], self.hits[kept]
         )
@@ -156,6 +164,14 @@ class Candidates:
         rest = self.scores[accepted] if accepted < self.scores.size else np.float32(0)
         middle = np.float32((np.float64(last) + np.float64(rest)) / 2)
         return float(middle if middle > rest else last)
+
+
+def rank(truth: sp.csr_matrix, labels: Any, scores: Any) -> tuple[Candidates, int]:
+    """Return the candidates of the rows with labels, and the number of the other rows."""
+    candidates = Candidates.of(truth, labels, scores)
+    labeled = candidates.row_true > 0
+    unlabeled = int(np.count_nonzero(~labeled))
+    return candidates.of_rows(labeled) if unlabeled else candidates, unlabeled
 
 
 @dataclass(frozen=True, eq=False)

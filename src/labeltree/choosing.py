@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from labeltree import limits
 from labeltree.calibration import Calibration, calibration_gain, fit_calibration
 from labeltree.candidates import Candidates
+from labeltree.candidates import rank as rank
 from labeltree.decisions import Decision
 from labeltree.errors import InputError
 from labeltree.settings import MAX_ACCEPTED
-from labeltree.thresholds import choose_threshold
-from labeltree.validation import Validation
+from labeltree.thresholds import MIN_DECISION_ROWS, choose_threshold, cross_validate
+from labeltree.validation import Validation, known_occurrences, mostly_known, unknown_labels
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-
     from labeltree.data import Dataset
     from labeltree.model import Model
 
@@ -43,8 +41,30 @@ class Choice:
     unlabeled: int
 
     def figures(self) -> dict[str, float]:
-        """Return precision, recall, F1 and more of the accepted labels."""
+        """Return precision, recall, F1 and more of the accepted labels, on the rows of the choice.
+
+        With thresholds per label, they are better than on other rows; see `cross_validated`.
+        """
         return self.candidates.measure(self.decision)
+
+    def cross_validated(self) -> dict[str, float] | None:
+        """Return the same figures by two-fold cross-validation; None without thresholds per label."""
+        own = self.decision.thresholds
+        return None if own is None else cross_validate(self.candidates, own.size)
+
+
+def check_goal(metric: str | None, min_precision: float | None, min_recall: float | None) -> None:
+    """Refuse several goals, and goals that there are not."""
+    given = {"metric": metric, "min_precision": min_precision, "min_recall": min_recall}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        hint = f"remove {{{names[0]}}} or {{{names[1]}}}"
+        raise InputError(
+            "a threshold has one goal, but several are given", hint=hint, parameters=dict.fromkeys(names[:2])
+        )
+    limits.checked("metric", metric, limits.Optional(limits.F1))
+    for name, value in (("min_precision", min_precision), ("min_recall", min_recall)):
+        limits.checked(name, value, limits.Optional(limits.TARGET))
 
 
 def choose(
@@ -78,20 +98,35 @@ def choose(
     Returns
     -------
     Choice
+
+    Raises
+    ------
+    InputError
+        If no threshold reaches the goal, or the model knows fewer than half of the label occurrences.
+
+    Warns
+    -----
+    UserWarning
+        If fewer than 50 rows have labels, or the data looks like the training data.
     """
-    given = {"metric": metric, "min_precision": min_precision, "min_recall": min_recall}
-    names = [name for name, value in given.items() if value is not None]
-    if len(names) > 1:
-        hint = f"remove {{{names[0]}}} or {{{names[1]}}}"
-        raise InputError(
-            "a threshold has one goal, but several are given", hint=hint, parameters=dict.fromkeys(names[:2])
-        )
-    limits.checked("metric", metric, limits.Optional(limits.F1))
-    for name, value in (("min_precision", min_precision), ("min_recall", min_recall)):
-        limits.checked(name, value, limits.Optional(limits.TARGET))
+    check_goal(metric, min_precision, min_recall)
     data = Validation.of(validation, model)
+    if not mostly_known(data.truth, model.n_labels):
+        known = known_occurrences(data.truth, model.n_labels)
+        what = (
+            f"only {known:,} of {data.truth.nnz:,} label occurrences in the validation data are known to the "
+            "model"
+        )
+        raise unknown_labels(what, validation)
     labels, scores = model.predict(data.X, top=MAX_ACCEPTED, calibrated=False, threads=threads)
     candidates, unlabeled = rank(data.truth, labels, scores)
+    n_rows = candidates.row_true.size
+    if n_rows < MIN_DECISION_ROWS:
+        warnings.warn(
+            f"The validation data has {n_rows:,} row{'s' * (n_rows != 1)} with labels; with fewer than "
+            f"{MIN_DECISION_ROWS}, chance decides which threshold is best.",
+            stacklevel=2,
+        )
     calibration = model.calibration if calibrate is None else None
     if calibrate and calibration_gain(candidates) > 0:
         calibration = fit_calibration(candidates)
@@ -101,11 +136,3 @@ def choose(
     target = min_recall if min_precision is None else min_precision
     decision = choose_threshold(candidates, goal or "micro_f1", target, n_labels=model.n_labels)
     return Choice(decision, calibration, candidates, unlabeled)
-
-
-def rank(truth: sp.csr_matrix, labels: Any, scores: Any) -> tuple[Candidates, int]:
-    """Return the candidates of the rows with labels, and the number of the other rows."""
-    candidates = Candidates.of(truth, labels, scores)
-    labeled = candidates.row_true > 0
-    unlabeled = int(np.count_nonzero(~labeled))
-    return candidates.of_rows(labeled) if unlabeled else candidates, unlabeled

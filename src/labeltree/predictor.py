@@ -13,13 +13,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree import _native, limits, metrics
+from labeltree import _native, limits
 from labeltree.blocks import TreeBlocks
 from labeltree.calibration import Calibration
 from labeltree.data import Dataset
 from labeltree.decisions import Decision
 from labeltree.display import html_table
 from labeltree.errors import InputError
+from labeltree.evaluation import labeled_data
 from labeltree.manifest import RESTORE, Manifest, all_files
 from labeltree.predict import (
     as_matrix,
@@ -31,7 +32,6 @@ from labeltree.predict import (
     named_labels,
     unit_queries,
 )
-from labeltree.reading import read_data
 from labeltree.settings import (
     DEFAULT_BEAM,
     DEFAULT_RANKS,
@@ -183,14 +183,18 @@ class Predictor:
         if not (isinstance(threshold, str) and threshold == "stored"):
             return Decision(threshold)
         if self.decision is None:
-            hint = "choose a threshold with `labeltree threshold`, or pass a number"
-            raise InputError("the model has no threshold", file=self.path, hint=hint)
+            raise InputError(
+                "the model has no threshold",
+                file=self.path,
+                hint="choose one with `labeltree threshold`, or set {threshold} to a number instead",
+                parameters={"threshold": None},
+            )
         if settings != self.score or (self.calibration is not None and not calibrated):
             raise InputError(
                 "the threshold of the model is for its own scores",
                 file=self.path,
-                hint="remove {score} and {score_scale}, or pass a number",
-                parameters={"score": None, "score_scale": None},
+                hint="remove {score} and {score_scale}, or set {threshold} to a number instead",
+                parameters=dict.fromkeys(("score", "score_scale", "threshold")),
             )
         return self.decision
 
@@ -260,11 +264,14 @@ class Predictor:
     ) -> dict[str, float]:
         """Compare predicted labels with the true ones, by every metric.
 
+        What looks wrong, such as labels of a file that were separated by something else, is a warning.
+
         Parameters
         ----------
         dataset : Dataset or path-like
             The true labels, or the file to read them from, in any format that the command line reads.
-            Labels that the model does not know count as missed, and rows without labels as 0.
+            Labels that the model does not know count as missed. Rows without labels count as 0 in P, R, nDCG
+            and PSP, and are left out of F1.
         predicted : ndarray of int32, rows x top, optional
             The labels that ``predict`` returned for ``dataset.X``. Default: predict them.
         ks : sequence of int
@@ -274,19 +281,30 @@ class Predictor:
         -------
         dict of str to float
             Fractions by name, such as "P@1"; see `labeltree.metrics.evaluate`. Propensities are estimated
-            from the training labels.
+            from the training labels. Unless ``predicted`` is given, also "micro_F1" and "macro_F1" of the
+            labels that ``self.decision`` accepts, if there is one, and "rows_with_accepted_label", the share
+            of the rows with labels that get any. And these counts: "rows", "rows_without_labels",
+            "skipped_rows" (documents of the file without text) and "unknown_labels".
         """
         ks = [limits.checked("k", k, limits.TOP) for k in ks]
         if not ks:
             raise InputError("ks is empty, expected at least one rank")
-        if not isinstance(dataset, Dataset):
-            dataset = read_data(dataset, like=self)
-        if dataset.one_based is not None:  # a file need not mention the last features
-            dataset = dataset.widen(self.n_features)
-        predicted = self.predict(dataset.X, top=max(ks))[0] if predicted is None else np.asarray(predicted)
-        truth = dataset.align(self.label_names, self.n_labels).Y
-        ranked = metrics.pad_labels(predicted, max(ks))
-        return metrics.evaluate(truth, ranked, ks, metrics.propensities(self.label_counts, self.n_instances))
+        labeled = labeled_data(dataset, self)
+        accepted: dict[str, float] = {}
+        if predicted is None:
+            top = max(ks) if self.decision is None else max(*ks, MAX_ACCEPTED)
+            predicted, scores = self.predict(labeled.dataset.X, top=top)
+            if self.decision is not None:
+                accepted = labeled.accepted(predicted, scores, self.decision)
+        missed = labeled.missed()
+        return {
+            **labeled.metrics(np.asarray(predicted), ks),
+            **accepted,
+            "rows": labeled.dataset.n_instances,
+            "rows_without_labels": missed["rows_without_labels"],
+            "skipped_rows": missed["skipped_rows"],
+            "unknown_labels": missed["unknown_labels"],
+        }
 
     def depths(self, tree: int = 0) -> list[DepthSummary]:
         """Describe a tree depth by depth: nodes, children, mean used features, alpha, weights."""

@@ -18,7 +18,7 @@ from labeltree.errors import InputError
 from labeltree.plan import Plan
 from labeltree.predict import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
-from labeltree.thresholds import choose_threshold
+from labeltree.thresholds import MIN_DECISION_ROWS, choose_threshold
 from labeltree.training_memory import PANEL_BYTES, TRIAL_ROWS
 
 # The first one is kept unless another ranks better beyond doubt.
@@ -38,9 +38,8 @@ MAX_INSTANCES = 500
 # Labels of a row that are ranked for the threshold: three times as many as a row has on average, within this
 # range. Later ones are hardly ever accepted.
 RANKED_LABELS = 20, 50
-# For the threshold: rows that are ranked, for the score function, too, and how many it takes at least.
+# For the threshold: rows that are ranked, for the score function, too.
 DECISION_ROWS = ROUNDS[0][0]
-MIN_DECISION_ROWS = 50
 # With several trees: labels of each tree whose scores are averaged, and rows times trees, to bound memory.
 POOLED_LABELS = 20
 MAX_POOLS = 100_000

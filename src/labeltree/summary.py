@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TypedDict
 
 import numpy as np
 
 from labeltree.data import Dataset
+from labeltree.validation import Source
 
 _FREQUENT = 5
 _EXAMPLES = 8
@@ -105,36 +106,51 @@ def _terms(dataset: Dataset) -> list[str] | None:
 
 
 def _warnings(dataset: Dataset, spell_separator: Callable[[str], str]) -> Iterator[str]:
-    used = np.flatnonzero(np.diff(dataset.by_label[0]))
-    n_rows, n_labels = dataset.n_instances, len(used)
-    names = [] if dataset.label_names is None else [dataset.label_names[j] for j in used.tolist()]
     if dataset.n_skipped:
         yield (
             f"{_count(dataset.n_skipped, 'row has', 'rows have')} no text and "
             f"{'was' if dataset.n_skipped == 1 else 'were'} skipped."
         )
-    yield from _separators(names, dataset, spell_separator)
-    if names and n_labels > n_rows:  # numbers are columns of a matrix, whatever it is
+    unlabeled = int((np.diff(dataset.Y.indptr) == 0).sum())
+    if 2 * unlabeled > dataset.n_instances:
+        yield f"{unlabeled:,} of {dataset.n_instances:,} rows have no labels."
+    yield from suspicions(dataset, spell_separator)
+
+
+def suspicions(
+    dataset: Dataset, spell_separator: Callable[[str], str], model: Source | None = None
+) -> Iterator[str]:
+    """Yield warnings of labels and features that look as if the data had been read wrongly.
+
+    If it was read for a model, labels that the model knows are not suspicious.
+    """
+    used = np.flatnonzero(np.diff(dataset.by_label[0]))
+    names = [] if dataset.label_names is None else [dataset.label_names[j] for j in used.tolist()]
+    known: set[str] = set()
+    if names and model is not None:
+        known.update(map(str, range(model.n_labels)) if model.label_names is None else model.label_names)
+    yield from _separators(names, known, dataset, spell_separator)
+    n_rows = dataset.n_instances
+    # Numbers are columns of a matrix, whatever it is.
+    if len(names) > n_rows and len(set(names) - known) > n_rows:
         yield (
-            f"There are more labels ({n_labels:,}) than rows ({n_rows:,}). If that is wrong, check how "
+            f"There are more labels ({len(names):,}) than rows ({n_rows:,}). If that is wrong, check how "
             "labels are separated."
         )
-    unlabeled = int((np.diff(dataset.Y.indptr) == 0).sum())
-    if 2 * unlabeled > n_rows:
-        yield f"{unlabeled:,} of {n_rows:,} rows have no labels."
     empty = int((np.diff(dataset.X.indptr) == 0).sum())
     if 2 * empty > n_rows:
         yield f"{empty:,} of {n_rows:,} rows have no {'known term' if dataset.text else 'features'}."
 
 
 def _separators(
-    names: Sequence[str], dataset: Dataset, spell_separator: Callable[[str], str]
+    names: Sequence[str], known: Set[str], dataset: Dataset, spell_separator: Callable[[str], str]
 ) -> Iterator[str]:
     """Warn of labels that look as if they had been separated by something else, or not at all."""
-    if not names:
+    unknown = [name for name in names if name not in known]
+    if not unknown:
         return
-    listed = [name for name in names if _LIST.search(name)]
-    enclosed = [name for name in names if _ENCLOSED.search(name)]
+    listed = [name for name in unknown if _LIST.search(name)]
+    enclosed = [name for name in unknown if _ENCLOSED.search(name)]
     if 20 * len(listed) >= len(names):
         yield (
             f"{_of(len(listed), len(names))} like parts of a printed list, such as {listed[0]!r}. Write "
@@ -147,7 +163,7 @@ def _separators(
         )
     single = int(np.diff(dataset.Y.indptr).max(initial=0)) <= 1
     for separator in _SEPARATORS + ((" ",) if single else ()):
-        if suspicious := _joined(names, separator, single):
+        if suspicious := _joined(names, unknown, separator, single):
             quoted = "a space" if separator == " " else repr(separator)
             more = "Every row has a single label, and many" if single else "Many labels"
             yield (
@@ -157,9 +173,9 @@ def _separators(
             return
 
 
-def _joined(names: Sequence[str], separator: str, single: bool) -> str | None:
+def _joined(names: Sequence[str], unknown: Sequence[str], separator: str, single: bool) -> str | None:
     """Return a label that looks like several, if there are many of which parts occur again and again."""
-    within = [name for name in names if separator in name.strip(separator)]
+    within = [name for name in unknown if separator in name.strip(separator)]
     if len(within) < max(2, len(names) / 5):
         return None
     if single and separator in ";|" and 2 * len(within) >= len(names):

@@ -13,6 +13,8 @@ from labeltree.errors import InputError
 
 # The threshold of a label is chosen as if it had so many more true instances, with the scores of all labels.
 PRIORS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+# With fewer rows, chance decides.
+MIN_DECISION_ROWS = 50
 
 _Floats = NDArray[np.float64]
 
@@ -70,6 +72,16 @@ def choose_threshold(
         prior = _choose_prior(candidates, n_labels)
         own = None if prior is None else _label_thresholds(candidates, threshold, n_labels, prior)
     return Decision(threshold, metric, target, candidates.row_true.size, held_out, own)
+
+
+def cross_validate(candidates: Candidates, n_labels: int) -> dict[str, float]:
+    """Return every figure if each half of the rows has the thresholds chosen on the other, per label."""
+    half = candidates.random_half
+    one, other = (
+        choose_threshold(candidates.of_rows(rows), "macro_f1", n_labels=n_labels) for rows in (half, ~half)
+    )
+    kept = np.where(half[candidates.rows], candidates.accepted(other), candidates.accepted(one))
+    return candidates.measure_accepted(kept)
 
 
 def _choose_prior(candidates: Candidates, n_labels: int) -> float | None:

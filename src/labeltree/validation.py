@@ -65,9 +65,8 @@ class Validation:
             raise InputError("the validation data has no labels", hint="use labeled data")
         truth = dataset.align(model.label_names, model.n_labels).Y
         counts = np.bincount(truth.indices, minlength=truth.shape[1])
-        if not counts[: model.n_labels].any():
-            what = "no label of the validation data is known to the model"
-            raise InputError(what, hint="use data with the labels of the training data")
+        if not known_occurrences(truth, model.n_labels):
+            raise unknown_labels("no label of the validation data is known to the model", dataset)
         same = counts.size == model.n_labels and np.array_equal(counts, model.label_counts)
         if same and dataset.n_instances == model.n_instances:
             warnings.warn(
@@ -93,3 +92,26 @@ class Validation:
         labels = metrics.pad_labels(model.predict(self.X, top=top, threads=threads)[0], top)
         hits = metrics.hits(self.truth, labels, top)
         return tuple(100 * float(hits[:, :k].mean()) for k in DEFAULT_RANKS)
+
+
+def known_occurrences(truth: sp.csr_matrix, n_labels: int) -> int:
+    """Return how many pairs of a row and a label have one of the first labels, those of a model."""
+    return int((truth.indices < n_labels).sum())
+
+
+def mostly_known(truth: sp.csr_matrix, n_labels: int) -> bool:
+    """Return whether a model knows at least half of the label occurrences.
+
+    Many distinct labels may be unknown, because they are rare. If most occurrences are, the data was read
+    wrongly or belongs to another model.
+    """
+    return 2 * known_occurrences(truth, n_labels) >= truth.nnz
+
+
+def unknown_labels(what: str, dataset: Dataset) -> InputError:
+    """Return the error for data with labels that the model does not know."""
+    hint = "use data with the labels of the training data"
+    if dataset.text is None:
+        return InputError(what, hint=hint)
+    hint = f"check how labels are separated ({{separators}}), or {hint}"
+    return InputError(what, hint=hint, parameters={"separators": None})

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeltree.cli.prediction import Search, count_missed, open_model, predict_file
+from labeltree.cli.prediction import Search, note_missed, open_model, predict_file
 from labeltree.cli.text_options import Reading
+from labeltree.settings import DEFAULT_RANKS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +57,7 @@ class About:
 
     def card(self, stages: Stages, path: Path, address: str | None = None) -> str:
         """Return the card of a model, which is evaluated first if there is test data."""
+        from labeltree.evaluation import Labeled
         from labeltree.files import display_name
         from labeltree.hub.card import check_codes, model_card
 
@@ -69,11 +71,9 @@ class About:
         }
         if self.test is None:
             return model_card(open_model(stages, path), **about)
-        found = predict_file(
-            stages, path, self.test, Reading(), None, Search(), top=5, threads=None, require_labels=True
-        )
-        count_missed(found.model, found.dataset)
+        found = predict_file(stages, path, self.test, Reading(), None, Search(), top=5, threads=None)
+        note_missed(found.model, found.dataset)
         name = display_name(self.test).rpartition("/")[2]
-        metrics = found.model.evaluate(found.dataset, found.labels)
+        metrics = Labeled.of(found.dataset, found.model).metrics(found.labels, DEFAULT_RANKS)
         data = f"{name} ({found.speed['rows']:,} rows)"
         return model_card(found.model, **about, metrics=metrics, data=data)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.decisions import note_left_out
-from labeltree.cli.prediction import count_missed, open_model
+from labeltree.cli.prediction import note_missed, open_model
 from labeltree.cli.progress import Stages
 from labeltree.cli.published import Published, fetched, model_place
 from labeltree.cli.reading import Source
@@ -70,10 +69,9 @@ def compare(
     with printing.warnings_as_notes(), stages.stage("compare", "comparing") as progress:
         found = compare_models(models, datasets, beam=beam, seed=seed, threads=threads, progress=progress)
     missed = [
-        count_missed(model, dataset, name, rows=number == 0)
+        note_missed(model, dataset, name, rows=number == 0)
         for number, (name, model, dataset) in enumerate(zip(names, models, datasets, strict=True))
     ]
-    note_left_out(missed[0]["rows_without_labels"], "F1")
     if json:
         rows = [
             {**_report(name, item), **counts} for name, item, counts in zip(names, found, missed, strict=True)

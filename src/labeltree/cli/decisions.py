@@ -31,28 +31,11 @@ def check_plot(plot: Path | None, overwrite: bool) -> None:
         check_output(file, overwrite)
 
 
-def note_left_out(unlabeled: int, where: str) -> None:
-    """Note rows without labels, which do not count in some figures."""
-    if unlabeled:
-        printing.note(f"{printing.plural(unlabeled, 'row')} without labels left out of {where}.")
-
-
-def accepted_figures(candidates: Candidates, decision: Decision) -> dict[str, Any]:
-    """Return F1 of the labels that a model accepts, and the share of rows that get any, in percent."""
-    found = candidates.measure(decision)
-    shares = {
-        "micro_F1": found["micro_f1"],
-        "macro_F1": found["macro_f1"],
-        "rows_with_accepted_label": 1 - found["rows_without"],
-    }
-    return {name: round(100 * share, 4) for name, share in shares.items()}
-
-
 def accepted_line(figures: dict[str, Any]) -> str:
-    """Return a line with the figures of `accepted_figures`."""
+    """Return a line with the F1 of the accepted labels, and the share of rows that get any, in percent."""
     return (
         f"accepted labels: micro F1 {figures['micro_F1']:.2f}%, macro F1 {figures['macro_F1']:.2f}%; "
-        f"{figures['rows_with_accepted_label']:.2f}% of the rows have one"
+        f"{figures['rows_with_accepted_label']:.2f}% of the labeled rows have at least one"
     )
 
 

@@ -100,6 +100,7 @@ def run_demo(
     """
     from labeltree.build import build_plan
     from labeltree.datasets.synthetic import synthesize
+    from labeltree.evaluation import Labeled
     from labeltree.publish import directory_bytes
     from labeltree.svm import read_svm, write_svm
     from labeltree.training import train_model
@@ -135,7 +136,8 @@ def run_demo(
     start = time.perf_counter()
     labels, scores = model.predict(test.X, threads=threads)
     per_row = 1000 * (time.perf_counter() - start) / test.n_instances
-    percent = {name: 100 * value for name, value in model.evaluate(test, labels).items()}
+    found = Labeled.of(test, model).metrics(labels, DEFAULT_RANKS)
+    percent = {name: 100 * value for name, value in found.items()}
     precision = ", ".join(f"P@{k} {percent[f'P@{k}']:.1f}%" for k in DEFAULT_RANKS)
     write(f"  {precision}, {per_row:.2f} ms per document.")
 

@@ -5,26 +5,27 @@ from __future__ import annotations
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.decisions import (
-    accepted_figures,
     accepted_line,
     check_plot,
-    note_left_out,
     reliability_table,
     threshold_rows,
     threshold_table,
     write_plot,
 )
-from labeltree.cli.prediction import Predictions, Search, Speed, count_missed, predict_file
+from labeltree.cli.prediction import Predictions, Search, Speed, note_missed, predict_file
 from labeltree.cli.progress import Stages
-from labeltree.settings import MAX_ACCEPTED
+from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
-_MAX_RANK = 5
+if TYPE_CHECKING:
+    from labeltree.evaluation import Labeled
+
+_MAX_RANK = max(DEFAULT_RANKS)
 
 
 @options.takes(search=Search, text=text_options.Reading)
@@ -45,7 +46,7 @@ def evaluate(
     thresholds: Annotated[
         bool,
         typer.Option(
-            "--thresholds", help="Also print precision, recall and F1 if labels are accepted from a score on."
+            "--thresholds", help="Also print precision, recall and F1 for a range of score thresholds."
         ),
     ] = False,
     reliability: Annotated[
@@ -69,6 +70,7 @@ def evaluate(
     and 5, in percent; and F1 of the labels that the model accepts, if it has a threshold. By default, text is
     read with the same columns and separators as in training.
     """
+    from labeltree.evaluation import Labeled
     from labeltree.files import check_output
 
     if per_label is not None:
@@ -84,14 +86,13 @@ def evaluate(
         search,
         top=MAX_ACCEPTED if is_decision else _MAX_RANK,
         threads=threads,
-        require_labels=True,
     )
-    metrics = found.model.evaluate(found.dataset, found.labels)
+    labeled = Labeled.of(found.dataset, found.model)
+    percent = _percent(labeled.metrics(found.labels, DEFAULT_RANKS))
     if per_label is not None:
-        _write_per_label(found, per_label)
-    percent = {name: round(100 * value, 4) for name, value in metrics.items()}
-    counts = count_missed(found.model, found.dataset)
-    figures, lines = _decisions(found, search, threads, thresholds, reliability, plot)
+        _write_per_label(found, labeled, per_label)
+    counts = note_missed(found.model, found.dataset)
+    figures, lines = _decisions(found, labeled, search, threads, thresholds, reliability, plot)
     if json:
         printing.print_json({**percent, **figures, **found.speed, **counts})
         return
@@ -100,20 +101,24 @@ def evaluate(
         print("", _speed_line(found.speed), sep="\n")
 
 
-def _write_per_label(found: Predictions, file: Path) -> None:
+def _percent(fractions: dict[str, float]) -> dict[str, float]:
+    return {name: round(100 * value, 4) for name, value in fractions.items()}
+
+
+def _write_per_label(found: Predictions, labeled: Labeled, file: Path) -> None:
     from labeltree.files import write_whole
     from labeltree.metrics import hits, pad_labels
     from labeltree.serve.results import LabelHits
 
-    model = found.model
     ranked = pad_labels(found.labels[:, :_MAX_RANK], _MAX_RANK)
-    correct = hits(found.dataset.align(model.label_names, model.n_labels).Y, ranked, _MAX_RANK)
+    correct = hits(labeled.truth, ranked, _MAX_RANK)
     with write_whole(file) as stream:
-        stream.write(LabelHits.count(ranked, correct, model.n_labels).to_csv())
+        stream.write(LabelHits.count(ranked, correct, found.model.n_labels).to_csv())
 
 
 def _decisions(
     found: Predictions,
+    labeled: Labeled,
     search: Search,
     threads: int | None,
     thresholds: bool,
@@ -122,12 +127,13 @@ def _decisions(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return what is printed about accepted labels and scores, as JSON and as lines."""
     from labeltree import calibration
-    from labeltree.choosing import rank
+    from labeltree.candidates import rank
 
     model = found.model
     is_own = model.score.replace(search.score, search.score_scale) == model.score
     decision = model.decision if is_own else None
-    if decision is None and not (thresholds or reliability or plot is not None):
+    is_ranked = thresholds or reliability or plot is not None
+    if decision is None and not is_ranked:
         return {}, []
     labels, scores = found.labels, found.scores
     if labels.shape[1] < min(MAX_ACCEPTED, model.n_labels):
@@ -137,14 +143,14 @@ def _decisions(
             labels, scores = model.predict(
                 found.dataset.X, top=MAX_ACCEPTED, threads=threads, **asdict(search)
             )
-    truth = found.dataset.align(model.label_names, model.n_labels).Y
-    candidates, unlabeled = rank(truth, labels, scores)
-    note_left_out(unlabeled, "F1 and reliability" if reliability else "F1")
     figures: dict[str, Any] = {}
     lines: list[str] = []
     if decision is not None:
-        figures = accepted_figures(candidates, decision)
+        figures = {**_percent(labeled.accepted(labels, scores, decision))}
         lines += ["", accepted_line(figures)]
+    if not is_ranked:
+        return figures, lines
+    candidates, _ = rank(labeled.truth, labels, scores)
     if thresholds:
         figures["thresholds"] = rows = threshold_rows(candidates, decision)
         lines += ["", *threshold_table(rows)]

@@ -23,6 +23,7 @@ _NAMES = {
     "add_missing": "--tree-rest",
     "columns": "--text-column, --label-column",
     "format": "--data-format",
+    "separators": "--label-separator",
 }
 _option: Any = typer.Option
 _argument: Any = typer.Argument

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from labeltree.data import Dataset
+    from labeltree.evaluation import Missed
     from labeltree.model import Model
 
 
@@ -78,11 +79,12 @@ def predict_file(
     *,
     top: int,
     threads: int | None,
-    require_labels: bool,
 ) -> Predictions:
-    """Open a model, read a data file, and predict its rows."""
+    """Open a model, read a labeled data file, and predict its rows."""
     model = open_model(stages, path)
-    dataset = Source(data, reading, one_based, model).read(stages, threads, require_labels=require_labels)
+    source = Source(data, reading, one_based, model)
+    dataset = source.read(stages, threads)
+    source.note_suspicions(dataset)
     rows = dataset.n_instances
     with printing.warnings_as_notes(), stages.stage("predict", f"predicting {printing.plural(rows, 'row')}"):
         labels, scores = model.predict(dataset.X, top=top, threads=threads, **asdict(search))
@@ -154,40 +156,26 @@ def speed_of(rows: int, seconds: float) -> Speed:
     return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}
 
 
-def note_unknown(model: Model, dataset: Dataset, name: str = "the model", *, rows: bool = True) -> int:
-    """Note skipped rows, unless told not to, and labels that the model does not know; return their number."""
-    import numpy as np
+def note_unknown(model: Model, dataset: Dataset, name: str = "the model", *, rows: bool = True) -> Missed:
+    """Count what no prediction can get right; note unknown labels and, unless told not to, skipped rows."""
+    from labeltree.evaluation import Labeled
 
-    labels = np.unique(dataset.align(model.label_names, model.n_labels).Y.indices)
-    unknown = int((labels >= model.n_labels).sum())
-    if unknown:
-        printing.note(
-            f"{unknown:,} of the {printing.plural(labels.size, 'label')} in the data "
-            f"{'is' if unknown == 1 else 'are'} unknown to {name} and counted as missed."
-        )
+    labeled = Labeled.of(dataset, model)
+    for note in labeled.unknown_note("--label-separator", name):
+        printing.note(note)
     if dataset.n_skipped and rows:
         printing.note(f"{printing.plural(dataset.n_skipped, 'row')} without text skipped.")
-    return unknown
+    return labeled.missed()
 
 
-class Missed(TypedDict):
-    """What no prediction can get right."""
-
-    rows_without_labels: int
-    skipped_rows: int
-    unknown_labels: int
-
-
-def count_missed(model: Model, dataset: Dataset, name: str = "the model", *, rows: bool = True) -> Missed:
-    """Count what no prediction can get right, and note it; without `rows`, only labels are noted."""
-    import numpy as np
-
-    unknown = note_unknown(model, dataset, name, rows=rows)
-    unlabeled = int((np.diff(dataset.Y.indptr) == 0).sum())
-    if unlabeled and rows:
+def note_missed(model: Model, dataset: Dataset, name: str = "the model", *, rows: bool = True) -> Missed:
+    """Count and note what no prediction can get right; without `rows`, only labels are noted."""
+    missed = note_unknown(model, dataset, name, rows=rows)
+    if (unlabeled := missed["rows_without_labels"]) and rows:
+        one = unlabeled == 1
         printing.note(
-            f"{printing.plural(unlabeled, 'row')} of {dataset.n_instances:,} "
-            f"{'has' if unlabeled == 1 else 'have'} no labels and "
-            f"{'counts' if unlabeled == 1 else 'count'} as 0 in every average."
+            f"{printing.plural(unlabeled, 'row')} of {dataset.n_instances:,} {'has' if one else 'have'} no "
+            f"labels: {'it counts' if one else 'they count'} as 0 in P, R, nDCG and PSP, and "
+            f"{'is' if one else 'are'} left out of F1."
         )
-    return {"rows_without_labels": unlabeled, "skipped_rows": dataset.n_skipped, "unknown_labels": unknown}
+    return missed

@@ -28,7 +28,8 @@ def model_place(text: str) -> Path | Published:
 def own_place(text: str) -> Path:
     """Parse an argument that is a model directory which the command changes."""
     if is_address(text):
-        raise typer.BadParameter(f"MODEL is {text!r}, expected a directory: a published model is not changed")
+        what = "a published model cannot be changed; download it first"
+        raise typer.BadParameter(f"MODEL is {text!r}, expected a directory: {what}")
     return Path(text)
 
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from labeltree.text.settings import TextSettings
 
 
+def _spell_separator(separator: str) -> str:
+    return f"--label-separator '{separator}'"
+
+
 class Source:
     """A data file and how to read it; options that do not match it are refused before it is read.
 
@@ -84,12 +88,19 @@ class Source:
         """Show on standard error what was read, if not quiet, and note what looks wrong; return it all."""
         from labeltree.summary import summarize, summary_lines
 
-        summary = summarize(dataset, lambda separator: f"--label-separator '{separator}'")
+        summary = summarize(dataset, _spell_separator)
         if not quiet:
             print(*map(printing.escaped, summary_lines(summary)), sep="\n", file=sys.stderr, flush=True)
         for warning in summary["warnings"]:
             printing.note(warning)
         return summary
+
+    def note_suspicions(self, dataset: Dataset) -> None:
+        """Note what looks as if the data had been read wrongly."""
+        from labeltree.summary import suspicions
+
+        for warning in suspicions(dataset, _spell_separator, self._model):
+            printing.note(warning)
 
     def _read(self, threads: int | None, require_labels: bool, progress: Progress) -> Dataset:
         from labeltree.reading import read_data

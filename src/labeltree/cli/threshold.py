@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -67,11 +67,14 @@ def threshold(
     a recall to be reached. `labeltree predict --accepted` uses it. With --calibrate, scores become
     probabilities; the ranking stays the same.
     """
-    from labeltree.choosing import choose
+    from labeltree.choosing import check_goal, choose
 
+    check_goal(metric, min_precision, min_recall)
     stages = Stages(quiet or json)
     opened = open_model(stages, model)
-    dataset = Source(validation, text, one_based, opened).read(stages, threads)
+    source = Source(validation, text, one_based, opened)
+    dataset = source.read(stages, threads)
+    source.note_suspicions(dataset)
     with printing.warnings_as_notes(), stages.stage("choose", "choosing a threshold"):
         choice = choose(
             opened,
@@ -83,12 +86,12 @@ def threshold(
             threads=threads,
         )
         opened.store_decision(choice.decision, choice.calibration)
-    unknown = note_unknown(opened, dataset)
+    missed = note_unknown(opened, dataset)
     if choice.unlabeled:
         printing.note(f"{printing.plural(choice.unlabeled, 'row')} without labels left out.")
     if calibrate and choice.calibration is None:
         printing.note("Calibration does not make the scores better, so they stay as they are.")
-    figures: dict[str, Any] = choice.figures()
+    figures, cross_validated = choice.figures(), choice.cross_validated()
     own = choice.decision.thresholds
     if json:
         printing.print_json(
@@ -98,17 +101,29 @@ def threshold(
                 "thresholds": None if own is None else own.tolist(),
                 "calibrated": choice.calibration is not None,
                 **figures,
-                "skipped_rows": dataset.n_skipped,
-                "unknown_labels": unknown,
+                "cross_validated": cross_validated,
+                **missed,
                 "seconds": stages.seconds,
             }
         )
     elif not quiet:
-        print(*_summary(str(model), str(choice.decision), choice.calibration is not None, figures), sep="\n")
+        calibrated = choice.calibration is not None
+        print(*_summary(str(model), str(choice.decision), calibrated, figures, cross_validated), sep="\n")
 
 
-def _summary(model: str, decision: str, calibrated: bool, figures: dict[str, float]) -> list[str]:
+def _summary(
+    model: str,
+    decision: str,
+    calibrated: bool,
+    figures: dict[str, float],
+    cross_validated: dict[str, float] | None,
+) -> list[str]:
     percent = {name: f"{100 * value:.2f}" for name, value in figures.items()}
+    measured, expected = "on the rows that the threshold was chosen on", []
+    if cross_validated is not None:
+        measured = "on the rows that the thresholds were chosen on, which is optimistic"
+        micro, macro = (f"{100 * cross_validated[name]:.2f}%" for name in ("micro_f1", "macro_f1"))
+        expected = [("expected", f"F1 micro {micro}, macro {macro} on other rows, by cross-validation")]
     return printing.facts(
         [
             ("model", model),
@@ -124,5 +139,7 @@ def _summary(model: str, decision: str, calibrated: bool, figures: dict[str, flo
                 f"{figures['labels_per_row']:.2f} per row, none for {percent['rows_without']}% of the rows, "
                 f"{percent['coverage']}% of the labels found at least once",
             ),
+            ("measured", measured),
+            *expected,
         ]
     )

@@ -57,8 +57,9 @@ def model_card(
     address : str, optional
         Where the model is published, for the examples.
     metrics : mapping of str to float, optional
-        What `Model.evaluate` returned. Default: what was measured by ``labeltree frontier`` or ``labeltree
-        evaluate --per-label``, if their files are in the directory of the model.
+        What `Model.evaluate` returned; the card has the metrics at ranks. Default: what was measured by
+        ``labeltree frontier`` or ``labeltree evaluate --per-label``, if their files are in the directory of
+        the model.
     data : str, optional
         The name of the data that the metrics are of. Default: "held-out data".
 
@@ -109,7 +110,7 @@ def _known_metrics(
     """Return the given metrics, or those in files of the model's directory, and the data that they are of."""
     name = _printable(data or "held-out data")
     if metrics is not None:
-        return dict(metrics), name
+        return {metric: value for metric, value in metrics.items() if "@" in metric}, name
     frontier, hits = known_results(model)
     found: dict[str, float] = {}
     for point in frontier or ():
