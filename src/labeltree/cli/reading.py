@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from labeltree.text.settings import TextSettings
 
 
+def _as_options(separator: str, format: str | None) -> str:
+    option = f"--label-separator '{separator}'"
+    return option if format is None else f"--data-format {format} {option}"
+
+
 class Source:
     """A data file and how to read it; options that do not match it are refused before it is read.
 
@@ -84,7 +89,7 @@ class Source:
         """Show on standard error what was read, if not quiet, and note what looks wrong; return it all."""
         from labeltree.summary import summarize, summary_lines
 
-        summary = summarize(dataset, lambda separator: f"--label-separator '{separator}'")
+        summary = summarize(dataset, _as_options)
         if not quiet:
             print(*map(printing.escaped, summary_lines(summary)), sep="\n", file=sys.stderr, flush=True)
         for warning in summary["warnings"]:
