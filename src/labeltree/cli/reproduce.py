@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from labeltree import limits
-from labeltree.cli import options, printing
+from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
 from labeltree.errors import InputError, ResourceError
+from labeltree.progress import ignore
 
 if TYPE_CHECKING:
+    from labeltree.data import Dataset
     from labeltree.paper.experiments import Result
 
 Number = TypeVar("Number", int, float)
@@ -30,13 +34,14 @@ LARGEST = 2**53  # the largest whole number that the formulas compute with exact
 _THEORY = "Balanced trees (theory)"
 
 
+@options.takes(text=text_options.Text)
 def reproduce(
     what: Annotated[
         str,
         typer.Argument(
             metavar="WHAT",
-            help="One or more of statistics, fixed-k, varied-k, alpha, last-depth, tight-bound, pruning, "
-            "theory, kmeans and time, separated by commas, or all.",
+            help="One or more of statistics, fixed-k, varied-k, alpha, last-depth, growth, tight-bound, "
+            "pruning, theory, kmeans and time, separated by commas, or all.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the results.")],
@@ -49,6 +54,8 @@ def reproduce(
             "none.",
         ),
     ] = None,
+    *,
+    text: text_options.Text,
     seeds: Annotated[
         str, typer.Option(metavar="N,N,...", help="Random seeds; one tree is built for each.")
     ] = "0,1,2,3,4",
@@ -79,6 +86,7 @@ def reproduce(
     ] = False,
     threads: options.Threads = None,
     overwrite: options.Overwrite = False,
+    one_based: options.OneBased = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
@@ -87,6 +95,7 @@ def reproduce(
     Writes CSV, PNG and SVG files, and report.html with all results. The paper is "Exploring Space
     Efficiency in a Tree-based Linear Model for Extreme Multi-label Classification".
     """
+    from labeltree.datasets import SOURCES
     from labeltree.paper import experiments
     from labeltree.paper.experiments import output
     from labeltree.paper.experiments.session import check_seeds
@@ -112,7 +121,16 @@ def reproduce(
         for name in names:
             experiments.check_data(name, ())
     stages = Stages(quiet or json)
-    splits = experiments.load_splits(data or (), threads=threads, stage=stages.stage)
+    if any(name in SOURCES and not Path(name).exists() for name in data or ()):
+        text.refuse_for_svm()  # as downloaded datasets are
+    read = partial(_read, text, one_based, threads)
+    splits = experiments.load_splits(data or (), read=read, stage=stages.stage)
+    summaries = {
+        split.name: Source.show(
+            split.train, quiet=quiet or json, name=split.name if len(splits) > 1 else None
+        )
+        for split in splits
+    }
     session = experiments.Session(splits, seed_list, threads)
     if what == "all" and not any(split.test for split in splits):
         names = [name for name in names if name not in experiments.WITH_TEST]
@@ -144,11 +162,21 @@ def reproduce(
         done = ", ".join(result.name for result in results)
         raise KeyboardInterrupt(f"stopped; results in {out}: {done or 'none'}") from None
     if json and results:
-        printing.print_json(_figures(results, report, stages))
+        printing.print_json({"data": summaries, **_figures(results, report, stages)})
     elif results and not quiet:
         print(*_summary(results, report), sep="\n")
     if skipped:
         raise ResourceError(f"not enough memory or disk space for {', '.join(skipped)}")
+
+
+def _read(
+    text: text_options.Text, one_based: bool | None, threads: int | None, file: Path, train: Dataset | None
+) -> Dataset:
+    """Read a file; test data with the features, the columns and the first index of the training data."""
+    from labeltree.tuning.tune import features_of
+
+    like: Any = None if train is None else features_of(train, file)
+    return Source(str(file), text, one_based, like).dataset(threads, ignore)
 
 
 def _experiments(what: str) -> list[str]:
