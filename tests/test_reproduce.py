@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from helpers import make_data
 
-from labeltree import write_svm
+from labeltree import synthesize, write_svm
 from labeltree.errors import ResourceError
 from labeltree.paper.experiments import EXPERIMENTS, Claim, Result, Table
 from labeltree.paper.experiments.report import render, verdict
@@ -224,7 +224,7 @@ def test_all(run, data, tmp_path, monkeypatch):
     assert len(page.ids) == 11
     for name in page.ids:
         assert (tmp_path / f"{name}.csv").is_file() or list(tmp_path.glob(f"{name}-*.csv"))
-        assert f"\n{name} " in summary
+        assert re.search(rf"^{name}{':' if name == 'growth' else ' '}", summary, re.MULTILINE)
     monkeypatch.setattr(
         "labeltree.paper.experiments.EXPERIMENTS", {"statistics": "statistics", "pruning": "pruning"}
     )
@@ -243,6 +243,18 @@ def test_a_missing_matplotlib_is_reported_first(command, refused, tmp_path, monk
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "this needs matplotlib, which is not installed; install it with" in refused(*command)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_results_without_claims_are_printed(run, tmp_path):
+    write_svm(tmp_path / "mine.svm", synthesize("eur-lex", scale=0.1)[0])
+    command = ["reproduce", "growth", tmp_path / "mine.svm", "--seeds", "0,1", "--overwrite"]
+    code, summary, _ = run(*command, "-o", tmp_path / "o")
+    assert code == 0
+    assert "- Predictions for another K or d_max are " in summary
+    assert re.search(r"^dataset +K of the fitted tree +K = 10 +K = 30 .* d_max = 3$", summary, re.MULTILINE)
+    assert re.search(r"^mine +10 +- +[01]\.\d+ ", summary, re.MULTILINE)
+    assert "inconclusive" not in summary
+    assert "growth-ratios" in json.loads(run(*command, "-o", tmp_path / "o", "--json")[1])["growth"]["tables"]
 
 
 def test_theory_needs_no_data(run, tmp_path):

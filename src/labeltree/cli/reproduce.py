@@ -19,7 +19,7 @@ from labeltree.progress import ignore
 
 if TYPE_CHECKING:
     from labeltree.data import Dataset
-    from labeltree.paper.experiments import Result
+    from labeltree.paper.experiments import Result, Table
 
 Number = TypeVar("Number", int, float)
 # The experiments that take an option.
@@ -220,20 +220,34 @@ def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[st
 
 
 def _summary(results: Sequence[Result], report: Path) -> list[str]:
-    """Return the claims of each experiment, a table of verdicts, and where the report is."""
+    """Return the claims of each experiment, or else its results; a table of verdicts; where the report is."""
     from labeltree.paper.experiments.report import VERDICTS, verdict
 
     lines = []
     for result in results:
         lines += [f"{result.name}: {result.title}"]
-        for claim in result.claims:
-            text = f"{verdict(claim)}: {claim.sentence}"
+        findings = [f"{verdict(claim)}: {claim.sentence}" for claim in result.claims]
+        for text in findings or [table.takeaway for table in result.tables if table.takeaway]:
             lines += textwrap.wrap(
                 text, 100, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
             )
-        lines.append("")
-    counts = (
+        lines += ["", *([] if findings else _table(result.tables[0]))]
+    counts = [
         (result.name, *(str(sum(verdict(claim) == word for claim in result.claims)) for word in VERDICTS))
         for result in results
-    )
-    return [*lines, *printing.table(("", *VERDICTS), counts, left=1), "", f"report {report}"]
+        if result.claims
+    ]
+    verdicts = [*printing.table(("", *VERDICTS), counts, left=1), ""] if counts else []
+    return [*lines, *verdicts, f"report {report}"]
+
+
+def _table(table: Table) -> list[str]:
+    """Return the caption and the rows of a table, and an empty line; nothing if it has no rows."""
+    from labeltree.paper.experiments.cells import format_column
+
+    if not table.rows:
+        return []
+    columns = [format_column(key, [row.get(key) for row in table.rows]) for key in table.columns]
+    caption = textwrap.wrap(table.caption, 100, break_on_hyphens=False)
+    rows = printing.table(list(table.columns.values()), zip(*columns, strict=True), left=1)
+    return [*caption, "", *rows, ""]
