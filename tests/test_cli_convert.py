@@ -67,6 +67,11 @@ def test_refused(refused, place, tmp_path):
     assert "--model" in refused("convert", data, tmp_path / "d.npz", "--model", place / "m", "--min-df", 2)
     (tmp_path / "d.svm").write_text("")
     assert "already exists" in refused("convert", data, tmp_path / "d.svm")
+    (tmp_path / "s.csv").write_text("text,labels\none,a b\n")
+    message = refused("convert", tmp_path / "s.csv", tmp_path / "s.svm")
+    assert "avoid spaces, commas, colons and #, or write an .npz file" in message
+    (tmp_path / "s.tsv").write_text("1\tone\n")
+    assert "or write an .npz file" in refused("convert", tmp_path / "s.tsv", tmp_path / "s.svm")
     assert "end it in .json" in refused("tree", place / "m", "-o", tmp_path / "t.png")
     assert "has 1 tree" in refused("tree", place / "m", "-o", tmp_path / "t.dot", "--number", 1)
     assert "--max-children" in refused("tree", place / "m", "-o", tmp_path / "t.json", "--max-children", 1)

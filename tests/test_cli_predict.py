@@ -81,6 +81,9 @@ def test_ids_in_tsv_and_jsonl(run, place, tmp_path):
 
 
 def test_refused(refused, place, tmp_path):
+    (tmp_path / "t.csv").write_text("text\napple\n")
+    message = refused("predict", place / "m", tmp_path / "t.csv", "--id-column", "nope")
+    assert "no column 'nope', only 'text'; set the name of the ID column (--id-column)" in message
     (tmp_path / "t.tsv").write_text("x7\t\tapple\n")
     (tmp_path / "t.svm").write_text("1 1:1\n")
     start = ("predict", place / "m")

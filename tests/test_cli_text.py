@@ -188,8 +188,17 @@ def test_documents_without_terms_are_trained_on_and_evaluated(run, tmp_path):
             "d.csv",
             b"text,labels\none,a\n",
             "--text-column body",
-            "d.csv:1: the header has no column 'body'",
+            "the header has no column 'body', only 'text', 'labels'; set the name of the text column "
+            "(--text-column)",
         ),
+        (
+            "d.csv",
+            b"text^tags\none^a\n",
+            "",
+            "(--text-column), or the character between columns (--delimiter)",
+        ),
+        ("d.csv", b"text,tags\none,a\n", "", "set the name of the label column (--label-column)"),
+        ("d.csv", b"", "", "d.csv: the file is empty"),
         ("d.jsonl", b'{"text": "one"}\n', "", "d.jsonl:1: the object has no 'labels'"),
         ("d.tsv", b"0\ta\tone\n", "--text-column x", "--text-column applies only to CSV and JSONL"),
         ("d.tsv", b"0\ta\tone\n", "--one-based", "--one-based applies only to LIBSVM"),

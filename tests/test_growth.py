@@ -62,11 +62,19 @@ def test_a_flat_tree_cannot_be_fitted(data):
 def test_experiment(data):
     split = experiments.Split("synthetic", data)
     result = experiments.run("growth", [split], seeds=(0,), clusters=(5, 20), depths=(2, 6))
-    averages, predictions = result.tables
+    ratios, averages, predictions = result.tables
     assert [row["covariance_share"] for row in averages.rows] == pytest.approx([1, 1])
     assert all(row["product_share"] < 1 for row in averages.rows)
     assert len(predictions.rows) == 2 * 2 * 2
     same = [r for r in predictions.rows if r["clusters"] == r["fitted_clusters"] and r["max_depth"] == 6]
     assert [row["ratio"] for row in same] == pytest.approx([1, 1], rel=0.02)
+    assert [row["fitted_clusters"] for row in ratios.rows] == [5, 20]
+    (found,) = (
+        r for r in predictions.rows if (r["fitted_clusters"], r["clusters"], r["max_depth"]) == (5, 20, 6)
+    )
+    assert ratios.rows[0]["clusters_20"] == found["ratio"]
+    # Not for the fitted tree itself, which is that of the largest depth.
+    assert ratios.rows[0]["clusters_5"] is ratios.rows[1]["clusters_20"] is None
+    assert ratios.rows[0]["depth_2"] < 1
     with pytest.raises(InputError, match="cluster counts"):
         experiments.run("growth", [split], clusters=(1,))

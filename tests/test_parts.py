@@ -45,6 +45,7 @@ def test_parts_of_text(tmp_path, run):
     code, out, _ = run("plan", tmp_path / "train.tsv", tmp_path / "work", *options)
     assert code == 0
     assert json.loads(out)["panels"] > 2
+    assert json.loads(out)["data"]["rows"] == 60
     for part in ("2/3", "1/3", "3/3"):
         code, out, _ = run("fill", tmp_path / "work", "--part", part, "--json")
         assert code == 0

@@ -1,5 +1,6 @@
 """Any data file in one call, what was read, and what looks like a wrong separator."""
 
+import csv
 import json
 
 import numpy as np
@@ -95,6 +96,12 @@ def test_a_printed_list_is_noticed(tmp_path):
     documents = [(text, str(labels.split(","))) for text, labels in rows(",")]
     (warning,) = describe_data(read_data(write_csv(tmp_path / "d.csv", documents)))["warnings"]
     assert "printed list" in warning
+    with (tmp_path / "j.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [("text", "labels"), *((text, json.dumps(labels.split(","))) for text, labels in rows(","))]
+        )
+    (warning,) = describe_data(read_data(tmp_path / "j.csv"))["warnings"]
+    assert "like parts of a printed list, such as '\"" in warning
     quoted = [(text, labels.replace(",", "',").replace("t", "t'")) for text, labels in rows(",")]
     found = describe_data(read_data(write_csv(tmp_path / "q.csv", quoted)))["warnings"]
     assert any("quotes or brackets" in warning for warning in found)
@@ -271,6 +278,63 @@ def test_rare_labels_with_a_wrong_separator_are_noticed(tmp_path):
     assert "separators=(';',)" in warning
     names = [(f"word{i}", f"Given{i} / Name{i}") for i in range(50)]  # not with '/': parts must occur again
     assert describe_data(read_data(write_csv(tmp_path / "n.csv", names)))["warnings"] == []
+
+
+def combined(separator, count=400):
+    random = np.random.default_rng(0)
+    for i in range(count):
+        labels = [f"l{j}" for j in random.choice(60, random.integers(1, 5), replace=False)]
+        yield f"word{i % 7}", separator.join(labels)
+
+
+@pytest.mark.parametrize("separator", ["+", "::", " > ", " - "])
+def test_combinations_of_labels_are_noticed(run, tmp_path, separator):
+    path = write_csv(tmp_path / "d.csv", combined(separator))
+    (warning,) = describe_data(read_data(path))["warnings"]
+    assert f"many contain {separator!r}" in warning
+    assert warning.endswith(f"use columns=Columns(separators=({separator!r},)).")
+    assert f"use --label-separator '{separator}'." in run("estimate", path, "-q")[2]
+    right = read_data(path, columns=Columns(separators=(separator,)))
+    assert (right.n_labels, describe_data(right)["warnings"]) == (60, [])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["C++", "R&D", "Notepad++ plugins", "C++ - advanced", "a+", "std::map", "x - y"],
+        [f"{kind} > {size}" for kind in "abcdefgh" for size in "klmnopqr"],  # each with several rows
+        [f"area{i % 9} > topic{i}" for i in range(400)],  # a hierarchy
+        [f"area{i % 3} > part{i % 40} > topic{i}" for i in range(400)],
+        [f"ns{i % 5}::name{i}" for i in range(400)],
+        [f"Surname{i} - Given{i % 20}" for i in range(400)],
+        [f"C{i}++" for i in range(400)],
+    ],
+)
+def test_separators_in_names_are_not_suspicious(tmp_path, names):
+    path = write_csv(tmp_path / "d.csv", [(f"word{i % 7}", names[i % len(names)]) for i in range(400)])
+    assert describe_data(read_data(path))["warnings"] == []
+
+
+@pytest.mark.parametrize(
+    ("header", "start"), [("id\tlabels\ttext", "7\t"), ("Labels\tText", ""), ("tags\tdocument text", "")]
+)
+def test_the_header_of_a_tsv_file_is_noticed(run, tmp_path, header, start):
+    path = tmp_path / "d.tsv"
+    path.write_text(f"{header}\n" + "".join(f"{start}{b}\t{a}\n" for a, b in rows(" ")))
+    (warning,) = describe_data(read_data(path))["warnings"]
+    assert warning.startswith("The first line looks like a header: its label is ")
+    assert warning.endswith("use format='csv', columns=Columns(separators=(' ',)).")
+    assert "remove it, or use --data-format csv --label-separator ' '." in run("estimate", path, "-q")[2]
+    if "labels" in header:
+        right = read_data(path, format="csv", columns=Columns(separators=(" ",)))
+        assert (right.n_instances, describe_data(right)["warnings"]) == (60, [])
+
+
+@pytest.mark.parametrize("first", ["labels\tHow to print labels", "sea0\ttext", "labels sea0\ttext"])
+def test_other_first_lines_are_not_suspicious(tmp_path, first):
+    path = tmp_path / "d.tsv"
+    path.write_text(f"{first}\n" + "".join(f"{b}\t{a}\n" for a, b in rows(" ")))
+    assert describe_data(read_data(path))["warnings"] == []
 
 
 BLANK = {

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from helpers import make_data
 
-from labeltree import write_svm
+from labeltree import synthesize, write_svm
 from labeltree.errors import ResourceError
 from labeltree.paper.experiments import EXPERIMENTS, Claim, Result, Table
 from labeltree.paper.experiments.report import render, verdict
@@ -174,6 +174,45 @@ def test_json_and_names(run, data, tmp_path):
     assert json.loads(out)["statistics"]["tables"]["statistics"][0]["data"] == "mine"
 
 
+def write_bodies(path, count):
+    records = "".join(f"word{i % 7} text{i % 5};a{i % 4}|b{i % 3}\n" for i in range(count))
+    path.write_text(f"body;tags\n{records}")
+
+
+def test_other_columns(run, refused, tmp_path):
+    place, out = tmp_path / "bodies", tmp_path / "o"
+    place.mkdir()
+    write_bodies(place / "train.csv", 60)
+    write_bodies(place / "test.csv", 9)
+    command = ["reproduce", "statistics", place, "-o", out, "--overwrite"]
+    message = refused(*command)
+    assert "train.csv:1: the header has no column 'text', only 'body;tags'" in message
+    assert "(--text-column), or the character between columns (--delimiter)" in message
+    columns = ["--text-column", "body", "--label-column", "tags", "--delimiter", ";"]
+    code, _, err = run(*command, *columns)
+    assert code == 0
+    assert "labels  12, 1.00 per row" in err
+    assert "note: Every row has a single label, and many contain '|'" in err
+    found = json.loads(run(*command, *columns, "--label-separator", "|", "--json")[1])
+    row = found["statistics"]["tables"]["statistics"][0]
+    assert (row["data"], row["instances"], row["test_instances"], row["labels"]) == ("bodies", 60, 9, 7)
+    assert (found["data"]["bodies"]["features"], found["data"]["bodies"]["warnings"]) == (12, [])
+    bigrams = json.loads(run(*command, *columns, "--ngrams", "1,2", "--json")[1])
+    assert bigrams["data"]["bodies"]["features"] > 12
+
+
+def test_warnings_name_one_of_several_datasets(run, tmp_path):
+    for name in ("one", "other"):
+        write_bodies(tmp_path / f"{name}.csv", 60)
+    files = [tmp_path / "one.csv", tmp_path / "other.csv"]
+    columns = ["--text-column", "body", "--label-column", "tags"]
+    code, _, err = run("reproduce", "statistics", *files, "-o", tmp_path / "o", *columns)
+    assert code == 0
+    assert "data    other\nrows    60 rows\n" in err
+    assert "note: one: Every row" in err
+    assert "note: other: Every row" in err
+
+
 def test_all(run, data, tmp_path, monkeypatch):
     monkeypatch.setattr("labeltree.paper.experiments.training_time.QUICK_SCALES", (1 / 4000,))
     code, summary, _ = run(
@@ -185,7 +224,7 @@ def test_all(run, data, tmp_path, monkeypatch):
     assert len(page.ids) == 11
     for name in page.ids:
         assert (tmp_path / f"{name}.csv").is_file() or list(tmp_path.glob(f"{name}-*.csv"))
-        assert f"\n{name} " in summary
+        assert re.search(rf"^{name}{':' if name == 'growth' else ' '}", summary, re.MULTILINE)
     monkeypatch.setattr(
         "labeltree.paper.experiments.EXPERIMENTS", {"statistics": "statistics", "pruning": "pruning"}
     )
@@ -204,6 +243,18 @@ def test_a_missing_matplotlib_is_reported_first(command, refused, tmp_path, monk
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "this needs matplotlib, which is not installed; install it with" in refused(*command)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_results_without_claims_are_printed(run, tmp_path):
+    write_svm(tmp_path / "mine.svm", synthesize("eur-lex", scale=0.1)[0])
+    command = ["reproduce", "growth", tmp_path / "mine.svm", "--seeds", "0,1", "--overwrite"]
+    code, summary, _ = run(*command, "-o", tmp_path / "o")
+    assert code == 0
+    assert "- Predictions for another K or d_max are " in summary
+    assert re.search(r"^dataset +K of the fitted tree +K = 10 +K = 30 .* d_max = 3$", summary, re.MULTILINE)
+    assert re.search(r"^mine +10 +- +[01]\.\d+ ", summary, re.MULTILINE)
+    assert "inconclusive" not in summary
+    assert "growth-ratios" in json.loads(run(*command, "-o", tmp_path / "o", "--json")[1])["growth"]["tables"]
 
 
 def test_theory_needs_no_data(run, tmp_path):
@@ -241,6 +292,8 @@ def test_errors(refused, data, tmp_path, monkeypatch):
         ("no train.svm in this directory", "fixed-k", data, *out),
         ("eur-lex has not been downloaded yet; run: labeltree download eur-lex", "fixed-k", "eur-lex", *out),
         ("wiki-500k: no train.txt", "fixed-k", "wiki-500k", *out),
+        ("--text-column applies only to text", "fixed-k", "eur-lex", *out, "--text-column", "x"),
+        ("--text-column applies only to text", "fixed-k", small, *out, "--text-column", "x"),
         ("two datasets are named 'packed'", "fixed-k", packed, packed, *out),
         ("pruning needs test data, found none in packed", "pruning", packed, *out),
         ("--seeds is 'a,b', expected numbers", "fixed-k", small, *out, "--seeds", "a,b"),

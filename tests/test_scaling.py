@@ -220,7 +220,6 @@ def test_every_form_of_a_row_gives_the_same_prediction(model, rows):
         for form in (
             row,
             row.toarray(),
-            row.toarray()[0],
             row.tocsc(),
             sp.csr_array(row),
             row.astype(np.float64),

@@ -118,10 +118,13 @@ def test_label_separators(tmp_path, separators, labels, expected):
 
 
 def test_labels_in_json_are_lists_strings_numbers_or_nothing(tmp_path):
-    given = ('[1, "b, c"]', "7", "null", '"x,y"', "[]")
+    given = ('[1, "b, c"]', "7", "null", '"x,y"', "[]", '["x", null]', "[null]")
     lines = [f'{{"text": "t", "labels": {labels}}}' for labels in given]
-    expected = [["1", "b, c"], ["7"], [], ["x", "y"], []]
+    expected = [["1", "b, c"], ["7"], [], ["x", "y"], [], ["x"], []]
     assert [labels for _, labels in read(tmp_path, "d.jsonl", "\n\n".join(lines))] == expected
+    with pytest.raises(InputError, match=":1: 'labels' contains null; correct it, or remove strict"):
+        read(tmp_path, "d.jsonl", lines[5], strict=True)
+    assert read(tmp_path, "d.jsonl", lines[5], strict=True, require_labels=False) == [("t", ["x"])]
 
 
 def test_labels_are_optional_for_prediction(tmp_path):
@@ -156,8 +159,14 @@ def test_long_fields_and_lines_across_pieces(tmp_path):
         ),
         ("d.csv", "id,body,tags\n", ":1: the header has no column 'text', only 'id', 'body', 'tags'"),
         ("d.csv", "text,tags\n", ":1: the header has no column 'labels'"),
-        ("d.csv", "text,tags\n", "(columns)"),
-        ("d.csv", "", ":1: the header has no column 'text', only nothing"),
+        ("d.csv", "text,tags\n", 'set the name of the label column (columns=Columns(labels="..."))'),
+        (
+            "d.csv",
+            "body~tags\n",
+            '(columns=Columns(text="...")), or the character between columns (delimiter)',
+        ),
+        ("d.csv", "", ": the file is empty; check"),
+        ("d.csv", "\ntext,labels\n", ":1: the first line is empty, expected a header"),
         ("d.csv", "text,labels,text\n", ":1: the header has 2 columns named 'text'"),
         ("d.csv", 'text,labels\n"a\nb",x\n1,2,3\n', ":4: the record has 3 fields, expected 2"),
         ("d.csv", 'text,labels\na,b\n"a,b\nc,d\n', ":3: not a CSV record"),
@@ -172,7 +181,10 @@ def test_long_fields_and_lines_across_pieces(tmp_path):
         ("d.json", '[{"text": "t", "labels": []}]\n', ":1: expected a JSON object, got a list"),
         ("d.jsonl", '{"text": 3, "labels": []}\n', ":1: 'text' is a number, expected a string"),
         ("d.jsonl", '{"text": "", "labels": [true]}\n', ":1: 'labels' contains a boolean"),
-        ("d.jsonl", '{"text": "", "labels": {}}\n', ":1: 'labels' contains an object"),
+        ("d.jsonl", '{"text": "", "labels": [{}]}\n', ":1: 'labels' contains an object"),
+        ("d.jsonl", '{"text": "", "labels": {}}\n', ":1: 'labels' is an object, expected a list"),
+        ("d.jsonl", '{"text": "", "labels": 1.5}\n', ":1: 'labels' is a number, expected a list of strings"),
+        ("d.jsonl", "{}\n", ":1: the object has no 'text'; add it"),
         ("d.jsonl", '{"text": "\\ud800", "labels": []}\n', ":1: the document contains an unpaired surrogate"),
         ("d.tsv.gz", gzip.compress(b"1\ta\tone\n" * 99, mtime=0)[:-9], "truncated or damaged"),
         ("d.txt", "one\n", "the format cannot be detected"),

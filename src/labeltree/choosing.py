@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from labeltree import limits
 from labeltree.calibration import Calibration, calibration_gain, fit_calibration
-from labeltree.candidates import Candidates
-from labeltree.candidates import rank as rank
+from labeltree.candidates import Candidates, rank
 from labeltree.decisions import Decision
 from labeltree.errors import InputError
 from labeltree.settings import MAX_ACCEPTED

@@ -18,7 +18,7 @@ from labeltree.data import Dataset
 from labeltree.decisions import Decision
 from labeltree.reading import Reader, read_data
 from labeltree.settings import MAX_ACCEPTED
-from labeltree.summary import suspicions
+from labeltree.summary import as_arguments, suspicions
 from labeltree.validation import Source, known_occurrences, mostly_known
 
 
@@ -120,7 +120,7 @@ def labeled_data(data: Dataset | str | os.PathLike[str], model: OpenModel) -> La
     notes: list[str] = []
     if not isinstance(data, Dataset):
         data = read_data(data, like=model)
-        notes += suspicions(data, _spell_separator, model)
+        notes += suspicions(data, _as_call, model)
     if data.one_based is not None:  # a file need not mention the last features
         data = data.widen(model.n_features)
     labeled = Labeled.of(data, model)
@@ -131,5 +131,5 @@ def labeled_data(data: Dataset | str | os.PathLike[str], model: OpenModel) -> La
     return labeled
 
 
-def _spell_separator(separator: str) -> str:
-    return f"read_data(file, columns=Columns(separators=({separator!r},)), like=model)"
+def _as_call(separator: str, format: str | None) -> str:
+    return f"read_data(file, {as_arguments(separator, format)}, like=model)"

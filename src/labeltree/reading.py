@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from labeltree.errors import InputError
@@ -136,3 +137,10 @@ def read_data(
             hint="check that this is the right file",
         )
     return dataset
+
+
+def features_of(dataset: Dataset, path: Path | str) -> SimpleNamespace:
+    """Return what decides how other data is read, like a model of a dataset would have it."""
+    return SimpleNamespace(
+        text=dataset.text, one_based=dataset.one_based, n_features=dataset.n_features, path=path
+    )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeltree.data import Dataset
 from labeltree.validation import Source
@@ -15,6 +17,15 @@ _FREQUENT = 5
 _EXAMPLES = 8
 # Labels rarely contain one of these, except where they were to be separated by it.
 _SEPARATORS = (";", "|", ",", "/")
+# These also occur in names, such as "a > b", so labels that contain them have to look like combinations.
+_IN_NAMES = ("+", "::", " > ", " - ")
+_LEAST_JOINED = 10
+# Words of a line that names columns.
+_HEADER = re.compile(
+    r"id|labels?|tags?|category|categories|class(es)?|topics?|subjects?|texts?|titles?|body|abstract|"
+    r"contents?|description|documents?|sentence",
+    re.IGNORECASE,
+)
 _ENCLOSED = re.compile(r"""^[\["'(]|[\]"')]$""")
 _LIST = re.compile(r"""^\[\s*['"]|['"]\s*\]$""")
 
@@ -66,11 +77,21 @@ def describe_data(dataset: Dataset) -> DataSummary:
     >>> describe_data(data)["frequent_labels"]
     [{'label': 'a', 'rows': 2}]
     """
-    return summarize(dataset, lambda separator: f"columns=Columns(separators=({separator!r},))")
+    return summarize(dataset, as_arguments)
 
 
-def summarize(dataset: Dataset, spell_separator: Callable[[str], str]) -> DataSummary:
-    """Describe data as `describe_data` does; `spell_separator` returns how to set a separator of labels."""
+def as_arguments(separator: str, format: str | None) -> str:
+    """Return how to set a separator of labels in Python, and a format unless it is None."""
+    columns = f"columns=Columns(separators=({separator!r},))"
+    return columns if format is None else f"format={format!r}, {columns}"
+
+
+# Returns how to set a separator of labels, and a format unless it is None.
+Spell = Callable[[str, str | None], str]
+
+
+def summarize(dataset: Dataset, spell: Spell) -> DataSummary:
+    """Describe data as `describe_data` does; `spell` writes the parameters that warnings name."""
     counts = np.diff(dataset.by_label[0])
     per_row, filled = np.diff(dataset.Y.indptr), np.diff(dataset.X.indptr)
     frequent = [j for j in np.argsort(-counts, kind="stable")[:_FREQUENT].tolist() if counts[j]]
@@ -87,7 +108,7 @@ def summarize(dataset: Dataset, spell_separator: Callable[[str], str]) -> DataSu
         "labels_with_one_row": int((counts == 1).sum()),
         "frequent_labels": [{"label": _name(dataset, j), "rows": int(counts[j])} for j in frequent],
         "terms": _terms(dataset),
-        "warnings": list(_warnings(dataset, spell_separator)),
+        "warnings": list(_warnings(dataset, spell)),
     }
 
 
@@ -105,7 +126,7 @@ def _terms(dataset: Dataset) -> list[str] | None:
     return [names[order[rank]] for rank in ranks.tolist()]
 
 
-def _warnings(dataset: Dataset, spell_separator: Callable[[str], str]) -> Iterator[str]:
+def _warnings(dataset: Dataset, spell: Spell) -> Iterator[str]:
     if dataset.n_skipped:
         yield (
             f"{_count(dataset.n_skipped, 'row has', 'rows have')} no text and "
@@ -114,22 +135,22 @@ def _warnings(dataset: Dataset, spell_separator: Callable[[str], str]) -> Iterat
     unlabeled = int((np.diff(dataset.Y.indptr) == 0).sum())
     if 2 * unlabeled > dataset.n_instances:
         yield f"{unlabeled:,} of {dataset.n_instances:,} rows have no labels."
-    yield from suspicions(dataset, spell_separator)
+    yield from suspicions(dataset, spell)
 
 
-def suspicions(
-    dataset: Dataset, spell_separator: Callable[[str], str], model: Source | None = None
-) -> Iterator[str]:
+def suspicions(dataset: Dataset, spell: Spell, model: Source | None = None) -> Iterator[str]:
     """Yield warnings of labels and features that look as if the data had been read wrongly.
 
     If it was read for a model, labels that the model knows are not suspicious.
     """
-    used = np.flatnonzero(np.diff(dataset.by_label[0]))
+    counts = np.diff(dataset.by_label[0])
+    used = np.flatnonzero(counts)
     names = [] if dataset.label_names is None else [dataset.label_names[j] for j in used.tolist()]
     known: set[str] = set()
     if names and model is not None:
         known.update(map(str, range(model.n_labels)) if model.label_names is None else model.label_names)
-    yield from _separators(names, known, dataset, spell_separator)
+    yield from _header(dataset, spell)
+    yield from _separators(names, known, counts[used], dataset, spell)
     n_rows = dataset.n_instances
     # Numbers are columns of a matrix, whatever it is.
     if len(names) > n_rows and len(set(names) - known) > n_rows:
@@ -142,8 +163,24 @@ def suspicions(
         yield f"{empty:,} of {n_rows:,} rows have no {'known term' if dataset.text else 'features'}."
 
 
+def _header(dataset: Dataset, spell: Spell) -> Iterator[str]:
+    """Warn of a first line of a TSV file that names the columns: its labels and terms are such names."""
+    first, counts = dataset.Y[0].indices, np.diff(dataset.by_label[0])
+    if not (dataset.text and dataset.label_names and first.size and (counts[first] == 1).all()):
+        return
+    labels = [dataset.label_names[j] for j in first.tolist()]
+    terms = getattr(dataset.text, "names", ())
+    words = [*labels, *(terms[j] for j in dataset.X[0].indices.tolist())]
+    if all(map(_HEADER.fullmatch, words)):
+        separators = getattr(getattr(dataset.text, "columns", None), "separators", None)
+        yield (
+            f"The first line looks like a header: its label is {labels[0]!r}. A TSV file has none: remove "
+            f"it, or use {spell((separators or ' ')[0], 'csv')}."
+        )
+
+
 def _separators(
-    names: Sequence[str], known: Set[str], dataset: Dataset, spell_separator: Callable[[str], str]
+    names: Sequence[str], known: Set[str], counts: NDArray[np.int64], dataset: Dataset, spell: Spell
 ) -> Iterator[str]:
     """Warn of labels that look as if they had been separated by something else, or not at all."""
     unknown = [name for name in names if name not in known]
@@ -162,13 +199,17 @@ def _separators(
             f"{enclosed[0]!r}. Remove them, or check how labels are separated."
         )
     single = int(np.diff(dataset.Y.indptr).max(initial=0)) <= 1
-    for separator in _SEPARATORS + ((" ",) if single else ()):
-        if suspicious := _joined(names, unknown, separator, single):
+    for separator in (*_SEPARATORS, *_IN_NAMES, *((" ",) if single else ())):
+        if separator in _IN_NAMES:
+            suspicious = _combined(names, known, counts, separator)
+        else:
+            suspicious = _joined(names, unknown, separator, single)
+        if suspicious:
             quoted = "a space" if separator == " " else repr(separator)
             more = "Every row has a single label, and many" if single else "Many labels"
             yield (
                 f"{more} contain {quoted}, such as {suspicious!r}. If {quoted} separates labels, use "
-                f"{spell_separator(separator)}."
+                f"{spell(separator, None)}."
             )
             return
 
@@ -176,6 +217,8 @@ def _separators(
 def _joined(names: Sequence[str], unknown: Sequence[str], separator: str, single: bool) -> str | None:
     """Return a label that looks like several, if there are many of which parts occur again and again."""
     within = [name for name in unknown if separator in name.strip(separator)]
+    if separator == " ":  # "a > b" is not separated by spaces
+        within = [name for name in within if not any(other in name for other in _IN_NAMES)]
     if len(within) < max(2, len(names) / 5):
         return None
     if single and separator in ";|" and 2 * len(within) >= len(names):
@@ -184,6 +227,23 @@ def _joined(names: Sequence[str], unknown: Sequence[str], separator: str, single
     # Joined labels are many combinations of few parts; names with a comma have parts of their own.
     ratio = 0.5 if separator == " " else 1.0 if single else 0.8
     return within[0] if len(parts) < ratio * len(names) else None
+
+
+def _combined(names: Sequence[str], known: Set[str], counts: NDArray[np.int64], separator: str) -> str | None:
+    """Return a label that looks like several, if most labels have one row and parts that others have, too."""
+    joined = [
+        (name, set(map(str.strip, name.split(separator))), count)
+        for name, count in zip(names, counts.tolist(), strict=True)
+        if name not in known and separator in name.strip(separator)
+    ]
+    if len(joined) < max(_LEAST_JOINED, len(names) / 2):
+        return None
+    # All parts: in a hierarchy, the first parts of a name occur in others, but not the last.
+    occurrences = Counter(part for _, parts, _ in joined for part in parts)
+    rare = [
+        name for name, parts, count in joined if count == 1 and all(occurrences[part] > 1 for part in parts)
+    ]
+    return rare[0] if 2 * len(rare) >= len(joined) else None
 
 
 def _of(number: int, total: int) -> str:

@@ -352,13 +352,14 @@ def _encoded_names(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.uint
     for name in dataset.label_names:
         if not _WRITABLE.fullmatch(name):
             raise InputError(
-                f"the label name {name!r} cannot be written", hint="avoid spaces, commas, colons and #"
+                f"the label name {name!r} cannot be written",
+                hint="avoid spaces, commas, colons and #, or write an .npz file",
             )
     used = [dataset.label_names[column] for column in np.unique(dataset.Y.indices)]
     if used and all(_NUMBER.fullmatch(name) and int(name) < limits.LARGEST_INT32 for name in used):
         raise InputError(
             f"all label names are numbers, such as {used[0]!r}, and would be read as column numbers",
-            hint="use them as columns of Y instead",
+            hint="use them as columns of Y instead, or write an .npz file",
         )
     encoded = [name.encode() for name in dataset.label_names]
     name_indptr = np.cumsum([0, *map(len, encoded)], dtype=np.int64)

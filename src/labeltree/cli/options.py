@@ -21,10 +21,10 @@ _STORAGE = "Stored weights"
 # Options that have another name than the parameter of the library.
 _NAMES = {
     "add_missing": "--tree-rest",
-    "columns": "--text-column, --label-column",
     "format": "--data-format",
     "separators": "--label-separator",
 }
+_COLUMNS = {"text": "--text-column", "labels": "--label-column", "id": "--id-column"}
 _option: Any = typer.Option
 _argument: Any = typer.Argument
 
@@ -33,6 +33,8 @@ def spelled(name: str, value: Any) -> str:
     """Return a parameter of the library as an option, for the hints of its errors."""
     if name == "one_based":
         return "--one-based" if value else "--zero-based"
+    if name == "columns":
+        return _COLUMNS[value]
     option = _NAMES.get(name, f"--{name.replace('_', '-')}")
     return option if value is None or value is True else f"{option} {value}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
@@ -11,6 +11,9 @@ from labeltree.cli.reading import Source
 from labeltree.cli.training_options import Training
 from labeltree.limits import AUTO
 from labeltree.system import human_bytes
+
+if TYPE_CHECKING:
+    from labeltree.summary import DataSummary
 
 
 class GrowingReport(TypedDict):
@@ -21,6 +24,7 @@ class GrowingReport(TypedDict):
     features: int
     labels: int
     trees: int
+    data: DataSummary
     seconds: dict[str, float]
 
 
@@ -67,7 +71,9 @@ def plan(
     source = Source(data, text, one_based)
     check_target(work, overwrite=False)
     stages = Stages(quiet or json)
-    dataset = training.rows_of(source.read(stages, threads), quiet=quiet or json)
+    dataset = source.read(stages, threads)
+    summary = source.show(dataset, quiet=quiet or json)
+    dataset = training.rows_of(dataset, quiet=quiet or json)
     limit = sys.maxsize if force else memory_limit
     if grow:
         with stages.stage("write", f"writing {work}"):
@@ -80,6 +86,7 @@ def plan(
             "features": dataset.n_features,
             "labels": dataset.n_labels,
             "trees": tree_settings.trees,
+            "data": summary,
             "seconds": stages.seconds,
         }
         if json:
@@ -118,6 +125,7 @@ def plan(
         "nodes": planned.n_nodes,
         "panels": sum(len(TreePanels.of(part)) for part in planned.trees),
         "planned_bytes": planned.model_bytes,
+        "data": summary,
         "seconds": stages.seconds,
     }
     if json:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from labeltree.text.settings import TextSettings
 
 
-def _spell_separator(separator: str) -> str:
-    return f"--label-separator '{separator}'"
+def _as_options(separator: str, format: str | None) -> str:
+    option = f"--label-separator '{separator}'"
+    return option if format is None else f"--data-format {format} {option}"
 
 
 class Source:
@@ -82,27 +83,33 @@ class Source:
     def read(self, stages: Stages, threads: int | None, *, require_labels: bool = True) -> Dataset:
         """Read the data as one stage of the command."""
         with stages.stage("read", f"reading {self.name}") as progress:
-            return self._read(threads, require_labels, progress)
+            return self.dataset(threads, progress, require_labels=require_labels)
 
-    def show(self, dataset: Dataset, *, quiet: bool) -> DataSummary:
-        """Show on standard error what was read, if not quiet, and note what looks wrong; return it all."""
+    @staticmethod
+    def show(dataset: Dataset, *, quiet: bool, name: str | None = None) -> DataSummary:
+        """Show on standard error what was read, if not quiet, and note what looks wrong; return it all.
+
+        The name tells one of several datasets from the others.
+        """
         from labeltree.summary import summarize, summary_lines
 
-        summary = summarize(dataset, _spell_separator)
+        summary = summarize(dataset, _as_options)
         if not quiet:
-            print(*map(printing.escaped, summary_lines(summary)), sep="\n", file=sys.stderr, flush=True)
+            lines = [f"data    {name}"] * (name is not None) + summary_lines(summary)
+            print(*map(printing.escaped, lines), sep="\n", file=sys.stderr, flush=True)
         for warning in summary["warnings"]:
-            printing.note(warning)
+            printing.note(warning if name is None else f"{name}: {warning}")
         return summary
 
     def note_suspicions(self, dataset: Dataset) -> None:
         """Note what looks as if the data had been read wrongly."""
         from labeltree.summary import suspicions
 
-        for warning in suspicions(dataset, _spell_separator, self._model):
+        for warning in suspicions(dataset, _as_options, self._model):
             printing.note(warning)
 
-    def _read(self, threads: int | None, require_labels: bool, progress: Progress) -> Dataset:
+    def dataset(self, threads: int | None, progress: Progress, *, require_labels: bool = True) -> Dataset:
+        """Read the data as part of a stage."""
         from labeltree.reading import read_data
 
         return read_data(
@@ -123,7 +130,7 @@ class Source:
         from labeltree.text.documents import Batch, read_batches
 
         if self._model is None or self._model.text is None:
-            data = self._read(threads, False, progress)
+            data = self.dataset(threads, progress, require_labels=False)
             yield Batch([""] * data.n_instances, data.X)
             return
         empty = True

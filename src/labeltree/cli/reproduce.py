@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from labeltree import limits
-from labeltree.cli import options, printing
+from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
 from labeltree.errors import InputError, ResourceError
+from labeltree.progress import ignore
 
 if TYPE_CHECKING:
-    from labeltree.paper.experiments import Result
+    from labeltree.data import Dataset
+    from labeltree.paper.experiments import Result, Table
 
 Number = TypeVar("Number", int, float)
 # The experiments that take an option.
@@ -30,13 +34,14 @@ LARGEST = 2**53  # the largest whole number that the formulas compute with exact
 _THEORY = "Balanced trees (theory)"
 
 
+@options.takes(text=text_options.Text)
 def reproduce(
     what: Annotated[
         str,
         typer.Argument(
             metavar="WHAT",
-            help="One or more of statistics, fixed-k, varied-k, alpha, last-depth, tight-bound, pruning, "
-            "theory, kmeans and time, separated by commas, or all.",
+            help="One or more of statistics, fixed-k, varied-k, alpha, last-depth, growth, tight-bound, "
+            "pruning, theory, kmeans and time, separated by commas, or all.",
         ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the results.")],
@@ -49,6 +54,8 @@ def reproduce(
             "none.",
         ),
     ] = None,
+    *,
+    text: text_options.Text,
     seeds: Annotated[
         str, typer.Option(metavar="N,N,...", help="Random seeds; one tree is built for each.")
     ] = "0,1,2,3,4",
@@ -79,6 +86,7 @@ def reproduce(
     ] = False,
     threads: options.Threads = None,
     overwrite: options.Overwrite = False,
+    one_based: options.OneBased = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
@@ -87,6 +95,7 @@ def reproduce(
     Writes CSV, PNG and SVG files, and report.html with all results. The paper is "Exploring Space
     Efficiency in a Tree-based Linear Model for Extreme Multi-label Classification".
     """
+    from labeltree.datasets import SOURCES
     from labeltree.paper import experiments
     from labeltree.paper.experiments import output
     from labeltree.paper.experiments.session import check_seeds
@@ -112,7 +121,16 @@ def reproduce(
         for name in names:
             experiments.check_data(name, ())
     stages = Stages(quiet or json)
-    splits = experiments.load_splits(data or (), threads=threads, stage=stages.stage)
+    if any(name in SOURCES and not Path(name).exists() for name in data or ()):
+        text.refuse_for_svm()  # as downloaded datasets are
+    read = partial(_read, text, one_based, threads)
+    splits = experiments.load_splits(data or (), read=read, stage=stages.stage)
+    summaries = {
+        split.name: Source.show(
+            split.train, quiet=quiet or json, name=split.name if len(splits) > 1 else None
+        )
+        for split in splits
+    }
     session = experiments.Session(splits, seed_list, threads)
     if what == "all" and not any(split.test for split in splits):
         names = [name for name in names if name not in experiments.WITH_TEST]
@@ -144,11 +162,21 @@ def reproduce(
         done = ", ".join(result.name for result in results)
         raise KeyboardInterrupt(f"stopped; results in {out}: {done or 'none'}") from None
     if json and results:
-        printing.print_json(_figures(results, report, stages))
+        printing.print_json({"data": summaries, **_figures(results, report, stages)})
     elif results and not quiet:
         print(*_summary(results, report), sep="\n")
     if skipped:
         raise ResourceError(f"not enough memory or disk space for {', '.join(skipped)}")
+
+
+def _read(
+    text: text_options.Text, one_based: bool | None, threads: int | None, file: Path, train: Dataset | None
+) -> Dataset:
+    """Read a file; test data with the features, the columns and the first index of the training data."""
+    from labeltree.reading import features_of
+
+    like: Any = None if train is None else features_of(train, file)
+    return Source(str(file), text, one_based, like).dataset(threads, ignore)
 
 
 def _experiments(what: str) -> list[str]:
@@ -192,20 +220,34 @@ def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[st
 
 
 def _summary(results: Sequence[Result], report: Path) -> list[str]:
-    """Return the claims of each experiment, a table of verdicts, and where the report is."""
+    """Return the claims of each experiment, or else its results; a table of verdicts; where the report is."""
     from labeltree.paper.experiments.report import VERDICTS, verdict
 
     lines = []
     for result in results:
         lines += [f"{result.name}: {result.title}"]
-        for claim in result.claims:
-            text = f"{verdict(claim)}: {claim.sentence}"
+        findings = [f"{verdict(claim)}: {claim.sentence}" for claim in result.claims]
+        for text in findings or [table.takeaway for table in result.tables if table.takeaway]:
             lines += textwrap.wrap(
                 text, 100, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
             )
-        lines.append("")
-    counts = (
+        lines += ["", *([] if findings else _table(result.tables[0]))]
+    counts = [
         (result.name, *(str(sum(verdict(claim) == word for claim in result.claims)) for word in VERDICTS))
         for result in results
-    )
-    return [*lines, *printing.table(("", *VERDICTS), counts, left=1), "", f"report {report}"]
+        if result.claims
+    ]
+    verdicts = [*printing.table(("", *VERDICTS), counts, left=1), ""] if counts else []
+    return [*lines, *verdicts, f"report {report}"]
+
+
+def _table(table: Table) -> list[str]:
+    """Return the caption and the rows of a table, and an empty line; nothing if it has no rows."""
+    from labeltree.paper.experiments.cells import format_column
+
+    if not table.rows:
+        return []
+    columns = [format_column(key, [row.get(key) for row in table.rows]) for key in table.columns]
+    caption = textwrap.wrap(table.caption, 100, break_on_hyphens=False)
+    rows = printing.table(list(table.columns.values()), zip(*columns, strict=True), left=1)
+    return [*caption, "", *rows, ""]

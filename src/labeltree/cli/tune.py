@@ -76,9 +76,9 @@ def tune(
     functions. Writes a settings file for `labeltree train --settings`, a table of all trials and a figure.
     An interrupted search continues with --resume.
     """
+    from labeltree.reading import features_of
     from labeltree.tuning.bench import DataSource
     from labeltree.tuning.live_table import LiveTable
-    from labeltree.tuning.tune import features_of
     from labeltree.tuning.tune import tune as search
 
     if data == "-":

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import csv
 import itertools
+import re
 from collections.abc import Iterator
 
 from labeltree.errors import InputError
 from labeltree.text.formats import Columns, Record
 from labeltree.text.lines import Lines
-from labeltree.text.rules import Rules, some_names
+from labeltree.text.rules import ID, KINDS, LABELS, TEXT, ColumnField, Rules, some_names
 
 _LONGEST_FIELD = 2**31 - 1  # the default limit of Python is 128 kB
 _DELIMITERS = (",", ";", "\t", "|")
+_PUNCTUATION = re.compile(r"[^\w\s.-]|\t")
 _DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
@@ -22,17 +24,24 @@ def parse_csv(rules: Rules, lines: Lines) -> Iterator[Record]:
     name, columns = rules.name, rules.columns
     with _long_fields():
         rest = iter(lines)
-        start = next(rest, "")
+        start = next(rest, None)
+        if not start:
+            raise InputError(
+                "the file is empty" if start is None else "the first line is empty, expected a header",
+                file=name,
+                line=None if start is None else 1,
+                hint="check that this is the right file",
+            )
         delimiter = columns.delimiter or _detected(start, columns)
         again = (line + "\n" for line in itertools.chain([start], rest))
         records = csv.reader(again, strict=True, delimiter=delimiter)
         first = 1
         try:
             header = [column.strip() for column in next(records, [])]
-            texts = [_column(name, header, column, "text", delimiter) for column in columns.texts]
+            texts = [_column(name, header, column, TEXT, delimiter) for column in columns.texts]
             labelled = rules.require_labels or columns.labels in header
-            labels_at = _column(name, header, columns.labels, "label", delimiter) if labelled else -1
-            id_at = None if columns.id is None else _column(name, header, columns.id, "ID", delimiter)
+            labels_at = _column(name, header, columns.labels, LABELS, delimiter) if labelled else -1
+            id_at = None if columns.id is None else _column(name, header, columns.id, ID, delimiter)
             split = columns.split(",")
             first = records.line_num + 1
             for record in records:
@@ -80,7 +89,7 @@ def _long_fields() -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _column(name: str, header: list[str], wanted: str, kind: str, delimiter: str) -> int:
+def _column(name: str, header: list[str], wanted: str, field: ColumnField, delimiter: str) -> int:
     """Return the position of a column."""
     if (count := header.count(wanted)) > 1:
         what = f"the header has {count} columns named {wanted!r}"
@@ -88,10 +97,13 @@ def _column(name: str, header: list[str], wanted: str, kind: str, delimiter: str
     if wanted in header:
         return header.index(wanted)
     separated = "" if delimiter == "," else f" separated by {delimiter!r}"
+    hint = f"set the name of the {KINDS[field]} column ({{columns}})"
+    if len(header) == 1 and _PUNCTUATION.search(header[0]):  # perhaps several columns
+        hint += ", or the character between columns ({delimiter})"
     raise InputError(
         f"the header has no column {wanted!r}{separated}, only {some_names(header)}",
         file=name,
         line=1,
-        hint=f"set the name of the {kind} column ({{columns}})",
-        parameters={"columns": None},
+        hint=hint,
+        parameters={"columns": field, "delimiter": None},
     )

@@ -18,6 +18,7 @@ from labeltree.files import display_name
 from labeltree.system import threads_to_use
 from labeltree.text.formats import Columns, Record, check_format, checked_columns
 from labeltree.text.reader import Records
+from labeltree.text.rules import LABELS
 from labeltree.text.settings import TextSettings
 from labeltree.text.tfidf import Learner, TextFeatures, Transformer
 from labeltree.text.tsv import count_tsv
@@ -100,7 +101,7 @@ def read_documents(
         raise InputError("the file contains no documents", file=name)
     if require_labels and not names:
         hint = "check the label column ({columns})"
-        raise InputError("no document has a label", file=name, hint=hint, parameters={"columns": None})
+        raise InputError("no document has a label", file=name, hint=hint, parameters={"columns": LABELS})
     return Dataset(X, Y, names, text=features, n_skipped=n_skipped)
 
 

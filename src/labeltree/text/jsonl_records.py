@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from labeltree.errors import InputError
-from labeltree.text.formats import Columns, Labels, Record, Split, tidy_label
+from labeltree.text.formats import Labels, Record, tidy_label
 from labeltree.text.lines import Lines
-from labeltree.text.rules import Rules, some_names
+from labeltree.text.rules import KINDS, Rules, some_names
 
 
 def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Record]:
@@ -27,33 +27,34 @@ def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Record]:
         first = first or number
         members.update(dict.fromkeys(found))
         begun.append((record, number))
-        missing = [(key, kind) for key, kind in missing if key not in found]
+        missing = [(key, field) for key, field in missing if key not in found]
         if missing and lines.waiting:
             break
         if not missing:
             yield from (rules.check(*each) for each in begun)
             begun = []
     if missing and begun:
-        key, kind = missing[0]
+        key, field = missing[0]
         raise InputError(
-            f"the object has no {key!r}, only {some_names(list(members))}",
+            f"the object has no {key!r}" + (f", only {some_names(list(members))}" if members else ""),
             file=rules.name,
             line=first,
-            hint=f"add it, or set the name of the {kind} column ({{columns}})",
-            parameters={"columns": None},
+            hint=f"add it, or set the name of the {KINDS[field]} column ({{columns}})",
+            parameters={"columns": field},
         )
 
 
 def _json_record(line: str, rules: Rules, number: int) -> tuple[Record, dict[str, Any]]:
     """Parse a line; return the document and the object."""
     try:
-        return _parsed(line, rules.columns)
+        return _parsed(line, rules)
     except InputError as error:
         raise error.replace(file=rules.name, line=number) from None
 
 
-def _parsed(line: str, columns: Columns) -> tuple[Record, dict[str, Any]]:
+def _parsed(line: str, rules: Rules) -> tuple[Record, dict[str, Any]]:
     """Parse a line. Errors do not name the file and the line."""
+    columns = rules.columns
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -66,7 +67,7 @@ def _parsed(line: str, columns: Columns) -> tuple[Record, dict[str, Any]]:
     for key in columns.texts:
         if not isinstance(found.get(key), str | None):
             raise InputError(f"{key!r} is {_kind(found[key])}, expected a string")
-    labels = _json_labels(found.get(columns.labels), columns.labels, columns.split(","))
+    labels = _json_labels(found.get(columns.labels), rules)
     identity: Any = None if columns.id is None else found.get(columns.id)
     if isinstance(identity, dict | list | bool):
         raise InputError(f"{columns.id!r} is {_kind(identity)}, expected a string or a number")
@@ -76,16 +77,29 @@ def _parsed(line: str, columns: Columns) -> tuple[Record, dict[str, Any]]:
     return record, found
 
 
-def _json_labels(labels: Any, key: str, split: Split) -> Labels | None:
+def _json_labels(labels: Any, rules: Rules) -> Labels | None:
+    key = rules.columns.labels
     if labels is None:
         return None
     if isinstance(labels, str):
-        return split(labels)
-    names = labels if isinstance(labels, list) else [labels]
-    for label in names:
-        if isinstance(label, bool) or not isinstance(label, str | int):
+        return rules.columns.split(",")(labels)
+    if not isinstance(labels, list):
+        if not _is_label(labels):
+            raise InputError(f"{key!r} is {_kind(labels)}, expected a list of strings and integers")
+        return [str(labels)]
+    if None in labels:
+        if rules.strict and rules.require_labels:
+            hint = "correct it, or remove {strict}"
+            raise InputError(f"{key!r} contains null", hint=hint, parameters={"strict": None})
+        labels = [label for label in labels if label is not None]
+    for label in labels:
+        if not _is_label(label):
             raise InputError(f"{key!r} contains {_kind(label)}, expected only strings and integers")
-    return [text for label in names if (text := tidy_label(str(label)))]
+    return [text for label in labels if (text := tidy_label(str(label)))]
+
+
+def _is_label(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _check_surrogates(document: Record) -> None:

@@ -38,8 +38,8 @@ def read_text(
     require_labels : bool, default True
         Reject a file that has no column for labels.
     strict : bool, default False
-        Reject a document without text, and with `require_labels` one without labels. Otherwise, a text or
-        labels that are null or missing in JSONL are empty.
+        Reject a document without text, and with `require_labels` one without labels or with a null among
+        them. Otherwise, a text or labels that are null or missing in JSONL are empty.
     progress : callable, optional
         Called periodically with the fraction of the file read so far, if its length is known.
 

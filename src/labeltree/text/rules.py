@@ -9,6 +9,17 @@ from labeltree.errors import InputError
 from labeltree.text.formats import Columns, Record
 
 
+class ColumnField(str):
+    """A field of `Columns` that a hint names, as in ``columns=Columns(id="...")``."""
+
+    def __repr__(self) -> str:
+        return f'Columns({self}="...")'
+
+
+TEXT, LABELS, ID = map(ColumnField, ("text", "labels", "id"))
+KINDS = {TEXT: "text", LABELS: "label", ID: "ID"}
+
+
 @dataclass(frozen=True)
 class Rules:
     """What a document must have."""
@@ -18,10 +29,10 @@ class Rules:
     require_labels: bool
     strict: bool
 
-    def wanted(self) -> list[tuple[str, str]]:
-        """Return the columns that must exist, and what they contain."""
-        texts = [(key, "text") for key in self.columns.texts]
-        return [*texts, (self.columns.labels, "label")] if self.require_labels else texts
+    def wanted(self) -> list[tuple[str, ColumnField]]:
+        """Return the columns that must exist, and the fields that name them."""
+        texts = [(key, TEXT) for key in self.columns.texts]
+        return [*texts, (self.columns.labels, LABELS)] if self.require_labels else texts
 
     def check(self, record: Record, line: int) -> Record:
         """Return a document; refuse one without text or labels if nothing may be missing."""
@@ -40,4 +51,4 @@ class Rules:
 
 def some_names(names: list[str]) -> str:
     """Return names for a message, not too many and not too long."""
-    return ", ".join(map(reprlib.repr, names[:20])) or "nothing"
+    return ", ".join(map(reprlib.repr, names[:20]))

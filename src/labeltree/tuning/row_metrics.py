@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree import limits, metrics
-from labeltree.choosing import rank
+from labeltree.candidates import rank
 from labeltree.decisions import Decision
 from labeltree.settings import MAX_ACCEPTED
 from labeltree.thresholds import choose_threshold

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from labeltree.errors import InputError
 from labeltree.leftovers import temporary_directory
 from labeltree.plan import Plan
 from labeltree.progress import Progress
-from labeltree.reading import check_path, read_data, resolve_format
+from labeltree.reading import check_path, features_of, read_data, resolve_format
 from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings
 from labeltree.stages import Stages
 from labeltree.system import threads_to_use
@@ -208,13 +207,6 @@ def data_source(
     start = (text or TextSettings()) if is_text else None
     share = validation if isinstance(validation, float) else read_other
     return DataSource(read, share, start, searches_terms=is_text and text is None)
-
-
-def features_of(dataset: Dataset, path: Path | str) -> SimpleNamespace:
-    """Return what decides how other data is read, like a model of a dataset would have it."""
-    return SimpleNamespace(
-        text=dataset.text, one_based=dataset.one_based, n_features=dataset.n_features, path=path
-    )
 
 
 def _least_bytes(train: Dataset, source: DataSource) -> int:

@@ -38,6 +38,7 @@ class PredictionRow(TypedDict):
     fitted_clusters: int
     clusters: int
     max_depth: int
+    is_fitted: bool
     weights: int
     predicted: float
     ratio: float
@@ -100,6 +101,7 @@ def run(
             "seeds": list(session.seeds),
         },
         tables=[
+            _ratios(predictions, clusters, depths),
             Table(
                 "growth-averages",
                 "Weights of a tree relative to the counted ones: by the product of the averages of each "
@@ -120,7 +122,8 @@ def run(
             ),
             Table(
                 "growth-predictions",
-                "Weights of trees, predicted by the function fitted to the tree with another K.",
+                "Weights of trees with each K and d_max, predicted by the function fitted to the deepest "
+                "tree with each K.",
                 {
                     "data": "dataset",
                     "seed": "seed",
@@ -132,7 +135,7 @@ def run(
                     "ratio": "ratio",
                 },
                 predictions,
-                _prediction_takeaway(predictions),
+                shown=False,
             ),
         ],
     )
@@ -182,12 +185,55 @@ def _predictions(
                     "fitted_clusters": fitted,
                     "clusters": K,
                     "max_depth": depth,
+                    "is_fitted": fitted == K and depth >= plan.tree.depth,
                     "weights": counted,
                     "predicted": predicted,
                     "ratio": predicted / counted,
                 }
             )
     return rows
+
+
+def _ratios(rows: Sequence[PredictionRow], clusters: Sequence[int], depths: Sequence[int]) -> Table:
+    """Return the predicted weights relative to the counted ones, as means over seeds.
+
+    Columns are the other values of K with the largest d_max, and the smaller d_max with the same K.
+    """
+    groups: dict[tuple[str, int], list[PredictionRow]] = {}
+    for row in rows:
+        groups.setdefault((row["data"], row["fitted_clusters"]), []).append(row)
+    deepest = max(depths)
+
+    def mean(group: Sequence[PredictionRow], K: int, depth: int) -> float | None:
+        found = [
+            row["ratio"]
+            for row in group
+            if (row["clusters"], row["max_depth"]) == (K, depth) and not row["is_fitted"]
+        ]
+        return sum(found) / len(found) if found else None
+
+    shallow = [depth for depth in depths if depth < deepest]
+    return Table(
+        "growth-ratios",
+        "Predicted weights relative to the counted ones, for trees that the function was not fitted to: with "
+        f"another K and d_max = {deepest}, and with the same K and a smaller d_max; means over seeds.",
+        {
+            "data": "dataset",
+            "fitted_clusters": "K of the fitted tree",
+            **{f"clusters_{K}": f"K = {K}" for K in clusters},
+            **{f"depth_{depth}": f"d_max = {depth}" for depth in shallow},
+        },
+        [
+            {
+                "data": data,
+                "fitted_clusters": fitted,
+                **{f"clusters_{K}": mean(group, K, deepest) for K in clusters},
+                **{f"depth_{depth}": mean(group, fitted, depth) for depth in shallow},
+            }
+            for (data, fitted), group in groups.items()
+        ],
+        _prediction_takeaway(rows),
+    )
 
 
 def _average_takeaway(rows: Sequence[AverageRow]) -> str:
@@ -199,11 +245,11 @@ def _average_takeaway(rows: Sequence[AverageRow]) -> str:
 
 
 def _prediction_takeaway(rows: Sequence[PredictionRow]) -> str:
-    others = sorted(row["ratio"] for row in rows if row["clusters"] != row["fitted_clusters"])
+    others = sorted(row["ratio"] for row in rows if not row["is_fitted"])
     if not others:
         return "No tree could be predicted from another."
     close = sum(1 / 1.25 <= ratio <= 1.25 for ratio in others) / len(others)
     return (
-        f"Predictions for another K are {others[0]:.2f} to {others[-1]:.2f} times the counted weights; "
-        f"{close:.0%} of them are within a factor of 1.25."
+        f"Predictions for another K or d_max are {others[0]:.2f} to {others[-1]:.2f} times the counted "
+        f"weights; {close:.0%} of them are within a factor of 1.25."
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from labeltree.data import Dataset
@@ -19,8 +20,16 @@ ENDINGS = ("", ".bz2", ".gz", ".xz")
 KINDS = (".svm", ".txt", ".tsv", ".csv", ".jsonl")
 
 
+# Reads a file: training data, or with the features of given training data.
+Read = Callable[[Path, Dataset | None], Dataset]
+
+
 def load_splits(
-    data: Iterable[str | Path], *, threads: int | None = None, stage: Stage = silent
+    data: Iterable[str | Path],
+    *,
+    read: Read | None = None,
+    threads: int | None = None,
+    stage: Stage = silent,
 ) -> list[Split]:
     """Read datasets.
 
@@ -29,8 +38,11 @@ def load_splits(
     data : iterable of path-like
         Each a directory with train.svm and optionally test.svm (or .txt, or documents in .tsv, .csv or
         .jsonl; plain or compressed), a training file, or the name of a downloaded dataset of the paper.
+    read : callable, optional
+        Reads a file: takes its path, and the training data if it is test data, otherwise None. Default:
+        `labeltree.read_data`, which reads documents with the default columns.
     threads : int, optional
-        Default: all CPUs.
+        Default: all CPUs. Ignored if ``read`` is given.
     stage : callable, optional
         Shows the progress of each step, as ``labeltree.cli.progress.Stages.stage`` does.
 
@@ -41,6 +53,7 @@ def load_splits(
     """
     places = [(str(given), *_find(str(given))) for given in data]  # find all before reading the first
     check_names([name for _, name, _ in places])
+    read = read or partial(_read, threads)
     splits: list[Split] = []
     for given, name, files in places:
         if not files:
@@ -48,14 +61,15 @@ def load_splits(
             splits.append(Split(name, found.train, found.test))
             continue
         with stage(f"read_{name}", f"reading {name}"):
-            train = read_data(files[0], threads=threads)
-            rest = [_read_test(file, train, threads) for file in files[1:]]
+            train = read(files[0], None)
+            rest = [read(file, train) for file in files[1:]]
         splits.append(Split(name, train, *rest))
     return splits
 
 
-def _read_test(file: Path, train: Dataset, threads: int | None) -> Dataset:
-    """Read test data with the features of the training data."""
+def _read(threads: int | None, file: Path, train: Dataset | None) -> Dataset:
+    if train is None:
+        return read_data(file, threads=threads)
     if isinstance(train.text, TextFeatures):
         return read_documents(file, features=train.text, threads=threads)
     return read_svm(file, threads=threads, one_based=train.one_based).widen(train.n_features)
