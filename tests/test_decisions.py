@@ -431,7 +431,9 @@ def test_data_with_mostly_unknown_labels_is_refused(run, refused, tagger, tsv):
     assert "label occurrences in the validation data are known to the model; check how labels are" in message
     assert "(--label-separator)" in message
     model = load(tagger)
-    with pytest.raises(InputError, match=r"^only \d+ of \d+ label occurrences .* \(separators\)"):
+    with pytest.raises(
+        InputError, match=r"^only \d+ of \d+ label occurrences .* \(columns=Columns\(separators="
+    ):
         choose(model, labeltree.read_data(wrong, like=model))
     assert (tagger / "manifest.json").read_bytes() == before
     assert run("threshold", tagger, wrong, "--label-separator", "+")[0] == 0

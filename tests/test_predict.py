@@ -95,7 +95,10 @@ def test_fewer_features_than_the_model_are_refused(model):
         with pytest.raises(InputError, match="but the model has 30 features"):
             explain_prediction(model, narrow[:1])
     with pytest.raises(InputError, match="but the model has 30 features"):
-        explain_prediction(model, [0.5, 0.5])
+        explain_prediction(model, np.array([0.5, 0.5]))
+    for call in (model.predict, lambda rows: explain_prediction(model, rows)):
+        with pytest.raises(InputError, match="X has rows of different lengths"):
+            call([[0.5, 0.5], [0.5]])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])

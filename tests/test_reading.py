@@ -322,7 +322,7 @@ def test_the_header_of_a_tsv_file_is_noticed(run, tmp_path, header, start):
     path = tmp_path / "d.tsv"
     path.write_text(f"{header}\n" + "".join(f"{start}{b}\t{a}\n" for a, b in rows(" ")))
     (warning,) = describe_data(read_data(path))["warnings"]
-    assert warning.startswith("The first line looks like a header: its label is ")
+    assert warning.startswith("The first document looks like a header line: its label is ")
     assert warning.endswith("use format='csv', columns=Columns(separators=(' ',)).")
     assert "remove it, or use --data-format csv --label-separator ' '." in run("estimate", path, "-q")[2]
     if "labels" in header:
@@ -330,7 +330,9 @@ def test_the_header_of_a_tsv_file_is_noticed(run, tmp_path, header, start):
         assert (right.n_instances, describe_data(right)["warnings"]) == (60, [])
 
 
-@pytest.mark.parametrize("first", ["labels\tHow to print labels", "sea0\ttext", "labels sea0\ttext"])
+@pytest.mark.parametrize(
+    "first", ["labels\tHow to print labels", "sea0\ttext", "labels sea0\ttext", "topic\t1"]
+)
 def test_other_first_lines_are_not_suspicious(tmp_path, first):
     path = tmp_path / "d.tsv"
     path.write_text(f"{first}\n" + "".join(f"{b}\t{a}\n" for a, b in rows(" ")))

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from labeltree.budget import Budget
 from labeltree.errors import InputError, ResourceError
 from labeltree.frontier import first_trees
 from labeltree.limits import MAX_TIME
-from labeltree.settings import ScoreSettings
+from labeltree.score import CANDIDATES
 from labeltree.stages import Stages
 from labeltree.text.settings import TextSettings
 from labeltree.tuning import search as search_module
@@ -29,9 +30,11 @@ from labeltree.tuning.journal import TrialJournal
 from labeltree.tuning.live_table import LiveTable
 from labeltree.tuning.result import choose, final_settings, frontier
 from labeltree.tuning.row_metrics import METRIC, RowMetric, row_metrics
+from labeltree.tuning.search import Goal, OutOfTime, Search
 from labeltree.tuning.settings_file import KEYS, as_arguments, read_settings, settings_bytes
-from labeltree.tuning.trial import Point, Trial
+from labeltree.tuning.trial import Point, Trial, _Judge
 from labeltree.tuning.tune import _least_bytes, data_source, tune
+from labeltree.validation import Validation
 
 NAMES = {"trials.jsonl", "trials.csv", "tuning.png", "tuning.svg", "settings.json"}
 
@@ -134,6 +137,25 @@ def test_another_search_is_not_continued(tuned, data, tmp_path):
         tune(data, out, max_size=6_000, threads=1, resume=True)
 
 
+@pytest.mark.parametrize("separator", [";", " "])
+def test_validation_data_with_unknown_labels_is_refused(separator, run, refused, small_search, tmp_path):
+    def write(path, between, number):
+        labels = (between.join((f"a{i % 5}", f"b{i % 3}", f"c{i % 4}")) for i in range(number))
+        path.write_text("".join(f"{each}\tword{i % 7} text{i % 5}\n" for i, each in enumerate(labels)))
+        return path
+
+    train, other = write(tmp_path / "t.tsv", " ", 200), write(tmp_path / "v.tsv", separator, 60)
+    command = ["tune", train, "-o", tmp_path / "out", "--validation", other, "--max-time", "1s"]
+    if separator == " ":
+        assert run(*command)[0] == 0
+        return
+    message = refused(*command)
+    assert "no label of the validation data is in the training data; check how labels are" in message
+    assert "separated (--label-separator), or use data with the labels of the training data" in message
+    with pytest.raises(InputError, match=r"separated \(columns=Columns\(separators=\"...\"\)\), or use data"):
+        tune(train, tmp_path / "again", validation=other)
+
+
 def test_other_validation_data_is_refused(data, tmp_path, monkeypatch):
     monkeypatch.setattr(search_module.Search, "run", lambda self: None)
     monkeypatch.setattr(TrialJournal, "discard", lambda self: None)
@@ -206,6 +228,10 @@ def test_what_cannot_be_pruned_enough_is_not_trained(small_search, data, tmp_pat
     least = int(re.search(message, str(caught.value))[1].replace(",", ""))
     assert least == min(trial.least_bytes for trial in tried) < max(trial.least_bytes for trial in tried)
     assert not (tmp_path / "out").exists()
+    (tmp_path / "own").mkdir()
+    with pytest.raises(InputError, match=message):
+        tune(data, tmp_path / "own", max_size=100, threads=1)
+    assert list((tmp_path / "own").iterdir()) == []
 
 
 def test_the_least_size_is_that_of_a_model_without_weights(data, tmp_path):
@@ -649,12 +675,80 @@ def test_training_to_a_size(run, refused, folder, tmp_path):
     )
 
 
-def test_the_score_is_chosen_when_it_is_clearly_better(data, tmp_path):
-    from labeltree.tuning.trial import _Judge
-    from labeltree.validation import Validation
-
+@pytest.mark.parametrize(("hits", "chosen"), [(70, 1), (52, 0), (50, 0)])
+def test_another_score_must_be_clearly_better(hits, chosen, data, tmp_path, monkeypatch):
+    """Of 100 rows, the default has 50 hits and another function has more; 2 more are within two errors."""
     model = train_small(tmp_path / "m", data, trees=1)
-    judge = _Judge(model, Validation.of(make_data(90, seed=1), model), "P@1", None)
-    best = judge.best_score(model)
-    value = judge.measure(model, best)["P@1"].value
-    assert value >= judge.measure(model, ScoreSettings())["P@1"].value
+    judge = _Judge(model, Validation.of(make_data(90, seed=1), model), "P@1", 1)
+    rows = {score: np.repeat([100.0, 0.0], [50, 50]) for score in CANDIDATES}
+    rows[CANDIDATES[1]] = np.repeat([100.0, 0.0], [hits, 100 - hits])
+    found = {score: {"P@1": RowMetric(values / 100, np.ones(100))} for score, values in rows.items()}
+    monkeypatch.setattr(judge, "measure", lambda part, score: found[score])
+    assert judge.best_score(model) == CANDIDATES[chosen]
+
+
+class StubbedSearch(Search):
+    """A search whose trials only have the value that a function gives their candidate."""
+
+    def __init__(self, value, directory, most_trials=100):
+        start = Candidate(cost=1.0)
+        bench = SimpleNamespace(
+            start=start,
+            data=lambda candidate: [SimpleNamespace(n_instances=100_000)],
+            sample=lambda candidate, share: SimpleNamespace(n_labels=1000),
+            plan=lambda candidate, share, trees: (None, SimpleNamespace(depth=3)),
+        )
+        journal = TrialJournal(directory, {}, resume=False)
+        super().__init__(bench, journal, Goal("P@1", None, None), directory, 0.0, None, lambda trial: None)
+        self._value_of, self._most, self.start = value, most_trials, start
+
+    def _run_trial(self, candidate, share, trees, in_time):
+        if share < 1 and len(self._journal.trials) >= self._most:
+            raise OutOfTime
+        found = point(10, self._value_of(candidate.changes(self.start)), trees=1)
+        return Trial(candidate, share, trees, (found,), rows=10)
+
+    def changes(self, share):
+        """Return what the candidates of the trials on a share of the rows change, in their order."""
+        return [each.candidate.changes(self.start) for each in self._journal.trials if each.share == share]
+
+
+def interacting(changes):
+    """A smaller depth helps; then less weight on positives does, and alone it harms a little."""
+    value = 50.0 + 3 * (changes.get("max_depth") == 2) - 5 * ("clusters" in changes) - 2 * ("cost" in changes)
+    positive = changes.get("positive_cost")
+    if positive == 0.5:
+        return value + (4 if len(changes) > 1 else -0.5)
+    return value if positive is None else value - 5
+
+
+def test_changes_that_do_not_harm_are_tried_with_the_best(tmp_path):
+    search = StubbedSearch(interacting, tmp_path / "out")
+    search.run()
+    assert not search.out_of_time
+    # Alone, it is not among the best; with the smaller depth, it is the best of all.
+    assert search.changes(0.25)[0] == {}
+    assert {"positive_cost": 0.5} not in search.changes(0.5)
+    both = {"positive_cost": 0.5, "max_depth": 2}
+    assert search.changes(1.0)[0] == {"max_depth": 2}
+    assert search.changes(1.0)[-1] == both
+    # What clearly harms is not tried again.
+    assert {"cost", "clusters"} <= {name for changes in search.changes(0.25) for name in changes}
+    assert not any({"cost", "clusters"} & set(changes) for changes in search.changes(0.5))
+
+
+@pytest.mark.parametrize("by_time", [True, False])
+def test_what_was_found_is_trained_before_the_search_ends(by_time, tmp_path, monkeypatch):
+    whole = StubbedSearch(interacting, tmp_path / "whole")
+    whole.run()
+    both = {"positive_cost": 0.5, "max_depth": 2}
+    found = next(
+        number
+        for number, each in enumerate(whole._journal.trials)
+        if each.share == 0.5 and each.candidate.changes(whole.start) == both
+    )
+    monkeypatch.setattr(search_module, "MOST_TRIALS", 100 if by_time else found + 1)
+    search = StubbedSearch(interacting, tmp_path / "out", found + 1 if by_time else 100)
+    search.run()
+    assert search.out_of_time == by_time
+    assert search.changes(1.0)[-1] == both

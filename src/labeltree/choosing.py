@@ -13,7 +13,7 @@ from labeltree.decisions import Decision
 from labeltree.errors import InputError
 from labeltree.settings import MAX_ACCEPTED
 from labeltree.thresholds import MIN_DECISION_ROWS, choose_threshold, cross_validate
-from labeltree.validation import Validation, known_occurrences, mostly_known, unknown_labels
+from labeltree.validation import Validation
 
 if TYPE_CHECKING:
     from labeltree.data import Dataset
@@ -53,7 +53,7 @@ class Choice:
 
 
 def check_goal(metric: str | None, min_precision: float | None, min_recall: float | None) -> None:
-    """Refuse several goals, and goals that there are not."""
+    """Refuse several goals, and unknown ones."""
     given = {"metric": metric, "min_precision": min_precision, "min_recall": min_recall}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
@@ -110,13 +110,6 @@ def choose(
     """
     check_goal(metric, min_precision, min_recall)
     data = Validation.of(validation, model)
-    if not mostly_known(data.truth, model.n_labels):
-        known = known_occurrences(data.truth, model.n_labels)
-        what = (
-            f"only {known:,} of {data.truth.nnz:,} label occurrences in the validation data are known to the "
-            "model"
-        )
-        raise unknown_labels(what, validation)
     labels, scores = model.predict(data.X, top=MAX_ACCEPTED, calibrated=False, threads=threads)
     candidates, unlabeled = rank(data.truth, labels, scores)
     n_rows = candidates.row_true.size

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypedDict
 
 import numpy as np
@@ -76,8 +77,9 @@ class Labeled:
             "rows_with_accepted_label": 1 - found["rows_without"],
         }
 
+    @cached_property
     def missed(self) -> Missed:
-        """Count what no prediction can get right."""
+        """What no prediction can get right."""
         labels = np.unique(self.truth.indices)
         return {
             "rows_without_labels": int((np.diff(self.truth.indptr) == 0).sum()),
@@ -100,7 +102,7 @@ class Labeled:
         name : str
             Of the model.
         """
-        unknown, known = self.missed()["unknown_labels"], known_occurrences(self.truth, self.model.n_labels)
+        unknown, known = self.missed["unknown_labels"], known_occurrences(self.truth, self.model.n_labels)
         check = f"check that the data belongs to {name}"
         if self.dataset.text is not None:
             check += f", and how labels are separated ({separators})"

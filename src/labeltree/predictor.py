@@ -296,7 +296,7 @@ class Predictor:
             predicted, scores = self.predict(labeled.dataset.X, top=top)
             if self.decision is not None:
                 accepted = labeled.accepted(predicted, scores, self.decision)
-        missed = labeled.missed()
+        missed = labeled.missed
         return {
             **labeled.metrics(np.asarray(predicted), ks),
             **accepted,

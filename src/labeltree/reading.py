@@ -142,5 +142,10 @@ def read_data(
 def features_of(dataset: Dataset, path: Path | str) -> SimpleNamespace:
     """Return what decides how other data is read, like a model of a dataset would have it."""
     return SimpleNamespace(
-        text=dataset.text, one_based=dataset.one_based, n_features=dataset.n_features, path=path
+        text=dataset.text,
+        one_based=dataset.one_based,
+        n_features=dataset.n_features,
+        n_labels=dataset.n_labels,
+        label_names=dataset.label_names,
+        path=path,
     )

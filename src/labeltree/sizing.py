@@ -133,34 +133,42 @@ def estimate_size(
     threads = threads_to_use(threads)
     limits.checked("normalize", normalize, limits.FLAG)
     unscaled, dataset = dataset, dataset.normalize() if normalize else dataset
-    summed = _native.count_entries(dataset.native, threads)
-    if not _is_worthwhile(dataset, settings, summed):
-        return SizeEstimate.of_plan(
-            build_plan(unscaled, settings, solver, storage, normalize=normalize, threads=threads, stage=stage)
-        )
     with stage("size", "estimating the size"):
-        sampled = SampledTree.grow(dataset, settings, summed, threads)
-        one_tree = sampled.tree_bytes(storage.codec, solver.bias != 0, dataset.n_features)
-        shape = dataset.n_instances, dataset.n_features, dataset.n_labels
-        empty = Plan((), solver, storage, *shape, dataset.bytes, threads, dataset.label_names, dataset.text)
-        size, low, high = (empty.model_bytes + round(settings.trees * size) for size in one_tree)
-        nonzeros = _vector_nonzeros(dataset, summed, settings.seed, threads)
-        memory = _memory(sampled, nonzeros, dataset, unscaled.bytes, settings, solver, storage, threads)
-        return SizeEstimate(size, low, high, *memory, exact=False)
+        size = approximate_size(dataset, settings, solver, storage, threads, unscaled.bytes)
+    if size is not None:
+        return size
+    return SizeEstimate.of_plan(
+        build_plan(unscaled, settings, solver, storage, normalize=normalize, threads=threads, stage=stage)
+    )
 
 
-def is_worthwhile(dataset: Dataset, settings: TreeSettings, threads: int) -> bool:
-    """Whether an approximate size takes much less time than the exact one."""
-    return _is_worthwhile(dataset, settings, _native.count_entries(dataset.native, threads))
+def approximate_size(
+    dataset: Dataset,
+    settings: TreeSettings,
+    solver: SolverSettings,
+    storage: StorageSettings,
+    threads: int,
+    data_bytes: int,
+) -> SizeEstimate | None:
+    """Approximate the size of a model of scaled rows; None if the exact size takes hardly longer.
 
-
-def _is_worthwhile(dataset: Dataset, settings: TreeSettings, summed: NDArray[np.int64]) -> bool:
+    ``data_bytes`` is the memory of the data as it was given.
+    """
     # The size of a tree of depth 2 depends most on the largest clusters of the root, which need K-means.
     if settings.tree is not None or settings.max_depth <= 2:
-        return False
-    n_known = np.count_nonzero(np.diff(dataset.by_label[0]))
+        return None
+    summed = _native.count_entries(dataset.native, threads)
     work = np.minimum(summed, dataset.n_features).sum() * settings.clusters
-    return bool(n_known > settings.clusters and work >= EXACT_WORK)
+    if np.count_nonzero(summed) <= settings.clusters or work < EXACT_WORK:
+        return None
+    sampled = SampledTree.grow(dataset, settings, summed, threads)
+    one_tree = sampled.tree_bytes(storage.codec, solver.bias != 0, dataset.n_features)
+    shape = dataset.n_instances, dataset.n_features, dataset.n_labels
+    empty = Plan((), solver, storage, *shape, dataset.bytes, threads, dataset.label_names, dataset.text)
+    size, low, high = (empty.model_bytes + round(settings.trees * size) for size in one_tree)
+    nonzeros = _vector_nonzeros(dataset, summed, settings.seed, threads)
+    memory = _memory(sampled, nonzeros, dataset, data_bytes, settings, solver, storage, threads)
+    return SizeEstimate(size, low, high, *memory, exact=False)
 
 
 def _vector_nonzeros(

@@ -149,7 +149,7 @@ def suspicions(dataset: Dataset, spell: Spell, model: Source | None = None) -> I
     known: set[str] = set()
     if names and model is not None:
         known.update(map(str, range(model.n_labels)) if model.label_names is None else model.label_names)
-    yield from _header(dataset, spell)
+    yield from _header(dataset, known, spell)
     yield from _separators(names, known, counts[used], dataset, spell)
     n_rows = dataset.n_instances
     # Numbers are columns of a matrix, whatever it is.
@@ -163,19 +163,19 @@ def suspicions(dataset: Dataset, spell: Spell, model: Source | None = None) -> I
         yield f"{empty:,} of {n_rows:,} rows have no {'known term' if dataset.text else 'features'}."
 
 
-def _header(dataset: Dataset, spell: Spell) -> Iterator[str]:
+def _header(dataset: Dataset, known: Set[str], spell: Spell) -> Iterator[str]:
     """Warn of a first line of a TSV file that names the columns: its labels and terms are such names."""
     first, counts = dataset.Y[0].indices, np.diff(dataset.by_label[0])
     if not (dataset.text and dataset.label_names and first.size and (counts[first] == 1).all()):
         return
     labels = [dataset.label_names[j] for j in first.tolist()]
     terms = getattr(dataset.text, "names", ())
-    words = [*labels, *(terms[j] for j in dataset.X[0].indices.tolist())]
-    if all(map(_HEADER.fullmatch, words)):
+    words = [terms[j] for j in dataset.X[0].indices.tolist()]
+    if words and known.isdisjoint(labels) and all(map(_HEADER.fullmatch, [*labels, *words])):
         separators = getattr(getattr(dataset.text, "columns", None), "separators", None)
         yield (
-            f"The first line looks like a header: its label is {labels[0]!r}. A TSV file has none: remove "
-            f"it, or use {spell((separators or ' ')[0], 'csv')}."
+            f"The first document looks like a header line: its label is {labels[0]!r}. A TSV file has no "
+            f"header. If this is one, remove it, or use {spell((separators or ' ')[0], 'csv')}."
         )
 
 

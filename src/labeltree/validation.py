@@ -14,6 +14,7 @@ from labeltree import _native, metrics
 from labeltree.data import Dataset, TextSource, csr_arrays
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_RANKS
+from labeltree.text.rules import SEPARATORS
 
 
 class Predictor(Protocol):
@@ -64,9 +65,8 @@ class Validation:
         if dataset.Y.nnz == 0:
             raise InputError("the validation data has no labels", hint="use labeled data")
         truth = dataset.align(model.label_names, model.n_labels).Y
+        check_known(truth, dataset, model.n_labels)
         counts = np.bincount(truth.indices, minlength=truth.shape[1])
-        if not known_occurrences(truth, model.n_labels):
-            raise unknown_labels("no label of the validation data is known to the model", dataset)
         same = counts.size == model.n_labels and np.array_equal(counts, model.label_counts)
         if same and dataset.n_instances == model.n_instances:
             warnings.warn(
@@ -108,10 +108,18 @@ def mostly_known(truth: sp.csr_matrix, n_labels: int) -> bool:
     return 2 * known_occurrences(truth, n_labels) >= truth.nnz
 
 
-def unknown_labels(what: str, dataset: Dataset) -> InputError:
-    """Return the error for data with labels that the model does not know."""
+def check_known(
+    truth: sp.csr_matrix, dataset: Dataset, n_labels: int, known_to: str = "known to the model"
+) -> None:
+    """Refuse validation data whose labels are mostly unknown, as `mostly_known` counts them."""
+    if mostly_known(truth, n_labels):
+        return
+    known = known_occurrences(truth, n_labels)
+    what = f"no label of the validation data is {known_to}"
+    if known:
+        what = f"only {known:,} of {truth.nnz:,} label occurrences in the validation data are {known_to}"
     hint = "use data with the labels of the training data"
     if dataset.text is None:
-        return InputError(what, hint=hint)
-    hint = f"check how labels are separated ({{separators}}), or {hint}"
-    return InputError(what, hint=hint, parameters={"separators": None})
+        raise InputError(what, hint=hint)
+    hint = f"check how labels are separated ({{columns}}), or {hint}"
+    raise InputError(what, hint=hint, parameters={"columns": SEPARATORS})

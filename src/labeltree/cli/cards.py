@@ -72,8 +72,9 @@ class About:
         if self.test is None:
             return model_card(open_model(stages, path), **about)
         found = predict_file(stages, path, self.test, Reading(), None, Search(), top=5, threads=None)
-        note_missed(found.model, found.dataset)
+        labeled = Labeled.of(found.dataset, found.model)
+        note_missed(labeled)
         name = display_name(self.test).rpartition("/")[2]
-        metrics = Labeled.of(found.dataset, found.model).metrics(found.labels, DEFAULT_RANKS)
+        metrics = labeled.metrics(found.labels, DEFAULT_RANKS)
         data = f"{name} ({found.speed['rows']:,} rows)"
         return model_card(found.model, **about, metrics=metrics, data=data)

@@ -50,6 +50,7 @@ def compare(
     Prints metrics, size and prediction time side by side. Differences from the first model have a 95%
     interval and a p-value of a paired bootstrap over the rows; an asterisk marks those with p < 0.05.
     """
+    from labeltree.evaluation import Labeled
     from labeltree.tuning.comparison import compare_models
 
     *names, data = paths
@@ -69,7 +70,7 @@ def compare(
     with printing.warnings_as_notes(), stages.stage("compare", "comparing") as progress:
         found = compare_models(models, datasets, beam=beam, seed=seed, threads=threads, progress=progress)
     missed = [
-        note_missed(model, dataset, name, rows=number == 0)
+        note_missed(Labeled.of(dataset, model), name, rows=number == 0)
         for number, (name, model, dataset) in enumerate(zip(names, models, datasets, strict=True))
     ]
     if json:

@@ -112,7 +112,9 @@ def compress(
     check_source(model, opened.trees)
     dataset = None
     if validation is not None:
-        dataset = Source(validation, text, one_based, opened).read(stages, threads)
+        source = Source(validation, text, one_based, opened)
+        dataset = source.read(stages, threads)
+        source.note_suspicions(dataset)
     try:
         with printing.warnings_as_notes(), stages.stage("compress", f"compressing {model}") as progress:
             small = opened.compress(

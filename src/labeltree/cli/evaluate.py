@@ -76,7 +76,7 @@ def evaluate(
     if per_label is not None:
         check_output(per_label, overwrite)
     check_plot(plot, overwrite)
-    is_decision = thresholds or reliability or plot is not None
+    is_ranked = thresholds or reliability or plot is not None
     found = predict_file(
         Stages(quiet or json),
         model,
@@ -84,14 +84,14 @@ def evaluate(
         text,
         one_based,
         search,
-        top=MAX_ACCEPTED if is_decision else _MAX_RANK,
+        top=MAX_ACCEPTED if is_ranked else _MAX_RANK,
         threads=threads,
     )
     labeled = Labeled.of(found.dataset, found.model)
     percent = _percent(labeled.metrics(found.labels, DEFAULT_RANKS))
     if per_label is not None:
         _write_per_label(found, labeled, per_label)
-    counts = note_missed(found.model, found.dataset)
+    counts = note_missed(labeled)
     figures, lines = _decisions(found, labeled, search, threads, thresholds, reliability, plot)
     if json:
         printing.print_json({**percent, **figures, **found.speed, **counts})
@@ -146,7 +146,7 @@ def _decisions(
     figures: dict[str, Any] = {}
     lines: list[str] = []
     if decision is not None:
-        figures = {**_percent(labeled.accepted(labels, scores, decision))}
+        figures |= _percent(labeled.accepted(labels, scores, decision))
         lines += ["", accepted_line(figures)]
     if not is_ranked:
         return figures, lines

@@ -66,7 +66,9 @@ def frontier(
     with stages.stage("load", f"opening {model}"):
         opened = load(model)
     check_source(model, opened.trees)
-    dataset = Source(validation, text, one_based, opened).read(stages, threads)
+    source = Source(validation, text, one_based, opened)
+    dataset = source.read(stages, threads)
+    source.note_suspicions(dataset)
     # The results may go into the model, where its page finds them; copies of the model may not.
     inside = out.resolve().is_relative_to(model.resolve())
     work = model.resolve().parent if inside else out if out.is_dir() else out.parent

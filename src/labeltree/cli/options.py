@@ -22,9 +22,13 @@ _STORAGE = "Stored weights"
 _NAMES = {
     "add_missing": "--tree-rest",
     "format": "--data-format",
+}
+_COLUMNS = {
+    "text": "--text-column",
+    "labels": "--label-column",
+    "id": "--id-column",
     "separators": "--label-separator",
 }
-_COLUMNS = {"text": "--text-column", "labels": "--label-column", "id": "--id-column"}
 _option: Any = typer.Option
 _argument: Any = typer.Argument
 

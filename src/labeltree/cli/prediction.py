@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from labeltree.data import Dataset
-    from labeltree.evaluation import Missed
+    from labeltree.evaluation import Labeled, Missed
     from labeltree.model import Model
 
 
@@ -156,25 +156,22 @@ def speed_of(rows: int, seconds: float) -> Speed:
     return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}
 
 
-def note_unknown(model: Model, dataset: Dataset, name: str = "the model", *, rows: bool = True) -> Missed:
+def note_unknown(labeled: Labeled, name: str = "the model", *, rows: bool = True) -> Missed:
     """Count what no prediction can get right; note unknown labels and, unless told not to, skipped rows."""
-    from labeltree.evaluation import Labeled
-
-    labeled = Labeled.of(dataset, model)
     for note in labeled.unknown_note("--label-separator", name):
         printing.note(note)
-    if dataset.n_skipped and rows:
-        printing.note(f"{printing.plural(dataset.n_skipped, 'row')} without text skipped.")
-    return labeled.missed()
+    if (skipped := labeled.missed["skipped_rows"]) and rows:
+        printing.note(f"{printing.plural(skipped, 'row')} without text skipped.")
+    return labeled.missed
 
 
-def note_missed(model: Model, dataset: Dataset, name: str = "the model", *, rows: bool = True) -> Missed:
+def note_missed(labeled: Labeled, name: str = "the model", *, rows: bool = True) -> Missed:
     """Count and note what no prediction can get right; without `rows`, only labels are noted."""
-    missed = note_unknown(model, dataset, name, rows=rows)
+    missed = note_unknown(labeled, name, rows=rows)
     if (unlabeled := missed["rows_without_labels"]) and rows:
-        one = unlabeled == 1
+        one, n_rows = unlabeled == 1, labeled.dataset.n_instances
         printing.note(
-            f"{printing.plural(unlabeled, 'row')} of {dataset.n_instances:,} {'has' if one else 'have'} no "
+            f"{printing.plural(unlabeled, 'row')} of {n_rows:,} {'has' if one else 'have'} no "
             f"labels: {'it counts' if one else 'they count'} as 0 in P, R, nDCG and PSP, and "
             f"{'is' if one else 'are'} left out of F1."
         )

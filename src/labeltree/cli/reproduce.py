@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -121,8 +122,8 @@ def reproduce(
         for name in names:
             experiments.check_data(name, ())
     stages = Stages(quiet or json)
-    if any(name in SOURCES and not Path(name).exists() for name in data or ()):
-        text.refuse_for_svm()  # as downloaded datasets are
+    if not data or any(name in SOURCES and not Path(name).exists() for name in data):
+        _refuse_reading(text, one_based, "a dataset is downloaded" if data else "none is given")
     read = partial(_read, text, one_based, threads)
     splits = experiments.load_splits(data or (), read=read, stage=stages.stage)
     summaries = {
@@ -167,6 +168,16 @@ def reproduce(
         print(*_summary(results, report), sep="\n")
     if skipped:
         raise ResourceError(f"not enough memory or disk space for {', '.join(skipped)}")
+
+
+def _refuse_reading(text: text_options.Text, one_based: bool | None, why: str) -> None:
+    """Refuse options that tell how to read a file, if there is none."""
+    given = {item.name: getattr(text, item.name) for item in fields(text)}
+    names = [options.spelled(name, None) for name, value in given.items() if value not in (None, False)]
+    if one_based is not None:
+        names.append(options.spelled("one_based", one_based))
+    if names:
+        raise InputError(f"{names[0]} applies to files, but {why}", hint="remove it")
 
 
 def _read(

@@ -68,6 +68,7 @@ def threshold(
     probabilities; the ranking stays the same.
     """
     from labeltree.choosing import check_goal, choose
+    from labeltree.evaluation import Labeled
 
     check_goal(metric, min_precision, min_recall)
     stages = Stages(quiet or json)
@@ -86,7 +87,7 @@ def threshold(
             threads=threads,
         )
         opened.store_decision(choice.decision, choice.calibration)
-    missed = note_unknown(opened, dataset)
+    missed = note_unknown(Labeled.of(dataset, opened))
     if choice.unlabeled:
         printing.note(f"{printing.plural(choice.unlabeled, 'row')} without labels left out.")
     if calibrate and choice.calibration is None:

@@ -108,7 +108,10 @@ def tune(
             **{f.name: getattr(text, f.name) for f in fields(text_options.Reading)}
         )
         assert other is not None
-        return Source(other, reading, one_based, like).read(stages, threads)
+        source = Source(other, reading, one_based, like)
+        validation_data = source.read(stages, threads)
+        source.note_suspicions(validation_data)
+        return validation_data
 
     given = DataSource(
         read,
@@ -173,6 +176,7 @@ def _shortest(path: Path) -> Path:
 
 def _summary(result: TuningResult, command: str) -> list[str]:
     from labeltree.tuning.live_table import cells
+    from labeltree.tuning.search import MOST_TRIALS
 
     metric, point = result.metric, result.point
     start = result.trials[0].candidate
@@ -189,7 +193,11 @@ def _summary(result: TuningResult, command: str) -> list[str]:
     lines = [f"frontier of {metric} on the validation rows, by the size expected of the final model:", ""]
     lines += printing.table(head, rows)
     values = ", ".join(f"{name} {_shown(value)}" for name, value in result.settings.items())
-    ended = "no time for another one" if result.out_of_time else "nothing was left to try"
+    ended = "nothing was left to try"
+    if result.out_of_time:
+        ended = "no time for another one"
+    elif len(result.trials) >= MOST_TRIALS:
+        ended = f"after {MOST_TRIALS}, only what they found was trained on all rows"
     facts = [
         ("chosen", values),
         (metric, f"{point.metrics[metric]:.2f} on the validation rows (standard error {point.error:.2f})"),

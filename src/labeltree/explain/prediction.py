@@ -188,7 +188,7 @@ def explain_labels(
 
 def _as_row(model: Model, row: Any) -> Any:
     if not isinstance(row, str):
-        return row if sp.issparse(row) else np.atleast_2d(row)
+        return row[None] if isinstance(row, np.ndarray) and row.ndim == 1 else row
     if model.text is None:
         what = "the row is a document, but the model was not trained on text"
         raise InputError(what, hint="pass a row of feature values")

@@ -85,7 +85,7 @@ def _json_labels(labels: Any, rules: Rules) -> Labels | None:
         return rules.columns.split(",")(labels)
     if not isinstance(labels, list):
         if not _is_label(labels):
-            raise InputError(f"{key!r} is {_kind(labels)}, expected a list of strings and integers")
+            raise InputError(f"{key!r} is {_kind(labels)}, expected a string, an integer or a list of them")
         return [str(labels)]
     if None in labels:
         if rules.strict and rules.require_labels:

@@ -16,7 +16,7 @@ class ColumnField(str):
         return f'Columns({self}="...")'
 
 
-TEXT, LABELS, ID = map(ColumnField, ("text", "labels", "id"))
+TEXT, LABELS, ID, SEPARATORS = map(ColumnField, ("text", "labels", "id", "separators"))
 KINDS = {TEXT: "text", LABELS: "label", ID: "ID"}
 
 

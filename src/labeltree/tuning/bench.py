@@ -18,13 +18,13 @@ from labeltree.data import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.plan import Plan, make_plan
 from labeltree.progress import Progress, part_of
-from labeltree.settings import SolverSettings, TreeSettings
-from labeltree.sizing import estimate_size, is_worthwhile
+from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
+from labeltree.sizing import approximate_size
 from labeltree.system import free_disk, usable_memory
 from labeltree.text.settings import TextSettings
 from labeltree.tree import LabelTree
 from labeltree.tuning.candidate import Candidate
-from labeltree.validation import Validation
+from labeltree.validation import Validation, check_known
 
 # With fewer rows to validate on, chance decides.
 _MIN_VALIDATION = 10
@@ -146,11 +146,11 @@ class Bench:
         key = self.text_settings(candidate), share, candidate.clusters
         sample = self.sample(candidate, share)
         settings = TreeSettings(candidate.clusters, candidate.max_depth, trees, self._seed)
-        if key in self._built or not is_worthwhile(sample, settings, self.threads):
+        if key in self._built:
             return
-        size = estimate_size(sample, settings, normalize=False, threads=self.threads)
-        obstacle = size.obstacle(usable_memory(), free_disk(directory))
-        if obstacle:
+        storage = StorageSettings()
+        size = approximate_size(sample, settings, SolverSettings(), storage, self.threads, sample.bytes)
+        if size is not None and (obstacle := size.obstacle(usable_memory(), free_disk(directory))):
             raise ResourceError(obstacle)
 
     def _make_split(self, text: TextSettings | None) -> tuple[Dataset, Validation]:
@@ -164,6 +164,7 @@ class Bench:
             held_out = np.flatnonzero(np.diff(Y.indptr))
             if held_out.size == 0:
                 raise InputError("the validation data has no labels", hint="use labeled data")
+            check_known(Y, other, dataset.n_labels, "in the training data")
             return _rows(dataset, order), Validation(other.X[held_out], Y[held_out])
         n_rows = round(given * labeled.size)
         if n_rows < _MIN_VALIDATION:

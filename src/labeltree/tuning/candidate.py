@@ -82,7 +82,7 @@ class Candidate:
         ----------
         n_labels : int
         depth : int
-            The depth of the tree of this candidate: a smaller maximum makes the tree wider.
+            The depth of the tree of this candidate, 0 if unknown: a smaller maximum makes the tree wider.
         """
         yield from (replace(self, cost=self.cost * factor) for factor in _COSTS)
         yield from (replace(self, positive_cost=self.positive_cost * factor) for factor in _POSITIVE_COSTS)

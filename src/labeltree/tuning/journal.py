@@ -48,6 +48,7 @@ class TrialJournal:
 
     def __init__(self, directory: Path, described: Mapping[str, Any], resume: bool) -> None:
         self._path = directory / NAME
+        self._is_new = not directory.exists()
         self.trials: list[Trial] = []
         header = json.dumps({"search": described})
         check_no_search(directory, resume)
@@ -78,10 +79,11 @@ class TrialJournal:
                 file.truncate(sum(len(line) + 1 for line in whole))
 
     def discard(self) -> None:
-        """Remove the journal of a search that found nothing, and the directory if it has nothing else."""
+        """Remove the journal of a search that found nothing, and the directory if it was created for it."""
         self._path.unlink()
-        with suppress(OSError):
-            self._path.parent.rmdir()
+        if self._is_new:
+            with suppress(OSError):
+                self._path.parent.rmdir()
 
     def find(self, candidate: Candidate, share: float, trees: int) -> Trial | None:
         """Return a trial that is done."""

@@ -13,7 +13,7 @@ from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.trial import Point, Trial
 
 # The widths of the columns must be known before their rows are.
-_WIDTHS = (5, 5, 6, 9, 9, 7, 11)
+_WIDTHS = (5, 5, 6, 9, 9, 8, 11)
 
 
 class LiveTable:
@@ -66,4 +66,4 @@ def cells(point: Point | None, metric: str) -> list[str]:
 
 
 def _line(texts: list[str]) -> str:
-    return "  ".join(f"{text:>{width}}" for text, width in zip(texts, _WIDTHS, strict=False))
+    return "  ".join(f"{text:>{width}}" for text, width in zip(texts, _WIDTHS, strict=True))

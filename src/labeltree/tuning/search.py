@@ -29,7 +29,8 @@ _EXPECTED_TREES = 2
 _GAIN = 0.25
 # Times are predicted from earlier ones; this factor keeps the promise when they are exceeded.
 _CAUTION = 1.3
-_MOST_TRIALS = 60
+# After so many trials, only what they found is trained on all rows.
+MOST_TRIALS = 60
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,11 @@ class Goal:
     max_time: float | None
 
 
-class OutOfTime(Exception):
+class SearchEnd(Exception):
+    """No further trial is run."""
+
+
+class OutOfTime(SearchEnd):
     """The next trial would not leave enough time to train the final model."""
 
 
@@ -92,8 +97,8 @@ class Search:
         """Search until nothing is left to try, or until the time is up."""
         try:
             self._run()
-        except OutOfTime:
-            self.out_of_time = True
+        except SearchEnd as end:
+            self.out_of_time = isinstance(end, OutOfTime)
         if not any(trial.trees > 1 for trial in self.finished_trials()):
             self._rescue()
 
@@ -106,7 +111,7 @@ class Search:
         n_rows = self._bench.data(start)[0].n_instances
         screen, confirm = (min(1.0, max(share, _FEWEST_ROWS / n_rows)) for share in (_SCREEN, _CONFIRM))
         first = self._try(start, screen)
-        depth = self._bench.plan(start, screen, 1)[1].depth if first.points else start.max_depth
+        depth = self._bench.plan(start, screen, 1)[1].depth if first.points else 0
         others = start.single_changes(self._bench.sample(start, screen).n_labels, depth)
         changed = [self._try(other, screen) for other in others]
         helpful = [trial for trial in self._ranked(changed) if self._gain(trial, first) > 0]
@@ -128,13 +133,22 @@ class Search:
             ]
             steps = [other for other in _distinct(steps) if other not in tried]
             tried |= set(steps)
-            confirmed = self._ranked(
-                trial
-                for trial in (self._try(other, confirm) for other in steps)
-                if self._is_gain(trial, best)
-            )
+            found, end = self._try_all(steps, confirm)
+            confirmed = self._ranked(trial for trial in found if self._is_gain(trial, best))
             if confirmed:
                 self._finish(confirmed[0].candidate)
+            if end is not None:
+                raise end
+
+    def _try_all(self, candidates: Iterable[Candidate], share: float) -> tuple[list[Trial], SearchEnd | None]:
+        """Return the results of trials, up to the end of the search."""
+        found: list[Trial] = []
+        try:
+            for candidate in candidates:
+                found.append(self._try(candidate, share))  # noqa: PERF401 - kept if a later one raises
+        except SearchEnd as end:
+            return found, end
+        return found, None
 
     def _finish(self, candidate: Candidate) -> None:
         """Train a candidate on all rows, with several trees; with more if the best point uses them all."""
@@ -187,8 +201,10 @@ class Search:
         for small in done:
             for large in done:
                 if small.candidate == large.candidate and small.rows < large.rows:
-                    ratios = [math.log(b / a) for a, b in zip(small.sizes, large.sizes, strict=True)]
-                    slopes.append(sum(ratios) / len(ratios) / math.log(large.rows / small.rows))
+                    pairs = zip(small.sizes, large.sizes, strict=True)
+                    ratios = [math.log(b / a) for a, b in pairs if a > 0 and b > 0]
+                    if ratios:
+                        slopes.append(sum(ratios) / len(ratios) / math.log(large.rows / small.rows))
         slope = min(1.0, max(0.3, max(slopes))) if slopes else 1.0
         return float((n_rows / rows) ** slope)
 
@@ -196,8 +212,8 @@ class Search:
         """Return the result of a trial, which is run unless it was run before."""
         known = self._journal.find(candidate, share, trees)
         if known is None:
-            if len(self._journal.trials) >= _MOST_TRIALS:
-                raise OutOfTime
+            if share < 1 and len(self._journal.trials) >= MOST_TRIALS:
+                raise SearchEnd
             known = self._run_trial(candidate, share, trees, in_time)
             self._journal.add(known)
         if id(known) not in self._shown:
@@ -215,8 +231,9 @@ class Search:
                 if in_time:
                     self._check_time(trial, None)
                 self._bench.check_size(candidate, share, trees, self._directory)
+                planning = time.perf_counter()
                 dataset, plan = self._bench.plan(candidate, share, trees)
-                tree_seconds = time.perf_counter() - begin
+                tree_seconds = time.perf_counter() - planning
                 plan.check_resources(self._directory)
             except ResourceError as error:
                 return replace(trial, skipped=error.what, seconds=time.perf_counter() - begin)
@@ -251,8 +268,9 @@ class Search:
         same = [other for other in done if other.candidate == trial.candidate] or done[-3:]
         likely = sorted(self.finished_trials(), key=self._value)[-1:] or same
         final = max(self._final_seconds(other) for other in likely)
-        if trial.trees == 1 and not any(other.trees > 1 for other in done):
-            final *= 1 + _TREES / _EXPECTED_TREES  # the first trial with several trees is still to come
+        if trial.trees == 1:  # what it finds is still to be trained on all rows, with several trees
+            several = [other.seconds for other in self.finished_trials() if other.trees > 1]
+            final += several[-1] if several else final * _TREES / _EXPECTED_TREES
         if work is None:
             scale = max(trial.share * trial.trees / (other.share * other.trees) for other in same[-1:])
             expected = same[-1].seconds * scale

@@ -144,9 +144,10 @@ def tune(
         search.run()
     finished = search.finished_trials()
     if not finished:
-        if not any(trial.points for trial in journal.trials):
+        is_useful = any(trial.points for trial in journal.trials)
+        if not is_useful:
             journal.discard()
-        raise _nothing_fits(journal.trials)
+        raise _nothing_fits(journal.trials, ", and another directory" if is_useful else "")
     chosen, point = choose(finished, metric, goal.max_size)
     settings = final_settings(
         chosen.candidate, point, seed, goal.max_size, bench.text_settings(chosen.candidate)
@@ -224,12 +225,12 @@ def _least_bytes(train: Dataset, source: DataSource) -> int:
     ).least_bytes
 
 
-def _nothing_fits(trials: list[Trial]) -> InputError:
+def _nothing_fits(trials: list[Trial], more: str) -> InputError:
     skipped = [trial for trial in trials if trial.skipped]
-    # The smallest model that was tried; or what was said last.
+    # Name the smallest model that was tried; if none was too large, the reason of the last trial.
     skipped.sort(key=lambda trial: -trial.least_bytes if trial.least_bytes else -math.inf)
     return InputError(
         f"no settings were found that fit: {skipped[-1].skipped if skipped else 'no trial was finished'}",
-        hint="use a larger {max_size}, {max_time} or a machine with more memory",
+        hint="use a larger {max_size}, {max_time} or a machine with more memory" + more,
         parameters={"max_size": None, "max_time": None},
     )
