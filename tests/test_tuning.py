@@ -316,6 +316,13 @@ def test_without_a_size_the_form_is_chosen(small_search, data, tmp_path):
     assert "F1" in found.point.metrics
 
 
+@pytest.mark.parametrize("metric", ["P@5", "nDCG@5", "PSP@5"])
+def test_other_metrics_are_maximized(metric, small_search, data, tmp_path):
+    found = tune(data, tmp_path / "out", max_size=6_000, metric=metric, threads=1)
+    points = [point for trial in found.trials if trial.share == 1 for point in trial.points]
+    assert found.point.metrics[metric] == max(point.metrics[metric] for point in points)
+
+
 def test_validation_rows_are_not_trained_on(data):
     bench = Bench(DataSource(lambda _: data, 0.25), 0, 1)
     train, validation = bench.data(bench.start)
