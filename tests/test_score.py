@@ -2,6 +2,7 @@
 
 import os
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -361,6 +362,29 @@ def test_the_default_is_kept_without_a_trial(tmp_path, monkeypatch, instances, c
     data = random_data(instances=instances, labels=40)
     plan = make_plan(data, build_tree(data, clusters=clusters), SolverSettings(loss=loss))
     assert train_model(data, plan, tmp_path / "model").score == SIGMOID
+
+
+def test_scores_are_means_over_trees(monkeypatch):
+    """The second tree ranks the labels in another order; the best 30 of both are averaged in full."""
+    orders = np.arange(40), np.roll(np.arange(40), 10)
+
+    def tree_rankings(dataset, plan, number, blocks, costs, rows, functions, top):
+        labels = np.broadcast_to(orders[number][:top], (1, rows.size, top))
+        return labels.astype(np.int32), np.broadcast_to(1 - np.arange(top) / 40, labels.shape).astype(
+            np.float32
+        )
+
+    monkeypatch.setattr("labeltree.score._tree_rankings", tree_rankings)
+    plan = SimpleNamespace(trees=(None, None), n_labels=40)
+    ((labels, scores),) = score.held_out_rankings(
+        None, plan, (None, None), None, np.arange(3, dtype=np.int32), [ScoreSettings()], 30
+    )
+    ranks = np.array([np.argsort(order) for order in orders])
+    each = np.where(ranks < 30, 1 - ranks / 40, 0).mean(axis=0)
+    assert labels.shape == (3, 30)
+    np.testing.assert_allclose(scores, each[labels], rtol=1e-6)
+    assert (np.diff(scores, axis=1) <= 0).all()
+    assert (np.sort(scores[0]) == np.sort(each.astype(np.float32))[-30:]).all()
 
 
 @pytest.mark.parametrize("n_trees", [1, 2])

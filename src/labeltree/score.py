@@ -40,7 +40,8 @@ MAX_INSTANCES = 500
 RANKED_LABELS = 20, 50
 # For the threshold: rows that are ranked, for the score function, too.
 DECISION_ROWS = ROUNDS[0][0]
-# With several trees: labels of each tree whose scores are averaged, and rows times trees, to bound memory.
+# With several trees: labels of each tree whose scores are averaged, at least, and rows times trees, to bound
+# memory.
 POOLED_LABELS = 20
 MAX_POOLS = 100_000
 
@@ -184,8 +185,10 @@ def held_out_rankings(
         ranked = _tree_rankings(dataset, plan, 0, blocks[0], costs, rows, functions, top)
         return list(zip(*ranked, strict=True))
     totals: list[Any] = [0] * len(functions)
+    # A label that is not among these counts 0 in a tree: if they were few, scores would be too small.
+    n_pooled = max(top, POOLED_LABELS)
     for t, part in enumerate(blocks):
-        ranked = _tree_rankings(dataset, plan, t, part, costs, rows, functions, POOLED_LABELS)
+        ranked = _tree_rankings(dataset, plan, t, part, costs, rows, functions, n_pooled)
         for number, (labels, scores) in enumerate(zip(*ranked, strict=True)):
             totals[number] += as_matrix(labels, scores, plan.n_labels)
     found = []

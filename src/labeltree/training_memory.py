@@ -16,7 +16,7 @@ TILE_BYTES = 16 << 20
 # They are tried on some rows, each with lists of its best nodes and labels by every function: first on some
 # with many labels, then on more, at most.
 TRIAL_ROWS = 1_500, 5_000
-TRIAL_ROW_BYTES = 5 << 10, 3 << 10
+TRIAL_ROW_BYTES = 10 << 10, 3 << 10
 # Bytes per label of the arrays that describe a tree while it is trained.
 LABEL_BYTES = 40
 
