@@ -400,20 +400,6 @@ def test_progress_in_python(small_search, data, tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_summary_shows_the_chosen_point(tuned):
-    from labeltree.cli.tune import _summary
-
-    other = replace(tuned.point, threshold=0.0123, final_bytes=tuned.frontier[0][1].final_bytes + 1)
-    for chosen, more in ((tuned.frontier[-1][1], 0), (other, 1)):
-        lines = _summary(replace(tuned, point=chosen), "labeltree train")
-        stars = [number for number, line in enumerate(lines) if "  *  " in line]
-        assert len(stars) == 1
-        table = lines[: lines.index("", 2)][3:]
-        assert len(table) == len(tuned.frontier) + more
-        sizes = [trial_point.final_bytes for _, trial_point in tuned.frontier]
-        assert stars[0] - 3 == (len(sizes) - 1 if more == 0 else 1)
-
-
 def test_the_table_tells_trees_of_the_best_from_trained_ones(capsys):
     table = LiveTable("P@1", False, Stages(quiet=True))
     candidate = Candidate(cost=1.0)
@@ -439,7 +425,7 @@ def test_the_command_shows_a_table(small_search, folder, tmp_path, run):
     assert err.count("rows    400 rows") == 1  # what was read is shown once
     assert f"settings.json, trials.csv, tuning.png, tuning.svg in {out}" in text
     assert "frontier of P@3" in text
-    assert re.search(r"\d  \*  ", text)  # the chosen one, even if it is not on the frontier
+    assert re.search(r"\d  \*  ", text)  # the chosen one
     assert "train the final model with:" in text
     assert f"--settings {out / 'settings.json'}" in text
 
@@ -485,10 +471,7 @@ def test_the_best_that_fits_or_the_smallest_that_is_as_good_is_chosen():
     ]
     assert [each.final_bytes for _, each in frontier(trials, "P@1")] == [10, 20, 30]
     assert choose(trials, "P@1", None)[1].final_bytes == 20
-    # For a given size, the one that is pruned least, with as many trees as the best.
     assert choose(trials, "P@1", 50)[1].final_bytes == 30
-    more = (*points, point(45, 59.8), point(48, 59.9, trees=2))
-    assert choose([replace(trials[0], points=more)], "P@1", 50)[1].final_bytes == 45
 
 
 def test_final_settings():

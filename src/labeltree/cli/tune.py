@@ -180,9 +180,6 @@ def _summary(result: TuningResult, command: str) -> list[str]:
 
     metric, point = result.metric, result.point
     start = result.trials[0].candidate
-    shown = result.frontier
-    if all(each != point for _, each in shown):
-        shown = sorted([*shown, (result.chosen, point)], key=lambda pair: pair[1].final_bytes)
     rows = [
         [
             str(each.trees),
@@ -190,7 +187,7 @@ def _summary(result: TuningResult, command: str) -> list[str]:
             "*" if each == point else "",
             trial.candidate.describe(start),
         ]
-        for trial, each in shown
+        for trial, each in result.frontier
     ]
     head = ["trees", "weights", "threshold", "size", metric, "", "settings"]
     lines = [f"frontier of {metric} on the validation rows, by the size expected of the final model:", ""]

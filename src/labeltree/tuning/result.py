@@ -118,18 +118,13 @@ def frontier(trials: Sequence[Trial], metric: str) -> list[tuple[Trial, Point]]:
 
 
 def choose(trials: Sequence[Trial], metric: str, max_size: int | None) -> tuple[Trial, Point]:
-    """Return the point to use: up to the noise, as good as the best.
-
-    For a given size, it is the one that is pruned least; otherwise the smallest.
-    """
+    """Return the best point for a given size; without one, the smallest that is as good, up to the noise."""
     edge = frontier(trials, metric)
-    trial, best = edge[-1]
+    if max_size is not None:
+        return edge[-1]
+    best = edge[-1][1]
     enough = best.metrics[metric] - AS_GOOD * best.error
-    if max_size is None:
-        return next(pair for pair in edge if pair[1].metrics[metric] >= enough)
-    # Forms that are pruned less are as good on average, or better. Few validation rows do not show it.
-    forms = [point for point in trial.points if point.trees == best.trees and point.metrics[metric] >= enough]
-    return trial, max(forms, key=lambda point: point.final_bytes)
+    return next(pair for pair in edge if pair[1].metrics[metric] >= enough)
 
 
 def final_settings(
