@@ -152,3 +152,8 @@ def test_a_command_imports_no_other():
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert finished.stderr == "['compress']\n"
+
+
+def test_usage_lines(run):
+    assert run("compare", "--help")[1].startswith("Usage: labeltree compare [OPTIONS] MODEL MODEL... DATA\n")
+    assert run("serve", "--help")[1].startswith("Usage: labeltree serve [OPTIONS] MODEL...\n")

@@ -6,35 +6,22 @@ import re
 import shlex
 import shutil
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import disk_bytes, make_data, train_small
+from helpers import make_data
 
 import labeltree
-from labeltree import metrics, write_svm
+from labeltree import write_svm
 from labeltree.budget import Budget
 from labeltree.errors import InputError, ResourceError
-from labeltree.frontier import first_trees
-from labeltree.limits import MAX_TIME
-from labeltree.score import CANDIDATES
-from labeltree.stages import Stages
 from labeltree.text.settings import TextSettings
 from labeltree.tuning import search as search_module
 from labeltree.tuning.bench import Bench, DataSource
 from labeltree.tuning.candidate import Candidate
-from labeltree.tuning.comparison import compare_models, paired_differences
-from labeltree.tuning.forms import Forms, Target
 from labeltree.tuning.journal import TrialJournal
-from labeltree.tuning.live_table import LiveTable
-from labeltree.tuning.result import choose, final_settings, frontier
-from labeltree.tuning.row_metrics import METRIC, RowMetric, row_metrics
-from labeltree.tuning.search import Goal, OutOfTime, Search
-from labeltree.tuning.settings_file import KEYS, as_arguments, read_settings, settings_bytes
-from labeltree.tuning.trial import Point, Trial, _Judge
+from labeltree.tuning.trial import Trial
 from labeltree.tuning.tune import _least_bytes, data_source, tune
-from labeltree.validation import Validation
 
 NAMES = {"trials.jsonl", "trials.csv", "tuning.png", "tuning.svg", "settings.json"}
 
@@ -190,33 +177,6 @@ def test_a_directory_with_a_search_is_refused_before_data_is_read(tmp_path):
         tune(tmp_path / "missing.svm", tmp_path / "out")
 
 
-def test_sizes_of_forms_are_those_of_models(data, tmp_path):
-    model = train_small(tmp_path / "m", data, trees=2)
-    forms = Forms.of(model, Target("P@1", None, growth=3.0), 1)
-    least = forms.n_bytes.min(axis=1)
-    for number, storage in forms.chosen()[1:]:
-        weights = storage.weights if storage.prune is None else None
-        copy = model.compress(tmp_path / "copy", weights=weights, prune=storage.prune, overwrite=True)
-        found = [first_trees(copy, trees).bytes for trees in (1, 2)]
-        assert forms.n_bytes[:, number].tolist() == found
-        final = [forms.final_bytes(number, trees) for trees in (1, 2)]
-        assert final == (least + 3 * (found - least)).tolist()
-
-
-def test_screening_leaves_room_for_other_trees_if_there_is_any(data, tmp_path):
-    model = train_small(tmp_path / "m", data, trees=1)
-    one_tree = Forms.of(model, Target("P@1", None), 1)
-    sizes, other, least = one_tree.n_bytes[0], one_tree.other_bytes, int(one_tree.n_bytes.min())
-    for max_size, expected in [
-        (least + (least - other), least + (least - other)),  # two trees would have no weights
-        (8 * least, other + (8 * least - other) / 2),
-    ]:
-        forms = replace(one_tree, target=Target("P@1", max_size, 1.0, 2))
-        ((number, _),) = forms.chosen()
-        assert sizes[number] == max(size for size in sizes if size <= expected)
-        assert sizes[number] > least
-
-
 def test_what_cannot_be_pruned_enough_is_not_trained(small_search, data, tmp_path, monkeypatch):
     monkeypatch.setattr(Budget, "check_least", lambda self, least, exact: None)
     monkeypatch.setattr("labeltree.tuning.trial.train_model", None)
@@ -262,7 +222,7 @@ def test_data_is_not_read_again_to_predict_times(data, tmp_path, small_search):
     journal = TrialJournal(tmp_path / "o", {}, False)
     goal = search_module.Goal("P@1", None, 60.0)
     search = search_module.Search(bench, journal, goal, tmp_path, 0.0, None, None)
-    trial = Trial(bench.start, 0.5, 1, (point(10, 1.0),), training_seconds=3.0, tree_seconds=1.0, rows=100)
+    trial = Trial(bench.start, 0.5, 1, training_seconds=3.0, tree_seconds=1.0, rows=100)
     assert search._final_seconds(trial) == 4.0 * search_module._EXPECTED_TREES * data.n_instances / 100
     assert reads == text
 
@@ -400,19 +360,6 @@ def test_progress_in_python(small_search, data, tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_table_tells_trees_of_the_best_from_trained_ones(capsys):
-    table = LiveTable("P@1", False, Stages(quiet=True))
-    candidate = Candidate(cost=1.0)
-    table.report(Trial(candidate, 1.0, 3, (point(10, 50.0, trees=2), point(20, 40.0, trees=3))))
-    table.report(Trial(candidate, 1.0, 3, (point(10, 40.0, trees=2), point(20, 50.0, trees=3))))
-    table.report(Trial(replace(candidate, clusters=8), 1.0, 2, skipped="too large"))
-    _, *lines = capsys.readouterr().err.splitlines()
-    assert "100%  2 of 3       int8" in lines[0]
-    assert "100%       3       int8" in lines[1]
-    assert "100%       2          -" in lines[2]
-    assert lines[2].endswith("clusters 8  (too large)")
-
-
 def test_the_command_shows_a_table(small_search, folder, tmp_path, run):
     out = tmp_path / "o"
     code, text, err = run(
@@ -442,321 +389,3 @@ def test_mistakes(refused, folder, tmp_path):
     assert "is a file" in refused("tune", train, "-o", train)
     assert "no such directory" in refused("tune", train, "-o", out / "a" / "b")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("given", "seconds"), [("20min", 1200), ("90 s", 90), ("1.5h", 5400), (7, 7), ("8", 8)]
-)
-def test_times(given, seconds):
-    assert MAX_TIME.plain(given) == seconds
-
-
-@pytest.mark.parametrize("given", ["", "min", "-5s", "0", "1 week", True, None])
-def test_wrong_times(given):
-    assert MAX_TIME.plain(given) is None
-
-
-def point(final_bytes, value, error=1.0, **other):
-    found = {"trees": 1, "weights": "int8", "threshold": 0.1, "score": "hinge2", "score_scale": 3.0, **other}
-    return Point(
-        model_bytes=final_bytes, final_bytes=final_bytes, metrics={"P@1": value}, error=error, **found
-    )
-
-
-def test_the_best_that_fits_or_the_smallest_that_is_as_good_is_chosen():
-    points = (point(10, 50.0), point(20, 59.9), point(30, 60.0), point(25, 58.0), point(40, 59.0))
-    trials = [
-        Trial(Candidate(cost=1.0), 1.0, 1, points),
-        Trial(Candidate(cost=1.0), 0.5, 1, (point(1, 99.0),)),
-    ]
-    assert [each.final_bytes for _, each in frontier(trials, "P@1")] == [10, 20, 30]
-    assert choose(trials, "P@1", None)[1].final_bytes == 20
-    assert choose(trials, "P@1", 50)[1].final_bytes == 30
-
-
-def test_final_settings():
-    candidate = Candidate(clusters=32, cost=2.0)
-    found = final_settings(candidate, point(1000, 1.0, trees=3), 5, 1020, None)
-    assert found == {
-        "clusters": 32,
-        "max_depth": 6,
-        "trees": 3,
-        "seed": 5,
-        "cost": 2.0,
-        "max_cost": 2.0,
-        "positive_cost": 1.0,
-        "score": "hinge2",
-        "max_size": 1020,
-    }
-    found = final_settings(candidate, point(1000, 1.0), 5, None, None)
-    assert found["prune"] == 0.1
-    assert "weights" not in found
-    assert set(found) <= set(KEYS)
-
-
-def test_candidates():
-    start = Candidate(cost=1.0)
-    changed = list(start.single_changes(1000, 3))
-    assert all(len(other.changes(start)) == 1 for other in changed)
-    assert Candidate(cost=1.0, max_depth=2) in changed
-    assert not any(other.max_depth < 6 for other in start.single_changes(1000, 2))
-    assert all(other.clusters < 50 for other in start.single_changes(50, 2) if other.clusters != 100)
-    both = start.combined(Candidate(cost=2.0), Candidate(cost=0.5, clusters=32))
-    assert both == Candidate(cost=2.0, clusters=32)
-    assert both.added(Candidate(cost=0.5, max_depth=2), start) == replace(both, max_depth=2)
-    assert set(both.further(start)) >= {Candidate(cost=4.0, clusters=32), Candidate(cost=2.0, clusters=16)}
-    assert Candidate.from_dict(
-        json.loads(json.dumps(Candidate(cost=1.0, ngrams=(1, 2), min_df=2).to_dict()))
-    ) == Candidate(cost=1.0, ngrams=(1, 2), min_df=2)
-
-
-def test_candidates_between_two_steps_are_new_and_allowed():
-    start = candidate = Candidate(cost=0.01)
-    seen = {0.01}
-    for _ in range(12):
-        candidate = replace(candidate, cost=candidate.cost / 2)
-        between = {other.cost for other in candidate.further(start)} - {candidate.cost / 2}
-        assert all(candidate.cost < cost < start.cost for cost in between)
-        assert not between & seen
-        seen |= between
-
-
-@pytest.mark.parametrize("metric", METRIC.values)
-def test_row_metrics_are_the_metrics(metric, data, tmp_path):
-    model = train_small(tmp_path / "m", data, trees=1)
-    test = make_data(90, seed=1)
-    labels, scores = model.predict(test.X, top=20)
-    propensities = metrics.propensities(model.label_counts, model.n_instances)
-    truth = test.align(None, model.n_labels).Y
-    found = row_metrics(truth, labels, scores, propensities, (metric,))[metric]
-    if metric == "F1":
-        true = truth.toarray() > 0
-        dense = np.zeros(true.shape)
-        np.put_along_axis(dense, np.maximum(labels, 0), np.where(labels >= 0, scores, 0), axis=1)
-        expected = max(
-            2 * (true & (dense >= t)).sum() / ((dense >= t).sum() + true.sum())
-            for t in np.unique(scores[scores > 0])
-        )
-    else:
-        expected = model.evaluate(test)[metric]
-    assert found.value == pytest.approx(100 * expected)
-    assert found.rows.mean() == pytest.approx(found.value)
-
-
-def test_paired_differences():
-    rng = np.random.default_rng(0)
-    first = rng.random(2000) < 0.5
-    better = first | (rng.random(2000) < 0.1)
-    ones = np.ones(2000)
-    as_metric = {name: {"P@1": RowMetric(v.astype(float), ones)} for name, v in (("a", first), ("b", better))}
-    found = paired_differences(as_metric["a"], as_metric["b"], resamples=300)["P@1"]
-    assert found.points == pytest.approx(100 * (better.mean() - first.mean()))
-    assert found.low < found.points < found.high
-    assert found.significant
-    same = paired_differences(as_metric["a"], as_metric["a"], resamples=300)["P@1"]
-    assert (same.points, same.p_value) == (0, 1)
-    # The interval is that of the normal distribution of paired differences.
-    error = 100 * (better * 1.0 - first).std() / np.sqrt(2000)
-    assert (found.high - found.low) / (2 * 1.96) == pytest.approx(error, rel=0.2)
-
-
-def test_compare(run, refused, folder, tmp_path, data):
-    model, test = folder / "model", folder / "test.svm"
-    labeltree.load(model).compress(tmp_path / "small", prune=0.5)
-    code, out, err = run("compare", model, tmp_path / "small", test, "--json")
-    assert code == 0, err
-    report = json.loads(out)
-    assert [row["model"] for row in report["models"]] == [str(model), str(tmp_path / "small")]
-    assert report["test"] == "paired bootstrap"
-    code, shown, _ = run("evaluate", tmp_path / "small", test, "--json")
-    assert report["models"][1]["P@1"] == json.loads(shown)["P@1"]
-    gap = report["models"][1]["differences"]["P@1"]
-    assert gap["points"] == pytest.approx(report["models"][1]["P@1"] - report["models"][0]["P@1"], abs=1e-3)
-    assert gap["low"] <= gap["points"] <= gap["high"]
-    code, out, _ = run("compare", model, tmp_path / "small", test)
-    assert code == 0
-    assert "paired bootstrap" in out
-    assert "there is nothing to compare" in refused("compare", model, test)
-    assert "no such model" in refused("compare", model, tmp_path / "no", test)
-    with pytest.raises(InputError, match="two or more models"):
-        compare_models([labeltree.load(model)], data)
-
-
-def test_compare_reads_data_as_each_model_does(run, tmp_path):
-    """A file that lacks the first feature does not show whether it counts from 0 or 1."""
-    (tmp_path / "zero.svm").write_text("0 0:1 2:1\n1 1:1 2:1\n" * 20)
-    (tmp_path / "one.svm").write_text("0 1:1 3:1 4:1\n1 2:1 3:1\n" * 20)
-    (tmp_path / "test.svm").write_text("0 2:1\n1 1:1\n0 2:1 3:1\n" * 4)
-    models = []
-    for name, base in (("zero", "--zero-based"), ("one", "--one-based")):
-        models.append(tmp_path / name)
-        assert run("train", tmp_path / f"{name}.svm", models[-1], base, "--quiet")[0] == 0
-    for order in (models, models[::-1]):
-        code, out, err = run("compare", *order, tmp_path / "test.svm", "--json")
-        assert code == 0, err
-        for path, found in zip(order, json.loads(out)["models"], strict=True):
-            assert (
-                found["P@1"] == json.loads(run("evaluate", path, tmp_path / "test.svm", "--json")[1])["P@1"]
-            )
-
-
-def test_compare_measures_f1_as_evaluate_does(run, folder, tmp_path):
-    test, plain = tmp_path / "test.svm", tmp_path / "plain"
-    lines = (folder / "test.svm").read_text().splitlines()
-    rows = [line for line in lines if ":" in line and line != lines[0]]
-    rows += ["  1:1 5:2", "77,3 2:1 7:1"]  # without labels, and with one that the models do not know
-    test.write_text("\n".join(rows) + "\n")
-    shutil.copytree(folder / "model", plain)
-    labeltree.load(plain).store_decision(None, None)
-    code, out, err = run("compare", folder / "model", plain, test, "--json")
-    assert code == 0, err
-    stored, best = json.loads(out)["models"]
-    assert (stored["F1_threshold"], best["F1_threshold"]) == ("stored", "best")
-    assert (stored["unknown_labels"], stored["rows_without_labels"]) == (1, 1)
-    assert err.count("unknown to") == 2
-    assert f"unknown to {plain} and counted as missed" in err
-    assert err.count("has no labels: it counts as 0 in P, R, nDCG and PSP, and is left out of F1.") == 1
-    report = json.loads(run("evaluate", folder / "model", test, "--thresholds", "--json")[1])
-    expected = {row["stored"]: row["micro_f1"] for row in report["thresholds"]}[True]
-    assert stored["F1"] == pytest.approx(100 * expected, abs=1e-3)
-    most = max(row["micro_f1"] for row in report["thresholds"] if "micro_f1" in row["best"])
-    assert best["F1"] == pytest.approx(100 * most, abs=1e-3)
-    shown = run("compare", folder / "model", plain, test)[1]
-    assert re.search(r"F1 +threshold\n", shown)
-    assert "best: it has" in shown
-
-
-def test_usage_lines(run):
-    assert run("compare", "--help")[1].startswith("Usage: labeltree compare [OPTIONS] MODEL MODEL... DATA\n")
-    assert run("serve", "--help")[1].startswith("Usage: labeltree serve [OPTIONS] MODEL...\n")
-
-
-def test_settings_files(run, refused, folder, tmp_path):
-    file, train = tmp_path / "s.json", folder / "train.svm"
-    file.write_text(
-        json.dumps({"clusters": 3, "cost": 2, "positive_cost": [0.5, 1], "trees": 2, "weights": None})
-    )
-    code, _, err = run("train", train, tmp_path / "m", "--settings", file, "--cost", 4, "-q")
-    assert code == 0, err
-    made = labeltree.load(tmp_path / "m").manifest
-    assert (made["settings"]["cost"], made["settings"]["positive_cost"]) == (4, [0.5, 1])
-    assert len(made["trees"]) == 2
-    for content, message in (
-        ('{"clusterz": 3}', "there is no setting named 'clusterz'"),
-        ('{"clusters": 1}', "clusters is 1, expected an integer of at least 2"),
-        ("[1]", "not a JSON object"),
-        ("{", "not valid JSON"),
-    ):
-        file.write_text(content)
-        assert f"{file}: " in refused("train", train, tmp_path / "n", "--settings", file)
-        assert message in refused("train", train, tmp_path / "n", "--settings", file)
-    assert "no such file" in refused("train", train, tmp_path / "n", "--settings", tmp_path / "no")
-    settings = {"clusters": 5, "ngrams": [1, 2], "lowercase": False}
-    file.write_bytes(settings_bytes(settings))
-    assert read_settings(file) == {**settings, "ngrams": (1, 2)}
-    assert as_arguments(settings) == ["--clusters", "5", "--ngrams", "1,2", "--keep-case"]
-    arguments = ("train", train, tmp_path / "n", "--settings", file)
-    what = "ngrams applies only to text, but DATA is in LIBSVM format; remove it, or set --data-format"
-    assert refused(*arguments) == f"error: {file}: {what}"
-    assert "error: --analyzer applies only to text" in refused(*arguments, "--analyzer", "char")
-
-
-def test_training_to_a_size(run, refused, folder, tmp_path):
-    train, model = folder / "train.svm", tmp_path / "m"
-    code, out, err = run("train", train, model, "--max-size", "4kB", "--json")
-    assert code == 0, err
-    report = json.loads(out)
-    assert report["codec"] == "sparse"
-    assert labeltree.load(model).bytes <= 4000 == report["max_size"]
-    assert report["model_bytes"] == disk_bytes(model)
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]
-    error = refused("train", train, tmp_path / "n", "--max-size", 100)
-    least = int(
-        re.search(r"the smallest possible size is .* \((.*) bytes\); use a larger", error)[1].replace(",", "")
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["m"]
-    assert f"({least:,} bytes)" in refused("train", train, tmp_path / "n", "--max-size", least - 1)
-    assert run("train", train, tmp_path / "n", "--max-size", least, "--quiet")[0] == 0
-    assert labeltree.load(tmp_path / "n").bytes == least
-    assert "remove --prune or --max-size" in refused(
-        "train", train, tmp_path / "o", "--max-size", "4kB", "--prune", 0.1
-    )
-
-
-@pytest.mark.parametrize(("hits", "chosen"), [(70, 1), (52, 0), (50, 0)])
-def test_another_score_must_be_clearly_better(hits, chosen, data, tmp_path, monkeypatch):
-    """Of 100 rows, the default has 50 hits and another function has more; 2 more are within two errors."""
-    model = train_small(tmp_path / "m", data, trees=1)
-    judge = _Judge(model, Validation.of(make_data(90, seed=1), model), "P@1", 1)
-    rows = {score: np.repeat([100.0, 0.0], [50, 50]) for score in CANDIDATES}
-    rows[CANDIDATES[1]] = np.repeat([100.0, 0.0], [hits, 100 - hits])
-    found = {score: {"P@1": RowMetric(values / 100, np.ones(100))} for score, values in rows.items()}
-    monkeypatch.setattr(judge, "measure", lambda part, score: found[score])
-    assert judge.best_score(model) == CANDIDATES[chosen]
-
-
-class StubbedSearch(Search):
-    """A search whose trials only have the value that a function gives their candidate."""
-
-    def __init__(self, value, directory, most_trials=100):
-        start = Candidate(cost=1.0)
-        bench = SimpleNamespace(
-            start=start,
-            data=lambda candidate: [SimpleNamespace(n_instances=100_000)],
-            sample=lambda candidate, share: SimpleNamespace(n_labels=1000),
-            plan=lambda candidate, share, trees: (None, SimpleNamespace(depth=3)),
-        )
-        journal = TrialJournal(directory, {}, resume=False)
-        super().__init__(bench, journal, Goal("P@1", None, None), directory, 0.0, None, lambda trial: None)
-        self._value_of, self._most, self.start = value, most_trials, start
-
-    def _run_trial(self, candidate, share, trees, in_time):
-        if share < 1 and len(self._journal.trials) >= self._most:
-            raise OutOfTime
-        found = point(10, self._value_of(candidate.changes(self.start)), trees=1)
-        return Trial(candidate, share, trees, (found,), rows=10)
-
-    def changes(self, share):
-        """Return what the candidates of the trials on a share of the rows change, in their order."""
-        return [each.candidate.changes(self.start) for each in self._journal.trials if each.share == share]
-
-
-def interacting(changes):
-    """A smaller depth helps; then less weight on positives does, and alone it harms a little."""
-    value = 50.0 + 3 * (changes.get("max_depth") == 2) - 5 * ("clusters" in changes) - 2 * ("cost" in changes)
-    positive = changes.get("positive_cost")
-    if positive == 0.5:
-        return value + (4 if len(changes) > 1 else -0.5)
-    return value if positive is None else value - 5
-
-
-def test_changes_that_do_not_harm_are_tried_with_the_best(tmp_path):
-    search = StubbedSearch(interacting, tmp_path / "out")
-    search.run()
-    assert not search.out_of_time
-    # Alone, it is not among the best; with the smaller depth, it is the best of all.
-    assert search.changes(0.25)[0] == {}
-    assert {"positive_cost": 0.5} not in search.changes(0.5)
-    both = {"positive_cost": 0.5, "max_depth": 2}
-    assert search.changes(1.0)[0] == {"max_depth": 2}
-    assert search.changes(1.0)[-1] == both
-    # What clearly harms is not tried again.
-    assert {"cost", "clusters"} <= {name for changes in search.changes(0.25) for name in changes}
-    assert not any({"cost", "clusters"} & set(changes) for changes in search.changes(0.5))
-
-
-@pytest.mark.parametrize("by_time", [True, False])
-def test_what_was_found_is_trained_before_the_search_ends(by_time, tmp_path, monkeypatch):
-    whole = StubbedSearch(interacting, tmp_path / "whole")
-    whole.run()
-    both = {"positive_cost": 0.5, "max_depth": 2}
-    found = next(
-        number
-        for number, each in enumerate(whole._journal.trials)
-        if each.share == 0.5 and each.candidate.changes(whole.start) == both
-    )
-    monkeypatch.setattr(search_module, "MOST_TRIALS", 100 if by_time else found + 1)
-    search = StubbedSearch(interacting, tmp_path / "out", found + 1 if by_time else 100)
-    search.run()
-    assert search.out_of_time == by_time
-    assert search.changes(1.0)[-1] == both
