@@ -149,11 +149,11 @@ def test_another_score_must_be_clearly_better(hits, chosen, data, tmp_path, monk
 class StubbedSearch(Search):
     """A search whose trials only have the value that a function gives their candidate."""
 
-    def __init__(self, value, directory, most_trials=100):
+    def __init__(self, value, directory, most_trials=100, n_rows=100_000):
         start = Candidate(cost=1.0)
         bench = SimpleNamespace(
             start=start,
-            data=lambda candidate: [SimpleNamespace(n_instances=100_000)],
+            data=lambda candidate: [SimpleNamespace(n_instances=n_rows)],
             sample=lambda candidate, share: SimpleNamespace(n_labels=1000),
             plan=lambda candidate, share, trees: (None, SimpleNamespace(depth=3)),
         )
@@ -211,3 +211,12 @@ def test_what_was_found_is_trained_before_the_search_ends(by_time, tmp_path, mon
     search.run()
     assert search.out_of_time == by_time
     assert search.changes(1.0)[-1] == both
+
+
+def test_the_number_of_trials_is_limited_on_small_data_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(search_module, "MOST_TRIALS", 3)
+    search = StubbedSearch(interacting, tmp_path / "out", n_rows=100)  # every trial is on all rows
+    search.run()
+    trials = search._journal.trials
+    assert [(trial.share, trial.trees) for trial in trials] == [(1, 1), (1, 1), (1, 1), (1, 3)]
+    assert not search.out_of_time

@@ -29,7 +29,7 @@ _EXPECTED_TREES = 2
 _GAIN = 0.25
 # Times are predicted from earlier ones; this factor keeps the promise when they are exceeded.
 _CAUTION = 1.3
-# After so many trials, only what they found is trained on all rows.
+# After so many trials, only what they found is trained on all rows, with several trees.
 MOST_TRIALS = 60
 
 
@@ -212,7 +212,7 @@ class Search:
         """Return the result of a trial, which is run unless it was run before."""
         known = self._journal.find(candidate, share, trees)
         if known is None:
-            if share < 1 and len(self._journal.trials) >= MOST_TRIALS:
+            if trees == 1 and in_time and len(self._journal.trials) >= MOST_TRIALS:
                 raise SearchEnd
             known = self._run_trial(candidate, share, trees, in_time)
             self._journal.add(known)
