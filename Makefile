@@ -1,5 +1,5 @@
 # make demo: run all steps on synthetic data.  make test: what CI runs.  make fuzz: MUTATIONS of models and data,
-# then random tests, for MINUTES; or only those of TESTS="tests/test_svm.py -k reader".
+# then random tests, for MINUTES; or only those of TESTS="tests/data/test_svm.py -k reader".
 # make build: install again after a change.  make wheel: build and try a wheel.  make docs: build the site in build/site.
 # make bench DATA=DIR: compare with other libraries (see benchmarks/README.md).
 PYTHON ?= python3
@@ -97,8 +97,7 @@ powercut: $(VENV)/.installed
 
 # Runs the tests of the kernels with SANITIZER=address,undefined or SANITIZER=thread, in an environment of its own.
 SANITIZER ?= address,undefined
-KERNEL_TESTS := $(addprefix tests/test_,$(addsuffix .py,analyzer beam_search checksum codec codec_damage damage free_memory handles \
-    model mutations parts predict scaling score solver svm svm_writing tfidf tree work))
+KERNEL_TESTS := tests/data tests/trees tests/model tests/training
 SANITIZED := build/sanitize-$(firstword $(subst $(comma), ,$(SANITIZER)))
 RUNTIME := $(if $(findstring thread,$(SANITIZER)),libtsan.so,libasan.so)
 sanitize:

@@ -21,10 +21,10 @@ import program
 from seeds import METRICS, find
 
 from labeltree import Model, Plan, TreeSettings, build_plan, make_plan, read_svm, train_model
-from labeltree.data import Dataset
-from labeltree.manifest import storage_of
-from labeltree.publish import directory_bytes
-from labeltree.reading import read_data
+from labeltree.data.dataset import Dataset
+from labeltree.data.read import read_data
+from labeltree.model.directory import directory_bytes
+from labeltree.model.manifest import storage_of
 from labeltree.settings import StorageSettings
 
 ROUNDS = 5  # of each measurement of time, the models in turn

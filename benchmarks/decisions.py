@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 import labeltree
-from labeltree.calibration import fit_calibration, reliability
-from labeltree.candidates import rank
-from labeltree.decisions import Decision
-from labeltree.reading import read_data
+from labeltree.data.read import read_data
+from labeltree.evaluation.calibration import fit_calibration, reliability
+from labeltree.evaluation.candidates import rank
+from labeltree.evaluation.decisions import Decision
+from labeltree.evaluation.thresholds import choose_threshold
 from labeltree.settings import MAX_ACCEPTED
-from labeltree.thresholds import choose_threshold
 
 SHOWN = ("precision", "recall", "micro_f1", "macro_f1", "row_f1", "rows_without")
 

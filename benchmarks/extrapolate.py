@@ -12,9 +12,9 @@ from pathlib import Path
 import program
 
 from labeltree import InputError
+from labeltree.base.system import human_bytes
 from labeltree.cli.printing import human_seconds
 from labeltree.paper.theory import largest_depth, tree_weights
-from labeltree.system import human_bytes
 
 
 @dataclass(frozen=True)

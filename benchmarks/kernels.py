@@ -33,11 +33,11 @@ from labeltree import (
     train_model,
     write_svm,
 )
-from labeltree.data import csr_arrays
+from labeltree.base.system import threads_to_use
+from labeltree.data.dataset import csr_arrays
+from labeltree.data.read import read_data
 from labeltree.errors import InputError
-from labeltree.reading import read_data
 from labeltree.settings import ScoreSettings
-from labeltree.system import threads_to_use
 
 ITERATIONS = 5  # of K-means, even if it converges earlier
 UNSTEADY = 1.25  # warn if the peak rates before and after the run differ by more than this factor

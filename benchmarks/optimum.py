@@ -19,8 +19,16 @@ from numpy.typing import NDArray
 from seeds import find
 from sklearn.svm import LinearSVC
 
-from labeltree import Model, ScoreSettings, SolverSettings, TreeSettings, build_plan, read_svm, train_model
-from labeltree.data import Dataset
+from labeltree import (
+    Model,
+    ScoreSettings,
+    SolverSettings,
+    TreeSettings,
+    build_plan,
+    read_svm,
+    train_model,
+)
+from labeltree.data.dataset import Dataset
 
 
 def objective(

@@ -33,8 +33,8 @@ from report import (
 from sizes_figure import draw_sizes
 from summary import read_rows
 
+from labeltree.base.system import human_bytes
 from labeltree.cli.printing import human_seconds
-from labeltree.system import human_bytes
 
 SHOWN = "eurlex57k"  # the dataset of the README's table
 LINE = 118

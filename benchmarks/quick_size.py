@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import labeltree
-from labeltree.sizing import SizeEstimate
+from labeltree.training.sizing import SizeEstimate
 
 PLANS = 3
 

@@ -7,7 +7,7 @@ import math
 import extrapolate
 import numpy as np
 
-from labeltree.system import human_bytes
+from labeltree.base.system import human_bytes
 
 # Quantities that grow with the labels, and how to read them from a record.
 QUANTITIES = {

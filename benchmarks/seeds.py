@@ -21,9 +21,9 @@ from typing import Any
 import program
 
 from labeltree import InputError, SolverSettings, TreeSettings, build_plan, read_svm, train_model
-from labeltree.data import Dataset
-from labeltree.progress import Progress
-from labeltree.reading import read_data
+from labeltree.base.progress import Progress
+from labeltree.data.dataset import Dataset
+from labeltree.data.read import read_data
 from labeltree.settings import DEFAULT_BEAM
 
 METRICS = ("P@1", "P@3", "P@5")

@@ -1,6 +1,6 @@
 """Draw docs/sizes.svg: a tree and one-vs-rest in labeltree's own format, for each dataset."""
 
-from labeltree.system import human_bytes
+from labeltree.base.system import human_bytes
 
 WIDTH, LEFT, RIGHT = 760, 190, 120
 TEXT, TREE, ONE_VS_REST = "#1f2933", "#d1495b", "#b8c4ce"

@@ -14,7 +14,7 @@ import numpy as np
 import program
 
 from labeltree import InputError, TextSettings, read_documents, read_text
-from labeltree.system import threads_to_use
+from labeltree.base.system import threads_to_use
 
 N_DOCUMENTS, WORDS, N_TERMS = 50_000, 70, 100_000  # of the synthetic file
 

@@ -62,7 +62,7 @@ def figures(truth: sp.csr_matrix, accepted: sp.csr_matrix) -> list[float]:
 def ours(train, queries, depth: int) -> tuple[sp.csr_matrix, float]:
     """Train labeltree; return the labels that it accepts, and the seconds of training."""
     import labeltree
-    from labeltree.predict import as_matrix
+    from labeltree.model.queries import as_matrix
     from labeltree.settings import MAX_ACCEPTED
 
     with tempfile.TemporaryDirectory() as folder:
@@ -81,7 +81,7 @@ def ours(train, queries, depth: int) -> tuple[sp.csr_matrix, float]:
 def compare(python: Path, folder: Path, n_rows: int, n_labels: int, seed: int) -> None:
     """Print one table."""
     import labeltree
-    from labeltree.reading import read_data
+    from labeltree.data.read import read_data
 
     data = labeltree.read_svm(folder / "train.svm")
     test = read_data(folder / "test.svm", like=data)

@@ -11,8 +11,8 @@ import argparse
 import sys
 
 import labeltree
-from labeltree.limits import parse_bytes
-from labeltree.system import human_bytes
+from labeltree.base.limits import parse_bytes
+from labeltree.base.system import human_bytes
 
 
 def plans(data, clusters, threads):

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import labeltree
-from labeltree.system import human_bytes
+from labeltree.base.system import human_bytes
 
 HERE = Path(__file__).parent
 DOCUMENTS = [

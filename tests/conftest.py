@@ -12,7 +12,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from labeltree import Dataset, write_svm
 from labeltree.cli import main
-from labeltree.datasets import SOURCES, download
+from labeltree.data.published import SOURCES, download
 
 # Output is as wide as on no terminal, without colours; data sets are the tests' own. Subprocesses inherit it.
 os.environ |= {"COLUMNS": "100", "LINES": "24", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}

@@ -107,7 +107,7 @@ def write_data(path: Path, rows: int) -> None:
     from scipy import sparse
 
     from labeltree import Dataset
-    from labeltree.svm import write_svm
+    from labeltree.data.svm import write_svm
 
     rng = np.random.default_rng(0)
     X = sparse.random(rows, 3000, 0.02, "csr", rng=rng)

@@ -21,7 +21,7 @@ from registry import PEERS, VARIANTS, choose
 from sources import find_datasets
 from summary import not_measured, read_rows
 
-from labeltree.system import available_memory, human_bytes
+from labeltree.base.system import available_memory, human_bytes
 
 HERE = Path(__file__).resolve().parent
 # For libraries that have no option for the number of threads.

@@ -7,72 +7,74 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree import datasets, metrics, paper, trees
-    from labeltree.build import build_plan
-    from labeltree.clustering import build_tree
-    from labeltree.data import Dataset
-    from labeltree.datasets.synthetic import synthesize
+    from labeltree import paper, trees
+    from labeltree.data import published as datasets
+    from labeltree.data.dataset import Dataset
+    from labeltree.data.documents import read_documents
+    from labeltree.data.formats import Columns
+    from labeltree.data.read import read_data
+    from labeltree.data.reader import read_text
+    from labeltree.data.summary import describe_data
+    from labeltree.data.svm import read_svm, write_svm
+    from labeltree.data.synthetic import synthesize
+    from labeltree.data.text_settings import TextSettings
+    from labeltree.data.tfidf import TextFeatures
     from labeltree.estimators import scorers
     from labeltree.estimators.classifier import LabelTreeClassifier
+    from labeltree.evaluation import metrics
     from labeltree.explain import describe_label, explain_prediction
     from labeltree.hub.card import model_card
     from labeltree.hub.loading import load
     from labeltree.hub.push import push
-    from labeltree.model import Model
-    from labeltree.pipeline import train
-    from labeltree.plan import Plan, make_plan
-    from labeltree.reading import read_data
+    from labeltree.model.model import Model
     from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
-    from labeltree.sizing import SizeEstimate, estimate_size
-    from labeltree.summary import describe_data
-    from labeltree.svm import read_svm, write_svm
-    from labeltree.text.documents import read_documents
-    from labeltree.text.formats import Columns
-    from labeltree.text.reader import read_text
-    from labeltree.text.settings import TextSettings
-    from labeltree.text.tfidf import TextFeatures
-    from labeltree.training import train_model
-    from labeltree.tree import LabelTree
+    from labeltree.training.build import build_plan
+    from labeltree.training.fill import train_model
+    from labeltree.training.plan import Plan, make_plan
+    from labeltree.training.sizing import SizeEstimate, estimate_size
+    from labeltree.training.train import train
+    from labeltree.trees.kmeans import build_tree
+    from labeltree.trees.tree import LabelTree
     from labeltree.tuning.tune import tune
 
 # Where each public name is defined. Imported on first use, so that `import labeltree` stays fast.
 _HOMES = {
-    "Columns": "text.formats",
-    "Dataset": "data",
-    "LabelTree": "tree",
+    "Columns": "data.formats",
+    "Dataset": "data.dataset",
+    "LabelTree": "trees.tree",
     "LabelTreeClassifier": "estimators.classifier",
-    "Model": "model",
-    "Plan": "plan",
+    "Model": "model.model",
+    "Plan": "training.plan",
     "ScoreSettings": "settings",
-    "SizeEstimate": "sizing",
+    "SizeEstimate": "training.sizing",
     "SolverSettings": "settings",
     "StorageSettings": "settings",
-    "TextFeatures": "text.tfidf",
-    "TextSettings": "text.settings",
+    "TextFeatures": "data.tfidf",
+    "TextSettings": "data.text_settings",
     "TreeSettings": "settings",
-    "build_plan": "build",
-    "build_tree": "clustering",
-    "describe_data": "summary",
+    "build_plan": "training.build",
+    "build_tree": "trees.kmeans",
+    "describe_data": "data.summary",
     "describe_label": "explain",
-    "estimate_size": "sizing",
+    "estimate_size": "training.sizing",
     "explain_prediction": "explain",
     "load": "hub.loading",
-    "make_plan": "plan",
+    "make_plan": "training.plan",
     "model_card": "hub.card",
     "push": "hub.push",
-    "read_data": "reading",
-    "read_documents": "text.documents",
-    "read_svm": "svm",
-    "read_text": "text.reader",
-    "synthesize": "datasets.synthetic",
-    "train": "pipeline",
-    "train_model": "training",
+    "read_data": "data.read",
+    "read_documents": "data.documents",
+    "read_svm": "data.svm",
+    "read_text": "data.reader",
+    "synthesize": "data.synthetic",
+    "train": "training.train",
+    "train_model": "training.fill",
     "tune": "tuning.tune",
-    "write_svm": "svm",
+    "write_svm": "data.svm",
 }
 _MODULES = {
-    "datasets": "datasets",
-    "metrics": "metrics",
+    "datasets": "data.published",
+    "metrics": "evaluation.metrics",
     "paper": "paper",
     "scorers": "estimators.scorers",
     "trees": "trees",

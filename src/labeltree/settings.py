@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from labeltree import limits
+from labeltree.base import limits
+from labeltree.base.limits import AUTO
 from labeltree.errors import InputError
-from labeltree.limits import AUTO
 
 # The help of the command line reads these settings: it starts faster without NumPy.
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from labeltree.data import Dataset
-    from labeltree.tree import LabelTree
+    from labeltree.data.dataset import Dataset
+    from labeltree.trees.tree import LabelTree
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class GivenTree:
 
     def plain(self, value: Any) -> Any:
         """Return the value, or None if it cannot be a tree; whether its labels match is checked later."""
-        from labeltree.tree import LabelTree
+        from labeltree.trees.tree import LabelTree
 
         nested = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         return value if nested or isinstance(value, LabelTree) or hasattr(value, "to_tree") else None
@@ -198,7 +198,7 @@ class TreeSettings:
 
     def given_tree(self, dataset: Dataset) -> LabelTree | None:
         """Return the given tree with the labels of a dataset; None if trees are to be clustered."""
-        from labeltree.tree import LabelTree
+        from labeltree.trees.tree import LabelTree
 
         if self.tree is None or isinstance(self.tree, LabelTree):
             return self.tree
@@ -208,7 +208,7 @@ class TreeSettings:
 
     def notes(self) -> dict[str, Any]:
         """Return what a model's manifest keeps about how its trees were built."""
-        from labeltree.tree import LabelTree
+        from labeltree.trees.tree import LabelTree
 
         if self.tree is None:
             return {"clusters": self.clusters, "max_depth": self.max_depth}
@@ -276,7 +276,7 @@ class SolverSettings:
 
         ``weights`` says how often each instance counts, as in `default_costs`.
         """
-        from labeltree.costs import default_costs
+        from labeltree.training.costs import default_costs
 
         cost, most = (self.cost, self.cost) if self.cost is not None else default_costs(dataset.X, weights)
         return replace(self, cost=cost, max_cost=most if self.max_cost is None else max(cost, self.max_cost))

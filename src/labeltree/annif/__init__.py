@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from labeltree.base.extras import optional
 from labeltree.errors import InputError
-from labeltree.extras import optional
 
 if TYPE_CHECKING:
     from labeltree.annif.backend import LabelTreeBackend

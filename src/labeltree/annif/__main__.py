@@ -6,8 +6,8 @@ import contextlib
 import sys
 
 from labeltree.annif import register
+from labeltree.base.extras import optional
 from labeltree.errors import InputError
-from labeltree.extras import optional
 
 # When imported, too: where worker processes are not forked, they import this module to know the backend.
 with contextlib.suppress(InputError):

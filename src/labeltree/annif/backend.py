@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree.annif import parameters, training_data
-from labeltree.data import Dataset
+from labeltree.base.system import human_bytes
+from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.manifest import MANIFEST
-from labeltree.model import Model, load
-from labeltree.pipeline import train
-from labeltree.system import human_bytes
-from labeltree.tree import pointers
-from labeltree.work import WorkDirectory, work_path
+from labeltree.model.manifest import MANIFEST
+from labeltree.model.model import Model, load
+from labeltree.training.train import train
+from labeltree.training.work import WorkDirectory, work_path
+from labeltree.trees.tree import pointers
 
 
 class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type hints

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from labeltree import limits
+from labeltree.base import limits
+from labeltree.data.text_settings import TextSettings
 from labeltree.settings import (
     DEFAULT_BEAM,
     SOLVER_LIMITS,
@@ -17,7 +18,6 @@ from labeltree.settings import (
     StorageSettings,
     TreeSettings,
 )
-from labeltree.text.settings import TextSettings
 
 # The settings of `labeltree.train`; a tree cannot be written in a line of a configuration file.
 TRAINING: dict[str, limits.Limit] = {

@@ -13,11 +13,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from labeltree.data import Dataset, wrap_csr
+from labeltree.base.files import write_whole
+from labeltree.data.dataset import Dataset, wrap_csr
+from labeltree.data.svm import read_svm, write_svm
 from labeltree.errors import InputError
-from labeltree.files import write_whole
-from labeltree.svm import read_svm, write_svm
-from labeltree.tree import pointers
+from labeltree.trees.tree import pointers
 
 # Files of a project's data directory. Annif ignores names with "-train" when it looks for a trained model.
 DATA = "labeltree-train.svm"

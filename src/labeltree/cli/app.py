@@ -152,7 +152,7 @@ _PLAIN: Any = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
 @cache
 def _command(name: str) -> Any:
     program = typer.Typer(add_completion=False, **_PLAIN)
-    program.command(name, cls=_Command)(getattr(import_module(f"labeltree.cli.{name}"), name))
+    program.command(name, cls=_Command)(getattr(import_module(f"labeltree.cli.commands.{name}"), name))
     return typer.main.get_command(program)
 
 

@@ -57,8 +57,8 @@ class About:
 
     def card(self, stages: Stages, path: Path, address: str | None = None) -> str:
         """Return the card of a model, which is evaluated first if there is test data."""
-        from labeltree.evaluation import Labeled
-        from labeltree.files import display_name
+        from labeltree.base.files import display_name
+        from labeltree.evaluation.evaluate import Labeled
         from labeltree.hub.card import check_codes, model_card
 
         languages = self.language or ()

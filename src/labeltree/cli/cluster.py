@@ -11,10 +11,10 @@ from labeltree.cli import printing
 from labeltree.cli.progress import Stages
 
 if TYPE_CHECKING:
-    from labeltree.data import Dataset
-    from labeltree.model import Model
-    from labeltree.plan import Plan
+    from labeltree.data.dataset import Dataset
+    from labeltree.model.model import Model
     from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+    from labeltree.training.plan import Plan
 
 
 class Cluster:
@@ -70,8 +70,8 @@ class Cluster:
         model : Model
         """
         from labeltree.dask.cluster import amount, choose_parts, fill_on_cluster, interruptible
-        from labeltree.parts import describe_parts, join_parts, open_parts, plan_parts
-        from labeltree.work import WorkDirectory, work_path
+        from labeltree.training.parts import describe_parts, join_parts, open_parts, plan_parts
+        from labeltree.training.work import WorkDirectory, work_path
 
         work, (tree_settings, solver, storage) = work_path(model), settings
         notes = tree_settings.notes()

@@ -9,9 +9,9 @@ from labeltree.cli import printing
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree.calibration import ReliabilityBin
-    from labeltree.candidates import Candidates
-    from labeltree.decisions import Decision
+    from labeltree.evaluation.calibration import ReliabilityBin
+    from labeltree.evaluation.candidates import Candidates
+    from labeltree.evaluation.decisions import Decision
 
 _F1 = {"micro_f1": "micro F1", "macro_f1": "macro F1", "row_f1": "row F1"}
 _PERCENT = {"precision": "P", "recall": "R", **_F1, "coverage": "coverage", "rows_without": "no label"}
@@ -19,8 +19,8 @@ _PERCENT = {"precision": "P", "recall": "R", **_F1, "coverage": "coverage", "row
 
 def check_plot(plot: Path | None, overwrite: bool) -> None:
     """Refuse a figure that cannot be written, before any work is done."""
-    from labeltree import figures
-    from labeltree.files import check_output
+    from labeltree.base import plots as figures
+    from labeltree.base.files import check_output
 
     if plot is None:
         return
@@ -94,8 +94,8 @@ def write_plot(candidates: Candidates, plot: Path) -> None:
     """Draw precision, recall and F1 over the threshold, and write the data next to the figure."""
     import numpy as np
 
-    from labeltree import figures
-    from labeltree.files import write_whole
+    from labeltree.base import plots as figures
+    from labeltree.base.files import write_whole
 
     grid = np.arange(1, 200) / 200
     values = {name: 100 * series for name, series in candidates.at(grid).items()}

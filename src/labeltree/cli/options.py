@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from labeltree import limits
+from labeltree.base import limits
 from labeltree.cli.published import model_place, own_place
 from labeltree.errors import InputError, alternatives
 from labeltree.settings import ScoreSettings

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from labeltree.data import Dataset
-    from labeltree.evaluation import Labeled, Missed
-    from labeltree.model import Model
+    from labeltree.data.dataset import Dataset
+    from labeltree.evaluation.evaluate import Labeled, Missed
+    from labeltree.model.model import Model
 
 
 class Speed(TypedDict):
@@ -63,7 +63,7 @@ class PredictedBatch:
 
 def open_model(stages: Stages, path: Path) -> Model:
     """Open a model as one stage of the command."""
-    from labeltree.model import load
+    from labeltree.model.model import load
 
     with stages.stage("load", f"opening {path}"):
         return load(path)

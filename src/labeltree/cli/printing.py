@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from labeltree.display import escaped as escaped
-from labeltree.display import human_seconds as human_seconds
-from labeltree.strict_json import to_json
+from labeltree.base.display import escaped as escaped
+from labeltree.base.display import human_seconds as human_seconds
+from labeltree.base.json import to_json
 
 
 def print_json(content: Mapping[str, Any]) -> None:

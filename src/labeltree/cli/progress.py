@@ -1,5 +1,5 @@
 """Progress of a command: the stages of the library."""
 
-from labeltree.stages import Stages
+from labeltree.base.stages import Stages
 
 __all__ = ["Stages"]

@@ -13,13 +13,13 @@ from labeltree.cli.text_options import Reading, Text, refuse_base_for_text
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree.data import Dataset
-    from labeltree.model import Model
-    from labeltree.progress import Progress
-    from labeltree.summary import DataSummary
-    from labeltree.text.documents import Batch
-    from labeltree.text.formats import Columns
-    from labeltree.text.settings import TextSettings
+    from labeltree.base.progress import Progress
+    from labeltree.data.dataset import Dataset
+    from labeltree.data.documents import Batch
+    from labeltree.data.formats import Columns
+    from labeltree.data.summary import DataSummary
+    from labeltree.data.text_settings import TextSettings
+    from labeltree.model.model import Model
 
 
 def _as_options(separator: str, format: str | None) -> str:
@@ -60,8 +60,8 @@ class Source:
         id_column: str | None = None,
         settings: Path | None = None,
     ) -> None:
-        from labeltree.files import display_name
-        from labeltree.reading import resolve_format
+        from labeltree.base.files import display_name
+        from labeltree.data.read import resolve_format
 
         self._data, self.name = data, display_name(data)
         self._model, self._strict, self._one_based = model, options.strict, one_based
@@ -73,7 +73,7 @@ class Source:
         if not self.is_text:
             options.refuse_for_svm(id_column, settings)
             return
-        from labeltree.text.formats import Columns as Default
+        from labeltree.data.formats import Columns as Default
 
         refuse_base_for_text(one_based)
         default = Default() if model is None or model.text is None else model.text.columns
@@ -91,7 +91,7 @@ class Source:
 
         The name tells one of several datasets from the others.
         """
-        from labeltree.summary import summarize, summary_lines
+        from labeltree.data.summary import summarize, summary_lines
 
         summary = summarize(dataset, _as_options)
         if not quiet:
@@ -103,14 +103,14 @@ class Source:
 
     def note_suspicions(self, dataset: Dataset) -> None:
         """Note what looks as if the data had been read wrongly."""
-        from labeltree.summary import suspicions
+        from labeltree.data.summary import suspicions
 
         for warning in suspicions(dataset, _as_options, self._model):
             printing.note(warning)
 
     def dataset(self, threads: int | None, progress: Progress, *, require_labels: bool = True) -> Dataset:
         """Read the data as part of a stage."""
-        from labeltree.reading import read_data
+        from labeltree.data.read import read_data
 
         return read_data(
             self._data,
@@ -127,7 +127,7 @@ class Source:
 
     def batches(self, threads: int | None, progress: Progress) -> Iterator[Batch]:
         """Read the rows without their labels, batch by batch; LIBSVM data is a single batch."""
-        from labeltree.text.documents import Batch, read_batches
+        from labeltree.data.documents import Batch, read_batches
 
         if self._model is None or self._model.text is None:
             data = self.dataset(threads, progress, require_labels=False)

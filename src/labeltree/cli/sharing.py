@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypedDict
 
+from labeltree.base.system import peak_memory
 from labeltree.cli import printing
 from labeltree.cli.progress import Stages
 from labeltree.errors import InputError
-from labeltree.system import peak_memory
 
 
 class PartReport(TypedDict):

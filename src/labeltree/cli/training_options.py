@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labeltree import limits
+from labeltree.base import limits
 from labeltree.cli import options, printing
 from labeltree.cli.options import TREE, limited
 from labeltree.errors import InputError
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 
 if TYPE_CHECKING:
-    from labeltree.data import Dataset
+    from labeltree.data.dataset import Dataset
 
 _SOLVER = "Classifiers"
 

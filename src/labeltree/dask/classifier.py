@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from labeltree.base.extras import optional
+from labeltree.base.limits import AUTO
 from labeltree.dask import cluster, tasks
 from labeltree.dask.partitions import Written, is_lazy, paired_partitions, write_partition
 from labeltree.dask.predictor import LazyPredictor
+from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError
 from labeltree.estimators.classifier import LabelTreeClassifier
-from labeltree.extras import optional
-from labeltree.limits import AUTO
-from labeltree.model import load
+from labeltree.model.model import load
 from labeltree.settings import DEFAULT_BEAM, SolverSettings, StorageSettings, TreeSettings
-from labeltree.text.settings import TextSettings
 
 
 class DaskLabelTreeClassifier(LazyPredictor):

@@ -14,14 +14,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from labeltree.data import Dataset
+from labeltree.base.extras import optional
+from labeltree.base.progress import Progress, ignore
+from labeltree.base.tempdirs import temporary_directory
+from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.extras import optional
-from labeltree.leftovers import temporary_directory
-from labeltree.panels import TreePanels
-from labeltree.parts import fill_part, open_parts
-from labeltree.plan import Plan
-from labeltree.progress import Progress, ignore
+from labeltree.training.parts import fill_part, open_parts
+from labeltree.training.plan import Plan
+from labeltree.training.strips import TreePanels
 
 Result = TypeVar("Result")
 

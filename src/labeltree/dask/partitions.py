@@ -17,14 +17,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from labeltree.base.extras import optional
 from labeltree.dask.cluster import check_visible
-from labeltree.data import Dataset, canonical_csr, csr_arrays, wrap_csr
+from labeltree.data.dataset import Dataset, canonical_csr, csr_arrays, wrap_csr
+from labeltree.data.text_settings import TextSettings
+from labeltree.data.tfidf import TextFeatures, learn_features
 from labeltree.errors import InputError
 from labeltree.estimators.fitting import CHECKS_OF_X
 from labeltree.estimators.targets import Target, read_target
-from labeltree.extras import optional
-from labeltree.text.settings import TextSettings
-from labeltree.text.tfidf import TextFeatures, learn_features
 
 _TEXT, _MATRIX = "documents", "a matrix"
 _LISTS, _INDICATOR, _CLASSES = "lists of labels", "an indicator matrix", "one class per row"

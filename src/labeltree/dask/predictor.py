@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from labeltree.base.extras import optional
 from labeltree.dask import cluster, tasks
 from labeltree.dask.partitions import concatenated, is_lazy, paired_partitions, partitions_of
 from labeltree.errors import InputError
 from labeltree.estimators.classifier import LabelTreeClassifier
-from labeltree.extras import optional
 
 
 class LazyPredictor(LabelTreeClassifier):

@@ -12,14 +12,14 @@ from scipy import sparse
 
 from labeltree.dask import cluster
 from labeltree.dask.partitions import Written, documents_of, read_partitions
-from labeltree.data import wrap_csr
+from labeltree.data.dataset import wrap_csr
+from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError
 from labeltree.estimators.classifier import LabelTreeClassifier
 from labeltree.estimators.fitting import plan_model, tree_settings
-from labeltree.model import Model, load
-from labeltree.parts import join_parts, plan_parts
+from labeltree.model.model import Model, load
 from labeltree.settings import stored_score
-from labeltree.text.settings import TextSettings
+from labeltree.training.parts import join_parts, plan_parts
 
 
 def plan(

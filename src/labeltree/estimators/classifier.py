@@ -9,15 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from labeltree import limits
+from labeltree.base import limits
+from labeltree.base.limits import AUTO, Limit, Optional, checked
 from labeltree.errors import InputError
 from labeltree.estimators.fitting import CHECKS_OF_X, make_dataset, plan_model, train_unsaved
 from labeltree.estimators.predictor import TreePredictor
 from labeltree.estimators.targets import read_target, restore_classes
 from labeltree.hub.loading import load
-from labeltree.limits import AUTO, Limit, Optional, checked
-from labeltree.manifest import EstimatorEntry, storage_of
-from labeltree.plan import Plan
+from labeltree.model.manifest import EstimatorEntry, storage_of
 from labeltree.settings import (
     DEFAULT_BEAM,
     SOLVER_LIMITS,
@@ -27,6 +26,7 @@ from labeltree.settings import (
     StorageSettings,
     TreeSettings,
 )
+from labeltree.training.plan import Plan
 
 
 class LabelTreeClassifier(TreePredictor):

@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.build import build_plan
-from labeltree.data import Dataset
+from labeltree.base.limits import LARGEST_VALUE, SMALLEST_COST
+from labeltree.base.tempdirs import temporary_directory
+from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.estimators.targets import Target
-from labeltree.leftovers import temporary_directory
-from labeltree.limits import LARGEST_VALUE, SMALLEST_COST
-from labeltree.model import Model
-from labeltree.plan import Plan
+from labeltree.model.model import Model
 from labeltree.settings import (
     SOLVER_LIMITS,
     STORAGE_LIMITS,
@@ -27,7 +25,9 @@ from labeltree.settings import (
     TreeSettings,
     stored_score,
 )
-from labeltree.training import train_model
+from labeltree.training.build import build_plan
+from labeltree.training.fill import train_model
+from labeltree.training.plan import Plan
 
 # How scikit-learn checks X. `Dataset` checks that the values are finite.
 CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}

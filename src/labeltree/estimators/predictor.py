@@ -10,14 +10,14 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labeltree import limits
-from labeltree.decisions import Decision
+from labeltree.base import limits
+from labeltree.base.limits import AUTO, Optional, checked
 from labeltree.errors import InputError
 from labeltree.estimators.fitting import CHECKS_OF_X, check_rows
 from labeltree.estimators.targets import read_target
-from labeltree.limits import AUTO, Optional, checked
-from labeltree.model import Model
-from labeltree.predict import as_matrix, reach
+from labeltree.evaluation.decisions import Decision
+from labeltree.model.model import Model
+from labeltree.model.queries import as_matrix, reach
 
 # The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23

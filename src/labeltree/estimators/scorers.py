@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from labeltree import metrics
+from labeltree.base.limits import TOP, checked
 from labeltree.estimators.targets import read_target
-from labeltree.limits import TOP, checked
-from labeltree.metrics import Propensities
+from labeltree.evaluation import metrics
+from labeltree.evaluation.metrics import Propensities
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from labeltree.base.limits import WORDS, Whole, checked
 from labeltree.errors import InputError, alternatives
-from labeltree.explain.parts import N_NAMED, Child, Word, frequent_labels, label_name, largest, path_to
-from labeltree.limits import WORDS, Whole, checked
+from labeltree.explain.parts import (
+    N_NAMED,
+    Child,
+    Word,
+    frequent_labels,
+    label_name,
+    largest,
+    path_to,
+)
 from labeltree.settings import DEFAULT_WORDS
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
 
 SIBLINGS = Whole(0)
 # Characters of an unknown name in a message.

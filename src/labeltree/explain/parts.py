@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
-    from labeltree.tree import LabelTree
+    from labeltree.model.model import Model
+    from labeltree.trees.tree import LabelTree
 
 # How many labels are named for a child with many labels.
 N_NAMED = 3

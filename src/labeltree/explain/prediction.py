@@ -10,15 +10,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from labeltree import _native
-from labeltree.data import canonical_csr
+from labeltree.base.limits import WORDS, Whole, checked
+from labeltree.data.dataset import canonical_csr
 from labeltree.errors import InputError
 from labeltree.explain.parts import Child, Word, label_name, largest, path_to
-from labeltree.limits import WORDS, Whole, checked
-from labeltree.predict import Queries, Score, check_options, check_queries, score_of, unit_queries
+from labeltree.model.queries import (
+    Queries,
+    Score,
+    check_options,
+    check_queries,
+    score_of,
+    unit_queries,
+)
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, DEFAULT_WORDS, ScoreSettings
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labeltree.codec import Layout
-from labeltree.tree import DepthSummary
+from labeltree.model.layout import Layout
+from labeltree.trees.tree import DepthSummary
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
 
 
 class DepthShape(DepthSummary):

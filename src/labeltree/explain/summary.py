@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from labeltree.compress import dense_bytes
 from labeltree.explain.shape import one_vs_rest_bytes, tree_shape
+from labeltree.model.compress import dense_bytes
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
 
 
 def describe_model(model: Model) -> dict[str, Any]:

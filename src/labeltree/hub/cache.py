@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from labeltree.base.progress import Progress, Stage, silent
+from labeltree.base.system import free_disk, human_bytes
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address
 from labeltree.hub.hugging_face import HubStore
 from labeltree.hub.store import CACHE_VARIABLE, FileStore, Store, UnreachableError
-from labeltree.manifest import MANIFEST, all_files, read_manifest
-from labeltree.model import load
-from labeltree.progress import Progress, Stage, silent
-from labeltree.publish import publish, temporary_directory
-from labeltree.system import free_disk, human_bytes
+from labeltree.model.directory import publish, temporary_directory
+from labeltree.model.manifest import MANIFEST, all_files, read_manifest
+from labeltree.model.model import load
 
 # How often a model is downloaded that changes meanwhile.
 _N_VERSIONS = 3

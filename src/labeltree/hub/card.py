@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from labeltree.base.system import human_bytes
 from labeltree.errors import InputError
 from labeltree.explain.summary import describe_model
 from labeltree.serve.results import known_results
-from labeltree.system import human_bytes
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
 
 CARD = "README.md"
 # The last line of a card. Who edits the card and removes it keeps the card when the model is replaced.

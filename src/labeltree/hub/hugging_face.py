@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from labeltree._version import __version__
+from labeltree.base.extras import optional
+from labeltree.base.limits import MANIFEST_BYTES
 from labeltree.errors import InputError
-from labeltree.extras import optional
 from labeltree.hub.address import Address
 from labeltree.hub.store import Report, check_size, refuse
-from labeltree.limits import MANIFEST_BYTES
-from labeltree.manifest import MANIFEST
+from labeltree.model.manifest import MANIFEST
 
 
 class HubStore:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from labeltree import model as models
 from labeltree.hub.address import is_address
-from labeltree.model import Model
+from labeltree.model import model as models
+from labeltree.model.model import Model
 
 
 def load(

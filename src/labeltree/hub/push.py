@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypedDict
 
+from labeltree.base.files import REPLACE
+from labeltree.base.progress import Progress, Stage, silent
 from labeltree.errors import InputError
-from labeltree.files import REPLACE
 from labeltree.hub.address import Address, local_directory
 from labeltree.hub.card import CARD, is_generated, model_card
 from labeltree.hub.hugging_face import HubStore
 from labeltree.hub.loading import load
 from labeltree.hub.store import FileStore, Store, TooLargeError
-from labeltree.manifest import MANIFEST, all_files
-from labeltree.model import Model
-from labeltree.progress import Progress, Stage, silent
-from labeltree.publish import check_target, is_model_file, publish, temporary_directory
+from labeltree.model.directory import check_target, is_model_file, publish, temporary_directory
+from labeltree.model.manifest import MANIFEST, all_files
+from labeltree.model.model import Model
 
 _LARGEST_CARD = 1 << 20  # bytes of one that may be replaced
 

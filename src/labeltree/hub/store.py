@@ -11,11 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, Protocol
 
+from labeltree.base.extras import optional
+from labeltree.base.limits import MANIFEST_BYTES
 from labeltree.errors import InputError, ResourceError
-from labeltree.extras import optional
 from labeltree.hub.address import Address
-from labeltree.limits import MANIFEST_BYTES
-from labeltree.manifest import MANIFEST
+from labeltree.model.manifest import MANIFEST
 
 N_TRIES = 3
 WAIT_SECONDS = 1.0  # before the second try; longer before each further one

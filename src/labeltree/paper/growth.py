@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from labeltree import limits
+from labeltree.base import limits
 from labeltree.errors import InputError
-from labeltree.tree_plan import TreePlan
+from labeltree.training.tree_plan import TreePlan
 
 # Sizes of the children of a node: this many quantiles of a log-normal distribution.
 QUANTILES = 16

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from labeltree.base.json import to_json
 from labeltree.errors import InputError
 from labeltree.serve import answers
 from labeltree.serve.batching import NOTHING, THREADS, Batcher
@@ -34,7 +35,6 @@ from labeltree.serve.registry import Registry
 from labeltree.serve.requests import Reader
 from labeltree.serve.routes import make_routes
 from labeltree.serve.settings import LARGE_BODY, ServiceSettings
-from labeltree.strict_json import to_json
 
 # Paths that need no token: the page, which asks for one, and what machines ask before they send requests.
 _OPEN = ("/", "/healthz", "/readyz", "/docs", "/openapi.json", "/favicon.ico")

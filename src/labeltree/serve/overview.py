@@ -9,11 +9,11 @@ from weakref import WeakKeyDictionary
 
 from labeltree.errors import InputError
 from labeltree.explain.summary import describe_model
-from labeltree.manifest import MANIFEST
+from labeltree.model.manifest import MANIFEST
 from labeltree.serve.results import LabelHits, known_results
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
 
 # Of these, the page needs all but the path of the directory, which is nobody else's business.
 _PRIVATE = ("model",)

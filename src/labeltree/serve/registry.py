@@ -17,13 +17,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.errors import InputError
-from labeltree.manifest import MANIFEST
-from labeltree.model import load
+from labeltree.model.manifest import MANIFEST
+from labeltree.model.model import load
 from labeltree.serve.names import LabelNames
 from labeltree.serve.overview import Results
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
 
 State: TypeAlias = tuple[int, ...]
 # The nodes of larger models are not read before they are searched: that may take long.

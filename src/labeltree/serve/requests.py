@@ -11,17 +11,17 @@ from urllib.parse import parse_qsl
 import numpy as np
 import scipy.sparse as sp
 
-from labeltree import limits
-from labeltree.decisions import Decision
+from labeltree.base import limits
+from labeltree.base.json import parse_json
 from labeltree.errors import InputError, alternatives
+from labeltree.evaluation.decisions import Decision
 from labeltree.explain.label import find_label
-from labeltree.model import Model
+from labeltree.model.model import Model
 from labeltree.serve.batching import Queries
 from labeltree.serve.errors import RequestError
 from labeltree.serve.registry import Registry, Served
 from labeltree.serve.settings import LARGE_ANSWER, MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
-from labeltree.strict_json import parse_json
 
 TOP = limits.Whole(1, MOST_LABELS)
 WORDS = limits.Whole(0, MOST_WORDS)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree.base.files import read_pieces
 from labeltree.errors import InputError
-from labeltree.files import read_pieces
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
 
 # Names of the files in a model directory. Neither is part of the model: other readers ignore them.
 FRONTIER = "frontier.csv"

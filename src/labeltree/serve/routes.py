@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 from labeltree._version import __version__
+from labeltree.base.json import to_json
 from labeltree.errors import InputError
 from labeltree.explain.label import find_label
 from labeltree.serve import answers
@@ -19,7 +20,6 @@ from labeltree.serve.openapi import docs_page, post_paths
 from labeltree.serve.settings import MOST_LABELS, MOST_NAME, MOST_WORDS
 from labeltree.serve.tree_view import page_router
 from labeltree.settings import DEFAULT_WORDS
-from labeltree.strict_json import to_json
 
 if TYPE_CHECKING:
     from labeltree.serve.registry import Registry, Served

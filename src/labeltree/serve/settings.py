@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from labeltree import limits
+from labeltree.base import limits
 
 # Labels in one answer, and words for and against a label.
 MOST_LABELS = 1000

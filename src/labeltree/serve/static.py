@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
+from labeltree.base.limits import MAP_DEPTH
 from labeltree.explain.parts import label_name
-from labeltree.limits import MAP_DEPTH
 from labeltree.serve.assets import SCRIPTS, STYLE, asset, with_inline_files
 from labeltree.serve.overview import Results, overview
 from labeltree.serve.tree_map import Box, tree_view
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
 
 # Bounds of the file, whatever the size of the model: boxes of all trees, and of each at least; labels that
 # can be found; characters of a name.

@@ -11,12 +11,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree import limits
+from labeltree.base import limits
 from labeltree.explain.parts import N_NAMED, frequent_labels, label_name, path_to
-from labeltree.tree import LabelTree, node_alpha
+from labeltree.trees.tree import LabelTree, node_alpha
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
     from labeltree.serve.results import LabelHits
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Response
 
-from labeltree.limits import LARGEST_INT32, MAP_BOXES, MAP_DEPTH
+from labeltree.base.json import to_json
+from labeltree.base.limits import LARGEST_INT32, MAP_BOXES, MAP_DEPTH
 from labeltree.serve.assets import ASSETS, CONTENT_SECURITY_POLICY, asset
 from labeltree.serve.overview import Results, overview
 from labeltree.serve.tree_map import label_path, tree_view
-from labeltree.strict_json import to_json
 
 if TYPE_CHECKING:
-    from labeltree.model import Model
+    from labeltree.model.model import Model
 
 _Number = Annotated[int, Query(ge=0, le=LARGEST_INT32)]
 _HEADERS = {"Content-Security-Policy": CONTENT_SECURITY_POLICY, "Cache-Control": "no-cache"}

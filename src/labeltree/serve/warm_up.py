@@ -18,11 +18,11 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
+from labeltree.base.json import to_json
 from labeltree.serve.app import Service
 from labeltree.serve.batching import THREADS
 from labeltree.serve.registry import Served
 from labeltree.serve.server import Server
-from labeltree.strict_json import to_json
 
 # Python optimizes code that has run 8 times, or fewer since version 3.12.
 _STARTS, _CONNECTIONS, _ROUNDS = 10, 4, 2

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from labeltree.errors import InputError
-from labeltree.tree import LabelTree
 from labeltree.trees.nested import label_numbers, make_tree, number_labels, shorten
+from labeltree.trees.tree import LabelTree
 
 
 def from_clusters(

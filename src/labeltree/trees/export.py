@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from labeltree.tree import LabelTree
+from labeltree.trees.tree import LabelTree
 
 FORMS = ("json", "dot", "svg")
 _LINE, _STEP, _LETTER = 18, 150, 6.6  # pixels of an SVG: a line of text, a depth, a character

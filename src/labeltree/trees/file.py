@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from labeltree.data import Dataset
+from labeltree.base.files import display_name, read_pieces
+from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.files import display_name, read_pieces
-from labeltree.tree import LabelTree
 from labeltree.trees.clusters import number_clusters
 from labeltree.trees.hierarchy import Rows, nest_parents
 from labeltree.trees.nested import label_numbers, make_tree, number_labels, shorten
+from labeltree.trees.tree import LabelTree
 
 _PIECE_BYTES = 1 << 20
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from labeltree.errors import InputError
-from labeltree.tree import LabelTree
 from labeltree.trees.nested import label_numbers, make_tree, shorten
+from labeltree.trees.tree import LabelTree
 
 # Positions of parents that are not names. The root's children are kept in the last place, which is -1.
 _ROOT, _UNKNOWN = -1, -2

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.errors import InputError
-from labeltree.tree import LabelTree, label_number
+from labeltree.trees.tree import LabelTree, label_number
 
 
 def label_numbers(label_names: Sequence[str] | int) -> dict[str, int]:

@@ -12,19 +12,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree.clustering import LabelVectors, build_tree
-from labeltree.costs import default_cost
-from labeltree.data import Dataset
+from labeltree.base.progress import Progress, part_of
+from labeltree.base.system import free_disk, usable_memory
+from labeltree.data.dataset import Dataset
+from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError, ResourceError
-from labeltree.plan import Plan, make_plan
-from labeltree.progress import Progress, part_of
+from labeltree.evaluation.labeled import Validation, check_known
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
-from labeltree.sizing import approximate_size
-from labeltree.system import free_disk, usable_memory
-from labeltree.text.settings import TextSettings
-from labeltree.tree import LabelTree
+from labeltree.training.costs import default_cost
+from labeltree.training.plan import Plan, make_plan
+from labeltree.training.sizing import approximate_size
+from labeltree.trees.kmeans import LabelVectors, build_tree
+from labeltree.trees.tree import LabelTree
 from labeltree.tuning.candidate import Candidate
-from labeltree.validation import Validation, check_known
 
 # With fewer rows to validate on, chance decides.
 _MIN_VALIDATION = 10

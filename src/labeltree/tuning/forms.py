@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.budget import PER_DECADE, threshold_grid
-from labeltree.compress import dense_bytes, sparse_bytes
-from labeltree.model import Model
+from labeltree.model.budget import PER_DECADE, threshold_grid
+from labeltree.model.compress import dense_bytes, sparse_bytes
+from labeltree.model.model import Model
 from labeltree.settings import StorageSettings
 
 # Of the forms that fit, those that are evaluated, counted from the largest.

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from labeltree.base.json import parse_json
 from labeltree.errors import InputError
-from labeltree.strict_json import parse_json
 from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.trial import Trial
 

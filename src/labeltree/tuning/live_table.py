@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 
-from labeltree.display import escaped, human_seconds
-from labeltree.progress import Progress
-from labeltree.stages import Stages
-from labeltree.system import human_bytes
+from labeltree.base.display import escaped, human_seconds
+from labeltree.base.progress import Progress
+from labeltree.base.stages import Stages
+from labeltree.base.system import human_bytes
 from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.trial import Point, Trial
 

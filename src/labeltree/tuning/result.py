@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeltree import figures
-from labeltree.extras import optional
-from labeltree.files import write_whole
+from labeltree.base import plots as figures
+from labeltree.base.extras import optional
+from labeltree.base.files import write_whole
+from labeltree.base.system import human_bytes
+from labeltree.data.text_settings import TextSettings
 from labeltree.settings import ScoreSettings, StorageSettings, TreeSettings
-from labeltree.system import human_bytes
-from labeltree.text.settings import TextSettings
 from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.settings_file import settings_bytes
 from labeltree.tuning.trial import Point, Trial

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from labeltree.base.progress import Progress
 from labeltree.errors import ResourceError
-from labeltree.progress import Progress
 from labeltree.tuning.bench import Bench
 from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.forms import Target

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from labeltree import limits
+from labeltree.base import limits
+from labeltree.base.json import parse_json
+from labeltree.data.text_settings import TEXT_LIMITS
 from labeltree.errors import InputError
 from labeltree.settings import SOLVER_LIMITS, STORAGE_LIMITS, TREE_LIMITS
-from labeltree.strict_json import parse_json
-from labeltree.text.settings import TEXT_LIMITS
 
 # Everything that a settings file may contain. The names are those of the library; options of the command line
 # have dashes instead of underscores. A tree is given as a file of its own.

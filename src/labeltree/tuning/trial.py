@@ -11,21 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from labeltree import metrics
-from labeltree.compress import sparse_bytes
-from labeltree.data import Dataset
-from labeltree.frontier import first_trees
-from labeltree.leftovers import temporary_directory
-from labeltree.model import Model
-from labeltree.plan import Plan
-from labeltree.progress import Progress
-from labeltree.score import CANDIDATES
+from labeltree.base.progress import Progress
+from labeltree.base.tempdirs import temporary_directory
+from labeltree.data.dataset import Dataset
+from labeltree.evaluation import metrics
+from labeltree.evaluation.labeled import Validation
+from labeltree.evaluation.row_metrics import (
+    METRIC,
+    RowMetric,
+    labels_needed,
+    row_metrics,
+    standard_error,
+)
+from labeltree.model.compress import sparse_bytes
+from labeltree.model.frontier import first_trees
+from labeltree.model.model import Model
 from labeltree.settings import ScoreSettings
-from labeltree.training import train_model
+from labeltree.training.fill import train_model
+from labeltree.training.plan import Plan
+from labeltree.training.score import CANDIDATES
 from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.forms import Forms, Target
-from labeltree.tuning.row_metrics import METRIC, RowMetric, labels_needed, row_metrics, standard_error
-from labeltree.validation import Validation
 
 # Another score function than the default must be better by so many standard errors: the best of four others
 # is better by one of them by chance.

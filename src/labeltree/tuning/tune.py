@@ -13,27 +13,27 @@ from typing import Any
 
 import numpy as np
 
-from labeltree import limits
-from labeltree.budget import Budget
-from labeltree.codec import SPARSE
-from labeltree.data import Dataset
+from labeltree.base import limits
+from labeltree.base.progress import Progress
+from labeltree.base.stages import Stages
+from labeltree.base.system import threads_to_use
+from labeltree.base.tempdirs import temporary_directory
+from labeltree.data.dataset import Dataset
+from labeltree.data.formats import Columns
+from labeltree.data.read import check_path, features_of, read_data, resolve_format
+from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError
-from labeltree.leftovers import temporary_directory
-from labeltree.plan import Plan
-from labeltree.progress import Progress
-from labeltree.reading import check_path, features_of, read_data, resolve_format
+from labeltree.evaluation.row_metrics import METRIC
+from labeltree.model.budget import Budget
+from labeltree.model.layout import SPARSE
 from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings
-from labeltree.stages import Stages
-from labeltree.system import threads_to_use
-from labeltree.text.formats import Columns
-from labeltree.text.settings import TextSettings
-from labeltree.tree import LabelTree
-from labeltree.tree_plan import TreePlan
+from labeltree.training.plan import Plan
+from labeltree.training.tree_plan import TreePlan
+from labeltree.trees.tree import LabelTree
 from labeltree.tuning.bench import Bench, DataSource
 from labeltree.tuning.journal import TrialJournal, check_no_search
 from labeltree.tuning.live_table import LiveTable
 from labeltree.tuning.result import TuningResult, choose, final_settings
-from labeltree.tuning.row_metrics import METRIC
 from labeltree.tuning.search import Goal, Search
 from labeltree.tuning.trial import Trial
 

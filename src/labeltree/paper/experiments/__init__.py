@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from labeltree import figures
+from labeltree.base import plots as figures
+from labeltree.base.progress import Progress
 from labeltree.errors import InputError
 from labeltree.paper.experiments.output import save
 from labeltree.paper.experiments.result import Claim, Plot, Result, Table
 from labeltree.paper.experiments.session import Session, Split
 from labeltree.paper.experiments.sources import load_splits
-from labeltree.progress import Progress
 
 # Name of an experiment -> its module, in the order of the report.
 EXPERIMENTS = {

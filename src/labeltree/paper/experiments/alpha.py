@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from labeltree import figures
-from labeltree.extras import optional
+from labeltree.base import plots as figures
+from labeltree.base.extras import optional
+from labeltree.base.progress import Progress, part_of
 from labeltree.paper import theory
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
 from labeltree.paper.experiments.rows import by_dataset, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
-from labeltree.progress import Progress, part_of
-from labeltree.tree import describe_depths, node_alpha
-from labeltree.tree_plan import TreePlan
+from labeltree.training.tree_plan import TreePlan
+from labeltree.trees.tree import describe_depths, node_alpha
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from labeltree.system import human_bytes
+from labeltree.base.system import human_bytes
 
 HUGE = 1e12  # from here on, numbers are written with an exponent
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from labeltree import figures
+from labeltree.base import plots as figures
+from labeltree.base.progress import Progress, part_of
+from labeltree.base.system import human_bytes
 from labeltree.errors import InputError
 from labeltree.paper.experiments import sizes
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result
-from labeltree.paper.experiments.rows import by_dataset, count, distinct, join_words, listed, percent, where
+from labeltree.paper.experiments.rows import (
+    by_dataset,
+    count,
+    distinct,
+    join_words,
+    listed,
+    percent,
+    where,
+)
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.sizes import SizeRow, SizeSummary
-from labeltree.progress import Progress, part_of
-from labeltree.system import human_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from labeltree.base.progress import Progress, part_of
 from labeltree.errors import InputError
 from labeltree.paper.experiments.result import Result, Table
 from labeltree.paper.experiments.rows import listed
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.growth import DepthAverages, FeatureGrowth
-from labeltree.progress import Progress, part_of
-from labeltree.tree_plan import TreePlan
+from labeltree.training.tree_plan import TreePlan
 
 CLUSTERS, DEPTHS = (10, 30, 100, 300), (2, 3, 6)
 

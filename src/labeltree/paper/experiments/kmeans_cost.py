@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.clustering import MAX_KMEANS_ITERATIONS
+from labeltree.base.progress import Progress, part_of
 from labeltree.errors import InputError
 from labeltree.paper import theory
 from labeltree.paper.experiments import kmeans_findings as findings
@@ -17,8 +17,8 @@ from labeltree.paper.experiments.kmeans_findings import FittedRow, KMeansRow, Tr
 from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.rows import join_words, listed
 from labeltree.paper.experiments.session import Session
-from labeltree.progress import Progress, part_of
-from labeltree.tree_plan import TreePlan
+from labeltree.training.tree_plan import TreePlan
+from labeltree.trees.kmeans import MAX_KMEANS_ITERATIONS
 
 CLUSTERS, MAX_DEPTH = (10, 30, 100), 6
 ITERATIONS, QUICK_ITERATIONS = (5, MAX_KMEANS_ITERATIONS), (1, 2)

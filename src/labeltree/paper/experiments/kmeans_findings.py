@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree import figures
-from labeltree.extras import optional
+from labeltree.base import plots as figures
+from labeltree.base.extras import optional
 from labeltree.paper.experiments.fits import CONFIDENCE, fit_powers
 from labeltree.paper.experiments.result import Claim, Findings
 from labeltree.paper.experiments.rows import by_dataset, distinct, group, percent, where

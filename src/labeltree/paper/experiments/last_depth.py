@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from labeltree import figures
+from labeltree.base import plots as figures
+from labeltree.base.progress import Progress, part_of
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
 from labeltree.paper.experiments.rows import count, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.sizes import unfinished
-from labeltree.progress import Progress, part_of
-from labeltree.tree import mean_alpha, node_alpha
-from labeltree.tree_plan import TreePlan
+from labeltree.training.tree_plan import TreePlan
+from labeltree.trees.tree import mean_alpha, node_alpha
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from labeltree import figures
+from labeltree.base import plots as figures
+from labeltree.base.files import REPLACE, write_whole
 from labeltree.errors import InputError
-from labeltree.files import REPLACE, write_whole
 from labeltree.paper.experiments.report import render
 from labeltree.paper.experiments.result import Result
 

@@ -11,12 +11,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree import metrics
-from labeltree.data import Dataset
+from labeltree.base.plots.frontier import frontier_figure
+from labeltree.base.progress import Progress, part_of
+from labeltree.base.system import free_disk, human_bytes
+from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError, ResourceError
-from labeltree.figures.frontier import frontier_figure
-from labeltree.frontier import Point, measure
-from labeltree.model import Model
+from labeltree.evaluation import metrics
+from labeltree.evaluation.labeled import Validation
+from labeltree.model.frontier import Point, measure
+from labeltree.model.model import Model
 from labeltree.paper.experiments import paired
 from labeltree.paper.experiments.paired import NOISE, PRECISIONS, ChangeRow
 from labeltree.paper.experiments.pruning_findings import (
@@ -37,12 +40,9 @@ from labeltree.paper.experiments.pruning_findings import (
 from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.rows import count, group, join_words, listed, mean, where
 from labeltree.paper.experiments.session import Session, Split, check_seeds
-from labeltree.plan import Plan
-from labeltree.progress import Progress, part_of
 from labeltree.settings import DEFAULT_RANKS, ScoreSettings, SolverSettings, StorageSettings
-from labeltree.system import free_disk, human_bytes
-from labeltree.training import train_model
-from labeltree.validation import Validation
+from labeltree.training.fill import train_model
+from labeltree.training.plan import Plan
 
 THRESHOLDS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 _COUNTED = 2**22  # weights that are counted at a time

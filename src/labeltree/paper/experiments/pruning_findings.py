@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from labeltree import figures
-from labeltree.frontier import Point, PointReport
+from labeltree.base import plots as figures
+from labeltree.model.frontier import Point, PointReport
 from labeltree.paper.experiments import paired
 from labeltree.paper.experiments.paired import NOISE, PRECISIONS, ChangeRow, PrecisionName
 from labeltree.paper.experiments.result import Claim, Findings

@@ -10,8 +10,8 @@ from importlib.resources import files
 from itertools import count
 from urllib.parse import quote
 
-from labeltree import figures
 from labeltree._version import __version__
+from labeltree.base import plots as figures
 from labeltree.paper.experiments.cells import format_cell, format_column, is_number
 from labeltree.paper.experiments.result import Claim, Plot, Result, Table
 

@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.build import build_plan
-from labeltree.clustering import LabelVectors
-from labeltree.data import Dataset
+from labeltree.base.limits import LARGEST_INT32
+from labeltree.base.progress import Progress, ignore
+from labeltree.base.system import threads_to_use
+from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.limits import LARGEST_INT32
 from labeltree.paper.experiments.rows import listed
-from labeltree.plan import Plan
-from labeltree.progress import Progress, ignore
 from labeltree.settings import SolverSettings, TreeSettings
-from labeltree.system import threads_to_use
-from labeltree.tree_plan import TreePlan
+from labeltree.training.build import build_plan
+from labeltree.training.plan import Plan
+from labeltree.training.tree_plan import TreePlan
+from labeltree.trees.kmeans import LabelVectors
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree import figures
+from labeltree.base import plots as figures
+from labeltree.base.progress import Progress, part_of
 from labeltree.paper.experiments.result import Table
 from labeltree.paper.experiments.rows import distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
-from labeltree.progress import Progress, part_of
-from labeltree.tree_plan import TreePlan
+from labeltree.training.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from labeltree.data import Dataset
-from labeltree.datasets import SOURCES, cache_directory, fetch
+from labeltree.base.progress import Stage, silent
+from labeltree.data.dataset import Dataset
+from labeltree.data.documents import read_documents
+from labeltree.data.published import SOURCES, cache_directory, fetch
+from labeltree.data.read import read_data
+from labeltree.data.svm import read_svm
+from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError
 from labeltree.paper.experiments.session import Split, check_names
-from labeltree.progress import Stage, silent
-from labeltree.reading import read_data
-from labeltree.svm import read_svm
-from labeltree.text.documents import read_documents
-from labeltree.text.tfidf import TextFeatures
 
 ENDINGS = ("", ".bz2", ".gz", ".xz")
 KINDS = (".svm", ".txt", ".tsv", ".csv", ".jsonl")

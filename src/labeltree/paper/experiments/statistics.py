@@ -6,11 +6,11 @@ from typing import TypedDict
 
 import numpy as np
 
-from labeltree.datasets import SOURCES
+from labeltree.base.progress import Progress
+from labeltree.data.published import SOURCES
 from labeltree.paper.experiments.result import Claim, Findings, Result, Table
 from labeltree.paper.experiments.rows import by_dataset
 from labeltree.paper.experiments.session import Session, Split
-from labeltree.progress import Progress
 
 SPARSE = 0.01
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from labeltree import figures
+from labeltree.base import plots as figures
 from labeltree.paper import theory
 from labeltree.paper.experiments.result import Claim
 from labeltree.paper.experiments.rows import distinct, group, join_words, percent, where

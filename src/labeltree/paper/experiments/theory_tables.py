@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
+from labeltree.base.progress import Progress
 from labeltree.errors import InputError
 from labeltree.paper import theory
 from labeltree.paper.experiments import theory_findings as findings
@@ -12,7 +13,6 @@ from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.rows import listed, percent
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.theory_findings import BoundRow, RatioRow
-from labeltree.progress import Progress
 
 # The example of section 5.1, and the bounds on alpha that the paper prints for it, by depth.
 LABELS, CLUSTERS = 200_000_000, 100

@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from labeltree import figures
+from labeltree.base import plots as figures
+from labeltree.base.progress import Progress, part_of
 from labeltree.errors import InputError
-from labeltree.model import Model
+from labeltree.model.model import Model
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
-from labeltree.paper.experiments.rows import by_dataset, count, distinct, group, listed, percent, where
+from labeltree.paper.experiments.rows import (
+    by_dataset,
+    count,
+    distinct,
+    group,
+    listed,
+    percent,
+    where,
+)
 from labeltree.paper.experiments.session import Session, check_seeds
-from labeltree.plan import PAPER_WEIGHT_BYTES
-from labeltree.progress import Progress, part_of
 from labeltree.settings import ScoreSettings, SolverSettings
-from labeltree.training import train_model
+from labeltree.training.fill import train_model
+from labeltree.training.plan import PAPER_WEIGHT_BYTES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from labeltree.build import build_plan
-from labeltree.data import Dataset
-from labeltree.datasets.presets import PRESETS
-from labeltree.datasets.synthetic import synthesize
+from labeltree.base.progress import Progress
+from labeltree.base.system import threads_to_use
+from labeltree.data.dataset import Dataset
+from labeltree.data.published.presets import PRESETS
+from labeltree.data.synthetic import synthesize
 from labeltree.errors import InputError, ResourceError
 from labeltree.paper import theory
 from labeltree.paper.experiments import time_findings as findings
@@ -22,11 +23,10 @@ from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.rows import count, distinct, listed, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.time_findings import MeasuredRow, TimeRow
-from labeltree.progress import Progress
 from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
-from labeltree.system import threads_to_use
-from labeltree.training import train_model
-from labeltree.tree_plan import TreePlan
+from labeltree.training.build import build_plan
+from labeltree.training.fill import train_model
+from labeltree.training.tree_plan import TreePlan
 
 SCALES = (1 / 1000, 1 / 300, 1 / 100, 1 / 30, 1 / 10)
 QUICK_SCALES = (1 / 2000, 1 / 1000, 1 / 500)

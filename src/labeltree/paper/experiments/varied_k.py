@@ -6,22 +6,15 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from labeltree import figures
+from labeltree.base import plots as figures
+from labeltree.base.progress import Progress, part_of
 from labeltree.paper.experiments import sizes
 from labeltree.paper.experiments.fixed_k import CLUSTERS
 from labeltree.paper.experiments.fixed_k import DEPTHS as FIXED_DEPTHS
 from labeltree.paper.experiments.result import Claim, Findings, Plot, Result
-from labeltree.paper.experiments.rows import (
-    MOST_LISTED,
-    count,
-    distinct,
-    join_words,
-    percent,
-    where,
-)
+from labeltree.paper.experiments.rows import MOST_LISTED, count, distinct, join_words, percent, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.sizes import SizeRow, SizeSummary
-from labeltree.progress import Progress, part_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

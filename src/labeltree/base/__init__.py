@@ -1,0 +1,1 @@
+"""What everything else builds on: limits, files, the machine, progress, figures."""

@@ -1,0 +1,355 @@
+"""Files, plain or compressed: read in pieces, written completely or not at all."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import io
+import lzma
+import os
+import stat
+import tempfile
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.base import limits
+from labeltree.base.system import umask
+from labeltree.errors import InputError
+
+# What to do about output that exists.
+REPLACE = "choose another name, or use {overwrite} to replace it"
+
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte order marks
+
+_DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
+
+
+def read_pieces(
+    path: str | os.PathLike[str],
+    piece_bytes: int,
+    progress: Callable[[float], None] | None = None,
+    *,
+    eager: bool = False,
+) -> Generator[tuple[NDArray[np.uint8], bool], None, None]:
+    """Read a text file in pieces. gzip, bzip2 and xz are detected from the first bytes and decompressed.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; "-" for standard input.
+    piece_bytes : int
+        Length of every piece except the last.
+    progress : callable, optional
+        Called after each piece with the fraction of the file that has been read; not for pipes.
+    eager : bool, default False
+        Yield what a pipe or a terminal has to give at once, in shorter pieces.
+
+    Yields
+    ------
+    piece : ndarray of uint8
+        Valid until the next piece is requested, which replaces it in memory.
+    last : bool
+        Whether this is the last piece, which may be empty.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be opened or read, is damaged, or is not in UTF-8 but in UTF-16.
+    """
+    name = display_name(path)
+    with contextlib.ExitStack() as stack:
+        try:
+            standard = os.fspath(path) == "-"
+            raw = stack.enter_context(open(0 if standard else path, "rb", closefd=not standard))
+            packed = _Counted(raw)
+            file = stack.enter_context(_decompressed(raw, packed))
+        except OSError as error:
+            raise _unusable(name, error) from None
+        # Pipes and terminals are read by this thread, so that Ctrl-C can interrupt; files are read ahead.
+        status = os.fstat(raw.fileno())
+        regular = stat.S_ISREG(status.st_mode)
+        first = True
+        try:
+            read_on = _ahead if regular else _as_available if eager else _in_turn
+            pieces = read_on(file, piece_bytes)
+            for piece in _limited(pieces, name, None if file is raw else packed):
+                if first and piece[0][:2].tobytes() in _UTF16_MARKS:
+                    raise InputError(
+                        "the file is in UTF-16, expected UTF-8",
+                        file=name,
+                        hint="convert it, for example with iconv -f utf-16 -t utf-8",
+                    )
+                first = False
+                # Not raw.tell(), which would interfere with the thread that reads ahead.
+                read = os.lseek(raw.fileno(), 0, os.SEEK_CUR) if regular else 0
+                yield piece
+                if progress is not None and regular and not piece[1]:
+                    progress(read / status.st_size)
+        except _DAMAGED as error:
+            if file is raw and isinstance(error, OSError):
+                raise _unusable(name, error) from None
+            raise InputError(
+                f"the compressed data is truncated or damaged ({error})",
+                file=name,
+                hint="download or compress the file again",
+            ) from None
+
+
+@contextlib.contextmanager
+def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
+    """Open a file for writing that appears under its name once it is complete.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; compressed if its name ends in .gz, .bz2 or .xz. An existing file is replaced at the end, a
+        symbolic link is followed, and a pipe or device such as /dev/null is written to directly.
+
+    Yields
+    ------
+    binary file
+        To write to.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written.
+    """
+    given = Path(path)
+    check_place(given)
+    special = given.exists() and not given.is_file()
+    target = given if special else Path(os.path.realpath(given))
+    place: int | Path = target
+    partial = None
+    try:
+        if not special:
+            # A new file with a name that nobody can guess, so that no link is followed.
+            place, partial = tempfile.mkstemp(".partial", f".{target.name}.", target.parent)
+        with open(place, "wb") as raw, _compressed(raw, given.suffix) as file:
+            yield file
+        if partial is not None:
+            os.chmod(partial, 0o666 & ~umask())  # a temporary file can be read by its owner only
+            os.replace(partial, target)
+            partial = None
+    except OSError as error:
+        raise _unusable(os.fspath(path), error) from None
+    finally:
+        if partial is not None:
+            Path(partial).unlink(missing_ok=True)
+
+
+def check_place(path: Path) -> None:
+    """Refuse a path that no file can be written to, before the work whose result would be lost."""
+    if path.is_dir():
+        raise InputError("is a directory, not a file", file=path)
+    if not path.parent.is_dir():
+        raise InputError("no such directory", file=path.parent, hint="create it first")
+
+
+def check_output(path: Path, overwrite: bool) -> None:
+    """Refuse a path that no file can be written to, or a file that exists unless it may be replaced."""
+    check_place(path)
+    broken_link = path.is_symlink() and not path.exists()
+    if (path.is_file() or broken_link) and not overwrite:
+        raise InputError("already exists", file=path, hint=REPLACE, parameters={"overwrite": True})
+
+
+def display_name(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file for messages."""
+    return "standard input" if os.fspath(path) == "-" else os.fspath(path)
+
+
+def _in_turn(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
+    buffer = np.empty(piece_bytes, dtype=np.uint8)
+    while (size := _fill(file, buffer)) == piece_bytes:
+        yield buffer, False
+    yield buffer[:size], True
+
+
+def _as_available(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
+    while content := file.read1(piece_bytes):
+        yield np.frombuffer(content, dtype=np.uint8), False
+    yield np.empty(0, dtype=np.uint8), True
+
+
+def _ahead(file: io.BufferedIOBase, piece_bytes: int) -> Iterator[tuple[NDArray[np.uint8], bool]]:
+    """Read the next piece while this one is in use: reading and decompressing release the GIL."""
+    buffer, other = (np.empty(piece_bytes, dtype=np.uint8) for _ in range(2))
+    pool = ThreadPoolExecutor(1)
+    try:
+        coming = pool.submit(_fill, file, buffer)
+        while (size := coming.result()) == piece_bytes:
+            buffer, other = other, buffer
+            coming = pool.submit(_fill, file, buffer)
+            yield other, False
+        yield buffer[:size], True
+    finally:
+        # Without waiting: the garbage collector may close this generator in any thread, even in one that is
+        # just starting, where joining another thread would wait forever.
+        pool.shutdown(wait=False)
+
+
+def _fill(file: io.BufferedIOBase, buffer: NDArray[np.uint8]) -> int:
+    """Read until the buffer is full or the file ends, and return the number of bytes read."""
+    filled = 0
+    while filled < len(buffer) and (count := file.readinto(buffer[filled:].data)):
+        filled += count
+    return filled
+
+
+class _Counted:
+    """A binary file that counts what is read."""
+
+    def __init__(self, raw: io.BufferedReader) -> None:
+        self.n_bytes = 0
+        self._raw = raw
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes."""
+        content = self._raw.read(size)
+        self.n_bytes += len(content)
+        return content
+
+
+def _limited(
+    pieces: Iterator[tuple[NDArray[np.uint8], bool]], name: str, packed: _Counted | None
+) -> Iterator[tuple[NDArray[np.uint8], bool]]:
+    """Yield pieces of a file until one of its lines is too long, or too much is compressed in it."""
+    line_bytes = unpacked = 0
+    most = None if packed is None else _unpacked_limit()
+    for piece, last in pieces:
+        line_bytes = _open_line(piece, line_bytes)
+        if line_bytes > limits.LONGEST_LINE:
+            what = f"a line is longer than {limits.LONGEST_LINE:,} bytes"
+            raise InputError(what, file=name, hint="check that this is the right file")
+        unpacked += len(piece)
+        if packed and unpacked > (most or max(limits.UNPACKED_BYTES, limits.UNPACKED_RATIO * packed.n_bytes)):
+            raise InputError(
+                f"{packed.n_bytes:,} compressed bytes expand to more than {(unpacked - 1) // 10**6:,} MB",
+                file=name,
+                hint="if this is intended, decompress the file first, or set the environment variable "
+                f"{limits.UNPACKED_VARIABLE} to a larger size, such as 100GB",
+            )
+        yield piece, last
+
+
+def _unpacked_limit() -> int | None:
+    """Return the limit that the environment sets for the content of a compressed file, if any."""
+    given = os.environ.get(limits.UNPACKED_VARIABLE)
+    if not given:
+        return None
+    try:
+        return limits.parse_bytes(given)
+    except InputError as error:
+        raise error.replace(file=limits.UNPACKED_VARIABLE) from None
+
+
+def _open_line(piece: NDArray[np.uint8], before: int) -> int:
+    """Return the bytes of the line that has begun but not ended after a piece, given those before it."""
+    for size in (1 << 12, len(piece)):  # most lines are short
+        tail = piece[-size:].tobytes() if size else b""
+        newline = tail.rfind(b"\n")
+        if newline >= 0:
+            return len(tail) - newline - 1
+    return before + len(piece)
+
+
+def _decompressed(raw: io.BufferedReader, packed: _Counted) -> io.BufferedIOBase:
+    head = raw.peek(10)
+    if head.startswith(b"\x1f\x8b"):
+        return gzip.GzipFile(fileobj=cast(Any, packed))
+    if head.startswith(b"BZh") and head[3:4].isdigit() and b"1AY&SY".startswith(head[4:10]):
+        return io.BufferedReader(_Streams(packed, bz2.BZ2Decompressor))
+    if head.startswith(b"\xfd7zXZ\x00"):
+        return io.BufferedReader(_Streams(packed, lzma.LZMADecompressor, padding=4))
+    return raw
+
+
+class _Streams(io.RawIOBase):
+    """The content of compressed streams, one after another.
+
+    Damage in any of them is refused. `bz2.BZ2File` and `lzma.LZMAFile` would end without an error where a
+    later stream is damaged at its beginning.
+
+    Parameters
+    ----------
+    raw : binary file
+    start : callable
+        Returns a new decompressor.
+    padding : int, default 0
+        Zeros may follow a stream, in multiples of so many bytes; 0 if they may not.
+    """
+
+    def __init__(
+        self,
+        raw: _Counted,
+        start: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor],
+        padding: int = 0,
+    ) -> None:
+        self._raw, self._start, self._padding = raw, start, padding
+        self._stream = start()
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes, at least one unless the file has ended."""
+        content = b""
+        while not content:
+            if not self._stream.eof:
+                fresh = self._raw.read(io.DEFAULT_BUFFER_SIZE) if self._stream.needs_input else b""
+                if self._stream.needs_input and not fresh:
+                    raise EOFError("the file ends too early")
+            elif fresh := self._next_stream():
+                self._stream = self._start()
+            else:
+                return 0
+            content = self._stream.decompress(fresh, len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def _next_stream(self) -> bytes:
+        """Return the beginning of the next stream; empty if there is none."""
+        fresh = self._stream.unused_data or self._raw.read(io.DEFAULT_BUFFER_SIZE)
+        if not self._padding:
+            return fresh
+        n_zeros = 0
+        while fresh:
+            rest = fresh.lstrip(b"\0")
+            n_zeros += len(fresh) - len(rest)
+            fresh = rest or self._raw.read(io.DEFAULT_BUFFER_SIZE)
+            if rest:
+                break
+        if n_zeros % self._padding:
+            raise EOFError("zeros follow the end")
+        return fresh
+
+
+def _compressed(raw: io.BufferedWriter, suffix: str) -> io.BufferedIOBase:
+    if suffix == ".gz":
+        return gzip.GzipFile("", "wb", fileobj=raw, mtime=0)  # no name, no time: the same bytes
+    if suffix == ".bz2":
+        return bz2.BZ2File(raw, "wb")
+    if suffix == ".xz":
+        return lzma.LZMAFile(raw, "wb")
+    return raw
+
+
+def _unusable(name: str, error: OSError) -> InputError:
+    if isinstance(error, FileNotFoundError):
+        return InputError("no such file", file=name)
+    if isinstance(error, IsADirectoryError):
+        return InputError("is a directory, not a file", file=name)
+    return InputError(
+        f"cannot be read or written ({error.strerror or error})",
+        file=name,
+        hint="check permissions and free space",
+    )

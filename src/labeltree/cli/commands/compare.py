@@ -1,0 +1,144 @@
+"""`labeltree compare`: models side by side on the same rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labeltree.base.system import human_bytes
+from labeltree.cli import options, printing, text_options
+from labeltree.cli.prediction import note_missed, open_model
+from labeltree.cli.progress import Stages
+from labeltree.cli.published import Published, fetched, model_place
+from labeltree.cli.reading import Source
+from labeltree.errors import InputError
+from labeltree.settings import DEFAULT_BEAM
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from labeltree.data.dataset import Dataset
+    from labeltree.evaluation.compare import Compared
+    from labeltree.model.model import Model
+
+_F1_NOTE = (
+    "F1 counts the labels from a threshold of scores on. stored: the threshold of the model; best: it has\n"
+    "none, and the one with the largest F1 on these rows is used, which is optimistic."
+)
+
+
+@options.takes(text=text_options.Reading)
+def compare(
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL MODEL... DATA",
+            help="Two or more model directories, or addresses such as hf://user/name, then labeled data.",
+        ),
+    ],
+    text: text_options.Reading,
+    beam: options.Beam = DEFAULT_BEAM,
+    seed: options.Seed = 0,
+    threads: options.Threads = None,
+    one_based: options.OneBasedLikeModel = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Compare models on labeled data that none of them was trained on.
+
+    Prints metrics, size and prediction time side by side. Differences from the first model have a 95%
+    interval and a p-value of a paired bootstrap over the rows; an asterisk marks those with p < 0.05.
+    """
+    from labeltree.evaluation.compare import compare_models
+    from labeltree.evaluation.evaluate import Labeled
+
+    *names, data = paths
+    if len(names) < 2:
+        hint = "pass two or more models, then the data: `labeltree compare MODEL MODEL DATA`"
+        raise InputError("there is nothing to compare", hint=hint)
+    if data == "-":
+        raise InputError("standard input can be read only once", hint="pass a file")
+    stages = Stages(quiet or json)
+    models = [open_model(stages, _path(stages, name)) for name in names]
+    sources = [Source(data, text, one_based, model) for model in models]
+    datasets: list[Dataset] = []
+    for source, model in zip(sources, models, strict=True):
+        read = (other for known, other in zip(models, datasets, strict=False) if _reads_alike(known, model))
+        datasets.append(next(read, None) or source.read(stages, threads))
+    n_rows = datasets[0].n_instances
+    with printing.warnings_as_notes(), stages.stage("compare", "comparing") as progress:
+        found = compare_models(models, datasets, beam=beam, seed=seed, threads=threads, progress=progress)
+    missed = [
+        note_missed(Labeled.of(dataset, model), name, rows=number == 0)
+        for number, (name, model, dataset) in enumerate(zip(names, models, datasets, strict=True))
+    ]
+    if json:
+        rows = [
+            {**_report(name, item), **counts} for name, item, counts in zip(names, found, missed, strict=True)
+        ]
+        printing.print_json({"rows": n_rows, "test": "paired bootstrap", "models": rows})
+        return
+    print(*_table(names, found), sep="\n")
+    if not quiet:
+        rows_read = printing.plural(n_rows, "row")
+        print(
+            "", f"{rows_read}; differences from the first model, by a paired bootstrap over rows:", sep="\n"
+        )
+        print(*_differences(names, found), "", _F1_NOTE, sep="\n")
+
+
+def _reads_alike(one: Model, other: Model) -> bool:
+    """Return whether data is the same for two models: features, columns and first index."""
+    if one.text is None or other.text is None:
+        return (one.text, one.one_based, one.n_features) == (other.text, other.one_based, other.n_features)
+    return one.text.contents == other.text.contents
+
+
+def _path(stages: Stages, name: str) -> Path:
+    place = model_place(name)
+    return fetched(stages, place.url) if isinstance(place, Published) else place
+
+
+def _report(name: str, item: Compared) -> dict[str, Any]:
+    return {
+        "model": name,
+        "model_bytes": item.model.bytes,
+        "milliseconds_per_row": item.milliseconds_per_row,
+        **{metric: round(value.value, 4) for metric, value in item.metrics.items()},
+        "F1_threshold": _threshold(item),
+        "differences": {
+            metric: {
+                "points": round(found.points, 4),
+                "low": round(found.low, 4),
+                "high": round(found.high, 4),
+                "p_value": found.p_value,
+            }
+            for metric, found in item.differences.items()
+        },
+    }
+
+
+def _threshold(item: Compared) -> str:
+    return "best" if item.model.decision is None else "stored"
+
+
+def _table(names: list[str], found: list[Compared]) -> list[str]:
+    metrics = list(found[0].metrics)
+    rows = []
+    for name, item in zip(names, found, strict=True):
+        marks = {metric: "*" if gap.significant else " " for metric, gap in item.differences.items()}
+        cells = [f"{item.metrics[metric].value:.2f}{marks.get(metric, ' ')}" for metric in metrics]
+        size, speed = human_bytes(item.model.bytes), f"{item.milliseconds_per_row:.3f}"
+        rows.append([name, size, speed, *cells, _threshold(item)])
+    head = ["model", "size", "ms/row", *(f"{metric} " for metric in metrics), "threshold"]
+    return printing.table(head, rows, left=1)
+
+
+def _differences(names: list[str], found: list[Compared]) -> list[str]:
+    rows = [
+        [name, metric, f"{gap.points:+.2f}", f"{gap.low:+.2f}", f"{gap.high:+.2f}", f"{gap.p_value:.3f}"]
+        for name, item in zip(names[1:], found[1:], strict=True)
+        for metric, gap in item.differences.items()
+    ]
+    return printing.table(["model", "metric", "points", "95% from", "to", "p"], rows, left=2)

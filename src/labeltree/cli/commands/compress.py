@@ -1,0 +1,198 @@
+"""`labeltree compress`: a smaller copy of a model, stored as options say or as a budget allows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labeltree.base import limits
+from labeltree.base.system import human_bytes
+from labeltree.cli import options, printing, text_options
+from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
+
+if TYPE_CHECKING:
+    from labeltree.model.budget import Trial
+
+_BUDGET = "Budget"
+_HEAD = ("weights", "threshold", "non-zeros", "bytes", "P@1", "P@3", "P@5")
+_WIDTHS = (8, 9, 15, 15, 6, 6, 6)
+
+
+@options.takes(text=text_options.Reading)
+def compress(
+    model: options.ModelPath,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Model directory to write.")],
+    text: text_options.Reading,
+    weights: Annotated[
+        str | None,
+        options.limited(
+            "--weights",
+            limits.SMALL_WEIGHTS,
+            "TYPE",
+            "Store all weights with a smaller type",
+            default="int8",
+        ),
+    ] = None,
+    prune: Annotated[
+        float | None,
+        options.limited(
+            "--prune",
+            limits.PRUNE,
+            "T",
+            "Drop weights with an absolute value below T, and store the others as int8",
+        ),
+    ] = None,
+    max_loss: Annotated[
+        float | None,
+        options.limited(
+            "--max-loss",
+            limits.MAX_LOSS,
+            "X",
+            "Find the smallest model whose P@1, P@3 and P@5 each lose at most X percentage points on the "
+            "validation data",
+            _BUDGET,
+        ),
+    ] = None,
+    max_size: Annotated[
+        int | None,
+        options.limited(
+            "--max-size",
+            limits.MAX_SIZE,
+            "SIZE",
+            "Find the best model that fits in SIZE, such as 50MB",
+            _BUDGET,
+        ),
+    ] = None,
+    validation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA", help="Labeled data that the model was not trained on.", rich_help_panel=_BUDGET
+        ),
+    ] = None,
+    threads: options.Threads = None,
+    overwrite: options.Overwrite = False,
+    one_based: options.OneBasedLikeModel = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Write a smaller copy of a model.
+
+    Weights are stored with a smaller type, and with --prune or a budget, small ones are dropped. The copy
+    predicts, explains and serves like the original, and usually faster.
+    """
+    from labeltree.model.budget import Budget
+    from labeltree.model.compress import check_apart, check_source
+    from labeltree.model.directory import check_target, directory_bytes
+    from labeltree.model.manifest import read_manifest, storage_of
+    from labeltree.model.model import load
+    from labeltree.settings import StorageSettings
+
+    # Refuse what is wrong with the options before anything is read.
+    Budget(max_loss, max_size).check(weights, prune, validation is not None)
+    StorageSettings(weights, prune)
+    read_manifest(model)
+    check_apart(model, out)
+    check_target(out, overwrite)
+    stages = Stages(quiet or json)
+    tried: list[Trial] = []
+
+    def report(trial: Trial) -> None:
+        tried.append(trial)
+        if validation is not None and not (quiet or json):
+            if len(tried) == 1:
+                print(_line(_HEAD), file=sys.stderr)
+            print(_line(_cells(trial)), file=sys.stderr, flush=True)
+
+    with stages.stage("load", f"opening {model}"):
+        opened = load(model, verify=False)  # each block is verified before it is compressed
+    check_source(model, opened.trees)
+    dataset = None
+    if validation is not None:
+        source = Source(validation, text, one_based, opened)
+        dataset = source.read(stages, threads)
+        source.note_suspicions(dataset)
+    try:
+        with printing.warnings_as_notes(), stages.stage("compress", f"compressing {model}") as progress:
+            small = opened.compress(
+                out,
+                weights=weights,
+                prune=prune,
+                max_loss=max_loss,
+                max_size=max_size,
+                validation=dataset,
+                overwrite=overwrite,
+                threads=threads,
+                progress=progress,
+                report=report,
+            )
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(str(stop) or "stopped; nothing was written") from None
+    stored = storage_of(small.manifest)
+    chosen = next(
+        trial
+        for trial in tried
+        if (trial.form.storage.codec, trial.form.storage.prune) == (stored.codec, stored.prune)
+    )
+    figures: dict[str, Any] = {
+        "model": str(model),
+        "out": str(out),
+        "bytes_before": opened.bytes,
+        **chosen.report(),
+        "model_bytes": directory_bytes(out),
+        "tried": [trial.report() for trial in tried],
+        "seconds": stages.seconds,
+    }
+    if max_loss is not None and figures["weights"] == "float32":
+        printing.note(f"No smaller form loses at most {max_loss:g} points, so all weights are still float32.")
+    if json:
+        printing.print_json(figures)
+    elif not quiet:
+        print(*_summary(figures), sep="\n")
+
+
+def _cells(trial: Trial) -> list[str]:
+    """Return one line of the table of trials."""
+    form = trial.form
+    return [
+        form.storage.weight_type,
+        "-" if form.storage.prune is None else f"{form.storage.prune:g}",
+        "-" if form.n_nonzeros is None else f"{form.n_nonzeros:,}",
+        f"{form.model_bytes:,}",
+        *(f"{value:.2f}" for value in trial.precision or ()),
+    ]
+
+
+def _line(cells: Any) -> str:
+    first, *rest = (f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=False))
+    return "  ".join([first.strip().ljust(_WIDTHS[0]), *rest])
+
+
+def _summary(figures: dict[str, Any]) -> list[str]:
+    before, after = figures["bytes_before"], figures["model_bytes"]
+    pairs = [
+        ("model", figures["out"]),
+        ("weights", described(figures["weights"], figures["threshold"], figures["nonzeros"])),
+        ("size", f"{human_bytes(before)} -> {human_bytes(after)} ({before:,} -> {after:,} bytes)"),
+    ]
+    original = figures["tried"][0]
+    for name in ("P@1", "P@3", "P@5") if figures["P@1"] is not None else ():
+        old, new = original[name], figures[name]
+        pairs.append((name, f"{old:.2f} -> {new:.2f} ({new - old:+.2f}) on the validation data"))
+    pairs.append(("time", printing.human_seconds(figures["seconds"]["compress"])))
+    return printing.facts(pairs)
+
+
+def described(weights: str, threshold: float | None, nonzeros: int | None) -> str:
+    """Describe how weights are stored."""
+    if threshold is None:
+        return f"all weights as {weights}"
+    small = (
+        "those that round to zero were dropped"
+        if not threshold
+        else f"those below {threshold:g} were dropped"
+    )
+    return f"{printing.plural(nonzeros or 0, 'weight')} kept as {weights}; {small}"

@@ -1,0 +1,190 @@
+"""`labeltree estimate`: the size of a model, before it is trained."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from labeltree.base.system import human_bytes
+from labeltree.cli import options, printing, text_options
+from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
+from labeltree.cli.training_options import Training
+from labeltree.errors import ResourceError
+
+if TYPE_CHECKING:
+    from labeltree.data.summary import DataSummary
+    from labeltree.settings import StorageSettings
+    from labeltree.training.plan import PlanReport
+    from labeltree.training.sizing import SizeEstimate
+    from labeltree.trees.tree import DepthSummary
+
+
+@options.takes(training=Training, text=text_options.Text)
+def estimate(
+    data: options.Data,
+    training: Training,
+    text: text_options.Text,
+    threads: options.Threads = None,
+    memory_limit: options.MemoryLimit = None,
+    one_based: options.OneBased = None,
+    quick: options.QuickSize = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Report a model's size and whether it fits on this machine.
+
+    With the same options, `labeltree train` writes a model of exactly this size; with --prune, of at most
+    this size. With --quick, the size is approximate, and known before the tree is built.
+    """
+    from labeltree.training.build import build_plan
+
+    settings = training.tree_settings(), training.solver_settings(), training.storage_settings()
+    source = Source(data, text, one_based)
+    stages = Stages(quiet or json)
+    dataset = source.read(stages, threads)
+    summary = source.show(dataset, quiet=quiet or json)
+    dataset = training.rows_of(dataset, quiet=quiet or json)
+    if quick:
+        from labeltree.training.sizing import estimate_size
+
+        size = estimate_size(dataset, *settings, normalize=False, threads=threads, stage=stages.stage)
+        _print_quick(size, settings[2], memory_limit, summary if json else None)
+        return
+    with printing.warnings_as_notes():
+        plan = build_plan(dataset, *settings, normalize=False, threads=threads, stage=stages.stage)
+    report = plan.report()
+    try:
+        plan.check_resources(Path("."), memory_limit)
+        fits, verdict = True, "It fits."
+        if plan.model_bytes > report["free_disk_bytes"]:  # a bound, or it would not fit
+            verdict = "It fits in memory, and on disk if enough weights are pruned."
+    except ResourceError as error:
+        fits, verdict = False, f"It does not fit: {error.message(options.spelled)}."
+    if json:
+        printing.print_json({**report, "memory_limit_bytes": memory_limit, "fits": fits, "data": summary})
+        return
+    lines = [*_summary(report, memory_limit), "", *_depth_table(report["depths"]), ""]
+    print(*lines, *_larger(report), verdict, sep="\n")
+
+
+def _print_quick(
+    size: SizeEstimate, storage: StorageSettings, memory_limit: int | None, data: DataSummary | None
+) -> None:
+    """Print an approximate size with its interval, and whether it fits; as JSON if `data` is given."""
+    from labeltree.base.system import free_disk, usable_memory
+
+    memory = usable_memory() if memory_limit is None else memory_limit
+    disk = free_disk(".")
+    pruned = storage.prune is not None
+    obstacle = size.obstacle(memory, None if pruned else disk)
+    certain = size.training_memory_bytes_high <= memory and size.model_bytes_high <= disk
+    fits = None if not obstacle and not certain else certain
+    if data is not None:
+        figures = asdict(size)
+        at_most = {"model_bytes_at_most": size.model_bytes_high}
+        if pruned:
+            figures |= dict.fromkeys(("model_bytes", "model_bytes_low", "model_bytes_high"))
+        available = {"available_memory_bytes": usable_memory(), "free_disk_bytes": disk}
+        verdict = {"memory_limit_bytes": memory_limit, "fits": fits, "data": data}
+        printing.print_json({**figures, **at_most, **available, **verdict})
+        return
+    about = "" if size.exact else "about "
+    on_disk = f"{about}{human_bytes(size.model_bytes)} on disk"
+    if size.exact:
+        on_disk += " (exact)"
+    if pruned:
+        on_disk += ", if no weight is pruned"
+    allowed = "available" if memory_limit is None else "allowed"
+    print(
+        *printing.facts(
+            [
+                ("model", on_disk + _interval(size.model_bytes_low, size.model_bytes_high)),
+                (
+                    "memory",
+                    f"{about}{human_bytes(size.training_memory_bytes)} needed"
+                    + _interval(size.training_memory_bytes_low, size.training_memory_bytes_high)
+                    + f", {human_bytes(memory)} {allowed}",
+                ),
+                ("disk", f"{human_bytes(disk)} free"),
+            ]
+        ),
+        "",
+        {
+            True: "It fits.",
+            False: f"It does not fit: {obstacle}.",
+            None: "It may not fit: run without --quick.",
+        }[fits],
+        sep="\n",
+    )
+
+
+def _interval(low: int, high: int) -> str:
+    """Describe the interval of an approximate size; nothing if the size is exact."""
+    return "" if low == high else f" (95% interval {human_bytes(low)} to {human_bytes(high)})"
+
+
+def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
+    memory = report["available_memory_bytes"] if memory_limit is None else memory_limit
+    tree, ovr = human_bytes(report["paper_tree_bytes"]), human_bytes(report["paper_ovr_bytes"])
+    return printing.facts(
+        [
+            ("model", _size(report)),
+            *_one_vs_rest(report),
+            ("paper", f"{tree} as a sparse tree, {ovr} as one-vs-rest, ratio {report['ratio']:.3g}"),
+            (
+                "memory",
+                f"{human_bytes(report['training_memory_bytes'])} needed, {human_bytes(memory)} "
+                + ("available" if memory_limit is None else "allowed"),
+            ),
+            (
+                "disk",
+                f"{'at most ' * (report['model_bytes'] is None)}{human_bytes(report['model_bytes_at_most'])} "
+                f"needed, {human_bytes(report['free_disk_bytes'])} free",
+            ),
+            ("data", printing.shape(report)),
+            ("trees", f"{printing.forest(report)}, {printing.plural(report['weights'], 'weight')}"),
+        ]
+    )
+
+
+def _size(report: PlanReport) -> str:
+    most, per_weight = report["model_bytes_at_most"], report["bytes_per_weight"]
+    if report["model_bytes"] is None:
+        return f"at most {human_bytes(most)} on disk ({most:,} bytes, if no weight is pruned)"
+    more = f", {per_weight:.2f} bytes per weight" if per_weight else ""
+    return f"{human_bytes(most)} on disk (exactly {most:,} bytes{more})"
+
+
+def _one_vs_rest(report: PlanReport) -> list[tuple[str, str]]:
+    """Compare the model with one-vs-rest in the same format, if both sizes are known."""
+    if report["ovr_bytes"] is None:
+        return []
+    size = f"{human_bytes(report['ovr_bytes'])} as one-vs-rest in the same format"
+    if report["depth"] == 1 and report["trees"] == 1:
+        return [("ovr", f"{size} (this model)")]
+    return [("ovr", f"{size}, ratio {report['ovr_ratio']:.3g}")]
+
+
+def _larger(report: PlanReport) -> list[str]:
+    """Return a sentence if the model is not smaller than one-vs-rest."""
+    if report["ovr_ratio"] is None:
+        return []
+    more = report["ovr_ratio"] - 1
+    if report["trees"] > 1:
+        together = f"The {report['trees']} trees together are"
+        return [f"{together} {more:.1%} larger than one-vs-rest (--max-depth 1)."] if more >= 0 else []
+    if report["depth"] == 1 or more < 0:
+        return []
+    return [
+        f"The tree saves no space on this data: it is {more:.1%} larger than one-vs-rest (--max-depth 1)."
+    ]
+
+
+def _depth_table(depths: list[DepthSummary]) -> list[str]:
+    """Describe a tree depth by depth."""
+    from labeltree.trees.tree import depth_cells
+
+    rows = [depth_cells(row) for row in depths]
+    return printing.table(list(rows[0]), (list(row.values()) for row in rows))

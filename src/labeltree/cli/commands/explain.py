@@ -1,0 +1,197 @@
+"""`labeltree explain`: why a model predicts what it does, drawn as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from labeltree.base import limits
+from labeltree.cli import drawing, options, printing, text_options
+from labeltree.cli.prediction import Search
+from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
+from labeltree.errors import InputError
+from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from labeltree.data.dataset import Dataset
+    from labeltree.explain.parts import Child
+    from labeltree.explain.prediction import Explanation, Step
+    from labeltree.model.model import Model
+
+
+@options.takes(search=Search, text=text_options.Reading)
+def explain(
+    model: options.ModelPath,
+    search: Search,
+    text: text_options.Reading,
+    row: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT|ROW",
+            help="A document if the model was trained on text, otherwise index:value pairs; or - for the "
+            "first row of standard input.",
+        ),
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option("--file", metavar="DATA", help="Explain a row of this file; requires --row.")
+    ] = None,
+    row_number: Annotated[
+        int | None, options.limited("--row", limits.Whole(0), "N", "Number of the row, from 0")
+    ] = None,
+    top: options.Top = DEFAULT_TOP,
+    words: options.Words = DEFAULT_WORDS,
+    one_based: options.OneBasedLikeModel = None,
+    json: options.Json = False,
+) -> None:
+    """Explain a prediction.
+
+    Shows the path of each predicted label through the tree, and the words for and against it.
+    """
+    from dataclasses import asdict
+
+    from labeltree.explain.prediction import explain_prediction
+    from labeltree.model.queries import score_of
+
+    if row == ["-"] and file is None and row_number is None:
+        row, file, row_number = None, "-", 0
+    opened, dataset, name = _read_row(model, row, file, row_number, one_based, text)
+    opened.one_based = dataset.one_based  # number the features as the row does
+    with printing.warnings_as_notes():
+        found = explain_prediction(
+            opened,
+            dataset.X,
+            top=top,
+            beam=search.beam,
+            score=search.score,
+            score_scale=search.score_scale,
+            words=words,
+        )
+    true_labels = _labels(dataset)
+    if not dataset.X.nnz:
+        if opened.text is None:
+            printing.note("The row has no features known to the model, so only the bias counts.")
+        else:
+            printing.note("The model knows none of the words, so no label is predicted.")
+    if json:
+        figures = {"features": int(dataset.X.nnz), "labels": sorted(true_labels)}
+        printing.print_json({**figures, "predictions": [asdict(explanation) for explanation in found]})
+        return
+    drawing.escape_unprintable()
+    counts = printing.plural(dataset.X.nnz, "feature")
+    if true_labels:
+        counts += f", {printing.plural(len(true_labels), 'label')} (*)"
+    best = ", ".join(f"{drawing.mark(e.name, true_labels)} {e.score:.3g}" for e in found)
+    print(*printing.facts([("row", f"{name}: {counts}"), ("predicted", best or "(no labels)")]), sep="\n")
+    if not found:
+        return
+    for t in range(len(opened.trees)):
+        print()
+        title = f"tree {t}" if len(opened.trees) > 1 else "root"
+        drawing.print_tree(_draw_paths(found, t, true_labels, title))
+    formula = score_of(opened.score.replace(search.score, search.score_scale)).formula
+    mean = "the mean over the trees of " if len(opened.trees) > 1 else ""
+    print(
+        "",
+        f"A score is {mean}the product of {formula} along the path;",
+        "a margin is the sum of the words for and against, the bias, and the other features.",
+        sep="\n",
+    )
+
+
+def _read_row(
+    path: Path,
+    given: list[str] | None,
+    file: str | None,
+    number: int | None,
+    one_based: bool | None,
+    reading: text_options.Reading,
+) -> tuple[Model, Dataset, str]:
+    """Open the model, and return it with the row to explain and the name of the row."""
+    from labeltree.base.files import display_name
+    from labeltree.data.dataset import Dataset
+    from labeltree.data.svm import parse_svm
+    from labeltree.model.model import load
+
+    if (file is None) == (not given) or (file is None) != (number is None):
+        raise InputError(
+            "expected either a document or a row, or --file with --row",
+            hint="see `labeltree explain --help`",
+        )
+    if file is None and reading != text_options.Reading():
+        raise InputError("options for reading a file are given without --file", hint="add --file and --row")
+    model = load(path)
+    if file is not None and number is not None:
+        dataset = Source(file, reading, one_based, model).read(Stages(quiet=True), None, require_labels=False)
+        if number >= dataset.n_instances:
+            raise InputError(
+                f"--row is {number}, expected a row from 0 to {dataset.n_instances - 1}",
+                file=display_name(file),
+            )
+        row = Dataset(dataset.X[number], dataset.Y[number], dataset.label_names, dataset.one_based)
+        return model, row, f"{number} of {display_name(file)}"
+    text = " ".join(given or [])
+    if model.text is not None:
+        text_options.refuse_base_for_text(one_based)
+        X = model.text.transform([text])
+        return model, Dataset.from_matrices(X, [[0]]), _shortened(text)
+    if ":" not in text or "\n" in text.strip():
+        raise InputError(
+            f"expected index:value pairs on one line, got {_shortened(text)}",
+            hint="write the row as in a LIBSVM file, since the model was not trained on text",
+        )
+    base = model.one_based if one_based is None else one_based
+    row = parse_svm(text, "the given row", one_based=base).widen(model.n_features)
+    return model, row, _shortened(text)
+
+
+def _labels(dataset: Dataset) -> set[str]:
+    """Return the names of the labels that the row itself has."""
+    names = dataset.label_names
+    return {str(label) if names is None else names[label] for label in dataset.Y.indices.tolist()}
+
+
+def _draw_paths(found: Sequence[Explanation], t: int, true_labels: set[str], title: str) -> Tree:
+    """Draw the paths of all labels through a tree, with the parts that they share drawn once."""
+    root = drawing.tree(title)
+    branches: dict[tuple[int, Child], Tree] = {}
+    for rank, explanation in enumerate(found, 1):
+        path = explanation.paths[t]
+        at = root
+        for step in path.steps:
+            key = step.node, step.child
+            if key not in branches:
+                head = f"{rank}. " * (step.child.node is None) + drawing.child_name(step.child, true_labels)
+                branches[key] = at.add(drawing.branch(head, _score(step, path.reached), _reasons(step)))
+            at = branches[key]
+    return root
+
+
+def _score(step: Step, reached: bool) -> str:
+    score = f"{step.score:.3g}"
+    if step.depth:
+        score += f" = {step.score / step.factor if step.factor else 0:.3g} x {step.factor:.3g}"
+    if step.child.node is None and not reached:
+        score += " (not reached by the beam: counts as 0)"
+    return f"{score}, margin {step.margin:+.3f}"
+
+
+def _reasons(step: Step) -> list[tuple[str, str]]:
+    rest = [f"bias {step.bias:+.3f}"] if step.bias else []
+    if step.others:
+        rest.append(f"{printing.plural(step.others, 'other feature')} {step.rest:+.3f}")
+    return [
+        ("for", drawing.words(step.supporting)),
+        ("against", drawing.words(step.opposing)),
+        ("rest", ", ".join(rest)),
+    ]
+
+
+def _shortened(text: str) -> str:
+    flat = " ".join(text.split())
+    return repr(flat if len(flat) <= 50 else flat[:47] + "...")

@@ -1,0 +1,78 @@
+"""`labeltree page`: the tree, the sizes and the labels of a model as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labeltree.base.system import human_bytes
+from labeltree.cli import options, printing
+from labeltree.cli.prediction import open_model
+from labeltree.cli.progress import Stages
+
+
+def page(
+    model: options.ModelPath,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.")],
+    frontier: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Size against precision, as written by labeltree frontier. Default: frontier.csv in MODEL, "
+            "if it exists.",
+        ),
+    ] = None,
+    precision: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Precision of each label, as written by labeltree evaluate --per-label. Default: "
+            "precision.csv in MODEL, if it exists.",
+        ),
+    ] = None,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Write a page that shows what a model contains.
+
+    It has a map of the tree, a search for labels, and how the model was trained. It needs no service, no
+    network and no other file. Small groups of a large tree are summed up.
+    """
+    from labeltree.base.files import check_output, write_whole
+    from labeltree.serve.overview import Results
+    from labeltree.serve.results import known_results, read_frontier, read_label_hits
+    from labeltree.serve.static import static_page
+
+    stages = Stages(quiet or json)
+    check_output(out, overwrite)
+    opened = open_model(stages, model)
+    points, hits = known_results(
+        opened,
+        None if frontier is None else read_frontier(frontier),
+        None if precision is None else read_label_hits(precision, opened.n_labels),
+    )
+    with stages.stage("page", f"writing {out}"):
+        made = static_page(opened, model.resolve().name, Results.of_model(opened, points, hits))
+        with write_whole(out) as file:
+            file.write(made["content"])
+    figures = {
+        "model": str(model),
+        "page": str(out),
+        "bytes": len(made["content"]),
+        "boxes": made["boxes"],
+        "labels": made["labels"],
+        "labels_of_model": opened.n_labels,
+        "seconds": stages.seconds,
+    }
+    if json:
+        printing.print_json(figures)
+    elif not quiet:
+        labels = f"{made['labels']:,} of {printing.plural(opened.n_labels, 'label')}"
+        pairs = [
+            ("page", f"{out} ({human_bytes(len(made['content']))})"),
+            ("shows", f"{made['boxes']:,} boxes of the map; {labels} can be found"),
+        ]
+        print(*printing.facts(pairs), sep="\n")

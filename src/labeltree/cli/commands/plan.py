@@ -1,0 +1,146 @@
+"""`labeltree plan`: from a data file to a work directory that any number of processes can fill."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TypedDict
+
+from labeltree.base.limits import AUTO
+from labeltree.base.system import human_bytes
+from labeltree.cli import options, printing, text_options
+from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
+from labeltree.cli.training_options import Training
+
+if TYPE_CHECKING:
+    from labeltree.data.summary import DataSummary
+
+
+class GrowingReport(TypedDict):
+    """What ``labeltree plan --grow --json`` prints."""
+
+    work: str
+    instances: int
+    features: int
+    labels: int
+    trees: int
+    data: DataSummary
+    seconds: dict[str, float]
+
+
+class WorkReport(GrowingReport):
+    """What ``labeltree plan --json`` prints."""
+
+    nodes: int
+    panels: int
+    planned_bytes: int
+
+
+@options.takes(training=Training, text=text_options.Text)
+def plan(
+    data: options.Data,
+    work: options.NewWorkPath,
+    training: Training,
+    text: text_options.Text,
+    score: options.StoredScore = AUTO,
+    score_scale: options.StoredScoreScale = None,
+    threads: options.Threads = None,
+    memory_limit: options.MemoryLimit = None,
+    force: options.Force = False,
+    grow: options.Grow = False,
+    sync: options.Sync = True,
+    one_based: options.OneBased = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Prepare training in parts, on one machine or many.
+
+    Builds the trees, and writes them with the data to a work directory. `labeltree fill` then trains the
+    parts, each on any machine that sees the directory, and `labeltree join` completes the model. With --grow,
+    the trees are built in parts, too, by `labeltree grow`.
+    """
+    from labeltree.model.directory import check_target
+    from labeltree.settings import stored_score
+    from labeltree.training.build import build_plan
+    from labeltree.training.growing import plan_growing
+    from labeltree.training.parts import plan_parts
+    from labeltree.training.strips import TreePanels
+
+    tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
+    storage, score_settings = training.storage_settings(), stored_score(score, score_scale)
+    source = Source(data, text, one_based)
+    check_target(work, overwrite=False)
+    stages = Stages(quiet or json)
+    dataset = source.read(stages, threads)
+    summary = source.show(dataset, quiet=quiet or json)
+    dataset = training.rows_of(dataset, quiet=quiet or json)
+    limit = sys.maxsize if force else memory_limit
+    if grow:
+        with stages.stage("write", f"writing {work}"):
+            plan_growing(
+                dataset, work, tree_settings, solver_settings, storage, score=score_settings, sync=sync
+            )
+        data_report: GrowingReport = {
+            "work": str(work),
+            "instances": dataset.n_instances,
+            "features": dataset.n_features,
+            "labels": dataset.n_labels,
+            "trees": tree_settings.trees,
+            "data": summary,
+            "seconds": stages.seconds,
+        }
+        if json:
+            printing.print_json(data_report)
+        elif not quiet:
+            print(
+                *printing.facts(
+                    [
+                        ("work", str(work)),
+                        ("data", printing.shape(data_report)),
+                        ("next", f"labeltree grow {work} --part 1/4, and the other parts, until complete"),
+                    ]
+                ),
+                sep="\n",
+            )
+        return
+    with printing.warnings_as_notes():
+        planned = build_plan(
+            dataset,
+            tree_settings,
+            solver_settings,
+            storage,
+            normalize=False,
+            threads=threads,
+            memory_limit=limit,
+            stage=stages.stage,
+        )
+    with stages.stage("write", f"writing {work}"):
+        plan_parts(dataset, planned, work, score=score_settings, notes=tree_settings.notes(), sync=sync)
+    report: WorkReport = {
+        "work": str(work),
+        "instances": planned.n_instances,
+        "features": planned.n_features,
+        "labels": planned.n_labels,
+        "trees": len(planned.trees),
+        "nodes": planned.n_nodes,
+        "panels": sum(len(TreePanels.of(part)) for part in planned.trees),
+        "planned_bytes": planned.model_bytes,
+        "data": summary,
+        "seconds": stages.seconds,
+    }
+    if json:
+        printing.print_json(report)
+    elif not quiet:
+        bound = "" if planned.is_exact else "at most "
+        print(
+            *printing.facts(
+                [
+                    ("work", str(work)),
+                    ("data", printing.shape(report)),
+                    ("panels", f"{report['panels']:,}, to be trained in any number of parts"),
+                    ("model", f"{bound}{human_bytes(planned.model_bytes)} ({planned.model_bytes:,} bytes)"),
+                    ("next", f"labeltree fill {work} --part 1/4, and the other parts; then labeltree join"),
+                ]
+            ),
+            sep="\n",
+        )

@@ -1,0 +1,78 @@
+"""`labeltree synth`: synthetic data modeled on a well-known dataset."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, TypedDict
+
+import typer
+
+from labeltree.base import limits
+from labeltree.cli import options, printing
+from labeltree.cli.progress import Stages
+from labeltree.data.published import PRESETS
+from labeltree.errors import InputError
+
+
+class PartReport(TypedDict):
+    """A file of ``labeltree synth --json``."""
+
+    path: str
+    instances: int
+    features: int
+    labels: int
+
+
+def synth(
+    out_dir: Annotated[Path, typer.Argument(metavar="OUT_DIR", help="Directory for train.svm and test.svm.")],
+    like: Annotated[
+        str,
+        options.limited("--like", limits.OneOf(tuple(PRESETS)), "NAME", "Dataset to imitate"),
+    ] = "eur-lex",
+    scale: Annotated[
+        float,
+        options.limited(
+            "--scale",
+            limits.Number(0, math.inf, above=True),
+            "S",
+            "Factor for the number of instances and labels",
+        ),
+    ] = 1.0,
+    seed: options.Seed = 0,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Generate a synthetic dataset modeled on a well-known one."""
+    from labeltree.base.files import check_output
+    from labeltree.data.svm import write_svm
+    from labeltree.data.synthetic import synthesize
+
+    files = {name: out_dir / f"{name}.svm" for name in ("train", "test")}
+    if out_dir.is_dir():
+        for path in files.values():
+            check_output(path, overwrite)
+    elif out_dir.exists():
+        raise InputError("is a file, not a directory", file=out_dir, hint="choose another name")
+    stages = Stages(quiet or json)
+    with stages.stage("synth", f"generating data like {like}"):
+        parts = dict(zip(files, synthesize(like, scale, seed), strict=True))
+    with stages.stage("write", f"writing to {out_dir}"):
+        out_dir.mkdir(parents=True, exist_ok=True)
+        for name, path in files.items():
+            write_svm(path, parts[name])
+    figures: dict[str, PartReport] = {
+        name: {
+            "path": str(path),
+            "instances": parts[name].n_instances,
+            "features": parts[name].n_features,
+            "labels": parts[name].n_labels,
+        }
+        for name, path in files.items()
+    }
+    if json:
+        settings = {"like": like, "scale": scale, "seed": seed}
+        printing.print_json({**settings, **figures, "seconds": stages.seconds})
+    elif not quiet:
+        print(*printing.facts((part["path"], printing.shape(part)) for part in figures.values()), sep="\n")

@@ -1,0 +1,146 @@
+"""`labeltree threshold`: choose which labels a model accepts, and store the choice in it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from labeltree.base import limits
+from labeltree.cli import options, printing, text_options
+from labeltree.cli.prediction import note_unknown, open_model
+from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
+
+_GOAL = "Goal"
+
+
+@options.takes(text=text_options.Reading)
+def threshold(
+    model: options.OwnModelPath,
+    validation: Annotated[
+        str,
+        typer.Argument(metavar="VALIDATION", help="Labeled data that the model was not trained on."),
+    ],
+    text: text_options.Reading,
+    metric: Annotated[
+        str | None,
+        options.limited("--metric", limits.F1, "NAME", "The F1 to maximize", _GOAL, default="micro_f1"),
+    ] = None,
+    min_precision: Annotated[
+        float | None,
+        options.limited(
+            "--min-precision",
+            limits.TARGET,
+            "X",
+            "Accept as many labels as possible with a precision of at least X, such as 0.9",
+            _GOAL,
+        ),
+    ] = None,
+    min_recall: Annotated[
+        float | None,
+        options.limited(
+            "--min-recall",
+            limits.TARGET,
+            "X",
+            "Accept labels as precisely as possible with a recall of at least X, such as 0.8",
+            _GOAL,
+        ),
+    ] = None,
+    calibrate: Annotated[
+        bool | None,
+        typer.Option(
+            "--calibrate/--no-calibrate",
+            help="Fit and store a map from scores to probabilities, or remove it. Default: keep it.",
+            show_default=False,
+        ),
+    ] = None,
+    threads: options.Threads = None,
+    one_based: options.OneBasedLikeModel = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Choose which labels a model accepts, and store the choice in it.
+
+    Finds the score from which on labels are accepted, by the F1 of all labels (micro_f1), on average over
+    labels (macro_f1, with thresholds per label where that helps) or over rows (row_f1), or by a precision or
+    a recall to be reached. `labeltree predict --accepted` uses it. With --calibrate, scores become
+    probabilities; the ranking stays the same.
+    """
+    from labeltree.evaluation.choosing import check_goal, choose
+    from labeltree.evaluation.evaluate import Labeled
+
+    check_goal(metric, min_precision, min_recall)
+    stages = Stages(quiet or json)
+    opened = open_model(stages, model)
+    source = Source(validation, text, one_based, opened)
+    dataset = source.read(stages, threads)
+    source.note_suspicions(dataset)
+    with printing.warnings_as_notes(), stages.stage("choose", "choosing a threshold"):
+        choice = choose(
+            opened,
+            dataset,
+            metric=metric,
+            min_precision=min_precision,
+            min_recall=min_recall,
+            calibrate=calibrate,
+            threads=threads,
+        )
+        opened.store_decision(choice.decision, choice.calibration)
+    missed = note_unknown(Labeled.of(dataset, opened))
+    if choice.unlabeled:
+        printing.note(f"{printing.plural(choice.unlabeled, 'row')} without labels left out.")
+    if calibrate and choice.calibration is None:
+        printing.note("Calibration does not make the scores better, so they stay as they are.")
+    figures, cross_validated = choice.figures(), choice.cross_validated()
+    own = choice.decision.thresholds
+    if json:
+        printing.print_json(
+            {
+                "model": str(model),
+                **choice.decision.entry(),
+                "thresholds": None if own is None else own.tolist(),
+                "calibrated": choice.calibration is not None,
+                **figures,
+                "cross_validated": cross_validated,
+                **missed,
+                "seconds": stages.seconds,
+            }
+        )
+    elif not quiet:
+        calibrated = choice.calibration is not None
+        print(*_summary(str(model), str(choice.decision), calibrated, figures, cross_validated), sep="\n")
+
+
+def _summary(
+    model: str,
+    decision: str,
+    calibrated: bool,
+    figures: dict[str, float],
+    cross_validated: dict[str, float] | None,
+) -> list[str]:
+    percent = {name: f"{100 * value:.2f}" for name, value in figures.items()}
+    measured, expected = "on the rows that the threshold was chosen on", []
+    if cross_validated is not None:
+        measured = "on the rows that the thresholds were chosen on, which is optimistic"
+        micro, macro = (f"{100 * cross_validated[name]:.2f}%" for name in ("micro_f1", "macro_f1"))
+        expected = [("expected", f"F1 micro {micro}, macro {macro} on other rows, by cross-validation")]
+    return printing.facts(
+        [
+            ("model", model),
+            ("threshold", decision),
+            ("scores", "calibrated" if calibrated else "not calibrated"),
+            ("precision", f"{percent['precision']}%, recall {percent['recall']}%"),
+            (
+                "F1",
+                f"micro {percent['micro_f1']}%, macro {percent['macro_f1']}%, per row {percent['row_f1']}%",
+            ),
+            (
+                "labels",
+                f"{figures['labels_per_row']:.2f} per row, none for {percent['rows_without']}% of the rows, "
+                f"{percent['coverage']}% of the labels found at least once",
+            ),
+            ("measured", measured),
+            *expected,
+        ]
+    )

@@ -1,0 +1,264 @@
+"""`labeltree train`: from a data file to a model directory."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict
+
+from labeltree.base.limits import AUTO
+from labeltree.base.system import available_memory, human_bytes, peak_memory
+from labeltree.cli import options, printing, text_options
+from labeltree.cli.cluster import Cluster
+from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
+from labeltree.cli.training_options import Training
+from labeltree.errors import InputError, ResourceError
+
+if TYPE_CHECKING:
+    from labeltree.data.summary import DataSummary
+    from labeltree.model.manifest import ScoreEntry
+    from labeltree.model.model import Model
+    from labeltree.training.plan import Plan
+    from labeltree.training.work import WorkDirectory
+
+# The threshold of the paper, for rows of length 1, for which the size of a pruned copy is reported.
+_PRUNED_AT = 0.1
+
+
+class TrainReport(TypedDict):
+    """What ``labeltree train --json`` prints."""
+
+    model: str
+    instances: int
+    features: int
+    labels: int
+    trees: int
+    nodes: int
+    depth: int
+    weights: int
+    codec: str
+    nonzeros: int | None
+    normalized: bool
+    cost: float
+    not_converged: int
+    score: ScoreEntry
+    threads: int
+    seconds: dict[str, float]
+    planned_bytes: int
+    max_size: int | None
+    model_bytes: int
+    peak_memory_bytes: int
+    data: DataSummary
+
+
+@options.takes(training=Training, text=text_options.Text)
+def train(
+    data: options.Data,
+    model: options.NewModelPath,
+    training: Training,
+    text: text_options.Text,
+    settings: options.SettingsFile = None,
+    max_size: options.MaxSize = None,
+    score: options.StoredScore = AUTO,
+    score_scale: options.StoredScoreScale = None,
+    threads: options.Threads = None,
+    memory_limit: options.MemoryLimit = None,
+    force: options.Force = False,
+    overwrite: options.Overwrite = False,
+    resume: options.Resume = False,
+    sync: options.Sync = True,
+    dask: options.Dask = None,
+    one_based: options.OneBased = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Train a model.
+
+    Before training starts, the size of the model and the memory needed are compared with what is available.
+    An interrupted run leaves the directory MODEL.work; the same command with --resume continues it. With
+    --dask, the data is read and the trees are built here, and the workers train the classifiers. With
+    --max-size, all weights are kept in MODEL.full until the model is pruned to fit.
+    """
+    from labeltree.model.budget import Budget
+    from labeltree.model.directory import check_target, directory_bytes
+    from labeltree.settings import stored_score
+    from labeltree.training.costs import default_cost, length_cost
+    from labeltree.training.train import planner, train_dataset
+    from labeltree.training.work import check_no_work
+
+    # Refuse what is wrong with the options before the data is read.
+    built = training.tree_settings(), training.solver_settings(), training.storage_settings()
+    storage = built[2]
+    budget = Budget(None, max_size)
+    budget.check(training.weights, training.prune, validated=False)
+    score_settings = stored_score(score, score_scale)
+    source = Source(data, text, one_based, settings=settings)
+    check_target(model, overwrite)
+    target = model if max_size is None else model.with_name(f"{model.name}.full")
+    check_target(target, overwrite)
+    check_no_work(target, resume)
+    stages = Stages(quiet or json)
+    cluster = None if dask is None else Cluster(dask)
+    try:
+        dataset = source.read(stages, threads)
+        summary = source.show(dataset, quiet=quiet or json)
+        dataset = training.rows_of(dataset, quiet=quiet or json)
+        plan_model = planner(
+            dataset,
+            target,
+            built,
+            threads=threads,
+            memory_limit=memory_limit,
+            force=force,
+            stage=stages.stage,
+        )
+
+        def build(work: WorkDirectory | None = None) -> Plan:
+            planned = plan_model(work)
+            budget.check_least(planned.least_bytes)  # before the time of training is spent
+            return planned
+
+        if training.cost is None and not (quiet or json) and length_cost(dataset.X) != 1:
+            cost = default_cost(dataset.X)
+            printing.note(f"the cost is {cost:g}, because of the length of the rows; --cost sets another")
+        with printing.warnings_as_notes():
+            if cluster is not None:
+                plan, trained = cluster.train(
+                    dataset,
+                    built,
+                    score_settings,
+                    build,
+                    target,
+                    stages,
+                    threads=threads,
+                    overwrite=overwrite,
+                    sync=sync,
+                )
+            else:
+                plan, trained = train_dataset(
+                    dataset,
+                    target,
+                    built,
+                    score_settings,
+                    build,
+                    overwrite=overwrite,
+                    resume=resume,
+                    sync=sync,
+                    stage=stages.stage,
+                )
+    except ResourceError as error:
+        raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(str(stop) or _after_interrupt(target)) from None
+    finally:
+        if cluster is not None:
+            cluster.close()
+    if max_size is not None:
+        trained = _fitted(trained, model, max_size, overwrite, threads, stages)
+    figures: TrainReport = {
+        "model": str(model),
+        "instances": plan.n_instances,
+        "features": plan.n_features,
+        "labels": plan.n_labels,
+        "trees": len(plan.trees),
+        "nodes": plan.n_nodes,
+        "depth": plan.depth,
+        "weights": plan.n_weights,
+        "codec": trained.codec,
+        "nonzeros": trained.manifest["weights"] if trained.codec == "sparse" else None,
+        "normalized": plan.normalized,
+        "cost": plan.cost,
+        "not_converged": trained.manifest["not_converged"],
+        "score": trained.manifest["score"],
+        "threads": plan.threads,
+        "seconds": stages.seconds,
+        "planned_bytes": plan.model_bytes,
+        "max_size": max_size,
+        "model_bytes": directory_bytes(model),
+        "peak_memory_bytes": peak_memory(),
+        "data": summary,
+    }
+    if json:
+        printing.print_json(figures)
+    elif not quiet:
+        print(*_summary(figures, score_settings == AUTO), sep="\n")
+        if storage.codec == "float32" and max_size is None:
+            with suppress(KeyboardInterrupt, MemoryError):  # the model is complete
+                # Weights are smaller where rows are longer.
+                threshold = float(f"{_PRUNED_AT * length_cost(dataset.X) ** 0.5:.2g}")
+                print(_compact_sizes(trained, threshold, plan.threads), end="")
+
+
+def _fitted(
+    trained: Model, model: Path, max_size: int, overwrite: bool, threads: int | None, stages: Stages
+) -> Model:
+    """Prune a trained model to a size, and remove what it was pruned from."""
+    assert trained.path is not None
+    again = f"labeltree compress {trained.path} {model} --max-size SIZE"
+    try:
+        with stages.stage("compress", f"fitting the model in {human_bytes(max_size)}") as progress:
+            fitted = trained.compress(
+                model, max_size=max_size, overwrite=overwrite, threads=threads, progress=progress
+            )
+    except InputError as error:
+        hint = f"{error.hint}: `{again}` prunes the model that is trained already"
+        raise error.replace(hint=hint) from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"stopped; `{again}` prunes the model that is trained already") from None
+    shutil.rmtree(trained.path)
+    return fitted
+
+
+def _after_interrupt(model: Path) -> str:
+    from labeltree.training.work import work_path
+
+    if work_path(model).exists():
+        return f"stopped; the same command with --resume continues, from {work_path(model)}"
+    return "stopped; nothing was written"
+
+
+def _summary(figures: TrainReport, chosen: bool) -> list[str]:
+    from labeltree.model.queries import score_of
+    from labeltree.settings import ScoreSettings
+
+    formula = score_of(ScoreSettings(**figures["score"])).formula
+    size, expected = figures["model_bytes"], figures["planned_bytes"]
+    planned = "as planned" if size == expected else f"but {expected:,} were planned"
+    weights = printing.plural(figures["weights"], "weight")
+    if figures["nonzeros"] is not None:
+        planned = f"planned: at most {expected:,}"
+        weights += f", {figures['nonzeros']:,} of them kept"
+    if figures["max_size"] is not None:
+        planned = f"allowed: {figures['max_size']:,}"
+    times = ", ".join(f"{name} {printing.human_seconds(spent)}" for name, spent in figures["seconds"].items())
+    return printing.facts(
+        [
+            ("model", figures["model"]),
+            ("data", printing.shape(figures)),
+            ("trees", f"{printing.forest(figures)}, {weights}"),
+            ("score", f"{formula}{', chosen automatically' * chosen}"),
+            ("size", f"{human_bytes(size)} on disk ({size:,} bytes, {planned})"),
+            ("time", f"{times} ({printing.plural(figures['threads'], 'thread')})"),
+            ("memory", f"{human_bytes(figures['peak_memory_bytes'])} at peak"),
+        ]
+    )
+
+
+def _compact_sizes(model: Model, threshold: float, threads: int) -> str:
+    """Return a sentence with the sizes that compact copies of a model would have."""
+    import numpy as np
+
+    from labeltree.model.compress import dense_bytes, sparse_bytes
+
+    common = model.bytes - dense_bytes(model.trees, "float32")
+    sizes = {"--weights int8": dense_bytes(model.trees, "int8")}
+    if model.bytes <= available_memory():  # otherwise reading all weights again takes too long
+        sizes[f"--prune {threshold:g}"] = int(sparse_bytes(model.trees, np.array([threshold]), threads)[0][0])
+    listed = [
+        f"{human_bytes(common + size)} with {option}"
+        for option, size in sizes.items()
+        if common + size < model.bytes
+    ]
+    return f"`labeltree compress` would reduce it to {', '.join(listed)}.\n" if listed else ""

@@ -1,0 +1,216 @@
+"""`labeltree tune`: settings for the best model within a budget of bytes and time."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labeltree.base import limits
+from labeltree.base.system import human_bytes
+from labeltree.cli import options, printing, text_options
+from labeltree.cli.progress import Stages
+from labeltree.cli.reading import Source
+from labeltree.errors import InputError
+from labeltree.settings import DEFAULT_SHARE
+
+if TYPE_CHECKING:
+    from labeltree.data.dataset import Dataset
+    from labeltree.data.summary import DataSummary
+    from labeltree.data.text_settings import TextSettings
+    from labeltree.tuning.result import TuningResult
+
+_BUDGET = "Budget"
+
+
+@options.takes(text=text_options.Text)
+def tune(
+    data: options.Data,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="Directory for the settings file, the trials and the figure."
+        ),
+    ],
+    text: text_options.Text,
+    max_size: Annotated[
+        int | None,
+        options.limited(
+            "--max-size", limits.MAX_SIZE, "SIZE", "Size that the model may have, such as 50MB", _BUDGET
+        ),
+    ] = None,
+    max_time: Annotated[
+        float | None,
+        options.limited(
+            "--max-time",
+            limits.MAX_TIME,
+            "TIME",
+            "Time for the search and for training the final model, such as 20min",
+            _BUDGET,
+        ),
+    ] = None,
+    metric: Annotated[
+        str, options.limited("--metric", limits.TUNING_METRIC, "NAME", "What to maximize")
+    ] = "P@1",
+    validation: Annotated[
+        str,
+        typer.Option(
+            metavar="DATA",
+            help="Labeled data to validate on, or the share of the rows of DATA to set aside for it.",
+        ),
+    ] = str(DEFAULT_SHARE),
+    seed: options.Seed = 0,
+    resume: options.Resume = False,
+    threads: options.Threads = None,
+    one_based: options.OneBased = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Find the settings of the best model within a budget.
+
+    Tries n-grams and --min-df (for text), clusters, depth, cost and positive cost on a part of the rows, the
+    best of them on more rows and with more trees, and every trained model with several thresholds and score
+    functions. Writes a settings file for `labeltree train --settings`, a table of all trials and a figure.
+    An interrupted search continues with --resume.
+    """
+    from labeltree.data.read import features_of
+    from labeltree.tuning.bench import DataSource
+    from labeltree.tuning.live_table import LiveTable
+    from labeltree.tuning.tune import tune as search
+
+    if data == "-":
+        raise InputError("standard input can be read only once", hint="pass a file")
+    Source(data, text, one_based)  # refuses options that do not match the data
+    share, other = _validation(validation)
+    stages = Stages(quiet or json)
+    is_text = text.format(data) not in (None, "svm")
+    searches_terms = is_text and text.ngrams is None and text.min_df is None
+
+    shown: list[DataSummary] = []  # of the first time that the data is read
+
+    def read(settings: TextSettings | None) -> Dataset:
+        options = text
+        if searches_terms and settings is not None:
+            options = replace(text, ngrams=",".join(map(str, settings.ngrams)), min_df=settings.min_df)
+        source = Source(data, options, one_based)
+        dataset = source.read(stages, threads)
+        if not shown:
+            shown.append(source.show(dataset, quiet=quiet or json))
+        return dataset
+
+    def read_other(dataset: Dataset) -> Dataset:
+        # Read it like a model of the training data would: with its features, columns and first index.
+        like: Any = features_of(dataset, data)
+        reading = text_options.Reading(
+            **{f.name: getattr(text, f.name) for f in fields(text_options.Reading)}
+        )
+        assert other is not None
+        source = Source(other, reading, one_based, like)
+        validation_data = source.read(stages, threads)
+        source.note_suspicions(validation_data)
+        return validation_data
+
+    given = DataSource(
+        read,
+        share if other is None else read_other,
+        text.settings() if is_text else None,
+        searches_terms,
+    )
+    table = LiveTable(metric, quiet or json, stages)
+    try:
+        result = search(
+            given,
+            out,
+            max_size=max_size,
+            max_time=max_time,
+            metric=metric,
+            seed=seed,
+            resume=resume,
+            threads=threads,
+            stage=table.stage,
+            report=table.report,
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command with --resume continues") from None
+    command = _command(data, text, one_based, result)
+    if json:
+        printing.print_json({**result.report(), "command": command, "data": shown[0]})
+    elif not quiet:
+        print(*_summary(result, command), sep="\n")
+
+
+def _validation(given: str) -> tuple[float, str | None]:
+    """Return the share of the rows to validate on, or the file."""
+    try:
+        share = float(given)
+    except ValueError:
+        return 0.0, given
+    return limits.checked("--validation", share, limits.VALIDATION_SHARE), None
+
+
+def _command(data: str, text: text_options.Text, one_based: bool | None, result: TuningResult) -> str:
+    """Return the command that trains the final model."""
+    arguments = ["labeltree", "train", data, str(_shortest(result.directory / "model"))]
+    arguments += ["--settings", str(_shortest(result.settings_path))]
+    for item in fields(text_options.Reading):
+        value = getattr(text, item.name)
+        option = f"--{item.name.replace('_', '-')}"
+        if isinstance(value, bool):
+            arguments += [option] * value
+        elif value is not None:
+            for part in value if isinstance(value, list | tuple) else [value]:
+                arguments += [option, str(part)]
+    if one_based is not None:
+        arguments.append("--one-based" if one_based else "--zero-based")
+    return shlex.join(arguments)
+
+
+def _shortest(path: Path) -> Path:
+    """Return a path relative to the current directory, if it is inside."""
+    current = Path.cwd()
+    return path.relative_to(current) if path.is_relative_to(current) else path
+
+
+def _summary(result: TuningResult, command: str) -> list[str]:
+    from labeltree.tuning.live_table import cells
+    from labeltree.tuning.search import MOST_TRIALS
+
+    metric, point = result.metric, result.point
+    start = result.trials[0].candidate
+    rows = [
+        [
+            str(each.trees),
+            *cells(each, metric),
+            "*" if each == point else "",
+            trial.candidate.describe(start),
+        ]
+        for trial, each in result.frontier
+    ]
+    head = ["trees", "weights", "threshold", "size", metric, "", "settings"]
+    lines = [f"frontier of {metric} on the validation rows, by the size expected of the final model:", ""]
+    lines += printing.table(head, rows)
+    values = ", ".join(f"{name} {_shown(value)}" for name, value in result.settings.items())
+    ended = "nothing was left to try"
+    if result.out_of_time:
+        ended = "no time for another one"
+    elif len(result.trials) >= MOST_TRIALS:
+        ended = f"after {MOST_TRIALS}, only what they found was trained on all rows"
+    facts = [
+        ("chosen", values),
+        (metric, f"{point.metrics[metric]:.2f} on the validation rows (standard error {point.error:.2f})"),
+        ("size", f"{human_bytes(point.final_bytes)} expected"),
+        (
+            "time",
+            f"{printing.human_seconds(result.seconds)}, "
+            f"{printing.plural(len(result.trials), 'trial')}; {ended}",
+        ),
+        ("files", f"{', '.join(result.files)} in {result.directory}"),
+    ]
+    return [*lines, "", *printing.facts(facts), "", "train the final model with:", printing.escaped(command)]
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,0 +1,1 @@
+"""Data: files and arrays in, a dataset out."""

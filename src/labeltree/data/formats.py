@@ -1,0 +1,181 @@
+"""The formats of files of documents: how one is detected, and where a document has its text and labels.
+
+| format | a document is | labels are separated by |
+|---|---|---|
+| tsv | a line: id (optional), labels and text, separated by tabs; no header, no quotes | whitespace |
+| csv | a record; a header names the columns, and fields may be quoted | commas |
+| jsonl | a line with a JSON object; its labels are a list, or a string as in csv | commas |
+| txt | a line of text, without labels | |
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from labeltree.base import limits
+from labeltree.base.files import display_name
+from labeltree.errors import InputError
+
+_EXTENSIONS = {
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".svm": "svm",
+    ".libsvm": "svm",
+}
+_COMPRESSED = (".gz", ".bz2", ".xz")
+
+Labels = list[str]
+Split = Callable[[str], Labels]
+
+
+class Document(NamedTuple):
+    """A text and its labels."""
+
+    text: str
+    labels: Labels
+
+
+class Record(NamedTuple):
+    """A document as it is in its file; None where the text or the labels are missing."""
+
+    text: str | None
+    labels: Labels | None
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where to find the text and the labels of a document.
+
+    Parameters
+    ----------
+    text : str or tuple of str
+        Name of the column with the text, in CSV and JSONL; the texts of several are joined by a space.
+    labels : str
+        Name of the column with the labels, in CSV and JSONL.
+    separators : tuple of str, optional
+        Strings that separate labels; a space stands for any whitespace. Default: whitespace in TSV, a comma
+        in other formats. Whitespace around a label is removed, and whitespace within it becomes a single
+        space.
+    id : str, optional
+        Name of a column that identifies a document, to find it again among predictions. In TSV, it is "id",
+        the first of three columns.
+    delimiter : str, optional
+        The character that separates the fields of a CSV file. Default: detected from the header, one of
+        comma, semicolon, tab and ``|``.
+    """
+
+    text: str | tuple[str, ...] = "text"
+    labels: str = "labels"
+    separators: tuple[str, ...] | None = None
+    id: str | None = None
+    delimiter: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.separators is not None and not all(self.separators):
+            raise InputError("a label separator is empty", hint="use one or more characters, such as ';'")
+        if not self.texts:
+            raise InputError("there is no text column", hint="name at least one")
+        one = self.delimiter
+        if one is not None and (len(one) != 1 or one in '"\r\n\0' or one == "\ufeff"):
+            raise InputError(f"the delimiter is {one!r}, expected one character such as ';'")
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of all columns with text."""
+        return (self.text,) if isinstance(self.text, str) else tuple(self.text)
+
+    def stored(self) -> dict[str, Any]:
+        """Return what a model keeps, as `restored` takes it; without what only some files need."""
+        kept = asdict(self)
+        return {key: value for key, value in kept.items() if key not in ("id", "delimiter") or value}
+
+    @classmethod
+    def restored(cls, stored: dict[str, Any]) -> Columns:
+        """Return the columns that a model keeps; a ValueError or TypeError if they cannot be."""
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()
+        }
+        columns = cls(**given)
+        strings = [*columns.texts, columns.labels, *(columns.separators or ())]
+        strings += [value for value in (columns.id, columns.delimiter) if value is not None]
+        if not all(type(string) is str for string in strings):
+            raise ValueError(stored)
+        return columns
+
+    def split(self, default: str) -> Split:
+        """Return a function that splits a string of labels."""
+        separators = (default,) if self.separators is None else self.separators
+        if all(separator.isspace() for separator in separators):
+            return str.split
+        if len(separators) == 1:
+            (one,) = separators
+            return lambda labels: [label for part in labels.split(one) if (label := tidy_label(part))]
+        pattern = re.compile("|".join(r"\s+" if s.isspace() else re.escape(s) for s in separators))
+        return lambda labels: [label for part in pattern.split(labels) if (label := tidy_label(part))]
+
+
+def checked_columns(columns: Any, default: Columns) -> Columns:
+    """Return the columns, or the default for None; refuse what are none, such as a name."""
+    if columns is not None and not isinstance(columns, Columns):
+        what = f"columns is of type {type(columns).__name__}, expected Columns"
+        raise InputError(what, hint='pass labeltree.Columns(text="...", labels="...")')
+    return default if columns is None else columns
+
+
+def format_of(path: str | os.PathLike[str]) -> str | None:
+    """Return the format of a data file, detected from the extension of its name.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Extensions of compressed files, such as .gz, are ignored.
+
+    Returns
+    -------
+    str or None
+        "tsv", "csv", "jsonl" or "svm"; None for any other extension.
+
+    Examples
+    --------
+    >>> format_of("train.tsv.bz2"), format_of("train.svm"), format_of("train.txt")
+    ('tsv', 'svm', None)
+    """
+    name = PurePath(path)
+    if name.suffix.lower() in _COMPRESSED:
+        name = name.with_suffix("")
+    return _EXTENSIONS.get(name.suffix.lower())
+
+
+def check_format(path: str | os.PathLike[str], format: str | None, require_labels: bool) -> str:
+    """Return the format of a file of documents, given or detected; refuse any other file."""
+    name = display_name(path)
+    format = format or format_of(path)
+    choices = ", ".join(limits.TEXT_FORMAT.values)
+    if format is None:
+        what = "the format cannot be detected from the name of the file"
+        hint = f"set {{format}} to one of {choices}"
+        raise InputError(what, file=name, hint=hint, parameters={"format": None})
+    if format not in limits.TEXT_FORMAT.values:
+        raise InputError(f"the format is {format!r}, expected one of {choices}", file=name)
+    if format == "txt" and require_labels:
+        raise InputError(
+            "plain text (txt) has no labels",
+            file=name,
+            hint="use TSV, CSV or JSONL, or set another {format}",
+            parameters={"format": None},
+        )
+    return format
+
+
+def tidy_label(label: str) -> str:
+    """Replace whitespace in a label by single spaces: a tab or a newline would break files of labels."""
+    return " ".join(label.split())

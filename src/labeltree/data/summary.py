@@ -1,0 +1,278 @@
+"""What was read: counts, the most frequent labels, examples of terms, and what looks like a mistake."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.data.dataset import Dataset
+from labeltree.evaluation.labeled import Source
+
+_FREQUENT = 5
+_EXAMPLES = 8
+# Labels rarely contain one of these, except where they were to be separated by it.
+_SEPARATORS = (";", "|", ",", "/")
+# These also occur in names, such as "a > b", so labels that contain them have to look like combinations.
+_IN_NAMES = ("+", "::", " > ", " - ")
+_LEAST_JOINED = 10
+# Words of a line that names columns.
+_HEADER = re.compile(
+    r"id|labels?|tags?|category|categories|class(es)?|topics?|subjects?|texts?|titles?|body|abstract|"
+    r"contents?|description|documents?|sentence",
+    re.IGNORECASE,
+)
+_ENCLOSED = re.compile(r"""^[\["'(]|[\]"')]$""")
+_LIST = re.compile(r"""^\[\s*['"]|['"]\s*\]$""")
+
+
+class FrequentLabel(TypedDict):
+    """A label and the number of its rows."""
+
+    label: str
+    rows: int
+
+
+class DataSummary(TypedDict):
+    """What was read."""
+
+    rows: int
+    labels: int
+    features: int
+    labels_per_row: float
+    most_labels_per_row: int
+    rows_without_labels: int
+    rows_without_features: int
+    skipped_rows: int
+    labels_without_rows: int
+    labels_with_one_row: int
+    frequent_labels: list[FrequentLabel]
+    terms: list[str] | None
+    warnings: list[str]
+
+
+def describe_data(dataset: Dataset) -> DataSummary:
+    """Describe data before it is used: its size, its most frequent labels, and what looks like a mistake.
+
+    Parameters
+    ----------
+    dataset : Dataset
+
+    Returns
+    -------
+    dict
+        ``rows``, ``labels``, ``features``; ``labels_per_row`` (the mean) and ``most_labels_per_row``;
+        ``rows_without_labels``, ``rows_without_features`` (no known term) and ``skipped_rows`` (no text at
+        all); ``labels_without_rows`` and ``labels_with_one_row``; ``frequent_labels``, the five most
+        frequent; ``terms``, examples from frequent to rare, None if the data is not text; ``warnings``,
+        sentences about what looks wrong.
+
+    Examples
+    --------
+    >>> data = Dataset.from_matrices([[1, 0], [0, 1]], [[1, 0], [1, 0]], ["a", "b"])
+    >>> describe_data(data)["frequent_labels"]
+    [{'label': 'a', 'rows': 2}]
+    """
+    return summarize(dataset, as_arguments)
+
+
+def as_arguments(separator: str, format: str | None) -> str:
+    """Return how to set a separator of labels in Python, and a format unless it is None."""
+    columns = f"columns=Columns(separators=({separator!r},))"
+    return columns if format is None else f"format={format!r}, {columns}"
+
+
+# Returns how to set a separator of labels, and a format unless it is None.
+Spell = Callable[[str, str | None], str]
+
+
+def summarize(dataset: Dataset, spell: Spell) -> DataSummary:
+    """Describe data as `describe_data` does; `spell` writes the parameters that warnings name."""
+    counts = np.diff(dataset.by_label[0])
+    per_row, filled = np.diff(dataset.Y.indptr), np.diff(dataset.X.indptr)
+    frequent = [j for j in np.argsort(-counts, kind="stable")[:_FREQUENT].tolist() if counts[j]]
+    return {
+        "rows": dataset.n_instances,
+        "labels": dataset.n_labels,
+        "features": dataset.n_features,
+        "labels_per_row": float(per_row.mean()),
+        "most_labels_per_row": int(per_row.max()),
+        "rows_without_labels": int((per_row == 0).sum()),
+        "rows_without_features": int((filled == 0).sum()),
+        "skipped_rows": dataset.n_skipped,
+        "labels_without_rows": int((counts == 0).sum()),
+        "labels_with_one_row": int((counts == 1).sum()),
+        "frequent_labels": [{"label": _name(dataset, j), "rows": int(counts[j])} for j in frequent],
+        "terms": _terms(dataset),
+        "warnings": list(_warnings(dataset, spell)),
+    }
+
+
+def _name(dataset: Dataset, label: int) -> str:
+    return str(label) if dataset.label_names is None else dataset.label_names[label]
+
+
+def _terms(dataset: Dataset) -> list[str] | None:
+    """Return examples of terms, from the most frequent to rare ones."""
+    names = getattr(dataset.text, "names", None)
+    if names is None:
+        return None
+    order = np.argsort(-np.bincount(dataset.X.indices, minlength=len(names)), kind="stable")
+    ranks = np.unique(np.geomspace(1, len(names), _EXAMPLES).round().astype(int)) - 1
+    return [names[order[rank]] for rank in ranks.tolist()]
+
+
+def _warnings(dataset: Dataset, spell: Spell) -> Iterator[str]:
+    if dataset.n_skipped:
+        yield (
+            f"{_count(dataset.n_skipped, 'row has', 'rows have')} no text and "
+            f"{'was' if dataset.n_skipped == 1 else 'were'} skipped."
+        )
+    unlabeled = int((np.diff(dataset.Y.indptr) == 0).sum())
+    if 2 * unlabeled > dataset.n_instances:
+        yield f"{unlabeled:,} of {dataset.n_instances:,} rows have no labels."
+    yield from suspicions(dataset, spell)
+
+
+def suspicions(dataset: Dataset, spell: Spell, model: Source | None = None) -> Iterator[str]:
+    """Yield warnings of labels and features that look as if the data had been read wrongly.
+
+    If it was read for a model, labels that the model knows are not suspicious.
+    """
+    counts = np.diff(dataset.by_label[0])
+    used = np.flatnonzero(counts)
+    names = [] if dataset.label_names is None else [dataset.label_names[j] for j in used.tolist()]
+    known: set[str] = set()
+    if names and model is not None:
+        known.update(map(str, range(model.n_labels)) if model.label_names is None else model.label_names)
+    yield from _header(dataset, known, spell)
+    yield from _separators(names, known, counts[used], dataset, spell)
+    n_rows = dataset.n_instances
+    # Numbers are columns of a matrix, whatever it is.
+    if len(names) > n_rows and len(set(names) - known) > n_rows:
+        yield (
+            f"There are more labels ({len(names):,}) than rows ({n_rows:,}). If that is wrong, check how "
+            "labels are separated."
+        )
+    empty = int((np.diff(dataset.X.indptr) == 0).sum())
+    if 2 * empty > n_rows:
+        yield f"{empty:,} of {n_rows:,} rows have no {'known term' if dataset.text else 'features'}."
+
+
+def _header(dataset: Dataset, known: Set[str], spell: Spell) -> Iterator[str]:
+    """Warn of a first line of a TSV file that names the columns: its labels and terms are such names."""
+    first, counts = dataset.Y[0].indices, np.diff(dataset.by_label[0])
+    if not (dataset.text and dataset.label_names and first.size and (counts[first] == 1).all()):
+        return
+    labels = [dataset.label_names[j] for j in first.tolist()]
+    terms = getattr(dataset.text, "names", ())
+    words = [terms[j] for j in dataset.X[0].indices.tolist()]
+    if words and known.isdisjoint(labels) and all(map(_HEADER.fullmatch, [*labels, *words])):
+        separators = getattr(getattr(dataset.text, "columns", None), "separators", None)
+        yield (
+            f"The first document looks like a header line: its label is {labels[0]!r}. A TSV file has no "
+            f"header. If this is one, remove it, or use {spell((separators or ' ')[0], 'csv')}."
+        )
+
+
+def _separators(
+    names: Sequence[str], known: Set[str], counts: NDArray[np.int64], dataset: Dataset, spell: Spell
+) -> Iterator[str]:
+    """Warn of labels that look as if they had been separated by something else, or not at all."""
+    unknown = [name for name in names if name not in known]
+    if not unknown:
+        return
+    listed = [name for name in unknown if _LIST.search(name)]
+    enclosed = [name for name in unknown if _ENCLOSED.search(name)]
+    if 20 * len(listed) >= len(names):
+        yield (
+            f"{_of(len(listed), len(names))} like parts of a printed list, such as {listed[0]!r}. Write "
+            "lists as JSONL, or join the labels of a row by a separator."
+        )
+    elif 20 * len(enclosed) >= len(names):
+        yield (
+            f"{_of(len(enclosed), len(names))} as if quotes or brackets belonged to them, such as "
+            f"{enclosed[0]!r}. Remove them, or check how labels are separated."
+        )
+    single = int(np.diff(dataset.Y.indptr).max(initial=0)) <= 1
+    for separator in (*_SEPARATORS, *_IN_NAMES, *((" ",) if single else ())):
+        if separator in _IN_NAMES:
+            suspicious = _combined(names, known, counts, separator)
+        else:
+            suspicious = _joined(names, unknown, separator, single)
+        if suspicious:
+            quoted = "a space" if separator == " " else repr(separator)
+            more = "Every row has a single label, and many" if single else "Many labels"
+            yield (
+                f"{more} contain {quoted}, such as {suspicious!r}. If {quoted} separates labels, use "
+                f"{spell(separator, None)}."
+            )
+            return
+
+
+def _joined(names: Sequence[str], unknown: Sequence[str], separator: str, single: bool) -> str | None:
+    """Return a label that looks like several, if there are many of which parts occur again and again."""
+    within = [name for name in unknown if separator in name.strip(separator)]
+    if separator == " ":  # "a > b" is not separated by spaces
+        within = [name for name in within if not any(other in name for other in _IN_NAMES)]
+    if len(within) < max(2, len(names) / 5):
+        return None
+    if single and separator in ";|" and 2 * len(within) >= len(names):
+        return within[0]  # whatever the parts: rare labels hardly occur again
+    parts = {part.strip() for name in names for part in name.split(separator)}
+    # Joined labels are many combinations of few parts; names with a comma have parts of their own.
+    ratio = 0.5 if separator == " " else 1.0 if single else 0.8
+    return within[0] if len(parts) < ratio * len(names) else None
+
+
+def _combined(names: Sequence[str], known: Set[str], counts: NDArray[np.int64], separator: str) -> str | None:
+    """Return a label that looks like several, if most labels have one row and parts that others have, too."""
+    joined = [
+        (name, set(map(str.strip, name.split(separator))), count)
+        for name, count in zip(names, counts.tolist(), strict=True)
+        if name not in known and separator in name.strip(separator)
+    ]
+    if len(joined) < max(_LEAST_JOINED, len(names) / 2):
+        return None
+    # All parts: in a hierarchy, the first parts of a name occur in others, but not the last.
+    occurrences = Counter(part for _, parts, _ in joined for part in parts)
+    rare = [
+        name for name, parts, count in joined if count == 1 and all(occurrences[part] > 1 for part in parts)
+    ]
+    return rare[0] if 2 * len(rare) >= len(joined) else None
+
+
+def _of(number: int, total: int) -> str:
+    return f"{number:,} of {total:,} labels look"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def summary_lines(summary: DataSummary) -> list[str]:
+    """Return the lines that show what was read, without the warnings."""
+    rows, empty = _count(summary["rows"], "row", "rows"), summary["rows_without_features"]
+    kind = "features" if summary["terms"] is None else "known term"
+    notes = [
+        f"{summary['rows_without_labels']:,} without labels" if summary["rows_without_labels"] else "",
+        f"{empty:,} without {kind}" if empty else "",
+        f"{summary['skipped_rows']:,} more skipped" if summary["skipped_rows"] else "",
+    ]
+    per_row = f"{summary['labels_per_row']:.2f} per row, at most {summary['most_labels_per_row']:,}"
+    rare = f"{summary['labels_with_one_row']:,} with one row"
+    unused = summary["labels_without_rows"]
+    lines = [
+        f"rows    {', '.join([rows, *filter(None, notes)])}",
+        f"labels  {summary['labels']:,}, {per_row}; {rare}{f', {unused:,} with none' if unused else ''}",
+    ]
+    if summary["frequent_labels"]:
+        frequent = ", ".join(f"{item['label']} ({item['rows']:,})" for item in summary["frequent_labels"])
+        lines.append(f"most    {frequent}")
+    if summary["terms"] is not None:
+        lines.append(f"terms   {summary['features']:,}, such as {', '.join(summary['terms'])}")
+    return lines

@@ -1,0 +1,367 @@
+"""LIBSVM multi-label files: `l1,l2 f:v f:v ...` per line, as in the Extreme Classification Repository.
+
+In addition to the plain format, a file may contain:
+
+- a header line `instances features labels`; features are then numbered from 0, and it gives the shape;
+- lines without labels (starting with a space or a feature), without features, or without both: a blank line
+  is an instance, except at the end of the file, where blank lines count only if the header requires them;
+- comments from `#` to the end of the line; a line that holds only a comment is not an instance;
+- features in any order; zeros, which widen the matrix but are not stored; tabs, CRLF, a byte order mark;
+- labels that are names. Labels are numbers if all of them are written in plain digits (no sign, no leading
+  zeros) and are below 2**31 - 1; otherwise all are names, numbered by their first appearance.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree import _native
+from labeltree.base import limits
+from labeltree.base.files import display_name, read_pieces, write_whole
+from labeltree.base.system import available_memory, human_bytes, threads_to_use
+from labeltree.data.dataset import Dataset, csr_arrays, wrap_csr
+from labeltree.errors import InputError
+
+_PIECE_BYTES = 1 << 23  # read at a time; two pieces are in memory
+_CHUNK_BYTES = 1 << 19  # parsed at a time by a thread
+_LABEL_BYTES = 12  # of a column of Y, even an empty one, in the arrays of `Dataset.by_label`
+
+# Names that can be read back unchanged, and those that would be read as numbers if small enough.
+_WRITABLE = re.compile(r"(?!\ufeff)[^\x00-\x20\x7f,:#\ud800-\udfff]+")
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
+
+# What the parser found -> what was expected, and what to do.
+_FAULTS: dict[str, tuple[str, str | None]] = {
+    "binary": ("text in UTF-8", "pass a text file, plain or compressed with gzip, bzip2 or xz"),
+    "empty label": ("a label on both sides of each comma", "remove the extra comma"),
+    "no colon": ("index:value", "separate labels by commas without spaces, and features by spaces"),
+    "index": ("an integer before the colon", None),
+    "index negative": ("an index of at least 0", None),
+    "index huge": (f"an index of at most {limits.LARGEST_INT32 - 1}", "renumber the features"),
+    "index zero": (
+        "indices from 1, as requested or as in the model's training file",
+        "if features are numbered from 0, train and predict with {one_based}",
+    ),
+    "index twice": ("each feature once per line", "remove or sum the repeated feature"),
+    "no value": ("a value after the colon", "add the value or remove the feature"),
+    "value": ("a number after the colon", None),
+    "not finite": ("a finite number that fits in a float32", "correct the value or remove the feature"),
+}
+
+
+def read_svm(
+    path: str | os.PathLike[str],
+    *,
+    one_based: bool | None = None,
+    threads: int | None = None,
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    require_labels: bool = True,
+) -> Dataset:
+    """Read a LIBSVM file, plain or compressed (gzip, bzip2 and xz are detected from the first bytes).
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; "-" for standard input.
+    one_based : bool, optional
+        Whether the first feature is 1 rather than 0. Default: it is, unless the file has a header or a
+        feature 0.
+    threads : int, optional
+        Number of threads; the result does not depend on it. Default: all CPUs.
+    n_features : int, optional
+        Number of columns of X. Default: the header's, or one more than the last feature.
+    n_labels : int, optional
+        Number of columns of Y. Default: the header's, or one more than the last label. There may not be
+        more label names than this.
+    require_labels : bool, default=True
+        Reject a file without any labels, since nothing can be learned from it.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read. The message gives the first invalid line.
+    """
+    for name, value in (("threads", threads), ("n_features", n_features), ("n_labels", n_labels)):
+        limits.checked(name, value, limits.Optional(limits.Whole(1)))
+    return _read(path, one_based, threads, n_features, n_labels, _PIECE_BYTES, _CHUNK_BYTES, require_labels)
+
+
+def parse_svm(text: str, name: str, *, one_based: bool | None = None) -> Dataset:
+    """Parse LIBSVM text that is in memory; labels are not required.
+
+    Parameters
+    ----------
+    text : str
+        The contents of a file.
+    name : str
+        Its name in messages.
+    one_based : bool, optional
+        As in `read_svm`.
+
+    Returns
+    -------
+    Dataset
+    """
+    reader = _native.SvmReader(1, _CHUNK_BYTES, -1 if one_based is None else int(one_based), -1, -1)
+    pieces = [(np.frombuffer(text.encode("utf-8", "replace"), np.uint8), True)]
+    return _parsed(name, reader, pieces, None, None, require_labels=False)
+
+
+def _read(
+    path: str | os.PathLike[str],
+    one_based: bool | None,
+    threads: int | None,
+    n_features: int | None,
+    n_labels: int | None,
+    piece_bytes: int,
+    chunk_bytes: int,
+    require_labels: bool = True,
+) -> Dataset:
+    name = display_name(path)
+    reader = _native.SvmReader(
+        threads_to_use(threads),
+        chunk_bytes,
+        -1 if one_based is None else int(one_based),
+        -1 if n_features is None else n_features,
+        -1 if n_labels is None else n_labels,
+    )
+    with contextlib.closing(read_pieces(path, piece_bytes)) as pieces:
+        return _parsed(name, reader, pieces, n_features, n_labels, require_labels)
+
+
+def _parsed(
+    name: str,
+    reader: _native.SvmReader,
+    pieces: Iterable[tuple[NDArray[np.uint8], bool]],
+    n_features: int | None,
+    n_labels: int | None,
+    require_labels: bool,
+) -> Dataset:
+    for piece, last in pieces:
+        if not reader.feed(piece, last):
+            _raise_fault(name, reader, n_features, n_labels)
+    if not reader.finish():
+        _raise_fault(name, reader, n_features, n_labels)
+    width, height = _shape(name, reader, n_features, n_labels)
+    _check_memory(name, height, reader.header is not None)
+    x_indptr, indices, values, y_indptr, columns = reader.arrays()
+    n_rows = len(x_indptr) - 1
+    _check_rows(name, reader.header, n_rows)
+    if require_labels and not len(columns):
+        raise InputError(
+            "no line has labels", file=name, hint="start each line with its labels, as in `3,17 1:0.5`"
+        )
+    if reader.names is None and reader.header is None and n_labels is None:
+        _check_label_gaps(name, reader.n_labels, len(columns))
+    X = wrap_csr(values, indices, x_indptr, (n_rows, width))
+    Y = wrap_csr(np.ones(len(columns), dtype=np.float32), columns, y_indptr, (n_rows, height))
+    X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not check
+    names = reader.names
+    return Dataset(X, Y, None if names is None else tuple(names), reader.one_based)
+
+
+def _shape(
+    name: str, reader: _native.SvmReader, n_features: int | None, n_labels: int | None
+) -> tuple[int, int]:
+    """Return the number of columns of X and Y, once the whole file is known."""
+    header = reader.header
+    if n_features is not None and reader.n_features > n_features:
+        raise InputError(
+            f"feature {n_features}, counted from 0, is beyond n_features={n_features}",
+            file=name,
+            hint="use {one_based} if the first feature is 1, or leave out n_features",
+            parameters={"one_based": True},
+        )
+    allowed = min(n for n in (n_labels, header and header[2], reader.n_labels) if n is not None)
+    if reader.n_labels > allowed:
+        raise InputError(
+            f"there are {reader.n_labels} different label names, expected at most {allowed}",
+            file=name,
+            hint="correct the number of labels",
+        )
+    width = n_features or (header[1] if header else reader.n_features)
+    if reader.names is not None:
+        return width, reader.n_labels
+    return width, n_labels or (header[2] if header else reader.n_labels)
+
+
+def _check_memory(name: str, n_labels: int, has_header: bool) -> None:
+    """Refuse more labels than memory can hold, before arrays with an entry for each are allocated."""
+    needed, available = _LABEL_BYTES * n_labels, available_memory()
+    if needed > available:
+        raise InputError(
+            f"not enough memory: {n_labels:,} labels need {human_bytes(needed)}, "
+            f"{human_bytes(available)} are available",
+            file=name,
+            line=1 if has_header else None,
+            hint="correct the header" if has_header else "number the labels from 0 without large gaps",
+        )
+
+
+def _check_label_gaps(name: str, n_labels: int, entries: int) -> None:
+    """Refuse numbers that are not column numbers: a model keeps a place for each label up to the largest."""
+    if n_labels > 1_000_000 + 100 * entries:
+        times = f"{entries:,} time{'s' * (entries != 1)}"
+        raise InputError(
+            f"the largest label number is {n_labels - 1}, but labels occur only {times} in the file",
+            file=name,
+            hint="number the labels from 0 without large gaps, or write them as names (`L1234`)",
+        )
+
+
+def _check_rows(name: str, header: tuple[int, int, int] | None, n_rows: int) -> None:
+    if header and header[0] != n_rows:
+        raise InputError(
+            f"the header declares {header[0]} instances, but the file has {n_rows}",
+            file=name,
+            line=1,
+            hint="correct the header, or get the complete file",
+        )
+    if n_rows == 0:
+        raise InputError("the input is empty", file=name)
+
+
+def _raise_fault(
+    name: str, reader: _native.SvmReader, n_features: int | None, n_labels: int | None
+) -> NoReturn:
+    assert reader.fault is not None
+    what, line, raw = reader.fault
+    text = raw.decode("utf-8", "backslashreplace")
+    if what == "index beyond":
+        allowed = _tighter(n_features, "features", reader.header and reader.header[1])
+        raise InputError(
+            f"the feature index {text.split(':')[0]} is out of range for {allowed}",
+            file=name,
+            line=line,
+            hint="correct that number, or use {one_based} if the first feature is 1",
+            parameters={"one_based": True},
+        )
+    if what == "label beyond":
+        allowed = _tighter(n_labels, "labels", reader.header and reader.header[2])
+        raise InputError(
+            f"the label {text} is out of range for {allowed}",
+            file=name,
+            line=line,
+            hint="correct that number, and number labels from 0",
+        )
+    expected, hint = _FAULTS[what]
+    got = f"feature {text} twice" if what == "index twice" else repr(text)
+    raise InputError(
+        f"expected {expected}, got {got}",
+        file=name,
+        line=line,
+        hint=hint,
+        parameters={"one_based": False} if what == "index zero" else None,
+    )
+
+
+def _tighter(given: int | None, what: str, header: int | None) -> str:
+    if given is None or (header is not None and header < given):
+        return f"the {header} {what} declared in the header"
+    return f"n_{what}={given}"
+
+
+def write_svm(
+    path: str | os.PathLike[str], dataset: Dataset, *, one_based: bool | None = None, header: bool = False
+) -> None:
+    """Write a LIBSVM file that `read_svm` reads back as the same data.
+
+    It is compressed if its name ends in .gz, .bz2 or .xz, and appears under its name once it is complete.
+    Without a header, a zero on the first or last line preserves a width, a base or an instance that the file
+    would not show otherwise. Unused labels after the last one in use are not preserved, and named labels are
+    numbered by their first appearance.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; an existing one is replaced.
+    dataset : Dataset
+    one_based : bool, optional
+        Number features from 1 rather than 0. Default: without a header only, which is how `read_svm` reads
+        a file by default.
+    header : bool, default=False
+        Start with the numbers of instances, features and labels.
+
+    Raises
+    ------
+    InputError
+        If a label name could not be read back, or the file cannot be written.
+    """
+    base = int(not header if one_based is None else one_based)
+    name_indptr, names = _encoded_names(dataset)
+    x_indptr, indices, values = csr_arrays(dataset.X) if header else _with_zeros(dataset, base)
+    y_indptr, columns, _ = csr_arrays(dataset.Y)
+    with write_whole(path) as file:
+        if header:
+            file.write(f"{dataset.n_instances} {dataset.n_features} {dataset.n_labels}\n".encode())
+        step = max(1, _PIECE_BYTES // 16 * dataset.n_instances // (len(indices) + 1))  # about a piece of text
+        for first in range(0, dataset.n_instances, step):
+            rows = slice(first, min(first + step, dataset.n_instances) + 1)
+            x_rows, y_rows = x_indptr[rows], y_indptr[rows]
+            entries, marks = slice(x_rows[0], x_rows[-1]), slice(y_rows[0], y_rows[-1])
+            lines = _native.format_svm(
+                x_rows - x_rows[0],
+                indices[entries],
+                values[entries],
+                y_rows - y_rows[0],
+                columns[marks],
+                base,
+                name_indptr,
+                names,
+            )
+            file.write(lines)
+
+
+def _with_zeros(
+    dataset: Dataset, base: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
+    """Return the arrays of X, with zeros that show its last column, its base or an empty last row."""
+    x_indptr, indices, values = csr_arrays(dataset.X)
+    last_row, last_column = dataset.n_instances - 1, dataset.n_features - 1
+    cells = set()
+    if dataset.n_features and dataset.n_instances:
+        if base == 0 and indices.min(initial=last_column + 1) > 0:
+            cells.add((0, 0))
+        if indices.max(initial=-1) < last_column:
+            cells.add((0, last_column))
+        if x_indptr[-1] == x_indptr[-2] and dataset.Y.indptr[-1] == dataset.Y.indptr[-2]:
+            cells.add((last_row, last_column))
+    if not cells:
+        return x_indptr, indices, values
+    rows, columns = zip(*sorted(cells), strict=True)
+    places = [x_indptr[row + (column > 0)] for row, column in sorted(cells)]
+    added = np.searchsorted(rows, np.arange(dataset.n_instances + 1))
+    return x_indptr + added, np.insert(indices, places, columns), np.insert(values, places, 0)
+
+
+def _encoded_names(dataset: Dataset) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Return the start of each label name, and all names in UTF-8, concatenated."""
+    if dataset.label_names is None:
+        return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
+    for name in dataset.label_names:
+        if not _WRITABLE.fullmatch(name):
+            raise InputError(
+                f"the label name {name!r} cannot be written",
+                hint="avoid spaces, commas, colons and #, or write an .npz file",
+            )
+    used = [dataset.label_names[column] for column in np.unique(dataset.Y.indices)]
+    if used and all(_NUMBER.fullmatch(name) and int(name) < limits.LARGEST_INT32 for name in used):
+        raise InputError(
+            f"all label names are numbers, such as {used[0]!r}, and would be read as column numbers",
+            hint="use them as columns of Y instead, or write an .npz file",
+        )
+    encoded = [name.encode() for name in dataset.label_names]
+    name_indptr = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return name_indptr, np.frombuffer(b"".join(encoded), dtype=np.uint8)

@@ -1,0 +1,296 @@
+"""TF-IDF: documents in, a sparse matrix out; stored as plain arrays and JSON.
+
+The numbers are those of scikit-learn's TfidfVectorizer, bit for bit after a cast to float32, without
+importing it: `term_counts.py` has terms counted and weighted by native code.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from labeltree import _native
+from labeltree.base.json import parse_json
+from labeltree.base.limits import LARGEST_VALUE
+from labeltree.base.system import threads_to_use
+from labeltree.data.formats import Columns
+from labeltree.data.term_counts import make_analyzer, new_counts, weighted
+from labeltree.data.text_settings import TextSettings
+from labeltree.errors import InputError, NoTermError
+from labeltree.model.files import ModelReader
+from labeltree.model.manifest import RESTORE
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+SETTINGS_FILE, TERMS_FILE, IDF_FILE = "text/settings.json", "text/terms.json", "text/idf.npy"
+
+_SCIKIT_LEARN_BYTES = 100 << 20  # once imported, for its list of English stop words
+_TERM_BYTES = 90  # a Python string and its pointer in a tuple
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextFeatures:
+    """Terms and their weights, learned from documents, to compute the features of other documents.
+
+    Created by :func:`learn_features` and :func:`labeltree.read_documents`; a model trained on documents has
+    one as ``model.text``.
+
+    Attributes
+    ----------
+    settings : TextSettings
+    names : tuple of str
+        The terms in the order of the columns, sorted.
+    idf : ndarray of float64
+        The inverse document frequency of each term: log((1 + n) / (1 + df)) + 1.
+    columns : Columns
+        Where the text was found in the training file; the default for other files.
+    """
+
+    settings: TextSettings
+    names: tuple[str, ...]
+    idf: NDArray[np.float64]
+    columns: Columns = field(default_factory=Columns)
+
+    def __repr__(self) -> str:
+        return f"TextFeatures({len(self.names)} terms, {self.settings})"
+
+    @property
+    def memory(self) -> int:
+        """int: Approximate bytes of memory, including scikit-learn if it was imported to learn."""
+        imported = 0 if self.settings.stop_words is None else _SCIKIT_LEARN_BYTES
+        return imported + (_TERM_BYTES + 8) * len(self.names)
+
+    def transform(self, documents: Iterable[str], *, threads: int | None = None) -> sparse.csr_matrix:
+        """Compute the features of documents.
+
+        Parameters
+        ----------
+        documents : iterable of str
+            Read one at a time and not kept.
+        threads : int, optional
+            Threads to use; the result does not depend on it. Default: all CPUs.
+
+        Returns
+        -------
+        scipy.sparse.csr_matrix of float32, shape (documents, terms)
+            Rows have an L2 norm of 1, or 0 if a document has no known term.
+        """
+        # A document is analyzed by one thread. Counting CPUs would take as long as analyzing it.
+        single = threads is None and isinstance(documents, Sequence) and len(documents) == 1
+        task = Transformer(self, 1 if single else threads_to_use(threads))
+        for document in documents:
+            task.counts.append(document)
+        return task.finish()[1]
+
+    def vectorizer(self) -> TfidfVectorizer:
+        """Return a fitted TfidfVectorizer of scikit-learn that computes the same features in float64."""
+        made = self.settings.vectorizer().set_params(
+            vocabulary={term: i for i, term in enumerate(self.names)}
+        )
+        made.idf_ = self.idf
+        return made
+
+    @cached_property
+    def _vocabulary(self) -> _native.Vocabulary:
+        return _native.Vocabulary(self.names)
+
+    @cached_property
+    def _analyzer(self) -> _native.Analyzer:
+        return make_analyzer(self.settings)
+
+    @cached_property
+    def contents(self) -> dict[str, bytes]:
+        """dict of str to bytes: The files to store, by their names in the model directory."""
+        settings = {"tfidf": asdict(self.settings), "columns": self.columns.stored()}
+        idf = io.BytesIO()
+        np.save(idf, self.idf.astype("<f8"), allow_pickle=False)
+        return {
+            SETTINGS_FILE: json.dumps(settings, ensure_ascii=False, indent=1).encode(),
+            TERMS_FILE: json.dumps(self.names, ensure_ascii=False, indent=0).encode(),
+            IDF_FILE: idf.getvalue(),
+        }
+
+    @classmethod
+    def load(cls, reader: ModelReader, n_features: int) -> TextFeatures:
+        """Read and check the files in a model directory."""
+        idf = reader.array(IDF_FILE, "<f8", n_features)
+        if not ((idf >= 1 / LARGEST_VALUE) & (idf <= LARGEST_VALUE)).all():
+            raise _damaged(reader, IDF_FILE, "the file contains invalid weights")
+        names, stored = _parsed(reader, TERMS_FILE), _parsed(reader, SETTINGS_FILE)
+        if not (
+            isinstance(names, list)
+            and all(type(name) is str for name in names)
+            and len(names) == len(set(names)) == n_features
+        ):
+            what = f"expected {n_features:,} distinct terms, one per feature"
+            raise _damaged(reader, TERMS_FILE, what)
+        try:
+            settings, columns = stored["tfidf"], Columns.restored(stored["columns"])
+            if set(settings) != {item.name for item in fields(TextSettings)}:
+                raise ValueError(stored)
+            return cls(TextSettings(**settings), tuple(names), idf, columns)
+        except (AttributeError, KeyError, TypeError, ValueError):  # an InputError is a ValueError
+            raise _damaged(reader, SETTINGS_FILE, "the settings of TF-IDF are invalid") from None
+
+
+class Transformer:
+    """Computes features in two steps: fill `counts` with documents, then call `finish`.
+
+    Parameters
+    ----------
+    features : TextFeatures
+    threads : int
+
+    Attributes
+    ----------
+    counts : TermCounts
+    """
+
+    def __init__(self, features: TextFeatures, threads: int) -> None:
+        self._features, self._threads = features, threads
+        self.counts = new_counts(features.settings, features._analyzer, threads, features._vocabulary)
+
+    def finish(self, columns: Columns | None = None) -> tuple[TextFeatures, sparse.csr_matrix]:
+        """Return the same features, and the matrix."""
+        features = self._features
+        self.counts.flush()
+        return features, weighted(self.counts, None, features.idf, features.settings.sublinear, self._threads)
+
+
+def _parsed(reader: ModelReader, name: str) -> Any:
+    content = reader.text(name)
+    try:
+        return parse_json(content)
+    except ValueError as error:
+        raise _damaged(reader, name, f"the file cannot be read ({error})") from None
+
+
+def _damaged(reader: ModelReader, name: str, what: str) -> InputError:
+    return InputError(what, file=reader.path / name, hint=RESTORE)
+
+
+def learn_features(
+    documents: Iterable[str],
+    settings: TextSettings | None = None,
+    columns: Columns | None = None,
+    *,
+    threads: int | None = None,
+) -> tuple[TextFeatures, sparse.csr_matrix]:
+    """Learn terms and their weights from documents, and compute the features of the same documents.
+
+    Only the matrix, the vocabulary and a few documents at a time are in memory.
+
+    Parameters
+    ----------
+    documents : iterable of str
+        Read one at a time and not kept.
+    settings : TextSettings, optional
+    columns : Columns, optional
+        Where the text was found, to be stored with the terms.
+    threads : int, optional
+        Threads to use; the result does not depend on it. Default: all CPUs.
+
+    Returns
+    -------
+    features : TextFeatures
+    X : scipy.sparse.csr_matrix of float32, shape (documents, terms)
+        As from ``TfidfVectorizer.fit_transform``.
+
+    Raises
+    ------
+    NoTermError
+        If no term is left. It is an InputError.
+    """
+    learner = Learner(settings, threads_to_use(threads))
+    for document in documents:
+        learner.counts.append(document)
+    return learner.finish(columns)
+
+
+class Learner:
+    """Learns features in two steps: fill `counts` with documents, then call `finish`.
+
+    Parameters
+    ----------
+    settings : TextSettings or None
+    threads : int
+
+    Attributes
+    ----------
+    counts : TermCounts
+    """
+
+    def __init__(self, settings: TextSettings | None, threads: int) -> None:
+        self._settings = (settings or TextSettings()).resolved()
+        self._threads = threads
+        _warn_about_stop_words(self._settings)
+        self.counts = new_counts(self._settings, make_analyzer(self._settings), threads)
+
+    def finish(self, columns: Columns | None) -> tuple[TextFeatures, sparse.csr_matrix]:
+        """Return the features and the matrix, as `learn_features` does."""
+        counts, settings = self.counts, self._settings
+        counts.flush()
+        n_documents = counts.n_documents
+        df, occurrences = counts.totals()
+        order = counts.sorted_terms()
+        kept = df[order] >= settings.min_df
+        limit = settings.max_features
+        if limit is not None and kept.sum() > limit:
+            places = np.flatnonzero(kept)
+            # Sorted as by scikit-learn, so that ties are broken in the same way.
+            by_frequency = (-occurrences[order[places]].astype(np.float64)).argsort()
+            kept[:] = False
+            kept[places[by_frequency[:limit]]] = True
+        if not kept.any():
+            raise _no_term(n_documents, len(order), settings)
+        target = np.full(len(order), -1, np.int32)
+        order = order[kept]
+        target[order] = np.arange(len(order))
+        names = counts.names(order)
+        try:
+            "".join(names).encode()
+        except UnicodeEncodeError:
+            what = "a document contains an unpaired surrogate"
+            raise InputError(what, hint="use valid Unicode text") from None
+        idf = np.log((n_documents + 1) / (df[order] + 1.0)) + 1.0
+        X = weighted(counts, target, idf, settings.sublinear, self._threads)
+        return TextFeatures(settings, names, idf, columns or Columns()), X
+
+
+def _no_term(n_documents: int, n_terms: int, settings: TextSettings) -> NoTermError:
+    if not n_documents:
+        return NoTermError("there are no documents to learn from")
+    if n_terms:
+        what = f"no term occurs in {settings.min_df:,} or more documents"
+        return NoTermError(what, hint="lower {min_df}", parameters={"min_df": None})
+    if settings.analyzer == "word" and settings.ngrams[0] == 1 and not settings.stop_words:
+        what = "the documents contain no words of two or more characters"
+        return NoTermError(what, hint="choose another {analyzer}", parameters={"analyzer": None})
+    return NoTermError(
+        "the documents contain no terms",
+        hint="check {analyzer}, {ngrams} and {stop_words}",
+        parameters={"analyzer": None, "ngrams": None, "stop_words": None},
+    )
+
+
+def _warn_about_stop_words(settings: TextSettings) -> None:
+    """Warn about stop words that have no effect because the analyzer splits or lowercases them."""
+    ignored = frozenset(settings.stop_words or ())
+    split = make_analyzer(TextSettings(lowercase=settings.lowercase))
+    kept = sorted({word for stop_word in ignored for word in split(stop_word)} - ignored)
+    if kept:
+        warnings.warn(
+            "After tokenization, some stop words become terms that are not in the stop-word list: "
+            f"{', '.join(kept[:20])}; add them to stop_words.",
+            stacklevel=4,
+        )

@@ -1,0 +1,1 @@
+"""Evaluation: metrics, decisions and comparisons of ranked labels."""

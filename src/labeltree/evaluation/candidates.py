@@ -1,0 +1,218 @@
+"""Candidates: the ranked labels of labeled rows, and how good they are if some of them are accepted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labeltree.evaluation import metrics
+from labeltree.evaluation.decisions import Decision
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The ranked labels of all rows, sorted by decreasing score, and which of them are correct.
+
+    Attributes
+    ----------
+    truth : csr_matrix, rows x labels
+    rows, labels : ndarray of int64
+    scores : ndarray of float32
+    hits : ndarray of bool
+    """
+
+    truth: sp.csr_matrix
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    scores: NDArray[np.float32]
+    hits: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, truth: Any, labels: NDArray[np.int32], scores: NDArray[np.float32]) -> Candidates:
+        """Compare ranked labels, rows x ranks and padded with -1, with the true labels, rows x labels.
+
+        A true label that is not ranked counts as not accepted at any threshold.
+        """
+        hits = metrics.hits(truth, labels, labels.shape[1])
+        found = np.flatnonzero(labels.ravel() >= 0)
+        found = found[np.argsort(-scores.ravel()[found], kind="stable")]
+        return cls(
+            truth,
+            found // labels.shape[1],
+            labels.ravel()[found].astype(np.int64),
+            scores.ravel()[found],
+            hits.ravel()[found],
+        )
+
+    def of_rows(self, chosen: NDArray[np.bool_]) -> Candidates:
+        """Return the candidates of some rows."""
+        kept = chosen[self.rows]
+        number = np.cumsum(chosen) - 1
+        return Candidates(
+            self.truth[np.flatnonzero(chosen)],
+            number[self.rows[kept]],
+            self.labels[kept],
+            self.scores[kept],
+            self.hits[kept],
+        )
+
+    @property
+    def random_half(self) -> NDArray[np.bool_]:
+        """Whether each row is in a random half of them."""
+        half: NDArray[np.bool_] = np.random.default_rng(0).permutation(self.row_true.size) % 2 == 0
+        return half
+
+    def halves(self) -> tuple[Candidates, Candidates]:
+        """Return the candidates of a random half of the rows, and those of the others."""
+        return self.of_rows(self.random_half), self.of_rows(~self.random_half)
+
+    def with_scores(self, scores: NDArray[np.float32]) -> Candidates:
+        """Return the same candidates with other scores in the same order."""
+        return Candidates(self.truth, self.rows, self.labels, scores, self.hits)
+
+    @cached_property
+    def row_true(self) -> NDArray[np.int64]:
+        """The number of true labels of each row, ranked or not."""
+        return np.diff(self.truth.indptr).astype(np.int64)
+
+    @cached_property
+    def label_true(self) -> NDArray[np.int64]:
+        """The number of true rows of each label, ranked or not."""
+        return np.bincount(self.truth.indices, minlength=self.truth.shape[1])
+
+    @property
+    def n_true(self) -> int:
+        """The number of pairs of a row and a true label."""
+        return int(self.row_true.sum())
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """How many candidates each distinct score accepts, from the largest score down."""
+        return np.flatnonzero(np.append(self.scores[1:] != self.scores[:-1], True))[: self.scores.size] + 1
+
+    @cached_property
+    def correct(self) -> NDArray[np.int64]:
+        """How many of the first 0, 1, 2, ... candidates are correct."""
+        return np.append(0, np.cumsum(self.hits))
+
+    @cached_property
+    def by_label(self) -> _Groups:
+        """The candidates of each label."""
+        return _Groups.of(self.labels, self.hits, self.label_true)
+
+    @cached_property
+    def by_row(self) -> _Groups:
+        """The candidates of each row."""
+        return _Groups.of(self.rows, self.hits, self.row_true)
+
+    def count(self, threshold: float) -> int:
+        """Return how many candidates a threshold accepts."""
+        return int(np.searchsorted(-self.scores, -np.float32(threshold), side="right"))
+
+    def figures(self, accepted: NDArray[np.int64]) -> dict[str, _Floats]:
+        """Return every figure if the first `accepted` candidates are accepted, for each of these numbers."""
+        n_rows = max(1, self.row_true.size)
+        precision = self.correct[accepted] / np.maximum(accepted, 1)
+        return {
+            "precision": precision,
+            "recall": self.correct[accepted] / max(1, self.n_true),
+            "micro_f1": 2 * self.correct[accepted] / np.maximum(accepted + self.n_true, 1),
+            "macro_f1": self.by_label.mean_f1[accepted],
+            "row_f1": self.by_row.mean_f1[accepted],
+            "coverage": self.by_label.share_found[accepted],
+            "labels_per_row": accepted / n_rows,
+            "rows_without": 1 - self.by_row.n_reached[accepted] / n_rows,
+        }
+
+    def at(self, thresholds: Any) -> dict[str, _Floats]:
+        """Return every figure at each of these thresholds."""
+        return self.figures(np.array([self.count(t) for t in np.atleast_1d(thresholds)], np.int64))
+
+    def accepted(self, decision: Decision) -> NDArray[np.bool_]:
+        """Return which candidates a decision accepts."""
+        common = np.float32(decision.threshold)
+        if decision.thresholds is None:
+            return self.scores >= common
+        minimum = np.append(decision.thresholds, common)
+        return self.scores >= minimum[np.minimum(self.labels, minimum.size - 1)]
+
+    def measure(self, decision: Decision) -> dict[str, float]:
+        """Return every figure for the labels that a decision accepts."""
+        if decision.thresholds is None:
+            return {name: float(values[0]) for name, values in self.at(decision.threshold).items()}
+        return self.measure_accepted(self.accepted(decision))
+
+    def measure_accepted(self, kept: NDArray[np.bool_]) -> dict[str, float]:
+        """Return every figure if some of the candidates are accepted."""
+        accepted = Candidates(
+            self.truth, self.rows[kept], self.labels[kept], self.scores[kept], self.hits[kept]
+        )
+        return {name: float(v[0]) for name, v in accepted.figures(np.array([accepted.scores.size])).items()}
+
+    def below(self, accepted: int) -> float:
+        """Return a threshold that accepts so many candidates: halfway to the next score."""
+        if accepted == 0:
+            return 1.0
+        last = self.scores[accepted - 1]
+        rest = self.scores[accepted] if accepted < self.scores.size else np.float32(0)
+        middle = np.float32((np.float64(last) + np.float64(rest)) / 2)
+        return float(middle if middle > rest else last)
+
+
+def rank(truth: sp.csr_matrix, labels: Any, scores: Any) -> tuple[Candidates, int]:
+    """Return the candidates of the rows with labels, and the number of the other rows."""
+    candidates = Candidates.of(truth, labels, scores)
+    labeled = candidates.row_true > 0
+    unlabeled = int(np.count_nonzero(~labeled))
+    return candidates.of_rows(labeled) if unlabeled else candidates, unlabeled
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The candidates of each label or of each row, in the order of their scores.
+
+    Attributes
+    ----------
+    rank, found : ndarray of int64
+        Of each candidate: its rank in its group from 1, and the correct ones up to it.
+    mean_f1 : ndarray of float64
+        The mean F1 of the groups with true entries, if the first 0, 1, 2, ... candidates are accepted.
+    share_found : ndarray of float64
+        The share of these groups with a correct candidate among those.
+    n_reached : ndarray of int64
+        The number of groups with any candidate among those.
+    """
+
+    rank: NDArray[np.int64]
+    found: NDArray[np.int64]
+    mean_f1: _Floats
+    share_found: _Floats
+    n_reached: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, group: NDArray[np.int64], hits: NDArray[np.bool_], totals: NDArray[np.int64]) -> _Groups:
+        order = np.argsort(group, kind="stable")
+        sizes = np.bincount(group, minlength=totals.size)
+        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        summed = np.append(0, np.cumsum(hits[order]))
+        rank, found = np.empty((2, group.size), np.int64)
+        rank[order] = np.arange(group.size) - starts + 1
+        found[order] = summed[1:] - summed[starts]
+        total = totals[group]
+        f1 = np.where(total > 0, 2 * found / (rank + total), 0.0)
+        before = np.where(total > 0, 2 * (found - hits) / (rank - 1 + np.maximum(total, 1)), 0.0)
+        n_groups = max(1, int((totals > 0).sum()))
+        return cls(
+            rank,
+            found,
+            np.append(0.0, np.cumsum(f1 - before)) / n_groups,
+            np.append(0, np.cumsum(hits & (found == 1))) / n_groups,
+            np.append(0, np.cumsum(rank == 1)),
+        )

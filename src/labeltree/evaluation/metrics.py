@@ -1,0 +1,311 @@
+"""Evaluate ranked labels: P@k, R@k, nDCG@k and their propensity-scored forms.
+
+Every function takes ``truth``, a sparse matrix (instances x labels) whose non-zeros are the true labels, and
+``predicted``, either an integer array (instances x k) of label ids, best first and padded with -1, or a
+sparse matrix of scores. Only the stored entries of such a matrix count, by decreasing score; among equal
+scores, the smaller label id comes first.
+
+Results are fractions in [0, 1], averaged over all instances. An instance without true labels counts as 0,
+and a true label that the model does not know counts as a miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, issparse
+
+from labeltree.base.limits import TOP, checked
+from labeltree.data.dataset import canonical_csr
+from labeltree.errors import InputError
+from labeltree.settings import DEFAULT_RANKS
+
+_Floats = npt.NDArray[np.float64]
+_Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Propensities:
+    """The probability that a label is recorded where it applies, low for rare labels (Jain et al. 2016).
+
+    Attributes
+    ----------
+    values : ndarray of float64, shape (labels,)
+        One propensity in (0, 1] per label of the training set.
+    unseen : float
+        The propensity of a label without training instances, used for labels beyond `values`.
+    """
+
+    values: _Floats
+    unseen: float
+
+    def __post_init__(self) -> None:
+        known = np.append(self.values, self.unseen)
+        if not ((known > 0) & (known <= 1)).all():
+            raise InputError(
+                "a propensity is not in (0, 1]",
+                hint="compute propensities with labeltree.metrics.propensities",
+            )
+
+    def weights(self, n_labels: int) -> _Floats:
+        """Return the weight of a hit, 1 / propensity, for the label ids 0 to `n_labels` - 1."""
+        beyond = np.full(max(0, n_labels - len(self.values)), self.unseen)
+        return np.asarray(1.0 / np.append(self.values[:n_labels], beyond), dtype=np.float64)
+
+
+def propensities(train: Any, n_instances: int | None = None, a: float = 0.55, b: float = 1.5) -> Propensities:
+    """Estimate the propensity of each label from its frequency in the training set.
+
+    p = 1 / (1 + C (count + b)^-a) with C = (ln n_instances - 1) (b + 1)^a.
+
+    Parameters
+    ----------
+    train : sparse matrix (instances x labels), or array of int, shape (labels,)
+        The training labels, or the number of training instances of each label.
+    n_instances : int, optional
+        Number of training instances; required with an array of counts, and only then.
+    a, b : float
+        Constants of the dataset: the Extreme Classification (XMC) Repository uses 0.5 and 0.4 for Wikipedia,
+        0.6 and 2.6 for Amazon, and the defaults otherwise.
+
+    Returns
+    -------
+    Propensities
+        With fewer than 3 instances, for which the formula is not defined, every propensity is 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> propensities(np.array([1, 100]), n_instances=1000).values.round(3)
+    array([0.145, 0.565])
+    """
+    if issparse(train):
+        if n_instances is not None:
+            raise InputError(f"n_instances is {n_instances}, expected None with a label matrix")
+        labels = _ones(train, "train")
+        n_instances, counts = labels.shape[0], labels.sum(axis=0)
+    else:
+        counts = np.asarray(train)
+        if n_instances is None:
+            raise InputError("label counts need n_instances", hint="pass the number of training instances")
+    if counts.ndim != 1 or counts.dtype.kind not in "iuf" or (counts.size and not counts.min() >= 0):
+        raise InputError(
+            "expected a sparse label matrix or one count per label, at least 0, "
+            f"got an array of {counts.dtype} with shape {counts.shape}"
+        )
+    if n_instances < 1:
+        raise InputError(f"n_instances is {n_instances}, expected at least 1")
+    if not (a >= 0 and b > 0):
+        raise InputError(f"a is {a} and b is {b}, expected a >= 0 and b > 0")
+    c = max(np.log(n_instances) - 1.0, 0.0) * (b + 1.0) ** a
+    values = 1.0 / (1.0 + c * (np.append(counts, 0) + b) ** -a)
+    return Propensities(values[:-1], float(values[-1]))
+
+
+def hits(truth: Any, predicted: Any, k: int) -> npt.NDArray[np.bool_]:
+    """Return which of the first k predictions of each instance are correct, as an array (instances x k).
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> hits(csr_array([[1, 0, 1], [0, 1, 0]]), [[2, 1], [1, -1]], k=2)
+    array([[ True, False],
+           [ True, False]])
+    """
+    return _Ranking.of(truth, predicted, k).hits
+
+
+def precision_at_k(truth: Any, predicted: Any, k: int) -> float:
+    """Return P@k: the share of true labels among the first k predictions; a missing prediction is a miss.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> precision_at_k(csr_array([[1, 0, 1], [0, 1, 0]]), [[2, 1], [1, -1]], k=2)
+    0.5
+    """
+    return _Ranking.of(truth, predicted, k).precision(k)
+
+
+def recall_at_k(truth: Any, predicted: Any, k: int) -> float:
+    """Return R@k: the share of an instance's true labels that are among the first k predictions."""
+    return _Ranking.of(truth, predicted, k).recall(k)
+
+
+def ndcg_at_k(truth: Any, predicted: Any, k: int) -> float:
+    """Return nDCG@k: hits discounted by 1 / log2(rank + 1), relative to the best possible ranking."""
+    return _Ranking.of(truth, predicted, k).ndcg(k)
+
+
+def propensity_scored_precision_at_k(truth: Any, predicted: Any, k: int, propensities: Propensities) -> float:
+    """Return PSP@k: hits weighted by 1 / propensity, relative to the best possible predictions.
+
+    As in the XMC repository's scripts, both are summed over all instances before the division.
+    """
+    return _Ranking.of(truth, predicted, k).gains(propensities).share(np.ones(k))
+
+
+def propensity_scored_ndcg_at_k(truth: Any, predicted: Any, k: int, propensities: Propensities) -> float:
+    """Return PSnDCG@k: like PSP@k, with hits discounted by 1 / log2(rank + 1).
+
+    As in the XMC repository's script, instances are not normalized before they are summed. pyxclib first
+    divides each instance by the ideal DCG for its number of true labels; its values differ slightly.
+    """
+    return _Ranking.of(truth, predicted, k).gains(propensities).share(_discounts(k))
+
+
+def evaluate(
+    truth: Any, predicted: Any, ks: Iterable[int] = DEFAULT_RANKS, propensities: Propensities | None = None
+) -> dict[str, float]:
+    """Compute all metrics at once.
+
+    Parameters
+    ----------
+    truth : sparse matrix (instances x labels)
+        The true labels.
+    predicted : array of int (instances x k) or sparse matrix of scores
+        The ranked labels; an array has at least max(ks) columns.
+    ks : iterable of int
+        The values of k.
+    propensities : Propensities, optional
+        From `propensities` of the training set; adds PSP@k and PSnDCG@k.
+
+    Returns
+    -------
+    dict of str to float
+        ``P@k``, ``R@k``, ``nDCG@k`` for each k, and with `propensities` ``PSP@k``, ``PSnDCG@k``.
+    """
+    ks = tuple(ks)
+    if not ks:
+        raise InputError("ks is empty, expected at least one k", hint="pass for example ks=(1, 3, 5)")
+    for k in ks:
+        checked("k", k, TOP)
+    ranking = _Ranking.of(truth, predicted, max(ks))
+    results = {f"P@{k}": ranking.precision(k) for k in ks}
+    results |= {f"R@{k}": ranking.recall(k) for k in ks}
+    results |= {f"nDCG@{k}": ranking.ndcg(k) for k in ks}
+    if propensities is not None:
+        gains = ranking.gains(propensities)
+        results |= {f"PSP@{k}": gains.share(np.ones(k)) for k in ks}
+        results |= {f"PSnDCG@{k}": gains.share(_discounts(k)) for k in ks}
+    return results
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """The first k predictions of each instance, and which of them are correct."""
+
+    truth: csr_array
+    labels: _Labels
+    hits: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, truth: Any, predicted: Any, k: int) -> _Ranking:
+        checked("k", k, TOP)
+        if not issparse(truth):
+            raise InputError(f"expected a sparse matrix of true labels, got {type(truth).__name__}")
+        truth = _ones(truth, "truth")
+        labels = ranked_labels(predicted, k) if issparse(predicted) else _check_labels(predicted, k)
+        if labels.shape[0] != truth.shape[0]:
+            raise InputError(f"predicted has {len(labels)} rows and truth has {truth.shape[0]}")
+        if truth.shape[0] == 0:
+            raise InputError("there are no instances to evaluate")
+        # Number the (instance, label) pairs, so that one binary search finds all hits.
+        width = truth.shape[1] + 1
+        row = np.arange(truth.shape[0], dtype=np.int64) * width
+        true_pairs = np.repeat(row, np.diff(truth.indptr)) + truth.indices + 1
+        pairs = row[:, None] + np.where(labels < truth.shape[1], labels, -1) + 1
+        return cls(truth, labels, np.append(true_pairs, -1)[np.searchsorted(true_pairs, pairs)] == pairs)
+
+    def precision(self, k: int) -> float:
+        return float(self.hits[:, :k].sum(axis=1).mean() / k)
+
+    def recall(self, k: int) -> float:
+        return float((self.hits[:, :k].sum(axis=1) / np.maximum(np.diff(self.truth.indptr), 1)).mean())
+
+    def ndcg(self, k: int) -> float:
+        ideal = np.cumsum(_discounts(k))[np.clip(np.diff(self.truth.indptr), 1, k) - 1]
+        return float((self.hits[:, :k] @ _discounts(k) / ideal).mean())
+
+    def gains(self, propensities: Propensities) -> _Gains:
+        # An extra weight of 0 at the end, for index -1: no hit.
+        weights = np.append(propensities.weights(self.truth.shape[1]), 0.0)
+        true_weights = weights[self.truth.indices]
+        weighted = csr_array((true_weights, self.truth.indices, self.truth.indptr), shape=self.truth.shape)
+        return _Gains(
+            achieved=weights[np.where(self.hits, self.labels, -1)].sum(axis=0),
+            ideal=weights[ranked_labels(weighted, self.labels.shape[1])].sum(axis=0),
+        )
+
+
+@dataclass(frozen=True)
+class _Gains:
+    """The weights of the hits at each rank, summed over all instances, and the largest possible sums."""
+
+    achieved: _Floats
+    ideal: _Floats
+
+    def share(self, discounts: _Floats) -> float:
+        ideal = float(self.ideal[: len(discounts)] @ discounts)
+        return float(self.achieved[: len(discounts)] @ discounts) / ideal if ideal > 0 else 0.0
+
+
+def _discounts(k: int) -> _Floats:
+    return np.asarray(1.0 / np.log2(np.arange(2, k + 2)), dtype=np.float64)
+
+
+def _ones(labels: Any, name: str) -> csr_array:
+    """Return a label matrix as sorted CSR of ones, without stored zeros or duplicates."""
+    csr = canonical_csr(labels, name)
+    return csr_array((np.ones(csr.nnz), csr.indices, csr.indptr), shape=csr.shape)
+
+
+def pad_labels(labels: npt.NDArray[Any], k: int) -> npt.NDArray[Any]:
+    """Fill the rows of ranked labels up to k columns with -1: there may be fewer labels than ranks."""
+    return np.pad(labels, ((0, 0), (0, max(0, k - labels.shape[1]))), constant_values=-1)
+
+
+def ranked_labels(scores: Any, k: int) -> _Labels:
+    """Return the k best stored labels of each row of a sparse matrix of scores, padded with -1."""
+    scores = csr_array(scores, dtype=np.float64)
+    if not scores.has_canonical_format:
+        scores = scores.copy()
+        scores.sum_duplicates()
+    if np.isnan(scores.data).any():
+        raise InputError("a predicted score is NaN")
+    sizes = np.diff(scores.indptr)
+    rows = np.repeat(np.arange(scores.shape[0]), sizes)
+    order = np.lexsort((scores.indices, -scores.data, rows))
+    rank = np.arange(len(rows)) - np.repeat(scores.indptr[:-1], sizes)
+    kept = rank < k
+    best = np.full((scores.shape[0], k), -1, dtype=np.int64)
+    best[rows[kept], rank[kept]] = scores.indices[order][kept]
+    return best
+
+
+def _check_labels(predicted: Any, k: int) -> _Labels:
+    """Return the first k columns of an array of label ids, after checking it."""
+    labels = np.asarray(predicted)
+    if labels.ndim != 2 or labels.dtype.kind not in "iu":
+        raise InputError(
+            "expected predictions as an integer array (instances x k) or a sparse matrix of scores, "
+            f"got an array of {labels.dtype} with shape {labels.shape}"
+        )
+    if labels.shape[1] < k:
+        raise InputError(
+            f"predicted has {labels.shape[1]} labels per instance, expected at least k={k}",
+            hint="predict more labels, or pad the rows with -1",
+        )
+    best = labels[:, :k].astype(np.int64)
+    if best.size and best.min() < -1:
+        raise InputError(f"predicted contains the label id {best.min()}, expected at least 0, or -1 for none")
+    ordered = np.sort(best, axis=1)
+    repeated = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if repeated.any():
+        row, column = np.argwhere(repeated)[0]
+        raise InputError(f"predicted contains the label id {ordered[row, column]} twice in row {row}")
+    return best

@@ -1,0 +1,1 @@
+"""Models: the layout of their files, opened, predicted with and compressed."""

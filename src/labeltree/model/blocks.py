@@ -1,0 +1,308 @@
+"""The blocks of a tree: each node's features and weights, as stored in a model directory."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree import _native
+from labeltree.errors import InputError
+from labeltree.model.layout import SPARSE, Panels, decode_sparse, is_scaled, n_segments
+from labeltree.model.manifest import RESTORE
+from labeltree.trees.tree import LabelTree, pointers
+
+NO_FLOATS = np.zeros(0, np.float32)
+# Bytes of blocks that are checked at a time.
+_CHECKED_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TreeBlocks:
+    """One tree of a model and its blocks, mapped from disk.
+
+    Attributes
+    ----------
+    tree : LabelTree
+    codec : {"float32", "float16", "int8", "sparse"}
+        How the weights are stored; docs/model-format.md describes each.
+    n_features : int
+        Features of the data; the constant feature of the bias has this number.
+    has_bias : bool
+    feature_ptr : ndarray of int64
+        Start of each block's features, and the end of the last; for sparse blocks, of each segment's.
+    features : ndarray of int32 or uint16
+        The features of each block, sorted. With float32 weights, the constant feature comes last.
+    weight_ptr : ndarray of int64
+        Start of each block of weights, and the end of the last.
+    weights : ndarray
+        Blocks of features x children, or the bytes of sparse blocks.
+    scales, biases : ndarray of float32
+        Of each child, unless weights are float32; then both are empty.
+    checksums : ndarray of uint32
+        CRC-32C of each block's features and weights.
+    """
+
+    tree: LabelTree
+    codec: str
+    n_features: int
+    has_bias: bool
+    feature_ptr: NDArray[np.int64]
+    features: NDArray[Any]
+    weight_ptr: NDArray[np.int64]
+    weights: NDArray[Any]
+    scales: NDArray[np.float32]
+    biases: NDArray[np.float32]
+    checksums: NDArray[np.uint32]
+
+    def __repr__(self) -> str:
+        return f"TreeBlocks({self.tree!r}, codec={self.codec!r}, n_weights={self.weights.size})"
+
+    @property
+    def arrays(self) -> _native.TreeArrays:
+        """The tree and its blocks as the search takes them."""
+        return (
+            self.codec,
+            self.tree.child_ptr,
+            self.tree.children,
+            self.feature_ptr,
+            self.features,
+            self.weight_ptr,
+            self.weights.view(np.uint8),
+            self.scales,
+            self.biases,
+        )
+
+    @cached_property
+    def panels(self) -> Panels:
+        """The nodes of the blocks."""
+        return Panels.of(self.tree, self.codec)
+
+    @cached_property
+    def _list_ptr(self) -> NDArray[np.int64]:
+        """Start of the features of each block, and the end of the last."""
+        return np.ascontiguousarray(self.feature_ptr[:: n_segments(self.codec, self.n_features)])
+
+    @cached_property
+    def used_features(self) -> NDArray[np.int64]:
+        """Number of features that each node uses, without the bias."""
+        rows = np.diff(self._list_ptr)
+        counts = np.zeros(self.tree.n_nodes, np.int64)
+        np.add.at(counts, self.panels.node, rows)
+        for u in np.flatnonzero(np.diff(self.panels.ptr) > 1):  # panels of a node share features
+            counts[u] = self._features(int(u)).size
+        return counts - (self.has_bias and not is_scaled(self.codec))
+
+    @cached_property
+    def node_bytes(self) -> NDArray[np.int64]:
+        """Bytes of each node in all files of the tree, without headers."""
+        of_block = np.diff(self._list_ptr) * self.features.itemsize
+        of_block += np.diff(self.weight_ptr) * self.weights.itemsize
+        of_block += 8 * n_segments(self.codec, self.n_features) + 4 + 8 * (self.codec == SPARSE)
+        total = 8 + (12 if is_scaled(self.codec) else 4) * self.tree.child_count
+        np.add.at(total, self.panels.node, of_block)
+        return total
+
+    def features_of(self, node: int) -> NDArray[np.int32]:
+        """Return the features of a node, sorted, without the bias."""
+        features = self._features(node)
+        return features[: features.size - (self.has_bias and not is_scaled(self.codec))]
+
+    def block(self, node: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the features of a node, and its weights, features x children.
+
+        With a bias, the last feature is the constant one.
+        """
+        if not is_scaled(self.codec):
+            return self._features(node), self._dense(node)
+        features = self._features(node)
+        if self.has_bias:
+            features = np.append(features, np.int32(self.n_features))
+        return features, self.rows(node, features)
+
+    def rows(self, node: int, features: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the weights of some features in a node, features x children; 0 where a feature is not used.
+
+        The constant feature of the bias has the number ``n_features``.
+        """
+        first = self.tree.child_ptr[node]
+        out = np.zeros((features.size, self.tree.child_count[node]), np.float32)
+        for b in range(self.panels.ptr[node], self.panels.ptr[node + 1]):
+            start = (b - self.panels.ptr[node]) * _native.PANEL_CHILDREN
+            columns = slice(start, start + self.panels.width[b])
+            found, rows = _find(self._block_features(b), features)
+            scales = self.scales[first + start : first + columns.stop] if is_scaled(self.codec) else 1
+            out[found, columns] = self._stored(b, rows).astype(np.float32) * scales
+        if self.has_bias and is_scaled(self.codec):
+            out[features == self.n_features] = self.biases[first : self.tree.child_ptr[node + 1]]
+        return out
+
+    def child_weights(self, node: int, child: int, features: NDArray[np.int32]) -> NDArray[np.float32]:
+        """Return the weights of some features for one child of a node; 0 where a feature is not used."""
+        if self.codec != SPARSE:
+            found, rows = _find(self._features(node), features)
+            out = np.zeros(features.size, np.float32)
+            stored = self._dense(node)[rows, child].astype(np.float32)
+            scale = self.scales[self.tree.child_ptr[node] + child] if is_scaled(self.codec) else 1
+            out[found] = stored * scale
+            if self.has_bias and is_scaled(self.codec):
+                out[features == self.n_features] = self.biases[self.tree.child_ptr[node] + child]
+            return out
+        first = self.tree.child_ptr[node]
+        block = int(self.panels.ptr[node]) + child // _native.PANEL_CHILDREN
+        found, rows = _find(self._block_features(block), features)
+        column = self._stored(block, rows)[:, child % _native.PANEL_CHILDREN]
+        out = np.zeros(features.size, np.float32)
+        out[found] = column.astype(np.float32) * self.scales[first + child]
+        if self.has_bias:
+            out[features == self.n_features] = self.biases[first + child]
+        return out
+
+    def damaged_nodes(self, threads: int) -> tuple[NDArray[np.int64], tuple[int, str] | None]:
+        """Read every block and check it.
+
+        Returns
+        -------
+        damaged : ndarray of int64
+            The nodes whose checksum is wrong.
+        fault : tuple of int and str, or None
+            The first node with contents that no writer stores, and what is wrong with it.
+        """
+        damaged: list[NDArray[np.int64]] = []
+        fault = None
+        for first, last in self._runs(_CHECKED_BYTES):
+            found, wrong = self._check(first, last, threads)
+            damaged.append(found)
+            if self.codec == SPARSE and not found.size:
+                wrong = self._sparse_fault(first, last, threads)
+            fault = fault or wrong
+            self._release_pages()
+        all_damaged = np.concatenate(damaged)
+        if self.codec == SPARSE and all_damaged.size:
+            fault = None
+        return np.unique(self.panels.node[all_damaged]), fault
+
+    def _check(self, first: int, last: int, threads: int) -> tuple[NDArray[np.int64], tuple[int, str] | None]:
+        """Return which of some successive blocks are damaged, and the first fault of dense ones."""
+        (features, feature_ptr), (weights, weight_ptr) = (
+            (values[ptr[first] : ptr[last]].view(np.uint8), ptr[first : last + 1] - ptr[first])
+            for values, ptr in ((self.features, self._list_ptr), (self.weights, self.weight_ptr))
+        )
+        checksums, whole = self.checksums[first:last], None
+        if weights.nbytes > _CHECKED_BYTES and self.codec != SPARSE:
+            # One block that is too large for memory. Without its weights, the kernel checks its features.
+            whole = self._read_in_pieces(features, weights)
+            weights, weight_ptr = weights[:0], 0 * weight_ptr
+        found, wrong = _native.damaged_blocks(
+            self.codec,
+            feature_ptr,
+            features,
+            weight_ptr,
+            weights,
+            checksums,
+            self.n_features,
+            self.has_bias,
+            threads,
+        )
+        if whole is not None:
+            found = np.flatnonzero(checksums != whole[0])
+            wrong = wrong if whole[1] else (0, "a weight is not finite")
+        return found + first, (wrong[0] + first, wrong[1]) if wrong else None
+
+    def _read_in_pieces(self, features: NDArray[np.uint8], weights: NDArray[np.uint8]) -> tuple[int, bool]:
+        """Return the checksum of a dense block, and whether all its weights are finite."""
+        crc, finite = _native.crc32c(features), True
+        for at in range(0, weights.size, _CHECKED_BYTES):
+            piece = weights[at : at + _CHECKED_BYTES]
+            crc = _native.crc32c(piece, crc)
+            finite &= bool(np.isfinite(piece.view(self.weights.dtype)).all())
+            self._release_pages()
+        return crc, finite
+
+    def _sparse_fault(self, first: int, last: int, threads: int) -> tuple[int, str] | None:
+        """Return the first node with a fault in some successive blocks, and what is wrong with it."""
+        node, segments = int(self.panels.node[first]), n_segments(self.codec, self.n_features)
+        start = int(self.tree.child_ptr[node] + (first - self.panels.ptr[node]) * _native.PANEL_CHILDREN)
+        child_ptr = pointers(self.panels.width[first:last])
+        children = slice(start, start + int(child_ptr[-1]))
+        feature_ptr = self.feature_ptr[first * segments : last * segments + 1]
+        weight_ptr = self.weight_ptr[first : last + 1]
+        fault = _native.sparse_fault(
+            child_ptr,
+            self.tree.children[children],
+            feature_ptr - feature_ptr[0],
+            self.features[feature_ptr[0] : feature_ptr[-1]],
+            weight_ptr - weight_ptr[0],
+            self.weights[weight_ptr[0] : weight_ptr[-1]].view(np.uint8),
+            self.scales[children],
+            self.biases[children],
+            self.n_features,
+            threads,
+        )
+        return (int(self.panels.node[first + fault[0]]), fault[1]) if fault else None
+
+    def _release_pages(self) -> None:
+        _release_pages(self.features)
+        _release_pages(self.weights)
+
+    def _runs(self, n_bytes: int) -> list[tuple[int, int]]:
+        """Return ranges of successive blocks, each of this many bytes, or of one block that is larger."""
+        ends = self._list_ptr[1:] * self.features.itemsize + self.weight_ptr[1:] * self.weights.itemsize
+        runs: list[tuple[int, int]] = []
+        first = start = 0
+        while first < ends.size:
+            last = max(first + 1, int(np.searchsorted(ends, start + n_bytes, "right")))
+            runs.append((first, last))
+            first, start = last, int(ends[last - 1])
+        return runs
+
+    def _features(self, node: int) -> NDArray[np.int32]:
+        """Return the sorted features of all blocks of a node."""
+        lists = [self._block_features(b) for b in range(self.panels.ptr[node], self.panels.ptr[node + 1])]
+        return lists[0] if len(lists) == 1 else np.unique(np.concatenate([np.zeros(0, np.int32), *lists]))
+
+    def _block_features(self, block: int) -> NDArray[np.int32]:
+        stored = self.features[self._list_ptr[block] : self._list_ptr[block + 1]]
+        if self.codec != SPARSE:
+            return stored
+        segments = n_segments(self.codec, self.n_features)
+        counts = np.diff(self.feature_ptr[block * segments : (block + 1) * segments + 1])
+        upper = np.arange(segments, dtype=np.int32) * np.int32(2**16)
+        return np.repeat(upper, counts) + stored.astype(np.int32)
+
+    def _dense(self, node: int) -> NDArray[Any]:
+        weights = self.weights[self.weight_ptr[node] : self.weight_ptr[node + 1]]
+        return weights.reshape(-1, self.tree.child_count[node])
+
+    def _stored(self, block: int, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return rows of a block without scales."""
+        if self.codec != SPARSE:
+            return self._dense(block)[rows]
+        content = self.weights[self.weight_ptr[block] : self.weight_ptr[block + 1]]
+        n_rows = int(self._list_ptr[block + 1] - self._list_ptr[block])
+        try:
+            return decode_sparse(content, n_rows, int(self.panels.width[block]), rows)
+        except (IndexError, ValueError):  # possible only if the model was not verified
+            what = f"the block of node {self.panels.node[block]} is damaged"
+            raise InputError(what, hint=RESTORE) from None
+
+
+def _find(
+    used: NDArray[np.int32], features: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of the features that are used, and their rows."""
+    rows = np.searchsorted(used, features)
+    found = np.flatnonzero(rows < used.size)
+    found = found[used[rows[found]] == features[found]]
+    return found, rows[found]
+
+
+def _release_pages(values: NDArray[Any]) -> None:
+    """Let the pages of a mapped array go, which count as memory of the process; they can be read again."""
+    mapping = getattr(values.base, "obj", None)
+    if isinstance(mapping, mmap.mmap):
+        mapping.madvise(mmap.MADV_DONTNEED)

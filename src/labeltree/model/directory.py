@@ -1,0 +1,232 @@
+"""Publishing: a model directory appears under its name when it is complete, or not at all."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from labeltree.base import tempdirs as leftovers
+from labeltree.base.files import REPLACE
+from labeltree.base.system import umask
+from labeltree.errors import InputError
+from labeltree.model.files import ModelWriter
+from labeltree.model.manifest import FORMAT, MANIFEST, THRESHOLDS_FILE
+from labeltree.training.journal import sync_path
+
+# The subdirectories of a model; its files, if the manifest is too damaged to list them; and how such a
+# manifest is recognized.
+_FOLDER = re.compile(r"tree-[0-9]+|text")
+_MODEL_FILE = re.compile(
+    r"label_counts\.npy|thresholds\.npy|label_names\.json|text/(?:settings\.json|terms\.json|idf\.npy)|tree-[0-9]+/(?:child_ptr"
+    r"|children|feature_ptr|features|weight_ptr|weights|scales|biases|checksums)\.npy"
+)
+_FORMAT_ENTRY = re.compile(rb'"format"\s*:\s*"' + FORMAT.encode() + rb'"')
+
+# Of renameat2 in Linux.
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+def directory_bytes(path: Path) -> int:
+    """Return the size of a model directory on disk, without its manifest."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and file != path / MANIFEST)
+
+
+def is_model_file(name: str) -> bool:
+    """Return whether a model can have a file of this name."""
+    return name == MANIFEST or _MODEL_FILE.fullmatch(name) is not None
+
+
+def check_target(path: Path, overwrite: bool, kept: Collection[str] = ()) -> None:
+    """Refuse to write a model where something exists, unless it is a model that may be replaced.
+
+    A directory is replaced only if it is empty, or has the manifest of a model and no file besides those that
+    the manifest lists, and those of `kept`, which the new directory has, too.
+    """
+    parent = Path(os.path.abspath(path)).parent
+    if not parent.is_dir():
+        raise InputError("no such directory", file=parent, hint="create it first")
+    exists = path.exists() or path.is_symlink()
+    if exists and path.is_dir() and (_contains_current_directory(path) or os.path.ismount(path)):
+        what = "is the current directory, contains it or is a mount point, so it cannot be replaced"
+        raise InputError(what, file=path, hint="choose another name")
+    if (overwrite or not exists) and not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError("no write permission", file=parent, hint="choose another directory")
+    if not exists:
+        return
+    if not overwrite:
+        raise InputError("already exists", file=path, hint=REPLACE, parameters={"overwrite": True})
+    if path.is_symlink() or not path.is_dir():
+        raise InputError(
+            "not a model directory, so it is not replaced", file=path, hint="choose another name"
+        )
+    _check_contents(path, kept)
+
+
+def _contains_current_directory(path: Path) -> bool:
+    try:
+        current = Path.cwd()
+    except FileNotFoundError:  # it was removed
+        return False
+    return any(path.samefile(place) for place in (current, *current.parents))
+
+
+def _check_contents(path: Path, kept: Collection[str]) -> None:
+    """Refuse a directory that is neither empty nor a model, or has files that are not the model's."""
+    present = sorted(_entries(path))
+    if not present:
+        return
+    listed = _listed_files(path / MANIFEST)
+    if listed is None:
+        raise InputError(
+            "not a model directory, so it is not replaced", file=path, hint="choose another name"
+        )
+    for name in present:
+        if name != MANIFEST and name not in kept and not listed(name):
+            what = f"contains {name}, which is not part of the model, so it is not replaced"
+            raise InputError(what, file=path, hint="move that file, or choose another name")
+
+
+def _entries(path: Path, folder: str = "") -> Iterator[str]:
+    """Yield the files below a directory; of a subdirectory that models do not have, only its name."""
+    with os.scandir(path) as entries:
+        for entry in entries:
+            name = folder + entry.name
+            if not folder and _FOLDER.fullmatch(name) and entry.is_dir(follow_symlinks=False):
+                yield from _entries(path / entry.name, f"{name}/")
+            elif entry.is_file(follow_symlinks=False):
+                yield name
+            else:
+                yield f"{name}/" if entry.is_dir(follow_symlinks=False) else f"{name} (a special file)"
+
+
+def _listed_files(manifest: Path) -> Callable[[str], object] | None:
+    """Return whether a manifest lists a file, as a function; None if it is not a model's.
+
+    A damaged manifest counts if it is recognizable; then the names that models have are assumed.
+    """
+    try:
+        if not stat.S_ISREG(manifest.lstat().st_mode):
+            return None
+        content = manifest.read_bytes()
+    except OSError:
+        return None
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return _MODEL_FILE.fullmatch if _FORMAT_ENTRY.search(content) else None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        return None
+    files, decision = found.get("files"), found.get("decision")
+    if not isinstance(files, dict):
+        return _MODEL_FILE.fullmatch
+    has_thresholds = isinstance(decision, dict) and "thresholds" in decision
+    return {*files, *([THRESHOLDS_FILE] if has_thresholds else [])}.__contains__
+
+
+def temporary_directory(path: Path) -> AbstractContextManager[Path]:
+    """Make a directory next to a model that is to be written; at the end it is removed with its contents."""
+    return leftovers.temporary_directory(path.parent, f".{path.name}.")
+
+
+def publish(
+    work: Path, path: Path, overwrite: bool, *, sync: bool = True, kept: Collection[str] = ()
+) -> None:
+    """Move a complete model directory to its place, where it may replace another model.
+
+    At every moment the name leads to a whole model, where the system can exchange two directories (Linux).
+    Afterwards, `work` does not exist; if the process is killed before, `work` may be the old model.
+
+    Parameters
+    ----------
+    work : Path
+        The complete directory, on the same file system.
+    path : Path
+        Its place.
+    overwrite : bool
+        Whether a model there may be replaced.
+    sync : bool, default True
+        Wait until the new model is on the disk before it takes its place, and until it has its place before
+        the old one is removed, so that a power failure leaves one of them.
+    kept : collection of str, optional
+        Files that may be there besides those of a model, because `work` has them, too.
+    """
+    check_target(path, overwrite, kept)  # it may have appeared in the meantime
+    work.chmod(0o777 & ~umask())
+    if sync:
+        sync_directory(work)
+    new = work.stat()
+    try:
+        try:
+            old = _replace(work, path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            check_target(path, overwrite, kept)  # it appeared at this moment
+            old = _replace(work, path)
+        if sync:
+            sync_path(path.parent)
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
+    except KeyboardInterrupt:
+        if path.exists() and os.path.samestat(path.stat(), new):
+            raise KeyboardInterrupt("stopped, but the new model is complete") from None
+        raise
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until all files and directories below a directory, and itself, are on the disk."""
+    for folder, _, names in os.walk(path, topdown=False):
+        for name in names:
+            sync_path(os.path.join(folder, name))
+        sync_path(folder)
+
+
+def _replace(work: Path, path: Path) -> Path | None:
+    """Give a directory its name; return where the directory is now that had the name."""
+    if not path.exists():
+        os.replace(work, path)
+        return None
+    if _exchange(work, path):
+        return work
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
+    try:
+        os.replace(path, old / path.name)
+        os.replace(work, path)
+    except BaseException:
+        if not path.exists():
+            os.replace(old / path.name, path)
+            old.rmdir()
+        raise
+    return old
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange the names of two directories in one step; return False if the system cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+        return False
+    raise OSError(code, os.strerror(code), os.fspath(other))
+
+
+@contextmanager
+def new_model(path: Path, overwrite: bool, *, sync: bool = True) -> Iterator[ModelWriter]:
+    """Write a model directory that appears once it is complete; after an error nothing is left of it."""
+    path = Path(os.path.abspath(path))
+    check_target(path, overwrite)
+    with temporary_directory(path) as work:
+        yield ModelWriter(work)
+        publish(work, path, overwrite, sync=sync)

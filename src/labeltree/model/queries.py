@@ -1,0 +1,171 @@
+"""Prediction: validate queries, and arrange the best labels of each row."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labeltree.base import limits
+from labeltree.data.dataset import canonical_csr, csr_arrays
+from labeltree.data.scaling import unit_values
+from labeltree.errors import InputError
+from labeltree.settings import ScoreSettings
+from labeltree.trees.tree import LabelTree, pointers
+
+
+@dataclass(frozen=True)
+class Score:
+    """A function that turns the margin of a child into a factor in (0, 1].
+
+    Attributes
+    ----------
+    formula : str
+    function : callable
+        The function in NumPy.
+    """
+
+    formula: str
+    function: Callable[[Any], Any]
+
+
+def score_of(settings: ScoreSettings) -> Score:
+    """Return the score that the kernel computes with these settings."""
+    scale = settings.scale
+    if settings.function == "sigmoid":
+        return Score(
+            f"sigmoid({scale:g} x margin)", lambda margin: np.exp(-np.logaddexp(0.0, -scale * margin))
+        )
+    power = {"hinge2": 2, "hinge3": 3}[settings.function]
+    return Score(
+        f"exp(-max(0, 1 - margin)^{power})", lambda margin: np.exp(-(np.maximum(0.0, 1 - margin) ** power))
+    )
+
+
+_CSR = (sp.csr_matrix, sp.csr_array)
+
+
+class Queries(NamedTuple):
+    """Rows to predict, as the kernel takes them."""
+
+    arrays: tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
+    n_rows: int
+    n_features: int
+
+
+def check_options(top: int, beam: int, threads: int | None) -> None:
+    """Validate the options of ``Model.predict``."""
+    limits.checked("top", top, limits.TOP)
+    limits.checked("beam", beam, limits.BEAM)
+    limits.checked("threads", threads, limits.OPTIONAL_THREADS)
+
+
+def is_csr_row(X: Any) -> bool:
+    """Return whether X is a single row whose indices and values the kernel may take as they are.
+
+    A single query takes a few microseconds in the kernel, which then checks the contents of the arrays, too.
+    """
+    if not isinstance(X, _CSR):
+        return False
+    shape, indptr = X.shape, X.indptr
+    is_row = len(shape) == 2 and shape[0] == 1 and shape[1] <= limits.LARGEST_INT32
+    return bool(is_row and len(indptr) == 2 and indptr[0] == 0 and indptr[1] == X.data.size)
+
+
+def check_width(n_columns: int, n_features: int) -> None:
+    """Refuse rows that lack features of the model: they were computed in another way, or are no rows."""
+    if n_columns < n_features:
+        raise InputError(
+            f"X has {n_columns:,} columns, but the model has {n_features:,} features",
+            hint="compute the features as for training, or read the file with the model's n_features",
+        )
+
+
+def documents_of(X: Any, *, empty: bool = False) -> list[str] | None:
+    """Return documents as a list; None if X cannot be documents, but may be a matrix.
+
+    With `empty`, an empty list is one of documents.
+    """
+    if isinstance(X, str | bytes):
+        raise InputError("X is a single string, expected a list of documents", hint="pass [text]")
+    if isinstance(X, list | tuple):
+        items = X
+    elif getattr(getattr(X, "dtype", None), "kind", None) in ("O", "U", "T") and getattr(X, "ndim", 0) == 1:
+        items = X.tolist()  # an array or a series of strings
+    else:
+        return None
+    if not any(isinstance(item, str) for item in items):
+        return [] if empty and not items else None
+    for number, item in enumerate(items):
+        if not isinstance(item, str):
+            what = f"document {number} is of type {type(item).__name__}, expected a string"
+            raise InputError(what, hint="pass an empty string for a document without text")
+    return list(items)
+
+
+def named_labels(
+    labels: NDArray[np.int32], scores: NDArray[np.float32], names: Sequence[str] | None
+) -> tuple[list[list[Any]], list[NDArray[np.float32]]]:
+    """Return for each row the names of its labels, or their numbers, and their scores, without padding."""
+    kept = labels >= 0
+    rows = [row[found].tolist() for row, found in zip(labels, kept, strict=True)]
+    named = rows if names is None else [[names[label] for label in row] for row in rows]
+    return named, [row[found] for row, found in zip(scores, kept, strict=True)]
+
+
+def check_queries(X: Any) -> Queries:
+    """Validate rows, and bring them into the kernel's form; a matrix that is already in it is not copied."""
+    if isinstance(X, _CSR) and X.ndim == 2 and X.dtype == np.float32 and X.data.size == X.indptr[-1]:
+        if X.indptr[0] != 0 or (X.indptr[1:] < X.indptr[:-1]).any():  # SciPy would sort outside the arrays
+            raise InputError("X is not a valid sparse matrix (its indptr decreases)")
+        if not np.isfinite(X.data).all():
+            raise InputError("X contains NaN or infinity", hint="replace or remove them")
+        if X.shape[1] > limits.LARGEST_INT32:
+            raise InputError(f"X has {X.shape[1]} columns, expected fewer than 2**31")
+        if not X.has_sorted_indices:
+            X = X.sorted_indices()
+    else:
+        X = canonical_csr(X, "X")
+    return Queries(csr_arrays(X), *X.shape)
+
+
+def unit_queries(queries: Queries, n_features: int) -> Queries:
+    """Scale rows to length 1, without features beyond those of the model; the given arrays are not changed.
+
+    The values of a feature that occurs twice in a row are added first.
+    """
+    indptr, indices, values = queries.arrays
+    if indptr[0] or indices.size != values.size or (np.diff(indptr) < 0).any():
+        return queries  # not the arrays of a matrix: the search refuses them
+    known = indices < n_features
+    if not known.all():
+        indptr = pointers(known)[indptr]
+        indices, values = indices[known], values[known]
+    # Only a repeated feature is not larger than the one before it, except at the start of a row.
+    rising = np.ones(indices.size + 1, bool)
+    rising[1:-1] = indices[1:] > indices[:-1]
+    rising[indptr] = True
+    if not rising.all():
+        matrix = sp.csr_matrix((values, indices, indptr), shape=(queries.n_rows, n_features))
+        indptr, indices, values = csr_arrays(canonical_csr(matrix, "X"))
+    return Queries((indptr, indices, unit_values(indptr, values)), queries.n_rows, n_features)
+
+
+def as_matrix(labels: NDArray[np.int32], scores: NDArray[np.float32], n_labels: int) -> sp.csr_matrix:
+    """Return the best labels and their scores as a sparse matrix, rows x labels."""
+    reached = labels >= 0
+    indptr = pointers(reached.sum(axis=1))
+    return sp.csr_matrix((scores[reached], labels[reached], indptr), shape=(labels.shape[0], n_labels))
+
+
+def reach(tree: LabelTree, beam: int) -> int:
+    """Return how many labels of a tree a beam can reach at most: those of the widest nodes of each depth."""
+    leaves = np.add.reduceat(tree.children < 0, tree.child_ptr[:-1], dtype=np.int64)
+    levels = itertools.pairwise(tree.level_ptr.tolist())
+    widest = (np.sort(leaves[first:last])[-beam:] for first, last in levels)
+    return sum(int(counts.sum()) for counts in widest)

@@ -1,1 +1,0 @@
-"""Text: reading files of documents, and turning documents into TF-IDF features."""

@@ -1,0 +1,343 @@
+"""Training: fill the blocks of a plan, each written to its place on disk and recorded when it is done."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from labeltree import _native
+from labeltree.base.limits import LARGEST_VALUE, SMALLEST_COST
+from labeltree.base.progress import Progress
+from labeltree.data.dataset import Dataset
+from labeltree.errors import InputError
+from labeltree.model.block_writing import (
+    BlockFiles,
+    TrainedBlocks,
+    pack_blocks,
+    remove_loose,
+    reserve_blocks,
+    write_small,
+)
+from labeltree.model.files import ModelWriter
+from labeltree.model.layout import float32_threshold
+from labeltree.model.manifest import Description, ScoreEntry, read_manifest, stored_as
+from labeltree.model.model import Model, load, load_complete
+from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+from labeltree.training.plan import Plan
+from labeltree.training.score import HeldOut, choose_decision, choose_score
+from labeltree.training.strips import TreePanels, shares
+from labeltree.training.work import WorkDirectory
+
+
+def train_model(
+    dataset: Dataset,
+    plan: Plan,
+    path: Path | str,
+    *,
+    costs: ArrayLike | None = None,
+    score: ScoreSettings | Literal["auto"] = "auto",
+    overwrite: bool = False,
+    resume: bool = False,
+    sync: bool = True,
+    progress: Progress | None = None,
+    notes: dict[str, Any] | None = None,
+    work: WorkDirectory | None = None,
+) -> Model:
+    """Train every block of a plan and write the model directory.
+
+    Memory does not grow with the model: each block is written as soon as it is trained. The directory
+    appears under its name once it is complete; until then, an old model is kept. A run that is interrupted
+    leaves a work directory next to the model, named like it with ``.work`` at the end, and can be continued.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The data that the plan was made for. If the plan is normalized, its rows are scaled to length 1.
+    plan : Plan
+        From ``make_plan`` or ``build_plan``; it contains the solver settings.
+    path : path-like
+        The model directory to write.
+    costs : array-like of float, optional
+        A positive weight for each instance, multiplied by the cost in the settings. The default cost does not
+        depend on them.
+    score : ScoreSettings or "auto", default "auto"
+        How the model turns margins into scores by default. "auto" chooses it by how well the labels of a
+        sample of the training rows are ranked, as if the model had been trained without them.
+    overwrite : bool, default False
+        Replace an existing model, once the new one is complete.
+    resume : bool, default False
+        Continue an interrupted run, if there is one; the model has the same bytes as that of a run that was
+        not interrupted. Data, trees and settings must be the same. Otherwise an unfinished run is an error.
+    sync : bool, default True
+        Wait until data is on disk, so that nothing is lost if the machine fails.
+    progress : callable, optional
+        Called periodically with the fraction of the work that is done.
+    notes : dict, optional
+        More entries to keep in the manifest (JSON), such as how the trees were built.
+    work : WorkDirectory, optional
+        The work directory of this model, opened by the caller. Default: one for this call, as ``overwrite``,
+        ``resume`` and ``sync`` say.
+
+    Returns
+    -------
+    Model
+        The trained model, opened from disk.
+    """
+    if (plan.n_instances, plan.n_features, plan.n_labels) != (*dataset.X.shape, dataset.n_labels):
+        raise InputError("the plan was made for data of a different shape", hint="make the plan again")
+    dataset = plan.rows_of(dataset)
+    plan = replace(plan, settings=plan.settings.for_data(dataset))
+    largest = float(np.abs(dataset.X.data).max(initial=0))
+    if largest > LARGEST_VALUE:
+        raise InputError(
+            f"X contains a value of magnitude {largest:.2g}, too large to be squared and summed",
+            hint="scale the features, for instance each row to length 1",
+        )
+    if score != "auto" and not isinstance(score, ScoreSettings):
+        raise InputError(f"score is {score!r}, expected ScoreSettings or 'auto'")
+    weights = None if costs is None else np.ascontiguousarray(costs, np.float32)
+    if weights is not None and not (
+        weights.shape == (dataset.n_instances,) and (weights > 0).all() and np.isfinite(weights).all()
+    ):
+        raise InputError(
+            f"expected costs to be a positive number for each of {dataset.n_instances:,} instances"
+        )
+    if weights is not None and weights.size:
+        smallest = plan.cost * float(weights.min())
+        most = max(plan.cost, plan.settings.max_cost or 0) * float(weights.max())
+        if smallest < SMALLEST_COST or most > LARGEST_VALUE:
+            raise InputError(
+                f"expected costs times cost to be from {SMALLEST_COST:g} to {LARGEST_VALUE:g}, "
+                f"got {smallest:g} to {most:g}"
+            )
+    with ExitStack() as stack:
+        if work is None:
+            described = describe_run(dataset, plan.settings, plan.storage, score, weights, notes)
+            work = stack.enter_context(
+                WorkDirectory.of_model(path, described, resume=resume, overwrite=overwrite, sync=sync)
+            )
+        for t, part in enumerate(plan.trees):
+            work.keep_tree(t, part.tree)
+        if not work.is_complete:
+            work.writer().write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
+            fill_blocks(dataset, plan, work, weights, progress)
+        n_not_converged = complete_model(dataset, plan, work, weights, score, notes)
+    if n_not_converged:
+        warnings.warn(
+            f"{n_not_converged:,} of {plan.n_problems:,} binary problems did not converge to the tolerance "
+            f"of {plan.settings.tolerance:g}; scale the features, lower the cost ({plan.cost:g}) or raise "
+            "max_iterations.",
+            stacklevel=2,
+        )
+    return load_complete(path)
+
+
+def describe_run(
+    dataset: Dataset,
+    settings: SolverSettings,
+    storage: StorageSettings,
+    score: ScoreSettings | Literal["auto"],
+    costs: NDArray[np.float32] | None = None,
+    notes: dict[str, Any] | None = None,
+    tree_settings: TreeSettings | None = None,
+) -> dict[str, Any]:
+    """Return what a model depends on besides its trees, to recognize an unfinished run of the same model."""
+    described: dict[str, Any] = {
+        "data": {
+            "instances": dataset.n_instances,
+            "features": dataset.n_features,
+            "labels": dataset.n_labels,
+            "normalized": dataset.normalized,
+            "crc32c": dataset.fingerprint(),
+        },
+        "solver": asdict(settings.for_data(dataset)),
+        "weights": asdict(storage),
+        "score": score if score == "auto" else asdict(score),
+        "notes": notes or {},
+    }
+    if tree_settings is not None:
+        described["trees"] = {"trees": tree_settings.trees, "seed": tree_settings.seed}
+    if costs is not None:
+        described["costs"] = _native.crc32c(costs.view(np.uint8))
+    return described
+
+
+def fill_blocks(
+    dataset: Dataset,
+    plan: Plan,
+    work: WorkDirectory,
+    costs: NDArray[np.float32] | None = None,
+    progress: Progress | None = None,
+    share: tuple[int, int] = (0, 1),
+) -> None:
+    """Train the panels that are not recorded yet, or one of several shares of them.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    plan : Plan
+    work : WorkDirectory
+    costs : ndarray of float32, optional
+        The weight of each instance.
+    progress : callable, optional
+        Called periodically with the fraction of the share that is done.
+    share : (int, int), default (0, 1)
+        The share, from 0, and the number of shares that all panels are divided into.
+    """
+    number, n_shares = share
+    panels = [TreePanels.of(part) for part in plan.trees]
+    amounts = [tree.work for tree in panels]
+    for t, amount in enumerate(amounts):
+        work.keep_amounts(t, amount)
+    mine = np.split(
+        shares(np.concatenate(amounts), n_shares) == number, np.cumsum([len(tree) for tree in panels])[:-1]
+    )
+    total = float(sum(amount[own].sum() for amount, own in zip(amounts, mine, strict=True))) or 1.0
+    done = 0.0
+    with ExitStack() as stack:
+        # Allocate the files of all trees before the first is trained.
+        files = [
+            stack.enter_context(reserve_blocks(work.writer(), f"tree-{t}", part.layout))
+            for t, part in enumerate(plan.trees)
+        ]
+        for t, (amount, own) in enumerate(zip(amounts, mine, strict=True)):
+            known = work.records.setdefault(t, {})
+            is_missing = np.array([n not in known for n in range(own.size)], bool) & own
+            done += float(amount[own & ~is_missing].sum()) / total
+            missing = np.flatnonzero(is_missing)
+            left = float(amount[missing].sum()) / total
+            if missing.size:
+                stage = _scaled(progress, done, left)
+                _train_panels(dataset, plan, t, files[t], costs, panels[t], missing, work, stage)
+            done += left
+
+
+def _scaled(progress: Progress | None, start: float, share: float) -> Progress | None:
+    return progress and (lambda done: progress(start + share * done))
+
+
+def complete_model(
+    dataset: Dataset,
+    plan: Plan,
+    work: WorkDirectory,
+    costs: NDArray[np.float32] | None,
+    score: ScoreSettings | Literal["auto"],
+    notes: dict[str, Any] | None,
+    verify: bool = False,
+) -> int:
+    """Complete a model whose panels are all trained, and publish it; return the problems not converged.
+
+    If other processes trained it, every block is read again and compared with its checksum (``verify``).
+    """
+    if not work.is_complete:
+        writer = work.writer()
+        writer.adopt_common()
+        with ExitStack() as stack:
+            blocks, n_stored, n_not_converged = _pack_trees(plan, work, writer, stack)
+            held_out = HeldOut(dataset, plan, blocks, costs)
+            chosen = choose_score(held_out) if score == "auto" else score
+            decision = choose_decision(held_out, chosen)
+        described = {
+            "instances": dataset.n_instances,
+            "features": dataset.n_features,
+            "labels": dataset.n_labels,
+            "one_based": dataset.one_based,
+            **({"normalized": True} if dataset.normalized else {}),
+            "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
+            "weights": plan.n_weights if plan.storage.prune is None else n_stored,
+            "settings": asdict(plan.settings),
+            "score": cast(ScoreEntry, asdict(chosen)),
+            **({} if decision is None else {"decision": decision.entry()}),
+            "not_converged": n_not_converged,
+            "notes": notes or {},
+            **stored_as(plan.storage),
+        }
+        writer.finish(cast(Description, described))  # the manifest comes last
+    remove_loose(work.model)
+    if verify:
+        load(work.model, verify=True)
+    n_not_converged = read_manifest(work.model)["not_converged"]
+    work.publish()
+    return n_not_converged
+
+
+def _pack_trees(
+    plan: Plan, work: WorkDirectory, writer: ModelWriter, stack: ExitStack
+) -> tuple[list[TrainedBlocks], int, int]:
+    """Write what the trees need besides their panels; return their blocks, open until the stack is closed.
+
+    Also returns the number of stored weights, and of problems that did not converge.
+    """
+    n_not_converged = n_stored = 0
+    blocks: list[TrainedBlocks] = []
+    for t, part in enumerate(plan.trees):
+        folder = f"tree-{t}"
+        files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
+        written, not_converged = TreePanels.of(part).gather(work.records[t], files)
+        work.records[t] = dict.fromkeys(work.records[t], b"")  # from now on, it only matters that they exist
+        n_not_converged += not_converged
+        n_stored += int(written[3].sum())
+        write_small(writer, folder, part.tree, part.codec, written)
+        packed = stack.enter_context(pack_blocks(writer, folder, part.layout, written, files))
+        blocks.append(TrainedBlocks.of(part.codec, written, packed))
+    return blocks, n_stored, n_not_converged
+
+
+def _train_panels(
+    dataset: Dataset,
+    plan: Plan,
+    number: int,
+    files: BlockFiles,
+    costs: NDArray[np.float32] | None,
+    panels: TreePanels,
+    missing: NDArray[np.int64],
+    work: WorkDirectory,
+    progress: Progress | None,
+) -> None:
+    """Train some panels of a tree and record them."""
+    settings, part, finished = plan.settings, plan.trees[number], _native.FinishedPanels()
+    with work.journal.recording(
+        number, finished, (files.feature_file, files.weight_file), work.records[number]
+    ) as check:
+
+        def watch(done: float) -> None:
+            check()
+            if progress:
+                progress(done)
+
+        try:
+            _native.train_panels(
+                dataset.native,
+                part.tree.native,
+                costs,
+                settings.positive_costs(part.tree.node_depth),
+                part.nonzeros,
+                part.layout.feature_ptr,
+                part.layout.weight_ptr,
+                *files,
+                settings.loss,
+                settings.node_costs(part.instances),
+                settings.tolerance,
+                settings.max_iterations,
+                settings.bias,
+                settings.seed + number,
+                settings.precise,
+                panels.panel_bytes,
+                plan.threads,
+                watch,
+                part.codec,
+                float32_threshold(plan.storage.prune or 0.0),
+                missing,
+                finished,
+            )
+        except (
+            ValueError
+        ) as error:  # the plan belongs to other data of the same shape, or a block is too large
+            hint = "make the plan again" if "plan" in str(error) else "use fewer {clusters}"
+            raise InputError(str(error), hint=hint, parameters={"clusters": None}) from None

@@ -1,0 +1,283 @@
+"""Training in parts: a work directory with the data, which any number of processes fill together.
+
+``labeltree plan`` makes it, ``labeltree fill`` trains a share of the blocks, ``labeltree join`` completes the
+model. Processes share nothing but the directory, and any share may run again, alone, or twice at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.base import limits
+from labeltree.base.progress import Progress
+from labeltree.base.system import threads_to_use
+from labeltree.data.dataset import Dataset, csr_arrays, wrap_csr
+from labeltree.errors import InputError
+from labeltree.model.directory import check_target
+from labeltree.model.model import Model, load_complete
+from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
+from labeltree.training.fill import complete_model, describe_run, fill_blocks
+from labeltree.training.plan import Plan
+from labeltree.training.strips import TreePanels
+from labeltree.training.tree_plan import TreePlan
+from labeltree.training.work import WorkDirectory, read_tree
+
+_ARRAYS = ("x_ptr", "x_index", "x_value", "y_ptr", "y_index", "label_ptr", "label_instances")
+# The file that is written last: the directory can be filled.
+READY = "ready"
+# The entry of the description with the settings of trees that are built in parts.
+GROWN = "grown"
+_USAGE = ("instances", "nonzeros", "used_features")
+
+
+def plan_parts(
+    dataset: Dataset,
+    plan: Plan,
+    path: Path | str,
+    *,
+    score: ScoreSettings | Literal["auto"] = "auto",
+    notes: dict[str, Any] | None = None,
+    sync: bool = True,
+) -> None:
+    """Make a work directory with data, trees and plan.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The data that the plan was made for, as in ``train_model``.
+    plan : Plan
+        From ``make_plan`` or ``build_plan``.
+    path : path-like
+        The directory to make.
+    score : ScoreSettings or "auto", default "auto"
+        As in ``train_model``.
+    notes : dict, optional
+        As in ``train_model``.
+    sync : bool, default True
+        Wait until everything is on disk.
+    """
+    path = Path(os.path.abspath(path))
+    check_target(path, overwrite=False)
+    dataset = plan.rows_of(dataset)
+    described = describe_parts(dataset, len(plan.trees), plan.settings, plan.storage, score, notes)
+    with WorkDirectory(path, described, sync=sync) as work:
+        write_data(work, dataset)
+        for t, part in enumerate(plan.trees):
+            work.keep_tree(t, part.tree)
+            keep_usage(work, t, [getattr(part, name) for name in _USAGE])
+        work.write(READY, b"")
+
+
+def write_data(work: WorkDirectory, dataset: Dataset) -> None:
+    """Write the data to a work directory, and what the model keeps of it."""
+    (work.path / "data").mkdir()
+    arrays: tuple[NDArray[Any], ...] = (
+        *csr_arrays(dataset.X),
+        *csr_arrays(dataset.Y)[:2],
+        *dataset.by_label,
+    )
+    for name, array in zip(_ARRAYS, arrays, strict=True):
+        np.save(work.path / "data" / f"{name}.npy", array, allow_pickle=False)
+    work.writer().write_common(np.diff(dataset.by_label[0]), dataset.label_names, dataset.text)
+
+
+def keep_usage(work: WorkDirectory, number: int, usage: Sequence[NDArray[np.int64]]) -> None:
+    """Keep what the nodes of a tree use: instances, non-zeros and features of each."""
+    work.write_arrays(f"plan-{number}.npz", dict(zip(_USAGE, usage, strict=True)))
+
+
+def describe_parts(
+    dataset: Dataset,
+    n_trees: int,
+    settings: SolverSettings,
+    storage: StorageSettings,
+    score: ScoreSettings | Literal["auto"],
+    notes: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return what a work directory of ``plan_parts`` describes, to recognize one of the same model."""
+    described = describe_run(dataset, settings, storage, score, notes=notes)
+    return {**described, "one_based": dataset.one_based, "n_trees": n_trees}
+
+
+def fill_part(
+    path: Path | str,
+    part: int = 1,
+    n_parts: int = 1,
+    *,
+    threads: int | None = None,
+    sync: bool = True,
+    progress: Progress | None = None,
+    opened: tuple[Dataset, Plan] | None = None,
+) -> int:
+    """Train one of several shares of the blocks of a work directory, as far as they are not trained yet.
+
+    Parameters
+    ----------
+    path : path-like
+        From ``plan_parts``.
+    part : int, default 1
+        The share, from 1.
+    n_parts : int, default 1
+        Number of shares of about equal work.
+    threads : int, optional
+        Default: all CPUs.
+    sync : bool, default True
+        Wait until blocks are on disk before they are recorded.
+    progress : callable, optional
+        Called periodically with the fraction of the share that is done.
+    opened : (Dataset, Plan), optional
+        From ``open_parts``, if this process trains several shares; ``threads`` is then that of the plan.
+
+    Returns
+    -------
+    int
+        Number of panels that nobody has trained yet, as far as is known now.
+    """
+    limits.checked("n_parts", n_parts, limits.PARTS)
+    limits.checked("part", part, limits.Whole(1, n_parts))
+    with WorkDirectory(_absolute(path), sync=sync, shared=True) as work:
+        dataset, plan = opened or (mapped_data(work), _plan(work, threads))
+        fill_blocks(dataset, plan, work, progress=progress, share=(part - 1, n_parts))
+        return _n_missing(work, plan)
+
+
+def open_parts(path: Path | str, *, threads: int | None = None) -> tuple[Dataset, Plan]:
+    """Map the data and read the plan of a work directory.
+
+    Parameters
+    ----------
+    path : path-like
+        From ``plan_parts``.
+    threads : int, optional
+        Of the plan. Default: all CPUs.
+
+    Returns
+    -------
+    dataset : Dataset
+    plan : Plan
+    """
+    with WorkDirectory(_absolute(path), shared=True) as work:
+        return mapped_data(work), _plan(work, threads)
+
+
+def join_parts(
+    path: Path | str,
+    model: Path | str,
+    *,
+    overwrite: bool = False,
+    threads: int | None = None,
+    sync: bool = True,
+) -> Model:
+    """Complete the model of a work directory whose blocks are all trained; the directory is then removed.
+
+    Parameters
+    ----------
+    path : path-like
+        From ``plan_parts``.
+    model : path-like
+        The model directory to write. If it is on another file system, the model is copied.
+    overwrite : bool, default False
+        Replace an existing model.
+    threads : int, optional
+        Default: all CPUs.
+    sync : bool, default True
+        Wait until the model is on disk before it takes its place.
+
+    Returns
+    -------
+    Model
+    """
+    target = Path(os.path.abspath(model))
+    check_target(target, overwrite)
+    with WorkDirectory(_absolute(path), target=target, sync=sync) as work:
+        work.overwrite = overwrite
+        plan = _plan(work, threads)
+        missing = _n_missing(work, plan)
+        if missing and not work.is_complete:
+            total = sum(len(TreePanels.of(part)) for part in plan.trees)
+            raise InputError(
+                f"{missing:,} of {total:,} panels are not trained yet",
+                file=work.path,
+                hint="run `labeltree fill` again, for these parts or for all",
+            )
+        score = work.described["score"]
+        complete_model(
+            mapped_data(work),
+            plan,
+            work,
+            None,
+            score if score == "auto" else ScoreSettings(**score),
+            work.described["notes"],
+            verify=True,
+        )
+    return load_complete(target)
+
+
+def _absolute(path: Path | str) -> Path:
+    return Path(os.path.abspath(path))
+
+
+def _n_missing(work: WorkDirectory, plan: Plan) -> int:
+    return sum(len(TreePanels.of(part)) - len(work.records.get(t, {})) for t, part in enumerate(plan.trees))
+
+
+def mapped_data(work: WorkDirectory) -> Dataset:
+    """Map the data of a work directory."""
+    described = work.described["data"]
+    arrays = [_mapped(work.path / "data" / f"{name}.npy") for name in _ARRAYS]
+    x_ptr, x_index, x_value, y_ptr, y_index, *by_label = arrays
+    n_instances = described["instances"]
+    X = wrap_csr(x_value, x_index, x_ptr, (n_instances, described["features"]))
+    ones = np.broadcast_to(np.float32(1), y_index.size)  # takes no memory
+    Y = wrap_csr(ones, y_index, y_ptr, (n_instances, described["labels"]))
+    dataset = Dataset(X, Y, one_based=work.described["one_based"], normalized=described["normalized"])
+    dataset.__dict__["by_label"] = tuple(by_label)
+    _ = dataset.native  # checks the arrays, which reads all of them
+    dataset.release_pages()
+    return dataset
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    # A file without elements cannot be mapped.
+    mode: Literal["r"] | None = "r" if path.stat().st_size > 128 else None
+    array: NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
+    return array
+
+
+def _plan(work: WorkDirectory, threads: int | None) -> Plan:
+    """Read the plan of a work directory."""
+    if not (work.path / READY).is_file():
+        if GROWN in work.described:
+            what = "the trees are not complete"
+            raise InputError(what, file=work.path, hint="run `labeltree grow` again, for all parts")
+        what = "the work directory is incomplete: planning did not finish"
+        raise InputError(what, file=work.path, hint="remove it and run `labeltree plan` again")
+    described = work.described
+    settings = SolverSettings(**described["solver"])
+    storage = StorageSettings(**described["weights"])
+    n_features = described["data"]["features"]
+    parts = []
+    for t in range(described["n_trees"]):
+        tree = read_tree(work.path, t)
+        assert tree is not None
+        with np.load(work.path / f"plan-{t}.npz", allow_pickle=False) as usage:
+            instances, nonzeros, used = (usage[name] for name in _USAGE)
+        bias = settings.bias != 0
+        parts.append(TreePlan(tree, instances, nonzeros, used, bias, storage.codec, n_features))
+    return Plan(
+        trees=tuple(parts),
+        settings=settings,
+        storage=storage,
+        n_instances=described["data"]["instances"],
+        n_features=n_features,
+        n_labels=described["data"]["labels"],
+        data_bytes=sum(file.stat().st_size for file in (work.path / "data").iterdir()),
+        threads=threads_to_use(threads),
+        normalized=described["data"]["normalized"],
+    )

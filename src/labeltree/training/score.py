@@ -1,0 +1,247 @@
+"""Choose the score function and the threshold of a model from margins that its training did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labeltree import _native
+from labeltree.data.dataset import Dataset
+from labeltree.errors import InputError
+from labeltree.evaluation import metrics
+from labeltree.evaluation.candidates import Candidates
+from labeltree.evaluation.decisions import Decision
+from labeltree.evaluation.thresholds import MIN_DECISION_ROWS, choose_threshold
+from labeltree.model.block_writing import TrainedBlocks
+from labeltree.model.queries import as_matrix
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
+from labeltree.training.memory import PANEL_BYTES, TRIAL_ROWS
+from labeltree.training.plan import Plan
+
+# The first one is kept unless another ranks better beyond doubt.
+CANDIDATES = (
+    ScoreSettings(),
+    ScoreSettings("sigmoid", 2.0),
+    ScoreSettings("sigmoid", 5.0),
+    ScoreSettings("hinge2"),
+    ScoreSettings("hinge3"),
+)
+# Rows that are ranked, and how many standard errors a candidate must be better to go on, or to be chosen.
+ROUNDS = ((TRIAL_ROWS[0], 2.0), (TRIAL_ROWS[1], 3.0))
+# With fewer rows, chance would decide.
+MIN_ROWS = 200
+# Instances of a node that are looked at to find out how much it depends on each of them.
+MAX_INSTANCES = 500
+# Labels of a row that are ranked for the threshold: three times as many as a row has on average, within this
+# range. Later ones are hardly ever accepted.
+RANKED_LABELS = 20, 50
+# For the threshold: rows that are ranked, for the score function, too.
+DECISION_ROWS = ROUNDS[0][0]
+# With several trees: labels of each tree whose scores are averaged, at least, and rows times trees, to bound
+# memory.
+POOLED_LABELS = 20
+MAX_POOLS = 100_000
+
+# The best labels of each row, rows x ranks, padded with -1, and their scores.
+_Ranked = tuple[NDArray[np.int32], NDArray[np.float32]]
+
+
+class HeldOut:
+    """Training rows, ranked as if each had been held out of training.
+
+    Labels are ranked by margins without the effect of the row itself: if the row is removed from the training
+    data of a node, one step of Newton's method, with the diagonal of the Hessian, changes its margins there.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The training data.
+    plan : Plan
+    blocks : sequence of TrainedBlocks
+        The trained blocks of each tree.
+    costs : ndarray of float32 or None
+        The weight of each instance in training.
+
+    Attributes
+    ----------
+    rows : ndarray of int32
+        Rows with labels in random order, as many as can be ranked with these trees.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        plan: Plan,
+        blocks: Sequence[TrainedBlocks],
+        costs: NDArray[np.float32] | None,
+    ) -> None:
+        self.plan = plan
+        self._dataset, self._blocks, self._costs = dataset, blocks, costs
+        rows = np.flatnonzero(np.diff(dataset.Y.indptr)).astype(np.int32)
+        order = np.random.default_rng(plan.settings.seed).permutation(rows)
+        self.rows = order[: MAX_POOLS // len(plan.trees)]
+        per_row = dataset.Y.nnz / max(1, rows.size)
+        self._n_ranked = int(np.clip(np.ceil(3 * per_row), *RANKED_LABELS))
+        self._ranked: dict[tuple[int, ScoreSettings], _Ranked] = {}
+
+    def truth(self, n_rows: int) -> sp.csr_matrix:
+        """Return the labels of the first rows, rows x labels."""
+        labels = self._dataset.Y[np.sort(self.rows[:n_rows])]
+        self._dataset.release_pages()
+        return labels
+
+    def ranked(self, n_rows: int, functions: Sequence[ScoreSettings]) -> list[_Ranked]:
+        """Return the best labels of the first rows and their scores by each function.
+
+        What was ranked before is not ranked again. Of many rows, only the labels that P@k needs are ranked.
+        """
+        n_rows = min(n_rows, self.rows.size)
+        top = self._n_ranked if n_rows <= DECISION_ROWS else max(DEFAULT_RANKS)
+        missing = [function for function in functions if (n_rows, function) not in self._ranked]
+        if missing:
+            found = held_out_rankings(
+                self._dataset,
+                self.plan,
+                self._blocks,
+                self._costs,
+                np.sort(self.rows[:n_rows]),
+                missing,
+                top,
+            )
+            self._ranked.update(zip(((n_rows, function) for function in missing), found, strict=True))
+        return [self._ranked[n_rows, function] for function in functions]
+
+
+def choose_score(held_out: HeldOut) -> ScoreSettings:
+    """Return the score function that ranks the labels of held-out rows best.
+
+    The candidate with the largest sum of P@1, P@3 and P@5 is chosen if it is more than three standard errors
+    of the paired differences better than sigmoid(3 s). If none is better by two after the first 1,500 rows,
+    the trial ends.
+
+    sigmoid(3 s) is kept without a trial if all trees have depth 1 (one-vs-rest: every function ranks labels
+    by their margins), if fewer than 200 rows have labels, and with the hinge loss, which has no second
+    derivative.
+    """
+    plan, n_rows = held_out.plan, held_out.rows.size
+    if plan.depth == 1 or plan.settings.loss == "hinge" or n_rows < MIN_ROWS:
+        return CANDIDATES[0]
+    best = 0
+    for size, certainty in ROUNDS if n_rows > ROUNDS[0][0] else ROUNDS[1:]:
+        truth = held_out.truth(size)
+        gains = np.array([_precision(truth, labels) for labels, _ in held_out.ranked(size, CANDIDATES)])
+        gains -= gains[0].copy()
+        means, errors = gains.mean(axis=1), gains.std(axis=1) / np.sqrt(truth.shape[0])
+        best = int(np.argmax(np.where(means > certainty * errors, means, 0)))
+        if best == 0:
+            break
+    return CANDIDATES[best]
+
+
+def choose_decision(held_out: HeldOut, score: ScoreSettings) -> Decision | None:
+    """Choose the threshold with the largest micro F1 on held-out rows.
+
+    Parameters
+    ----------
+    held_out : HeldOut
+    score : ScoreSettings
+        The score function of the model.
+
+    Returns
+    -------
+    Decision or None
+        None if fewer than 50 rows have labels, with the hinge loss, and for a large one-vs-rest model.
+    """
+    plan, n_rows = held_out.plan, held_out.rows.size
+    if plan.settings.loss == "hinge" or n_rows < MIN_DECISION_ROWS or not _fits_in_memory(plan):
+        return None
+    (ranked,) = held_out.ranked(DECISION_ROWS, [score])
+    candidates = Candidates.of(held_out.truth(DECISION_ROWS), *ranked)
+    return choose_threshold(candidates, held_out=True) if candidates.hits.any() else None
+
+
+def _fits_in_memory(plan: Plan) -> bool:
+    """Return whether the memory that is planned for training can hold all weights of a node.
+
+    That of a tree can. One-vs-rest is a single node, which training never holds as a whole if it is large.
+    """
+    return plan.depth > 1 or plan.n_weights * 4 <= PANEL_BYTES * len(plan.trees)
+
+
+def held_out_rankings(
+    dataset: Dataset,
+    plan: Plan,
+    blocks: Sequence[TrainedBlocks],
+    costs: NDArray[np.float32] | None,
+    rows: NDArray[np.int32],
+    functions: Sequence[ScoreSettings],
+    top: int,
+) -> list[_Ranked]:
+    """Return the best labels of training rows, held out of training, and their scores, by each function."""
+    if len(plan.trees) == 1:
+        ranked = _tree_rankings(dataset, plan, 0, blocks[0], costs, rows, functions, top)
+        return list(zip(*ranked, strict=True))
+    totals: list[Any] = [0] * len(functions)
+    # A label that is not among these counts 0 in a tree: if they were few, scores would be too small.
+    n_pooled = max(top, POOLED_LABELS)
+    for t, part in enumerate(blocks):
+        ranked = _tree_rankings(dataset, plan, t, part, costs, rows, functions, n_pooled)
+        for number, (labels, scores) in enumerate(zip(*ranked, strict=True)):
+            totals[number] += as_matrix(labels, scores, plan.n_labels)
+    found = []
+    for total in totals:
+        labels = metrics.ranked_labels(total, top)
+        at = np.where(labels >= 0, labels, 0)
+        scores = total[np.arange(rows.size)[:, None], at].toarray() / len(plan.trees)
+        found.append((labels.astype(np.int32), np.where(labels >= 0, scores, 0).astype(np.float32)))
+    return found
+
+
+def _tree_rankings(
+    dataset: Dataset,
+    plan: Plan,
+    number: int,
+    blocks: TrainedBlocks,
+    costs: NDArray[np.float32] | None,
+    rows: NDArray[np.int32],
+    functions: Sequence[ScoreSettings],
+    top: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return the best labels of each function and row in one tree, and their scores."""
+    part = plan.trees[number]
+    try:
+        labels, scores = _native.held_out_rankings(
+            dataset.native,
+            part.tree.native,
+            costs,
+            plan.settings.positive_costs(part.tree.node_depth),
+            *blocks[:-1],
+            *blocks.files,
+            plan.settings.loss,
+            plan.settings.node_costs(part.instances),
+            plan.settings.bias,
+            plan.settings.seed + number,
+            rows,
+            [(function.function, function.scale) for function in functions],
+            DEFAULT_BEAM,
+            top,
+            MAX_INSTANCES,
+            plan.threads,
+        )
+    except ValueError as error:  # blocks may come from other processes, and are verified only later
+        what = f"the trained blocks of tree {number} are damaged ({error})"
+        raise InputError(what, hint="remove the work directory, and train again") from None
+    shape = len(functions), rows.size, top
+    return labels.reshape(shape), scores.reshape(shape)
+
+
+def _precision(truth: sp.csr_matrix, labels: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return P@1 + P@3 + P@5 of each row."""
+    hits = metrics.hits(truth, labels[:, : max(DEFAULT_RANKS)], max(DEFAULT_RANKS))
+    weights = [sum(1 / k for k in DEFAULT_RANKS if rank < k) for rank in range(hits.shape[1])]
+    found: NDArray[np.float64] = hits @ np.array(weights)
+    return found

@@ -1,0 +1,333 @@
+"""The work directory: a model that is being trained, kept if the process ends before the model is complete.
+
+``work.json`` describes data and settings, ``tree-0.npz`` and so on are the trees that are built, ``journal``
+says which panels are trained, and ``model`` is the directory that becomes the model.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import json
+import os
+import shutil
+import socket
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree._version import __version__
+from labeltree.errors import InputError
+from labeltree.model.directory import check_target, publish, temporary_directory
+from labeltree.model.files import ModelWriter
+from labeltree.model.manifest import MANIFEST, read_manifest
+from labeltree.training.journal import Journal, read_journals, sync_path
+from labeltree.trees.tree import LabelTree
+
+FORMAT = "labeltree work directory"
+FORMAT_VERSION = 4
+SUFFIX = ".work"
+_DESCRIPTION = "work.json"
+# The checksum of the manifest of a model that is being moved to its place, where it may be already.
+_PUBLISHED = "published"
+
+
+def work_path(model: Path | str) -> Path:
+    """Return the work directory of a model directory: next to it, with ``.work`` after its name."""
+    path = Path(os.path.abspath(model))
+    return path.with_name(path.name + SUFFIX)
+
+
+class WorkDirectory:
+    """A work directory that this process uses, as a context manager.
+
+    Parameters
+    ----------
+    path : Path
+    described : mapping, optional
+        What the model depends on: data and settings, as JSON. If the directory exists, it must have the same
+        description. Default: that of the directory, which must exist.
+    target : Path, optional
+        The model directory to write. If the context ends without results that are worth keeping, the work
+        directory is removed.
+    resume : bool, default False
+        Use the directory if it exists.
+    sync : bool, default True
+        Wait for the disk before anything is claimed to be done, so that it survives a power failure.
+    shared : bool, default False
+        Several processes use the directory at the same time.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        described: Mapping[str, Any] | None = None,
+        *,
+        target: Path | None = None,
+        resume: bool = False,
+        sync: bool = True,
+        shared: bool = False,
+    ) -> None:
+        self.path = path
+        self.target = target
+        self.sync = sync
+        self._is_planned = described is None
+        self._is_new = not self._is_planned and not path.exists()
+        if described is not None:
+            path.mkdir(exist_ok=resume)
+        elif not is_work_directory(path):
+            what = "no such directory" if not path.exists() else "not a work directory"
+            raise InputError(what, file=path, hint="make one with `labeltree plan`")
+        self._lock = _locked(path, shared)
+        try:
+            self._open(described)
+        except BaseException:
+            if self._is_new:
+                shutil.rmtree(path, ignore_errors=True)
+            os.close(self._lock)
+            raise
+
+    @classmethod
+    def of_model(
+        cls,
+        model: Path | str,
+        described: Mapping[str, Any],
+        *,
+        resume: bool = False,
+        overwrite: bool = False,
+        sync: bool = True,
+    ) -> WorkDirectory:
+        """Open the work directory of a model that is to be trained.
+
+        An unfinished run is an error, unless it is to be continued; an existing model is one, unless it is to
+        be replaced.
+        """
+        target = Path(os.path.abspath(model))
+        check_target(target, overwrite)
+        check_no_work(target, resume)
+        work = cls(work_path(target), described, target=target, resume=resume, sync=sync)
+        work.overwrite = overwrite
+        return work
+
+    overwrite = False
+
+    def _open(self, described: Mapping[str, Any] | None) -> None:
+        if (self.path / _DESCRIPTION).is_file():
+            self.described = read_description(self.path)["described"]
+            if described is not None:
+                _check_same(self.path, self.described, described)
+        else:
+            self.described = dict(described or {})
+            content = {
+                "format": FORMAT,
+                "format_version": FORMAT_VERSION,
+                "labeltree_version": __version__,
+                "described": described,
+            }
+            self.write(_DESCRIPTION, json.dumps(content, indent=2).encode())
+        self.model.mkdir(exist_ok=True)
+        self.records = read_journals(self.path / "journal")
+
+    @property
+    def model(self) -> Path:
+        """The directory that becomes the model."""
+        return self.path / "model"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether only the move to its place is missing: the manifest is written last."""
+        return (self.model / MANIFEST).is_file()
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Disk space that the model has already."""
+        return sum(512 * file.stat().st_blocks for file in self.model.rglob("*") if file.is_file())
+
+    @cached_property
+    def journal(self) -> Journal:
+        """The journal of this process."""
+        return Journal(self.path / "journal", self.sync)
+
+    def writer(self) -> ModelWriter:
+        """Return a writer of the model's files."""
+        return ModelWriter(self.model)
+
+    def tree(self, number: int) -> LabelTree | None:
+        """Return a tree that was built before, or None."""
+        return read_tree(self.path, number)
+
+    def keep_tree(self, number: int, tree: LabelTree) -> None:
+        """Keep a tree. If there is one with this number already, it must be the same."""
+        kept = self.tree(number)
+        if kept is None:
+            build_bytes = np.array([tree.build_bytes, tree.centroid_bytes], np.int64)
+            arrays = {"child_ptr": tree.child_ptr, "children": tree.children, "build_bytes": build_bytes}
+            self.write_arrays(_tree_name(number), arrays)
+        elif not (
+            np.array_equal(kept.child_ptr, tree.child_ptr) and np.array_equal(kept.children, tree.children)
+        ):
+            raise InputError(
+                f"tree {number} is not that of the unfinished run",
+                file=self.path,
+                hint="use the same tree, or remove the directory to start again",
+            )
+
+    def keep_amounts(self, number: int, amounts: NDArray[np.int64]) -> None:
+        """Keep the work of each panel of a tree, which tells how far a run is."""
+        if not (self.path / amounts_name(number)).is_file():
+            content = io.BytesIO()
+            np.save(content, amounts, allow_pickle=False)
+            self.write(amounts_name(number), content.getvalue())
+
+    def publish(self) -> None:
+        """Move the complete model to its place; the work directory is not needed any more."""
+        if self.target is None:
+            raise ValueError("the work directory has no target")
+        self.write(_PUBLISHED, str(read_manifest(self.model)["crc32c"]).encode())
+        if os.stat(self.model).st_dev == os.stat(self.target.parent).st_dev:
+            publish(self.model, self.target, self.overwrite, sync=self.sync)
+            return
+        with temporary_directory(self.target) as copy:  # a name on another file system
+            shutil.copytree(self.model, copy / "model")
+            publish(copy / "model", self.target, self.overwrite, sync=self.sync)
+
+    def __enter__(self) -> WorkDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if "journal" in self.__dict__:
+            self.journal.close()
+        if self._is_done(error):
+            shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+    def _is_done(self, error: BaseException | None) -> bool:
+        """Return whether nothing in the directory is worth keeping."""
+        if self.target is None:
+            return self._is_new and error is not None
+        # Trees that the caller has need not be kept, and those of settings that are refused neither.
+        builds_trees = "trees" in self.described and not isinstance(error, InputError)
+        has_results = any(self.records.values()) or (builds_trees and self.tree(0) is not None)
+        has_results |= self._is_planned  # with data that may have no other copy
+        return not has_results or _is_published(self.path, self.target)
+
+    def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
+        """Write arrays to a file that is there completely or not at all."""
+        content = io.BytesIO()
+        np.savez(content, **arrays)
+        self.write(name, content.getvalue())
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file that is there completely or not at all."""
+        # Processes on several machines may write it at once.
+        temporary = self.path / f"{name}.{socket.gethostname()}-{os.getpid()}.new"
+        temporary.write_bytes(content)
+        if self.sync:
+            sync_path(temporary)
+        temporary.replace(self.path / name)
+        if self.sync:
+            sync_path(self.path)
+
+
+def check_no_work(model: Path, resume: bool) -> None:
+    """Refuse to train a model whose work directory exists, unless that run is to be continued."""
+    path = work_path(model)
+    if _is_published(path, model):
+        shutil.rmtree(path)
+    if path.exists() and not resume:
+        raise InputError(
+            "there is an unfinished run",
+            file=path,
+            hint="use {resume} to continue it, or remove the directory to start again",
+            parameters={"resume": True},
+        )
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read and check ``work.json``."""
+    try:
+        content = json.loads((path / _DESCRIPTION).read_text(encoding="utf-8"))
+        if content["format"] != FORMAT or not isinstance(content["described"], dict):
+            raise ValueError("not that of a work directory")
+        version = content["format_version"]
+    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
+        what = f"{_DESCRIPTION} cannot be read ({error})"
+        raise InputError(what, file=path, hint="remove the directory and start again") from None
+    if version != FORMAT_VERSION or content["labeltree_version"] != __version__:
+        raise InputError(
+            f"the run was started with labeltree {content['labeltree_version']}, this is {__version__}",
+            file=path,
+            hint="continue with the same version, or remove the directory to start again",
+        )
+    return dict(content)
+
+
+def is_work_directory(path: Path) -> bool:
+    """Return whether a directory is a work directory."""
+    return (path / _DESCRIPTION).is_file()
+
+
+def read_tree(path: Path, number: int) -> LabelTree | None:
+    """Read a tree of a work directory; None if it is not built yet."""
+    file = path / _tree_name(number)
+    if not file.is_file():
+        return None
+    with np.load(file, allow_pickle=False) as arrays:
+        return LabelTree(arrays["child_ptr"], arrays["children"], *arrays["build_bytes"].ravel().tolist())
+
+
+def amounts_name(number: int) -> str:
+    """Return the name of the file with the work of each panel of a tree."""
+    return f"panels-{number}.npy"
+
+
+def _tree_name(number: int) -> str:
+    return f"tree-{number}.npz"
+
+
+def _locked(path: Path, shared: bool) -> int:
+    """Lock a directory for this process, or for those that share it; return the handle of the lock."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise
+        what = "another process uses the work directory"
+        raise InputError(what, file=path, hint="wait until it has ended, or choose another name") from None
+    return handle
+
+
+def _is_published(path: Path, model: Path) -> bool:
+    """Return whether the model of a work directory has its place: the process ended before it cleaned up."""
+    try:
+        return int((path / _PUBLISHED).read_text()) == read_manifest(model)["crc32c"]
+    except (OSError, ValueError, InputError):
+        return False
+
+
+def _check_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    now = json.loads(json.dumps(now))
+    for key in {**before, **now}:
+        if before.get(key) != now.get(key):
+            raise InputError(
+                f"the unfinished run has other {key} ({_difference(before.get(key), now.get(key))})",
+                file=path,
+                hint="continue with the same data and options, or remove the directory to start again",
+            )
+
+
+def _difference(before: Any, now: Any) -> str:
+    if isinstance(before, dict) and isinstance(now, dict):
+        changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+        return ", ".join(f"{key}: {_difference(before.get(key), now.get(key))}" for key in changed)
+    return f"{before} before, {now} now"

@@ -1,0 +1,580 @@
+"""The command line as a shell sees it: output, exit codes, and what is on disk afterwards."""
+
+import gzip
+import inspect
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from helpers import PATIENCE, contents, disk_bytes, make_data, shell, topic_data
+
+from labeltree import Dataset, ScoreSettings, load, read_svm, write_svm
+from labeltree.base.system import human_bytes
+from labeltree.training.costs import length_cost
+
+PLAN_KEYS = {
+    *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
+    *("paper_tree_bytes", "paper_ovr_bytes", "ratio", "training_memory_bytes"),
+}
+METRIC_KEYS = [f"{name}@{k}" for name in ("P", "R", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5)]
+
+
+# Each command
+
+
+@pytest.mark.parametrize("trees", [1, 3])
+def test_the_estimate_is_the_size_on_disk(run, folder, tmp_path, trees):
+    options = ["--clusters", 5, "--trees", trees, "--json"]
+    code, out, err = run("estimate", folder / "train.svm", *options)
+    report = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(report) >= PLAN_KEYS
+    assert report["fits"]
+    code, out, err = run("train", folder / "train.svm", tmp_path / "model", *options)
+    trained = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(trained["seconds"]) == {"read", "tree", "plan", "train"}
+    assert trained["peak_memory_bytes"] > 1e6
+    assert report["model_bytes"] == trained["model_bytes"] == disk_bytes(tmp_path / "model")
+    assert len(list((tmp_path / "model").glob("tree-*"))) == trees
+    assert {f.name for f in tmp_path.iterdir()} == {"model"}
+
+
+@pytest.mark.parametrize("weights", ["float32", "float16", "int8"])
+def test_the_estimate_of_compact_weights_is_the_size_on_disk(run, folder, tmp_path, weights):
+    options = ["--clusters", 5, "--weights", weights, "--json"]
+    report = json.loads(run("estimate", folder / "train.svm", *options)[1])
+    trained = json.loads(run("train", folder / "train.svm", tmp_path / "model", *options)[1])
+    assert report["model_bytes"] == trained["model_bytes"] == disk_bytes(tmp_path / "model")
+    assert report["model_bytes_at_most"] == trained["planned_bytes"] == report["model_bytes"]
+    assert (trained["codec"], trained["nonzeros"]) == (weights, None)
+    assert load(tmp_path / "model").codec == weights
+
+
+def test_the_estimate_of_pruned_weights_is_a_bound(run, folder, tmp_path):
+    options = ["--clusters", 5, "--prune", 0.1]
+    report = json.loads(run("estimate", folder / "train.svm", *options, "--json")[1])
+    trained = json.loads(run("train", folder / "train.svm", tmp_path / "model", *options, "--json")[1])
+    assert trained["model_bytes"] == disk_bytes(tmp_path / "model") <= report["model_bytes_at_most"]
+    assert report["model_bytes"] is report["bytes_per_weight"] is report["ovr_bytes"] is None
+    assert trained["codec"] == "sparse"
+    assert trained["nonzeros"] == load(tmp_path / "model").manifest["weights"] < trained["weights"]
+    out = run("estimate", folder / "train.svm", *options)[1]
+    bound = f"{report['model_bytes_at_most']:,}"
+    assert re.search(rf"^model   at most .*B on disk \({bound} bytes, if no weight is pruned\)$", out, re.M)
+    assert re.search(r"^disk    at most .*B needed", out, re.M)
+    assert "ovr" not in out
+    out = run("train", folder / "train.svm", tmp_path / "other", *options)[1]
+    assert f"planned: at most {bound}" in out
+    assert f"{trained['nonzeros']:,} of them kept" in out
+    assert "labeltree compress" not in out
+
+
+def test_a_bound_larger_than_the_disk_is_no_reason_to_refuse(run, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("labeltree.training.plan.free_disk", lambda path: 10)
+    command = ["train", folder / "train.svm", tmp_path / "model", "--quiet"]
+    assert run(*command)[0] == 2
+    assert run(*command, "--prune", 0.1)[0] == 0
+
+
+@pytest.mark.parametrize("more", [[], ["--no-normalize"]])
+def test_train_ends_with_what_compress_would_save(run, folder, tmp_path, monkeypatch, more):
+    code, out, _ = run("train", folder / "train.svm", tmp_path / "model", "--clusters", 5, *more)
+    sizes = re.fullmatch(
+        r"`labeltree compress` would reduce it to (.*) with --weights int8, (.*) with --prune (.*)\.",
+        out.splitlines()[-1],
+    )
+    assert code == 0
+    model = load(tmp_path / "model")
+    threshold = float(sizes[3])
+    if more:
+        raw_cost = length_cost(read_svm(folder / "train.svm").X)
+        assert threshold == pytest.approx(0.1 * raw_cost**0.5, rel=0.05)
+        assert threshold < 0.1  # its rows are longer than 1
+    else:
+        assert threshold == 0.1
+    expected = [model.compress(tmp_path / "int8"), model.compress(tmp_path / "pruned", prune=threshold)]
+    assert [sizes[1], sizes[2]] == [human_bytes(compact.bytes) for compact in expected]
+    monkeypatch.setattr(
+        "labeltree.cli.commands.train.available_memory", lambda: 1
+    )  # weights are not read again
+    out = run("train", folder / "train.svm", tmp_path / "again", "--clusters", 5, *more)[1]
+    assert out.endswith(f"would reduce it to {sizes[1]} with --weights int8.\n")
+    out = run("train", folder / "train.svm", tmp_path / "small", "--weights", "int8")[1]
+    assert "labeltree compress" not in out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--prune -1", "--prune is -1.0, expected a number from 0 to 1e+15"),
+        ("--prune nan", "--prune is nan, expected a number from 0"),
+        ("--prune much", "--prune is 'much', expected a number from 0"),
+        ("--weights double", "--weights is 'double', expected one of float32, float16, int8"),
+        ("--weights float16 --prune 0.1", "stored as int8, not as float16; remove --prune or --weights"),
+    ],
+)
+@pytest.mark.parametrize("command", ["train d m", "estimate d"])
+def test_bad_storage_options(refused, command, options, message):
+    assert message in refused(*command.split(), *options.split())
+
+
+def test_estimate(run, folder):
+    code, out, err = run("estimate", folder / "train.svm", "--clusters", 5)
+    assert code == 0
+    assert "on disk (exactly" in out
+    assert "bytes per weight" in out
+    assert "alpha" in out
+    assert out.endswith("It fits.\n")
+    assert "reading" in err
+    assert run("estimate", folder / "train.svm", "--quiet")[2] == ""
+    code, out, _ = run("estimate", folder / "train.svm", "--memory-limit", "1MB")
+    assert code == 0
+    assert "1.0 MB allowed" in out
+    assert out.splitlines()[-1].startswith("It does not fit: training needs")
+
+
+def test_estimate_compares_with_one_vs_rest_in_the_same_format(run, tmp_path):
+    rng = np.random.default_rng(0)
+    dense = Dataset.from_matrices(rng.random((200, 30)), rng.random((200, 40)) < 0.2)
+    sparse = topic_data(topics=8)
+    for name, data in (("dense", dense), ("sparse", sparse)):
+        write_svm(tmp_path / f"{name}.svm", data)
+        options = (tmp_path / f"{name}.svm", "--clusters", 8)
+        report = json.loads(run("estimate", *options, "--json")[1])
+        one_vs_rest = json.loads(run("estimate", *options, "--max-depth", 1, "--json")[1])
+        assert report["ovr_bytes"] == one_vs_rest["ovr_bytes"] == one_vs_rest["model_bytes"]
+        assert one_vs_rest["ovr_ratio"] == 1
+        more = report["model_bytes"] / report["ovr_bytes"] - 1
+        out = run("estimate", *options, "--quiet")[1]
+        assert f"as one-vs-rest in the same format, ratio {1 + more:.3g}" in out
+        sentence = f"The tree saves no space on this data: it is {more:.1%} larger than one-vs-rest"
+        assert (sentence in out) == (name == "dense") == (more > 0)
+        assert "in the same format (this model)" in run("estimate", *options, "--max-depth", 1, "-q")[1]
+    out = run("estimate", tmp_path / "sparse.svm", "--clusters", 8, "--trees", 9, "--quiet")[1]
+    assert "The 9 trees together are" in out
+
+
+def test_estimate_knows_that_double_precision_takes_more_memory(run, folder):
+    def needed(*options):
+        out = run("estimate", folder / "train.svm", "--json", *options)[1]
+        return json.loads(out)["training_memory_bytes"]
+
+    assert needed("--tolerance", "1e-5") > needed("--tolerance", "0.01") == needed()
+
+
+def test_estimate_and_train_take_the_same_options():
+    from labeltree.cli.commands.estimate import estimate
+    from labeltree.cli.commands.train import train
+
+    ours, theirs = (inspect.signature(command).parameters for command in (estimate, train))
+    assert set(theirs) - set(ours) == {
+        "model",
+        "force",
+        "overwrite",
+        "dask",
+        "max_size",
+        "resume",
+        "score",
+        "score_scale",
+        "settings",
+        "sync",
+    }
+    assert set(ours) - set(theirs) == {"quick"}
+    assert all(theirs[name].default == ours[name].default for name in ours.keys() & theirs.keys())
+
+
+def test_train_shows_stages_and_a_summary(run, folder, tmp_path):
+    code, out, err = run("train", folder / "train.svm", tmp_path / "m")
+    assert code == 0
+    assert "as planned" in out
+    stages = ["reading", "rows", "labels", "most", "note:", "building", "planning", "training"]
+    assert [line.split()[0] for line in err.splitlines()] == stages
+    assert run("train", folder / "train.svm", tmp_path / "m", "--overwrite", "--quiet") == (0, "", "")
+
+
+def test_settings_are_stored_in_the_model(run, folder, tmp_path):
+    options = (
+        "--loss squared-hinge --cost 2 --tolerance 0.01 --max-iterations 700 --bias 0 --seed 3 --clusters 4 "
+        "--positive-cost 3,0.5"
+    )
+    assert run("train", folder / "train.svm", tmp_path / "m", "--quiet", *options.split())[0] == 0
+    manifest = load(tmp_path / "m").manifest
+    assert manifest["notes"] == {"clusters": 4, "max_depth": 6}
+    assert manifest["settings"] == {
+        "loss": "squared_hinge",
+        "cost": 2.0,
+        "max_cost": 2.0,
+        "positive_cost": [3.0, 0.5],
+        "tolerance": 0.01,
+        "max_iterations": 700,
+        "bias": 0.0,
+        "seed": 3,
+    }
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_other_losses(run, folder, tmp_path, loss):
+    assert run("train", folder / "train.svm", tmp_path / "m", "--quiet", "--loss", loss)[0] == 0
+
+
+def test_evaluate(run, folder):
+    code, out, err = run("evaluate", folder / "model", folder / "test.svm", "--json")
+    figures = json.loads(out)
+    assert (code, err) == (0, "")
+    missed = {"rows_without_labels", "skipped_rows", "unknown_labels"}
+    accepted = {"micro_F1", "macro_F1", "rows_with_accepted_label"}
+    assert set(figures) == {*METRIC_KEYS, *accepted, "rows", "seconds", "milliseconds_per_row", *missed}
+    assert figures["rows"] == 50
+    assert 50 < figures["P@1"] <= 100
+    code, out, _ = run("evaluate", folder / "model", folder / "test.svm", "--score", "hinge3", "--beam", 50)
+    assert code == 0
+    assert out.splitlines()[0].split() == ["%", "@1", "@3", "@5"]
+    assert out.endswith(" ms per row\n")
+    assert "accepted" not in out  # the threshold is one of other scores
+
+
+def test_train_stores_the_score(run, folder, tmp_path):
+    options = ["--score", "hinge3", "--clusters", 5, "--quiet"]
+    assert run("train", folder / "train.svm", tmp_path / "m", *options)[0] == 0
+    assert json.loads(run("info", tmp_path / "m", "--json")[1])["score"]["function"] == "hinge3"
+    rows = ["predict", tmp_path / "m", folder / "test.svm"]
+    default, hinge3, sigmoid = (
+        run(*rows, *more)[1] for more in ([], ["--score", "hinge3"], ["--score", "sigmoid"])
+    )
+    assert default == hinge3 != sigmoid
+
+
+def test_train_reports_the_score_that_it_chose(run, folder, tmp_path, monkeypatch):
+    chosen = ScoreSettings("sigmoid", 5.0)
+    monkeypatch.setattr("labeltree.training.fill.choose_score", lambda *_: chosen)
+    given = ["train", folder / "train.svm", tmp_path / "m", "--clusters", 5, "--overwrite"]
+    for more, expected, line in (
+        ([], chosen, "score   sigmoid(5 x margin), chosen automatically\n"),
+        (["--score", "auto"], chosen, "score   sigmoid(5 x margin), chosen automatically\n"),
+        (["--score-scale", 2], ScoreSettings("sigmoid", 2.0), "score   sigmoid(2 x margin)\n"),
+        (["--score", "hinge2"], ScoreSettings("hinge2"), "score   exp(-max(0, 1 - margin)^2)\n"),
+    ):
+        report = json.loads(run(*given, *more, "--json")[1])
+        assert report["score"] == asdict(expected)
+        assert load(tmp_path / "m").score == expected
+        assert report["planned_bytes"] == report["model_bytes"]
+        assert line in run(*given, *more)[1]
+
+
+def test_evaluate_with_fewer_labels_than_ranks(run, tmp_path):
+    (tmp_path / "d.svm").write_text("0 1:1\n1 2:1\n0 1:2\n1 2:2\n")
+    assert run("train", tmp_path / "d.svm", tmp_path / "m", "--quiet")[0] == 0
+    code, out, _ = run("evaluate", tmp_path / "m", tmp_path / "d.svm", "--json")
+    assert code == 0
+    assert json.loads(out)["P@1"] == 100
+    assert json.loads(out)["P@5"] == 20
+
+
+def test_unknown_labels_count_as_missed(run, folder, tmp_path):
+    (tmp_path / "t.svm").write_text("99 1:1\n")
+    code, out, _ = run("evaluate", folder / "model", tmp_path / "t.svm", "--json")
+    assert code == 0
+    assert json.loads(out)["P@1"] == 0
+
+
+def test_predict_formats_agree(run, folder, tmp_path):
+    model, data = load(folder / "model"), read_svm(folder / "test.svm")
+    labels, scores = model.predict(data.X, top=3)
+    code, tsv, err = run("predict", folder / "model", folder / "test.svm", "--top", 3, "--quiet")
+    assert (code, err) == (0, "")
+    head, *lines = tsv.splitlines()
+    assert head == "row\tlabel\tscore"
+    rows, found, values = zip(*(line.split("\t") for line in lines), strict=True)
+    assert list(map(int, rows)) == np.repeat(np.arange(50), 3).tolist()
+    assert list(map(int, found)) == labels.ravel().tolist()
+    np.testing.assert_allclose(np.array(values, float), scores.ravel(), rtol=1e-5)
+
+    out_file = tmp_path / "p.svm"
+    assert run(
+        "predict", folder / "model", folder / "test.svm", "--top", 3, "-q", "--format", "svm", "-o", out_file
+    ) == (0, "", "")
+    pairs = [line.split() for line in out_file.read_text().splitlines()]
+    flat = [f"{label}:{value}" for label, value in zip(found, values, strict=True)]
+    assert [pair for row in pairs for pair in row] == flat
+    assert len(pairs) == 50
+
+    code, out, err = run("predict", folder / "model", folder / "test.svm", "--top", 3, "--json")
+    answer = json.loads(out)
+    assert (code, err, answer["rows"]) == (0, "", 50)
+    assert [row["labels"] for row in answer["predictions"]] == labels.tolist()
+    assert answer["predictions"][7]["row"] == 7
+
+
+def test_predict_to_a_file_with_json(run, folder, tmp_path):
+    target = tmp_path / "p.tsv.gz"
+    code, out, _ = run("predict", folder / "model", folder / "test.svm", "--json", "-o", target)
+    assert code == 0
+    assert json.loads(out)["output"] == str(target)
+    assert gzip.decompress(target.read_bytes()).startswith(b"row\tlabel\tscore\n")
+    assert [f.name for f in tmp_path.iterdir()] == [target.name]
+
+
+def test_predict_replaces_a_file_only_with_overwrite(run, refused, folder, tmp_path):
+    target = tmp_path / "p.tsv"
+    target.write_text("years of work")
+    command = ["predict", folder / "model", folder / "test.svm", "-q", "-o"]
+    assert "p.tsv: already exists; choose another name, or use --overwrite" in refused(*command, target)
+    assert "p.tsv: already exists" in refused("predict", "no-model", "no-data", "-o", target)  # at once
+    assert target.read_text() == "years of work"
+    assert run(*command, target, "--overwrite") == (0, "", "")
+    assert target.read_text().startswith("row\t")
+    assert run(*command, os.devnull) == (0, "", "")
+
+
+def test_quiet_commands_print_only_results(run, folder, tmp_path):
+    data, model = folder / "train.svm", tmp_path / "m"
+    for command in (
+        ["train", data, model],
+        ["compress", model, tmp_path / "p", "--prune", "0.01"],
+        ["synth", tmp_path / "s", "--scale", "0.01"],
+        ["predict", model, data, "-o", tmp_path / "p.tsv"],
+    ):
+        assert run(*command, "--quiet") == (0, "", "")
+    for command, lines in ((["estimate", data], 12), (["evaluate", model, data], 8)):
+        code, out, err = run(*command, "-q")
+        assert (code, len(out.splitlines()), err) == (0, lines, "")
+    code, out, err = run("evaluate", model, data, "-q", "--json")
+    assert set(json.loads(out)) > set(METRIC_KEYS)
+
+
+def test_predict_needs_no_labels_and_reads_standard_input(folder):
+    with shell("predict", folder / "model", "-", "--json", stdin=subprocess.PIPE) as process:
+        out, err = process.communicate("1:1 8:1\n 3:0.5\n\n2:1\n")
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out)["rows"] == 4
+
+
+def test_labels_are_printed_by_name(run, folder):
+    code, out, _ = run("predict", folder / "named-model", folder / "test.svm", "--quiet")
+    assert code == 0
+    assert all(line.split("\t")[1].startswith("größe-") for line in out.splitlines()[1:])
+    code, out, _ = run("evaluate", folder / "named-model", folder / "named.svm", "--json")
+    assert json.loads(out)["P@1"] > 50
+
+
+def test_names_with_another_terminal_encoding(folder):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    with shell("predict", folder / "named-model", folder / "test.svm", env=environment) as process:
+        out, _ = process.communicate()
+    assert process.returncode == 0
+    assert "größe-" in out
+
+
+def test_info(run, folder):
+    code, out, err = run("info", folder / "model", "--json")
+    figures = json.loads(out)
+    assert (code, err) == (0, "")
+    assert figures["model_bytes"] == disk_bytes(folder / "model")
+    assert figures["one_based"] is True
+    assert sum(row["weights"] for row in figures["depths"]) == figures["weights"]
+    report = json.loads(run("estimate", folder / "train.svm", "--clusters", 5, "--json")[1])
+    assert figures["depths"] == report["depths"]
+    assert (figures["ovr_bytes"], figures["ovr_ratio"]) == (report["ovr_bytes"], report["ovr_ratio"])
+    assert "as one-vs-rest in the same format, ratio " in run("info", folder / "model")[1]
+    code, out, _ = run("info", folder / "named-model")
+    assert code == 0
+    assert "named labels" in out
+
+
+def test_synth(run, refused, tmp_path):
+    options = ["--like", "eur-lex", "--scale", 0.01, "--seed", 3]
+    code, out, err = run("synth", tmp_path / "new" / "s", *options, "--json")
+    result = json.loads(out)
+    assert (code, err) == (0, "")
+    assert read_svm(result["train"]["path"]).n_instances == result["train"]["instances"]
+    before = contents(tmp_path)
+    assert "train.svm: already exists" in refused("synth", tmp_path / "new" / "s", *options)
+    assert run("synth", tmp_path / "new" / "s", *options, "--overwrite", "-q")[:2] == (0, "")
+    assert contents(tmp_path) == before
+    assert "--like is 'nothing'" in refused("synth", tmp_path / "other", "--like", "nothing")
+    assert "--scale is 0.0, expected a positive number;" in refused("synth", tmp_path / "other", "--scale", 0)
+    assert not (tmp_path / "other").exists()
+
+
+def test_demo(run, refused, tmp_path, monkeypatch):
+    monkeypatch.setattr("labeltree.cli.commands.demo.SCALE", 0.02)
+    monkeypatch.setattr("labeltree.cli.commands.demo.EXPERIMENTS", ("statistics",))
+    code, out, _ = run("demo", "--out", tmp_path / "d")
+    size = disk_bytes(tmp_path / "d" / "model")
+    assert code == 0
+    assert "P@1" in out
+    *_, sizes, report = out.splitlines()
+    assert sizes == f"estimated {size} bytes, on disk {size} bytes"
+    assert report == f"report {tmp_path / 'd' / 'report' / 'report.html'}"
+    assert "</html>" in (tmp_path / "d" / "report" / "report.html").read_text("utf-8")
+    assert "already exists" in refused("demo", "--out", tmp_path / "d")
+    code, out, err = run("demo", "--json", "--report", tmp_path / "r")
+    figures = json.loads(out)
+    assert figures["report"] == str(tmp_path / "r" / "report.html")
+    assert (code, err) == (0, "")
+    assert figures["estimated_bytes"] == figures["model_bytes"] == size
+
+
+def test_demo_without_matplotlib_has_no_report(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("labeltree.cli.commands.demo.SCALE", 0.02)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    code, out, err = run("demo")
+    assert code == 0
+    assert err.startswith("note: Skipping the report: this needs matplotlib")
+    assert err.count("\n") == 1
+    assert out.splitlines()[-1].startswith("estimated ")
+    code, out, err = run("demo", "--json")
+    assert (code, json.loads(out)["report"]) == (0, None)
+    assert list(tmp_path.iterdir()) == []
+
+
+# Given trees
+
+
+def test_given_tree(run, folder, tmp_path):
+    nested = [list(range(10)), list(range(10, 40))]
+    (tmp_path / "tree.json").write_text(json.dumps(nested))
+    code, out, _ = run(
+        "train", folder / "train.svm", tmp_path / "m", "--tree", tmp_path / "tree.json", "--json"
+    )
+    assert code == 0
+    assert json.loads(out)["nodes"] == 3
+    assert load(tmp_path / "m").trees[0].tree.children[2:12].tolist() == [~label for label in range(10)]
+
+
+def test_given_tree_with_names(run, refused, tmp_path):
+    data, tree = tmp_path / "d.svm", tmp_path / "tree.json"
+    data.write_text("cat 1:1\ndog 2:1\n3 3:1\n")
+    tree.write_text('[["dog", 3], "cat"]')
+    code, out, _ = run("estimate", data, "--tree", tree, "--json")
+    assert (code, json.loads(out)["nodes"]) == (0, 2)
+    tree.write_text('[["dog", 4], "cat"]')
+    assert "not a label of the data" in refused("estimate", data, "--tree", tree)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[0, 1", "not a tree in JSON"),
+        ("[" * 100_000, "not a tree in JSON"),
+        ('{"a": 1}', "nested lists"),
+        ("[[0, 1], []]", "empty list"),
+        ("[[0, 1], [1, 2]]", "more than once"),
+        ("[[0, 1], [2, true]]", "True"),
+        ("[[0, 1], [2, 3]]", "36 of the 40 labels are missing"),
+    ],
+)
+def test_bad_tree_file(refused, folder, tmp_path, content, message):
+    (tmp_path / "tree.json").write_text(content)
+    assert message in refused("train", folder / "train.svm", tmp_path / "m", "--tree", tmp_path / "tree.json")
+    assert not (tmp_path / "m").exists()
+
+
+def test_missing_tree_file(refused, folder, tmp_path):
+    assert "no such file" in refused("estimate", folder / "train.svm", "--tree", tmp_path / "tree.json")
+    assert "directory" in refused("estimate", folder / "train.svm", "--tree", tmp_path)
+    (tmp_path / "tree.json").write_text("[0]")
+    assert "cannot be combined with trees=2" in refused(
+        "estimate", folder / "train.svm", "--tree", tmp_path / "tree.json", "--trees", 2
+    )
+    assert "without --tree" in refused("estimate", folder / "train.svm", "--tree-rest")
+
+
+# The index of the first feature
+
+
+def test_the_first_index_of_test_data_is_that_of_the_training_data(run, tmp_path):
+    train, test = tmp_path / "train.svm", tmp_path / "test.svm"
+    train.write_text("0 0:1\n1 1:1\n2 2:1\n3 3:1\n" * 5)
+    test.write_text("1 1:1\n2 2:1\n")
+    assert run("train", train, tmp_path / "m", "-q")[0] == 0
+    assert load(tmp_path / "m").one_based is False
+    assert json.loads(run("evaluate", tmp_path / "m", test, "--json")[1])["P@1"] == 100
+    assert json.loads(run("evaluate", tmp_path / "m", test, "--json", "--one-based")[1])["P@1"] == 0
+    predicted = json.loads(run("predict", tmp_path / "m", test, "--json", "--top", 1)[1])
+    assert [row["labels"] for row in predicted["predictions"]] == [[1], [2]]
+
+
+def test_given_first_index(run, refused, folder, tmp_path):
+    (tmp_path / "d.svm").write_text("0 1:1\n1 2:1\n")
+    assert run("train", tmp_path / "d.svm", tmp_path / "m", "-q", "--zero-based")[0] == 0
+    assert load(tmp_path / "m").n_features == 3
+    (tmp_path / "d.svm").write_text("0 0:1\n1 2:1\n")
+    message = refused("train", tmp_path / "d.svm", tmp_path / "m2", "--one-based")
+    assert "d.svm:1:" in message
+    assert "--zero-based" in message
+    assert "d.svm:1:" in refused("predict", folder / "model", tmp_path / "d.svm")
+
+
+# Signals and pipes
+
+
+@pytest.fixture
+def hang_up():
+    """Let SIGHUP end processes that a test starts, even if the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hang_up")
+@pytest.mark.parametrize(
+    ("sent", "code", "last_line"),
+    [
+        (signal.SIGINT, 130, "stopped; the same command with --resume continues"),
+        (signal.SIGTERM, 143, "training 1 tree, 1 node ..."),
+        (signal.SIGHUP, 129, "training 1 tree, 1 node ..."),
+    ],
+)
+def test_a_signal_leaves_the_old_model_as_it_was(folder, tmp_path, sent, code, last_line):
+    """It is sent once the first block is being trained, which would go on for ever."""
+    data = tmp_path / "data.svm"
+    write_svm(data, make_data(300, features=40, labels=30))
+    shutil.copytree(folder / "model", tmp_path / "m")
+    before = contents(tmp_path / "m")
+    endless = ["--tolerance", "1e-30", "--max-iterations", "2000000000", "--cost", "1e6", "--loss", "hinge"]
+    with shell("train", data, tmp_path / "m", "--overwrite", *endless) as process:
+        deadline = time.monotonic() + PATIENCE
+        while not list(tmp_path.glob("m.work/model/tree-0/weights.npy")):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(sent)
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        finally:
+            process.kill()
+    assert (process.returncode, out) == (code, "")
+    assert err.splitlines()[-1].startswith(last_line)
+    assert contents(tmp_path / "m") == before
+    assert {f.name for f in tmp_path.iterdir()} == {"m", "m.work", "data.svm"}
+
+
+def test_a_closed_pipe_is_quiet(folder):
+    arguments = [sys.executable, "-m", "labeltree", "predict", folder / "model", folder / "train.svm", "-q"]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()  # before anything was read, as `| true` does
+    err = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(), err) == (141, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_behind_standard_output(folder):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "labeltree", "info", folder / "model"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1

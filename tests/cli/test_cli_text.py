@@ -1,0 +1,352 @@
+"""Text on the command line: documents from a file or a pipe, labels by name, errors in one sentence."""
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from helpers import contents, disk_bytes
+from test_damage import refused as damaged
+from test_damage import seal
+
+from labeltree import (
+    Dataset,
+    LabelTreeClassifier,
+    TextSettings,
+    build_tree,
+    load,
+    make_plan,
+    read_documents,
+    train_model,
+)
+from labeltree.data.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE
+
+TOPICS = {"fruit": "apple pear plum", "sea life": "whale shark Größe", "tools": "hammer saw nail"}
+
+
+def documents(rows, seed=0):
+    random = np.random.default_rng(seed)
+    names = list(TOPICS)
+    for _ in range(rows):
+        chosen = [names[t] for t in sorted(random.choice(len(names), random.integers(1, 3), replace=False))]
+        words = ["common", *" ".join(TOPICS[name] for name in chosen).split()]
+        yield " ".join(random.choice(words, 8)), chosen
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The same documents in three formats, and a model trained on the TSV file."""
+    from labeltree.cli import main
+
+    folder = tmp_path_factory.mktemp("text")
+    for name, rows, seed in (("train", 200, 0), ("test", 40, 1)):
+        made = list(documents(rows, seed))
+        one_word = [(text, [label.replace(" ", "-") for label in labels]) for text, labels in made]
+        (folder / f"{name}.tsv").write_text(
+            "".join(f"{i}\t{' '.join(labels)}\t{text}\n" for i, (text, labels) in enumerate(one_word))
+        )
+        (folder / f"{name}.csv").write_text(
+            "body,tags\n" + "".join(f"{text},{'; '.join(labels)}\n" for text, labels in made)
+        )
+        (folder / f"{name}.jsonl").write_text(
+            "".join(json.dumps({"text": text, "labels": labels}) + "\n" for text, labels in made)
+        )
+    assert main(["train", str(folder / "train.tsv"), str(folder / "model"), "--quiet"]) == 0
+    return folder
+
+
+CSV = ("--text-column", "body", "--label-column", "tags", "--label-separator", ";")
+
+
+@pytest.mark.parametrize(("ending", "options"), [("tsv", ()), ("csv", CSV), ("jsonl", ())])
+def test_estimate_train_evaluate(run, place, tmp_path, ending, options):
+    features = ("--ngrams", "1,2", "--min-df", 2, "--sublinear", "--stop-words", "english")
+    data = place / f"train.{ending}"
+    code, out, err = run("estimate", data, *options, *features, "--json")
+    assert (code, err) == (0, "")
+    planned = json.loads(out)["model_bytes"]
+    code, out, err = run("train", data, tmp_path / "m", *options, *features, "--json")
+    assert (code, err) == (0, "")
+    trained = json.loads(out)
+    assert planned == trained["model_bytes"] == trained["planned_bytes"] == disk_bytes(tmp_path / "m")
+    model = load(tmp_path / "m")
+    assert model.text.settings.ngrams == (1, 2)
+    assert model.text.settings.sublinear
+    assert "common whale" in model.text.names
+    # Columns and separators are those of the training file.
+    code, out, _ = run("evaluate", tmp_path / "m", place / f"test.{ending}", "--json")
+    assert code == 0
+    assert json.loads(out)["P@1"] > 90
+
+
+def test_formats_give_the_same_model(run, place, tmp_path):
+    for ending, options in (("csv", CSV), ("jsonl", ())):
+        assert run("train", place / f"train.{ending}", tmp_path / ending, "-q", *options)[0] == 0
+    mine, others = contents(tmp_path / "csv"), contents(tmp_path / "jsonl")
+    apart = {str(name) for name in mine if mine[name] != others[name]}
+    assert apart == {"manifest.json", SETTINGS_FILE}  # the names of the columns
+
+
+def test_python_gives_the_same_model(place, tmp_path):
+    data = read_documents(place / "train.tsv")
+    train_model(
+        data, make_plan(data, build_tree(data)), tmp_path / "m", notes={"clusters": 100, "max_depth": 6}
+    )
+    assert contents(tmp_path / "m") == contents(place / "model")
+
+
+def test_features_of_scikit_learn_give_the_same_predictions(place, tmp_path, run):
+    data = read_documents(place / "train.tsv")
+    theirs = data.text.settings.vectorizer()
+    X = theirs.fit_transform([line.split("\t")[2] for line in (place / "train.tsv").read_text().splitlines()])
+    plain = Dataset.from_matrices(X, data.Y, data.label_names)
+    model = train_model(plain, make_plan(plain, build_tree(plain)), tmp_path / "m")
+    texts = [line.split("\t")[2] for line in (place / "test.tsv").read_text().splitlines()]
+    labels, scores = model.predict(theirs.transform(texts), top=2)
+    code, out, _ = run("predict", place / "model", place / "test.tsv", "--top", 2, "-q")
+    expected = [
+        f"{row}\t{data.label_names[label]}\t{score:.6g}"
+        for row in range(len(texts))
+        for label, score in zip(labels[row].tolist(), scores[row].tolist(), strict=True)
+    ]
+    assert code == 0
+    assert out.splitlines()[1:] == expected
+
+
+def piped(text, *arguments):
+    command = [sys.executable, "-m", "labeltree", *map(str, arguments)]
+    return subprocess.run(command, input=text, capture_output=True, check=False)
+
+
+def test_predict_from_a_pipe(place):
+    done = piped(b"a Whale, a shark\n", "predict", place / "model", "-", "--top", "1", "--quiet")
+    assert (done.returncode, done.stderr) == (0, b"")
+    head, answer = done.stdout.decode().splitlines()
+    assert head == "row\tlabel\tscore"
+    assert answer.startswith("0\tsea-life\t0.")
+
+
+def feed(monkeypatch, tmp_path, content):
+    """Replace standard input, which is read by its descriptor, with a file."""
+    (tmp_path / "input").write_bytes(content)
+    real = open
+
+    def opened(file, *arguments, closefd=True, **options):
+        return real(tmp_path / "input" if file == 0 else file, *arguments, **options)
+
+    monkeypatch.setattr("labeltree.base.files.open", opened, raising=False)
+
+
+def test_lines_without_known_words_get_no_labels(run, place, tmp_path, monkeypatch):
+    feed(monkeypatch, tmp_path, b"apple\n\nunknown words\nsaw")
+    code, out, _ = run("predict", place / "model", "-", "--format", "svm", "--top", 1, "-q")
+    assert code == 0
+    first, *unknown, last = out.split("\n")[:-1]
+    assert first.startswith("fruit:0.")
+    assert unknown == ["", ""]
+    assert last.startswith("tools:0.")
+    code, out, _ = run("predict", place / "model", "-", "--json")
+    assert [row["labels"] for row in json.loads(out)["predictions"]][1:3] == [[], []]
+    code, out, _ = run("predict", place / "model", "-", "--data-format", "tsv", "--json")
+    assert [len(row["labels"]) for row in json.loads(out)["predictions"]] == [3, 0, 0, 3]
+
+
+def test_predict_files_without_labels(run, place, tmp_path):
+    (tmp_path / "p.csv").write_text("other,text\n1,hammer\n")
+    (tmp_path / "p.txt").write_text("hammer\n")
+    (tmp_path / "p.jsonl").write_text('{"text": "hammer"}\n')
+    answers = {run("predict", place / "model", tmp_path / f"p.{e}", "-q")[1] for e in ("csv", "txt", "jsonl")}
+    (answer,) = answers
+    assert answer.splitlines()[1].startswith("0\ttools\t")
+
+
+def test_labels_unknown_to_the_model_count_as_missed(run, place, tmp_path):
+    (tmp_path / "t.tsv").write_text("0\tfruit\tapple\n1\tvegetables\tapple pear\n")
+    code, out, err = run("evaluate", place / "model", tmp_path / "t.tsv", "--json")
+    assert code == 0
+    assert err == "note: 1 of the 2 labels in the data is unknown to the model and counted as missed.\n"
+    assert json.loads(out)["P@1"] == 50
+    assert json.loads(out)["R@5"] == 50
+
+
+def test_documents_without_terms_are_trained_on_and_evaluated(run, tmp_path):
+    (tmp_path / "d.tsv").write_text("0\ta\tone two\n1\tb\t!\n2\ta\ttwo\n")
+    assert run("train", tmp_path / "d.tsv", tmp_path / "m", "-q")[0] == 0
+    code, out, _ = run("evaluate", tmp_path / "m", tmp_path / "d.tsv", "--json")
+    assert code == 0
+    assert json.loads(out)["P@1"] == pytest.approx(200 / 3, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("d.tsv", b"0\ta\tone\n1\tb\tcaf\xe9\n", "", "d.tsv:2: the byte 0xe9 is not UTF-8"),
+        (
+            "d.csv",
+            b"text,labels\none,a\n",
+            "--text-column body",
+            "the header has no column 'body', only 'text', 'labels'; set the name of the text column "
+            "(--text-column)",
+        ),
+        (
+            "d.csv",
+            b"text^tags\none^a\n",
+            "",
+            "(--text-column), or the character between columns (--delimiter)",
+        ),
+        ("d.csv", b"text,tags\none,a\n", "", "set the name of the label column (--label-column)"),
+        ("d.csv", b"", "", "d.csv: the file is empty"),
+        ("d.jsonl", b'{"text": "one"}\n', "", "d.jsonl:1: the object has no 'labels'"),
+        ("d.tsv", b"0\ta\tone\n", "--text-column x", "--text-column applies only to CSV and JSONL"),
+        ("d.tsv", b"0\ta\tone\n", "--one-based", "--one-based applies only to LIBSVM"),
+        ("d.svm", b"0 1:1\n", "--text-column x", "--text-column applies only to text"),
+        ("d.txt", b"0\ta\tone\n", "--data-format txt", "plain text (txt) has no labels"),
+        ("d.tsv", b"0\ta\tone\n", "--label-separator=", "a label separator is empty"),
+        ("d.txt", b"0\ta\tone\n", "", "--data-format"),
+    ],
+)
+def test_bad_data_and_options(refused, place, tmp_path, name, content, options, message):
+    (tmp_path / name).write_bytes(content)
+    for command in (["estimate", tmp_path / name], ["train", tmp_path / name, tmp_path / "m"]):
+        assert message in refused(*command, *options.split())
+    if name != "d.svm":
+        assert message in refused("evaluate", place / "model", tmp_path / name, *options.split())
+    assert {file.name for file in tmp_path.iterdir()} == {name}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--ngrams 2,1", "--ngrams is 2,1, expected the minimum before the maximum"),
+        ("--ngrams x", "--ngrams is 'x', expected one or two integers"),
+        ("--min-df 0", "--min-df is 0, expected an integer of at least 1"),
+        ("--min-df 999", "train.tsv: no term occurs in 999 or more documents"),
+        ("--analyzer char --stop-words english", "stop words require the word analyzer"),
+        ("--analyzer letters", "--analyzer is 'letters', expected one of word,"),
+    ],
+)
+def test_bad_settings(refused, place, tmp_path, options, message):
+    assert message in refused("train", place / "train.tsv", tmp_path / "m", *options.split())
+    assert message in refused("estimate", place / "train.tsv", *options.split())
+
+
+def test_text_options_are_refused_for_libsvm_data(refused, tmp_path):
+    (tmp_path / "d.svm").write_text("0 1:1\n")
+    for options in ("--ngrams 1,2", "--sublinear", "--min-df 2", "--stop-words none", "--keep-case"):
+        assert "applies only to text" in refused("estimate", tmp_path / "d.svm", *options.split())
+
+
+def test_models_refuse_other_kinds_of_data(refused, folder, place):
+    message = refused("predict", folder / "model", place / "test.tsv")
+    assert f"the file is text, but the model {folder / 'model'} was trained on LIBSVM" in message
+    message = refused("predict", place / "model", folder / "test.svm")
+    assert "was trained on text" in message
+    assert "--label-column applies only to text" in refused(
+        "evaluate", folder / "model", folder / "test.svm", "--label-column", "x"
+    )
+
+
+def test_info_shows_how_text_is_read(run, place):
+    shown = run("info", place / "model")[1]
+    assert "TF-IDF, analyzer word, ngrams 1-1, min_df 1" in shown
+    assert shown.endswith("headers, label counts and label names, and the terms of the text.\n")
+    code, out, _ = run("info", place / "model", "--json")
+    assert code == 0
+    assert json.loads(out)["text"] == json.loads(json.dumps(asdict(TextSettings(**json.loads(out)["text"]))))
+
+
+def test_a_compact_model_keeps_its_text(run, place, tmp_path):
+    assert run("compress", place / "model", tmp_path / "p", "--prune", "0.01", "-q")[0] == 0
+    assert load(tmp_path / "p").text.names == load(place / "model").text.names
+    assert run("predict", tmp_path / "p", place / "test.tsv", "-q")[0] == 0
+
+
+# Stored files are checked
+
+
+def test_the_estimator_keeps_the_text(run, place, tmp_path):
+    estimator = LabelTreeClassifier.load(place / "model")
+    estimator.save(tmp_path / "again")
+    for part in ("text", "tree-0"):
+        assert contents(tmp_path / "again" / part) == contents(place / "model" / part)
+    arguments = (place / "test.tsv", "--quiet")
+    assert run("predict", tmp_path / "again", *arguments) == run("predict", place / "model", *arguments)
+
+
+def test_an_estimator_predicts_nothing_without_a_known_word(place):
+    estimator = LabelTreeClassifier.load(place / "model")
+    X = estimator.model_.text.transform(["whale", "???"])
+    truth = np.zeros((2, len(estimator.classes_)))
+    truth[:, estimator.predict_top(X, 1)[0][0, 0]] = truth[:, -1] = 1
+    assert estimator.score(X, truth) == 0.5
+    assert estimator.predict(X).getnnz(axis=1).tolist() == [1, 0]
+
+
+@pytest.fixture
+def copy(place, tmp_path):
+    return shutil.copytree(place / "model", tmp_path / "copy")
+
+
+@pytest.mark.parametrize("name", [SETTINGS_FILE, TERMS_FILE, IDF_FILE])
+def test_damaged_files_are_named(copy, name):
+    content = (copy / name).read_bytes()
+    (copy / name).write_bytes(content[:-1])
+    damaged(copy, f"{name}: the file has")
+    (copy / name).write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    damaged(copy, f"{name}: checksum mismatch")
+    (copy / name).unlink()
+    damaged(copy, f"{name}: the file is missing")
+
+
+def test_forged_files_are_refused(copy):
+    terms = json.loads((copy / TERMS_FILE).read_text())
+    for content in ("[]", "{", "\ud800", json.dumps(terms[:-1] + terms[:1]), json.dumps([1] * len(terms))):
+        (copy / TERMS_FILE).write_bytes(content.encode(errors="surrogatepass"))
+        seal(copy, TERMS_FILE)
+        damaged(copy, r"terms\.json: (expected \d+ distinct terms|the file cannot be read)")
+    (copy / TERMS_FILE).write_text(json.dumps(terms))
+    seal(copy, TERMS_FILE)
+    idf = np.load(copy / IDF_FILE)
+    for wrong in (np.where(np.arange(idf.size) == 1, np.nan, idf), -idf, idf[:-1], idf.astype(np.float32)):
+        np.save(copy / IDF_FILE, wrong)
+        seal(copy, IDF_FILE)
+        damaged(copy, r"idf\.npy: the (file contains invalid weights|array is|file has)")
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    [
+        ("tfidf", {"analyzer": "letters"}),
+        ("tfidf", {"ngrams": [1]}),
+        ("tfidf", {"ngrams": 1}),
+        ("tfidf", {"unknown": 1}),
+        ("tfidf", {"stop_words": [1]}),
+        ("columns", {"text": 3}),
+        ("columns", {"separators": 3}),
+        ("columns", {"unknown": 3}),
+    ],
+)
+def test_forged_settings_are_refused(copy, part, change):
+    stored = json.loads((copy / SETTINGS_FILE).read_text())
+    stored[part].update(change)
+    for content in (json.dumps(stored), "[]", "{}", "nul"):
+        (copy / SETTINGS_FILE).write_text(content)
+        seal(copy, SETTINGS_FILE)
+        damaged(copy, r"settings\.json: the (settings of TF-IDF are invalid|file cannot be read)")
+
+
+@pytest.mark.parametrize(("command", "data"), [("predict", "test.tsv"), ("train", "train.tsv")])
+def test_text_needs_no_large_import(place, tmp_path, command, data):
+    program = (
+        "import sys; from labeltree.cli import main; code = main(sys.argv[1:]);"
+        "large = {'matplotlib', 'pandas', 'pooch', 'requests', 'sklearn'} & set(sys.modules);"
+        "sys.exit(str((code, large or None)))"
+    )
+    paths = (place / "model", place / data) if command == "predict" else (place / data, tmp_path / "new")
+    finished = subprocess.run(
+        [sys.executable, "-c", program, command, *map(str, paths), "-q"], capture_output=True, text=True
+    )
+    assert finished.stderr == "(0, None)\n"

@@ -1,0 +1,116 @@
+"""Models with arbitrary weights, and the ways to store them."""
+
+from itertools import pairwise
+
+import numpy as np
+from beam_twin import make_tree
+
+from labeltree._native import crc32c
+from labeltree.model.directory import new_model
+from labeltree.model.model import load
+from labeltree.settings import StorageSettings
+from labeltree.trees.tree import LabelTree
+
+STORED = {
+    "float16": StorageSettings("float16"),
+    "int8": StorageSettings("int8"),
+    "sparse": StorageSettings(prune=0.3),
+    "unpruned": StorageSettings(prune=0),
+    "empty": StorageSettings(prune=1000),
+}
+# Children of the root, and features: panels that are full or one more, segments that are full or one more.
+SHAPES = [
+    *((n_children, 6) for n_children in (1, 2, 7, 8, 9, 20, 255, 256, 257, 512, 513)),
+    *((5, n_features) for n_features in (1, 15, 16, 17, 33, 65_535, 65_536, 65_537, 131_072, 140_000)),
+    (300, 70_000),
+]
+
+
+def wide_tree(rng, n_labels, n_features, draw, n_used=40):
+    """A root over all labels that uses some features, at the ends of segments, too."""
+    ends = [f for f in (0, 65_535, 65_536, 131_071, 131_072, n_features - 1) if f < n_features]
+    used = np.union1d(ends, rng.integers(0, n_features, n_used)).astype(np.int32)
+    weights = draw((used.size, n_labels))
+    lists = np.array([0, n_labels]), ~rng.permutation(n_labels).astype(np.int32)
+    return *lists, np.array([0, used.size]), used, np.array([0, weights.size]), weights.ravel()
+
+
+def add_bias(rng, tree, n_features):
+    """Give every node a last row for the bias."""
+    child_ptr, children, feature_ptr, features, weight_ptr, weights = tree
+    lists, blocks = [], []
+    for u, n_children in enumerate(np.diff(child_ptr)):
+        lists += [features[feature_ptr[u] : feature_ptr[u + 1]], [n_features]]
+        blocks += [weights[weight_ptr[u] : weight_ptr[u + 1]], rng.normal(0, 3, n_children)]
+    steps = np.arange(child_ptr.size)
+    return (
+        child_ptr,
+        children,
+        feature_ptr + steps,
+        np.concatenate(lists).astype(np.int32),
+        weight_ptr + child_ptr,
+        np.concatenate(blocks).astype(np.float32),
+    )
+
+
+def drawing(rng, share):
+    """Draw weights of a share of all entries, of very different sizes; children and rows may be empty."""
+
+    def draw(shape):
+        sizes = 2.0 ** rng.choice([0, 0, 0, -3, -20, -60], shape[1])
+        weights = rng.normal(0, 0.8, shape) * sizes * (rng.random(shape) < share)
+        weights[rng.random(shape[0]) < 0.2] = 0
+        return weights.astype(np.float32)
+
+    return draw
+
+
+def make_model(seed, *, shape=None, n_trees=1):
+    """Trees as arrays, features, labels, bias, as `beam_twin` makes them; a bias is always the last row."""
+    rng = np.random.default_rng(seed)
+    bias = float(rng.choice([0.0, 1.0, 0.5]))
+    draw = drawing(rng, rng.choice([0.02, 0.3, 1.0]))
+    n_labels, n_features = shape or (int(rng.choice([1, 9, 40, 300])), int(rng.choice([1, 20, 900])))
+    trees = []
+    for _ in range(n_trees):
+        if shape:
+            tree = wide_tree(rng, n_labels, n_features, draw)
+        else:
+            tree = make_tree(rng, n_features, n_labels, 0, int(rng.integers(1, 5)), draw)
+            while np.diff(tree[0]).min() == 0:  # every node of a stored tree has children
+                tree = make_tree(rng, n_features, n_labels, 0, int(rng.integers(1, 5)), draw)
+            tree[1][tree[1] >= 0] = np.arange(1, tree[0].size - 1)  # and its nodes are in order
+        trees.append(add_bias(rng, tree, n_features) if bias else tree)
+    return trees, n_features, n_labels, bias
+
+
+def store_model(path, model):
+    """Write a model with float32 weights, and open it."""
+    trees, n_features, n_labels, bias = model
+    names = "child_ptr", "children", "feature_ptr"
+    shapes = [LabelTree(tree[0], tree[1]) for tree in trees]
+    used = [np.diff(tree[2]) - bool(bias) for tree in trees]
+    with new_model(path, False) as writer:
+        writer.write_common(np.ones(n_labels, np.int64), None, None)
+        for t, tree in enumerate(trees):
+            for name, array in zip(names, tree, strict=False):
+                writer.write(f"tree-{t}/{name}.npy", array)
+            _, _, feature_ptr, features, weight_ptr, weights = tree
+            for name, array in (("features", features), ("weights", weights)):
+                with writer.grow(f"tree-{t}/{name}.npy", array.dtype.str) as stream:
+                    stream.write(array.tobytes())
+            pairs = zip(pairwise(feature_ptr), pairwise(weight_ptr), strict=True)
+            content = [features[a:b].tobytes() + weights[c:d].tobytes() for (a, b), (c, d) in pairs]
+            sums = [crc32c(np.frombuffer(block, np.uint8)) for block in content]
+            writer.write(f"tree-{t}/checksums.npy", np.array(sums, np.uint32))
+        writer.finish(
+            {
+                "instances": 1,
+                "features": n_features,
+                "labels": n_labels,
+                "trees": [{"nodes": shape.n_nodes, "depth": shape.depth} for shape in shapes],
+                "weights": sum(int(n @ shape.child_count) for n, shape in zip(used, shapes, strict=True)),
+                "settings": {"bias": bias},
+            }
+        )
+    return load(path)

@@ -1,0 +1,438 @@
+"""LabelTreeClassifier agrees with the functions of labeltree, and handles what scikit-learn passes to it."""
+
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from helpers import contents, disk_bytes, make_data, random_data, topic_data
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+
+import labeltree
+from labeltree import InputError, LabelTree, LabelTreeClassifier, build_tree, make_plan, train_model
+from labeltree.settings import ScoreSettings, SolverSettings
+
+DATA = make_data(300)
+TEST = make_data(40, seed=1)
+CLASSES = np.array(["Apfel", "Birne", "Citrus", "Öl"])
+SMALL = {"clusters": 5, "threads": 1}
+
+
+def fitted(**parameters):
+    return LabelTreeClassifier(**(SMALL | parameters)).fit(DATA.X, DATA.Y)
+
+
+def topics():
+    """Data with four classes, one per row."""
+    data = topic_data()
+    return data.X.toarray(), CLASSES[data.Y.indices // 5]
+
+
+def test_predicts_what_the_functions_predict(tmp_path):
+    data = DATA.normalize()
+    trees = [build_tree(data, clusters=5, max_depth=3, seed=7 + t) for t in range(2)]
+    settings = SolverSettings(loss="logistic", cost=2.0, tolerance=0.01, max_iterations=50, bias=0.5, seed=7)
+    model = train_model(data, make_plan(data, trees, settings), tmp_path / "model")
+    labels, scores = model.predict(TEST.X, top=7, beam=3, score_scale=1.5)
+
+    estimator = fitted(
+        max_depth=3,
+        trees=2,
+        seed=7,
+        loss="logistic",
+        cost=2,
+        tolerance=0.01,
+        max_iterations=50,
+        bias=0.5,
+        beam=3,
+        score_scale=1.5,
+    )
+    found = estimator.predict_top(TEST.X, 7)
+    np.testing.assert_array_equal(found[0], labels)
+    np.testing.assert_array_equal(found[1], scores)
+
+    labels, scores = model.predict(TEST.X, top=7, beam=3, score="hinge3")
+    found = estimator.set_params(score_function="hinge3").predict_top(TEST.X, 7)
+    np.testing.assert_array_equal(found[0], labels)
+    np.testing.assert_array_equal(found[1], scores)
+
+
+def test_fit_stores_the_score():
+    assert fitted().model_.score == ScoreSettings()
+    assert fitted(score_function="hinge3").model_.score == ScoreSettings("hinge3")
+    assert fitted(score_scale=2).model_.score == ScoreSettings("sigmoid", 2.0)
+
+
+@pytest.mark.parametrize("parameters", [{"weights": "float16"}, {"weights": "int8"}, {"prune": 0.05}])
+def test_fit_stores_compact_weights(tmp_path, parameters):
+    estimator = fitted(**parameters)
+    plan = estimator.estimate(DATA.X, DATA.Y)
+    large = fitted().model_
+    assert estimator.model_.bytes < 0.8 * large.bytes
+    assert estimator.model_.bytes <= plan.model_bytes
+    assert plan.is_exact == (estimator.model_.bytes == plan.model_bytes) == ("prune" not in parameters)
+    estimator.save(tmp_path / "model")
+    loaded = LabelTreeClassifier.load(tmp_path / "model")
+    assert loaded.get_params() == estimator.get_params()
+    for one, two in zip(loaded.predict_top(TEST.X), estimator.predict_top(TEST.X), strict=True):
+        np.testing.assert_array_equal(one, two)
+    large.save(tmp_path / "large")
+    labeltree.load(tmp_path / "large").compress(tmp_path / "compact", **parameters)
+    found = LabelTreeClassifier.load(tmp_path / "compact")
+    assert {name: getattr(found, name) for name in parameters} == parameters
+    np.testing.assert_array_equal(found.predict_top(TEST.X)[0], estimator.predict_top(TEST.X)[0])
+
+
+def test_parameters_have_the_names_and_defaults_of_the_command_line():
+    from dataclasses import fields
+    from inspect import signature
+
+    from labeltree.cli.commands.predict import predict
+    from labeltree.cli.commands.train import train
+    from labeltree.cli.text_options import Text
+
+    shell = {**signature(predict).parameters, **signature(train).parameters}
+    ours = {"score" if name == "score_function" else name: value for name, value in DEFAULTS.items()}
+    assert ours == {name: getattr(shell[name].default, "value", shell[name].default) for name in ours}
+    about_files = {"data", "model", "overwrite", "one_based", "quiet", "json", "output", "format", "top"}
+    about_files |= {"id_column", "settings", "max_size"}
+    about_answers = {"accepted", "threshold"}  # arguments of predict
+    about_trees = {"tree_rest"}  # of a tree in a file
+    about_text = {item.name for item in fields(Text)}
+    about_runs = {"dask", "resume", "sync"}
+    assert set(shell) - set(ours) == about_files | about_answers | about_runs | about_trees | about_text
+
+
+DEFAULTS = LabelTreeClassifier().get_params()
+
+
+def test_all_forms_of_x_and_y_give_the_same_model(tmp_path):
+    fitted().save(tmp_path / "model")
+    expected = contents(tmp_path / "model")
+    forms = [
+        (DATA.X.tocsc(), DATA.Y.tocoo()),
+        (sparse.csr_array(DATA.X), sparse.csc_array(DATA.Y, dtype=bool)),
+        (DATA.X.toarray(), DATA.Y.toarray().astype(int)),
+        (DATA.X.toarray().tolist(), DATA.Y.toarray().tolist()),
+    ]
+    for X, Y in forms:
+        LabelTreeClassifier(**SMALL).fit(X, Y).save(tmp_path / "other", overwrite=True)
+        assert contents(tmp_path / "other") == expected
+
+
+def test_scores_are_sparse_and_limited_to_the_beam():
+    estimator = fitted(beam=1)
+    scores = estimator.predict_proba(TEST.X)
+    assert scores.format == "csr"
+    assert scores.shape == (40, 40)
+    assert 0 < np.diff(scores.indptr).min() <= np.diff(scores.indptr).max() < 40
+    assert scores.has_sorted_indices
+    assert (estimator.decision_function(TEST.X) != scores).nnz == 0
+    labels, best = estimator.predict_top(TEST.X, 40)
+    assert (np.diff(scores.indptr) == (labels >= 0).sum(axis=1)).all()
+    np.testing.assert_array_equal(scores.max(axis=1).toarray()[:, 0], best[:, 0])
+    everything = fitted(beam=40).predict_proba(TEST.X)
+    assert everything.nnz == 40 * 40
+
+
+def test_scores_do_not_depend_on_how_many_rows_are_searched_at_once(monkeypatch):
+    estimator = fitted()
+    whole = estimator.predict_proba(TEST.X)
+    monkeypatch.setattr("labeltree.estimators.predictor._PAIRS_AT_ONCE", 100)
+    assert (estimator.predict_proba(TEST.X) != whole).nnz == 0
+
+
+def test_predict_by_threshold_and_by_top():
+    estimator = fitted()
+    scores = estimator.predict_proba(TEST.X).toarray()
+    for threshold in (0.1, 0.9):
+        found = estimator.predict(TEST.X, threshold=threshold)
+        assert found.format == "csr"
+        assert found.dtype.kind == "i"
+        np.testing.assert_array_equal(found.toarray(), scores >= threshold)
+    chosen = estimator.model_.decision.threshold
+    np.testing.assert_array_equal(estimator.predict(TEST.X).toarray(), scores >= np.float32(chosen))
+    three = estimator.predict(TEST.X, top=3).toarray()
+    labels, _ = estimator.predict_top(TEST.X, 3)
+    np.testing.assert_array_equal(np.sort(labels), np.nonzero(three)[1].reshape(-1, 3))
+    both = estimator.predict(TEST.X, top=3, threshold=0.3).toarray()
+    np.testing.assert_array_equal(both, three * (scores >= 0.3))
+
+
+def test_depth_one_is_one_vs_rest():
+    estimator = fitted(max_depth=1)
+    (part,) = estimator.model_.trees
+    assert (part.tree.n_nodes, part.tree.depth) == (1, 1)
+    assert estimator.predict_proba(TEST.X).nnz == 40 * 40
+
+
+def test_a_given_tree_is_used():
+    nested = [list(range(20)), list(range(20, 40))]
+    for tree in (nested, LabelTree.from_nested(nested)):
+        estimator = fitted(tree=tree)
+        np.testing.assert_array_equal(
+            estimator.model_.trees[0].tree.children, LabelTree.from_nested(nested).children
+        )
+        assert clone(estimator).fit(DATA.X, DATA.Y).score(TEST.X, TEST.Y) == estimator.score(TEST.X, TEST.Y)
+
+
+def test_score_is_p_at_1_and_takes_weights():
+    estimator = fitted()
+    labels, _ = estimator.predict_top(TEST.X, 1)
+    hits = TEST.Y.toarray()[np.arange(40), labels[:, 0]]
+    assert 0 < hits.mean() < 1
+    assert estimator.score(TEST.X, TEST.Y) == pytest.approx(hits.mean())
+    assert estimator.score(TEST.X, TEST.Y.toarray(), sample_weight=hits + 1) == pytest.approx(
+        np.average(hits, weights=hits + 1)
+    )
+
+
+def test_estimate_is_the_size_on_disk_and_changes_nothing(tmp_path):
+    estimator = LabelTreeClassifier(**SMALL, trees=2)
+    plan = estimator.estimate(DATA.X, DATA.Y)
+    assert vars(estimator) == LabelTreeClassifier(**SMALL, trees=2).get_params()
+    estimator.fit(DATA.X, DATA.Y).save(tmp_path / "model")
+    assert disk_bytes(tmp_path / "model") == plan.model_bytes == estimator.model_.bytes
+
+
+def test_one_class_per_row():
+    X, y = topics()
+    estimator = LabelTreeClassifier(threads=1).fit(X, y)
+    np.testing.assert_array_equal(estimator.classes_, CLASSES)
+    np.testing.assert_array_equal(estimator.predict(X), y)
+    assert estimator.score(X, y) == 1
+    probabilities = estimator.predict_proba(X)
+    assert isinstance(probabilities, np.ndarray)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_array_equal(CLASSES[probabilities.argmax(axis=1)], y)
+    np.testing.assert_array_equal(CLASSES[estimator.decision_function(X).argmax(axis=1)], y)
+    np.testing.assert_array_equal(CLASSES[estimator.predict_top(X, 2)[0][:, 0]], y)
+    assert estimator.score(X, np.where(y == "Birne", "unknown", y)) == pytest.approx(np.mean(y != "Birne"))
+
+
+def test_a_tree_of_classes_by_name():
+    X, y = topics()
+    tree = [["Öl", "Birne"], ["Citrus", "Apfel"]]
+    estimator = LabelTreeClassifier(threads=1, tree=tree, beam=1).fit(X, y)
+    np.testing.assert_array_equal(estimator.predict(X), y)
+    reached = estimator.predict_proba(X)[y == "Citrus"] > 0
+    np.testing.assert_array_equal(reached, [[True, False, True, False]] * len(reached))
+
+
+def test_two_classes_have_one_decision():
+    X, y = topics()
+    estimator = LabelTreeClassifier(threads=1).fit(X, y == "Birne")
+    decision = estimator.decision_function(X)
+    assert decision.shape == (len(X),)
+    np.testing.assert_array_equal(decision > 0, y == "Birne")
+    np.testing.assert_array_equal(estimator.predict_proba(X)[:, 1] > 0.5, y == "Birne")
+
+
+def test_classes_outside_the_beam_score_0():
+    data = topic_data()
+    estimator = LabelTreeClassifier(clusters=4, beam=1, threads=1).fit(data.X, data.Y.indices)
+    probabilities = estimator.predict_proba(data.X)
+    assert (probabilities == 0).any(axis=1).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+
+
+def test_names_of_data_frames():
+    X = pd.DataFrame(DATA.X.toarray(), columns=[f"word {j}" for j in range(60)])
+    Y = pd.DataFrame(DATA.Y.toarray(), columns=[f"label {j}" for j in range(40)])
+    estimator = LabelTreeClassifier(**SMALL).fit(X, Y)
+    assert estimator.n_features_in_ == 60
+    assert list(estimator.feature_names_in_) == list(X.columns)
+    assert list(estimator.classes_) == list(Y.columns)
+    assert estimator.model_.label_names == tuple(Y.columns)
+    assert estimator.score(X, Y) == fitted().score(DATA.X, DATA.Y)
+    with pytest.raises(ValueError, match="feature names"):
+        estimator.predict(X[X.columns[::-1]])
+    kept_sparse = pd.DataFrame.sparse.from_spmatrix(DATA.Y, columns=Y.columns)
+    other = LabelTreeClassifier(**SMALL).fit(pd.DataFrame.sparse.from_spmatrix(DATA.X), kept_sparse)
+    assert list(other.classes_) == list(Y.columns)
+    assert (other.predict_proba(TEST.X) != fitted().predict_proba(TEST.X)).nnz == 0
+
+
+def test_columns_in_another_order():
+    X, Y = DATA.X, pd.DataFrame(DATA.Y.toarray(), columns=[f"label {j}" for j in range(40)])
+    estimator = LabelTreeClassifier(**SMALL).fit(X, Y)
+    assert estimator.score(X, Y) == estimator.score(X, Y.to_numpy()) == fitted().score(X, Y)
+    for other in (Y[Y.columns[::-1]], Y.rename(columns={"label 0": "label 00"})):
+        with pytest.raises(InputError, match=r"column 0 of Y is 'label (39|00)'.* in the same order"):
+            estimator.score(X, other)
+
+
+def test_weights_are_costs_and_zero_leaves_a_row_out(tmp_path):
+    weights = np.random.default_rng(0).integers(0, 3, 300).astype(float)
+    kept = weights > 0
+    estimator = LabelTreeClassifier(**SMALL).fit(DATA.X, DATA.Y, sample_weight=weights)
+    without = LabelTreeClassifier(**SMALL).fit(DATA.X[kept], DATA.Y[kept], sample_weight=weights[kept])
+    doubled = LabelTreeClassifier(**SMALL, cost=2).fit(DATA.X[kept], DATA.Y[kept])
+    twice = LabelTreeClassifier(**SMALL, cost=1).fit(
+        DATA.X[kept], DATA.Y[kept], sample_weight=np.full(kept.sum(), 2.0)
+    )
+    scores = [found.predict_proba(TEST.X).toarray() for found in (estimator, without, doubled, twice)]
+    np.testing.assert_array_equal(scores[0], scores[1])
+    np.testing.assert_array_equal(scores[2], scores[3])
+    assert (scores[0] != scores[2]).any()
+
+
+def test_weight_two_is_nearly_the_row_twice():
+    weights = np.random.default_rng(0).integers(0, 4, 300)
+    exact = {"max_depth": 1, "threads": 1, "tolerance": 1e-10, "max_iterations": 10_000, "cost": 1}
+    weighted = LabelTreeClassifier(**exact).fit(DATA.X, DATA.Y, sample_weight=weights)
+    rows = np.repeat(np.arange(300), weights)
+    repeated = LabelTreeClassifier(**exact).fit(DATA.X[rows], DATA.Y[rows])
+    scores = [found.predict_proba(TEST.X).toarray() for found in (weighted, repeated)]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=0, atol=1e-5)
+
+
+def test_a_label_without_rows():
+    data = random_data(empty_label=True)
+    estimator = LabelTreeClassifier(clusters=3, threads=1).fit(data.X, data.Y)
+    assert estimator.model_.label_counts[-1] == 0
+    assert estimator.predict(data.X, top=1).getnnz(axis=0)[-1] == 0
+
+
+def test_a_sparse_column_is_one_label():
+    one = DATA.Y[:, :1]
+    estimator = LabelTreeClassifier(threads=1, cost=1000).fit(DATA.X, one)
+    assert (estimator.predict(DATA.X) != one).nnz == 0
+
+
+def test_a_dense_column_is_a_vector_of_classes():
+    one = DATA.Y[:, :1].toarray()
+    with pytest.warns(DataConversionWarning, match="column-vector"):
+        estimator = LabelTreeClassifier(threads=1, cost=1000).fit(DATA.X, one)
+    np.testing.assert_array_equal(estimator.predict(DATA.X), one[:, 0])
+
+
+NAN = DATA.X.toarray()
+NAN[3, 4] = np.nan
+BAD = {
+    "no positive": (DATA.X, DATA.Y * 0, "Y has no positive entry"),
+    "no columns": (DATA.X, np.zeros((300, 0)), "300 instances and 0 labels"),
+    "NaN": (NAN, DATA.Y, "X contains NaN, infinity"),
+    "lengths": (DATA.X, DATA.Y[:-1], "X has 300 rows and Y has 299"),
+    "lengths of classes": (DATA.X, np.arange(299) % 3, "X has 300 rows and Y has 299"),
+    "no y": (DATA.X, None, "the target y is None"),
+    "signs": (DATA.X, 2 * DATA.Y.toarray() - 1, "Y contains the value -1.0, expected only 0 and 1"),
+    "lists": (DATA.X, [[1, 2]] * 299 + [[3]], "Y has rows of different lengths"),
+    "NaN in y": (DATA.X, np.full(300, np.nan), "y contains NaN or infinity"),
+    "continuous y": (DATA.X, np.linspace(0, 1, 300), "Unknown label type: continuous"),
+    "text": (DATA.X, np.full((300, 2), "a"), "Y contains <U1 values"),
+    "depth": (DATA.X, np.zeros((300, 2, 2)), "Y has 3 dimensions, expected 2"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_data(case):
+    X, Y, message = BAD[case]
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        LabelTreeClassifier(**SMALL).fit(X, Y)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(299), "sample_weight has shape (299,), expected one weight for each of the 300 rows"),
+        (-np.ones(300), "sample_weight contains a negative number"),
+        (np.full(300, np.nan), "sample_weight contains a negative number, NaN"),
+        (np.zeros(300), "every sample_weight is zero"),
+        (np.full(300, 1e-20), "sample_weight times cost ranges from "),
+    ],
+)
+def test_bad_weights(weights, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        LabelTreeClassifier(**SMALL).fit(DATA.X, DATA.Y, sample_weight=weights)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"clusters": 1}, "clusters is 1, expected an integer of at least 2"),
+        ({"clusters": 2.5}, "clusters is 2.5, expected an integer"),
+        ({"max_depth": True}, "max_depth is True, expected an integer"),
+        ({"trees": 0}, "trees is 0, expected an integer from 1"),
+        ({"tree": "abc"}, "tree is 'abc', expected None or a LabelTree or nested lists"),
+        ({"tree": [0, 1], "trees": 2}, "a tree cannot be combined with trees=2"),
+        ({"seed": None}, "seed is None, expected an integer of at least 0"),
+        ({"loss": "log"}, "loss is 'log', expected one of squared_hinge, hinge, logistic"),
+        ({"cost": 0}, "cost is 0, expected None or a number from 1e-15 to 1e+15"),
+        ({"cost": np.nan}, "cost is nan, expected None or a number"),
+        ({"cost": 10**400}, "expected None or a number from 1e-15"),
+        ({"tolerance": 0}, "tolerance is 0, expected a positive number of at most 1"),
+        ({"bias": -1}, "bias is -1, expected a number from 0"),
+        ({"weights": "double"}, "weights is 'double', expected None or one of float32, float16, int8"),
+        ({"prune": -0.5}, "prune is -0.5, expected None or a number from 0"),
+        ({"prune": 0.1, "weights": "float16"}, "pruned weights are stored as int8, not as float16"),
+        (
+            {"score_function": "tanh"},
+            "score_function is 'tanh', expected one of auto, sigmoid, hinge2, hinge3",
+        ),
+        ({"threads": 0}, "threads is 0, expected None or an integer from 1"),
+        ({"memory_limit": "much"}, "memory_limit is 'much', expected None or a number of bytes"),
+        ({"memory_limit": "1MB"}, "but only 1.0 MB can be used"),
+        ({"force": 1}, "force is 1, expected True or False"),
+    ],
+)
+def test_bad_parameters(parameters, expected):
+    with pytest.raises(InputError, match=re.escape(expected)) as caught:
+        fitted(**parameters)
+    assert "\n" not in str(caught.value)
+
+
+def test_numpy_numbers_are_numbers(tmp_path):
+    estimator = fitted(
+        clusters=np.int64(5), cost=np.float32(1), max_iterations=np.int32(300), seed=np.uint8(0)
+    )
+    estimator.save(tmp_path / "model")
+    assert (estimator.predict_proba(TEST.X) != fitted(cost=1).predict_proba(TEST.X)).nnz == 0
+
+
+def test_force_ignores_the_memory_limit():
+    assert fitted(memory_limit="1MB", force=True).score(TEST.X, TEST.Y) == fitted().score(TEST.X, TEST.Y)
+
+
+def test_bad_arguments_of_predictions():
+    estimator = fitted()
+    with pytest.raises(NotFittedError):
+        LabelTreeClassifier().predict_top(TEST.X, 1)
+    with pytest.raises(InputError, match="k is 0, expected an integer of at least 1"):
+        estimator.predict_top(TEST.X, 0)
+    with pytest.raises(InputError, match="threshold is 2, expected None or a number from 0 to 1"):
+        estimator.predict(TEST.X, threshold=2)
+    with pytest.raises(InputError, match="Y has 30 columns, expected 40 as in fit"):
+        estimator.score(TEST.X, TEST.Y[:, :30])
+    with pytest.raises(InputError, match="y is one class per row, expected an indicator matrix"):
+        estimator.score(TEST.X, np.arange(40) % 3)
+    with pytest.raises(InputError, match="X has 40 rows and Y has 39"):
+        estimator.score(TEST.X, TEST.Y[:-1])
+    with pytest.raises(ValueError, match="60 features"):
+        estimator.predict(TEST.X[:, :50])
+    X, y = topics()
+    with pytest.raises(InputError, match="use predict_top"):
+        LabelTreeClassifier(threads=1).fit(X, y).predict(X, top=2)
+
+
+def test_fit_leaves_no_temporary_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(InputError, match="too large"):
+        LabelTreeClassifier(**SMALL, normalize=False).fit(DATA.X * 1e20, DATA.Y)
+    estimator = fitted()
+    assert not list(tmp_path.iterdir())
+    assert estimator.model_.path is None
+    assert estimator.score(TEST.X, TEST.Y) > 0.5
+    estimator.model_.verify()
+
+
+def test_scikit_learn_is_imported_only_when_needed():
+    check = "import sys, labeltree.cli, labeltree.training; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+    assert labeltree.LabelTreeClassifier is LabelTreeClassifier

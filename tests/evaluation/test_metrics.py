@@ -1,0 +1,213 @@
+"""The metrics agree with values computed by hand, and with a slow version in plain Python."""
+
+import math
+
+import numpy as np
+import pytest
+from helpers import examples
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import coo_array, csr_array, csr_matrix
+
+from labeltree.errors import InputError
+from labeltree.evaluation.metrics import (
+    Propensities,
+    evaluate,
+    ndcg_at_k,
+    precision_at_k,
+    propensities,
+    propensity_scored_ndcg_at_k,
+    propensity_scored_precision_at_k,
+    recall_at_k,
+)
+
+TRUTH = csr_array(np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0]], dtype=np.float32))
+PREDICTED = np.array([[0, 1, 2], [3, 1, -1], [0, 1, 2]])
+
+
+def test_by_hand():
+    assert precision_at_k(TRUTH, PREDICTED, 1) == pytest.approx(1 / 3)
+    assert precision_at_k(TRUTH, PREDICTED, 3) == pytest.approx((2 / 3 + 1 / 3) / 3)
+    assert recall_at_k(TRUTH, PREDICTED, 1) == pytest.approx((1 / 2) / 3)
+    assert recall_at_k(TRUTH, PREDICTED, 3) == pytest.approx((1 + 1) / 3)
+    second = 1 / math.log2(3)
+    assert ndcg_at_k(TRUTH, PREDICTED, 1) == pytest.approx(1 / 3)
+    assert ndcg_at_k(TRUTH, PREDICTED, 3) == pytest.approx((1.5 / (1 + second) + second) / 3)
+
+
+def test_propensity_scored_by_hand():
+    known = Propensities(np.array([0.5, 0.25, 0.2, 1.0]), unseen=0.1)
+    # Hits at rank 1: label 0 (worth 2); the best would be label 2 (5) and label 1 (4).
+    assert propensity_scored_precision_at_k(TRUTH, PREDICTED, 1, known) == pytest.approx(2 / 9)
+    assert propensity_scored_precision_at_k(TRUTH, PREDICTED, 3, known) == pytest.approx(1.0)
+    second, third = 1 / math.log2(3), 1 / 2
+    achieved = 2 + 5 * third + 4 * second
+    assert propensity_scored_ndcg_at_k(TRUTH, PREDICTED, 3, known) == pytest.approx(
+        achieved / (5 + 2 * second + 4)
+    )
+
+
+def test_propensities_by_hand():
+    got = propensities(np.array([1, 100]), n_instances=1000)
+    c = (math.log(1000) - 1) * 2.5**0.55
+    expected = [1 / (1 + c * math.exp(-0.55 * math.log(n + 1.5))) for n in (1, 100, 0)]
+    assert [*got.values, got.unseen] == pytest.approx(expected)
+    labels = csr_matrix(np.array([[1, 0, 2], [0, 0, 1], [0, 0, 1], [1, 0, 0]]))
+    from_matrix, from_counts = propensities(labels, a=0.6, b=2.6), propensities([2, 0, 3], 4, a=0.6, b=2.6)
+    np.testing.assert_array_equal(from_matrix.values, from_counts.values)
+    assert from_matrix.unseen == from_matrix.values[1]
+
+
+def test_propensities_of_very_few_instances_are_one():
+    assert propensities(np.array([0, 1]), n_instances=1).values.tolist() == [1.0, 1.0]
+
+
+def test_labels_beyond_the_propensities_count_as_unseen():
+    truth = csr_array(np.array([[1, 0, 1]]))
+    short = propensities(np.array([5, 7]), n_instances=10)
+    long = propensities(np.array([5, 7, 0]), n_instances=10)
+    for k in (1, 2):
+        assert propensity_scored_precision_at_k(truth, [[0, 2]], k, short) == pytest.approx(
+            propensity_scored_precision_at_k(truth, [[0, 2]], k, long)
+        )
+
+
+def test_scores_rank_by_score_then_by_label_and_only_stored_entries_count():
+    truth = csr_array(np.array([[0, 0, 1, 1, 0]]))
+    # Label 1 and 3 tie; label 2 is stored with score 0; labels 0 and 4 are not stored.
+    scores = csr_array((np.array([-1.0, -1.0, 0.0]), np.array([3, 1, 2]), np.array([0, 3])), shape=(1, 5))
+    assert [round(precision_at_k(truth, scores, k) * k) for k in (1, 2, 3, 4)] == [1, 1, 2, 2]
+
+
+def test_truth_may_be_wider_or_narrower_than_the_predictions():
+    wide = csr_array(np.array([[0, 0, 0, 0, 0, 1]]))
+    assert recall_at_k(wide, csr_array(np.array([[0.5, 0.2]])), 2) == 0.0
+    narrow = csr_array(np.array([[0, 1]]))
+    assert precision_at_k(narrow, [[7, 1]], 2) == 0.5
+
+
+def test_stored_zeros_and_duplicates_in_truth_do_not_count():
+    truth = coo_array((np.array([1.0, 1.0, 0.0]), ([0, 0, 0], [1, 1, 2])), shape=(1, 3))
+    assert recall_at_k(truth, [[1]], 1) == 1.0
+
+
+def test_inputs_are_not_changed():
+    scores = csr_array((np.array([1.0, 2.0]), np.array([1, 0]), np.array([0, 2])), shape=(1, 2))
+    truth = csr_array((np.array([3.0, 0.0]), np.array([1, 0]), np.array([0, 2])), shape=(1, 2))
+    evaluate(truth, scores, ks=(1,))
+    assert scores.indices.tolist() == [1, 0]
+    assert truth.data.tolist() == [3.0, 0.0]
+
+
+def test_no_true_label_at_all():
+    nothing = csr_array((2, 3))
+    assert set(evaluate(nothing, [[0], [1]], (1,), propensities([1, 1, 1], 5)).values()) == {0.0}
+
+
+def slow(truth, ranked, ks, known):
+    """The metrics, one instance and one rank at a time."""
+    rows = [set(np.flatnonzero(row)) for row in truth.toarray()]
+    value = [*known.values, *[known.unseen] * truth.shape[1]]
+    result = {}
+    for k in ks:
+        names = ("P", "R", "nDCG", "PSP", "PSnDCG")
+        total, best = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+        for true, row in zip(rows, ranked, strict=True):
+            hits = [(rank, label) for rank, label in enumerate(row[:k], start=1) if label in true]
+            discounted = sum(1 / math.log2(rank + 1) for rank, _ in hits)
+            total["P"] += len(hits) / k
+            total["R"] += len(hits) / len(true) if true else 0
+            total["PSP"] += sum(1 / value[label] for _, label in hits)
+            total["PSnDCG"] += sum(1 / value[label] / math.log2(rank + 1) for rank, label in hits)
+            if true:
+                total["nDCG"] += discounted / sum(
+                    1 / math.log2(r + 1) for r in range(1, min(k, len(true)) + 1)
+                )
+            ideal = sorted((1 / value[label] for label in true), reverse=True)[:k]
+            best["PSP"] += sum(ideal)
+            best["PSnDCG"] += sum(gain / math.log2(rank + 1) for rank, gain in enumerate(ideal, start=1))
+        for name in names[:3]:
+            result[f"{name}@{k}"] = total[name] / len(rows)
+        for name in names[3:]:
+            result[f"{name}@{k}"] = total[name] / best[name] if best[name] else 0.0
+    return result
+
+
+@examples(150)
+@given(data=st.data(), rows=st.integers(1, 6), labels=st.integers(1, 7), known=st.integers(1, 9))
+def test_agrees_with_the_slow_version(data, rows, labels, known):
+    bits = data.draw(st.lists(st.booleans(), min_size=rows * labels, max_size=rows * labels))
+    truth = csr_array(np.array(bits, dtype=np.float32).reshape(rows, labels))
+    # Few distinct scores, so that ties are common; None is an entry that is not stored.
+    cells = st.sampled_from([None, 0.0, 0.5, -1.0, 2.0])
+    scores = data.draw(
+        st.lists(st.lists(cells, min_size=known, max_size=known), min_size=rows, max_size=rows)
+    )
+    stored = [(i, j, s) for i, row in enumerate(scores) for j, s in enumerate(row) if s is not None]
+    i, j, s = (np.array(column) for column in zip(*stored, strict=True)) if stored else ([], [], [])
+    matrix = coo_array(
+        (np.asarray(s, dtype=np.float64), (np.asarray(i, int), np.asarray(j, int))), (rows, known)
+    )
+    ranked = [
+        sorted((j for j, s in enumerate(row) if s is not None), key=lambda j, row=row: (-row[j], j))
+        for row in scores
+    ]
+    padded = np.array([row + [-1] * (10 - len(row)) for row in ranked])
+    counts = data.draw(st.lists(st.integers(0, 50), min_size=1, max_size=7))
+    known_propensities = propensities(np.array(counts), n_instances=100)
+    ks = (1, 3, 5, 10)
+    expected = slow(truth, ranked, ks, known_propensities)
+    for predicted in (matrix, matrix.tocsr(), padded):
+        got = evaluate(truth, predicted, ks, known_propensities)
+        assert got == pytest.approx(expected)
+        assert all(0 <= value <= 1 + 1e-12 for value in got.values())
+    assert got["PSP@3"] == propensity_scored_precision_at_k(truth, padded, 3, known_propensities)
+    assert got["PSnDCG@3"] == propensity_scored_ndcg_at_k(truth, padded, 3, known_propensities)
+
+
+def test_evaluate_names_its_results():
+    assert list(evaluate(TRUTH, PREDICTED, ks=(1, 3))) == ["P@1", "P@3", "R@1", "R@3", "nDCG@1", "nDCG@3"]
+
+
+@pytest.mark.parametrize(
+    ("truth", "predicted", "k", "message"),
+    [
+        (TRUTH.toarray(), PREDICTED, 1, "expected a sparse matrix"),
+        (TRUTH, PREDICTED[:2], 1, "predicted has 2 rows and truth has 3"),
+        (TRUTH, PREDICTED, 0, "k is 0, expected an integer of at least 1"),
+        (TRUTH, PREDICTED, 1.5, "k is 1.5"),
+        (TRUTH, PREDICTED, True, "k is True"),
+        (TRUTH, PREDICTED, 4, "predicted has 3 labels per instance, expected at least k=4"),
+        (TRUTH, PREDICTED.astype(float), 1, "expected predictions as an integer array"),
+        (TRUTH, PREDICTED[0], 1, "expected predictions as an integer array"),
+        (TRUTH, PREDICTED - 2, 1, "the label id -2"),
+        (TRUTH, [[0, 1], [2, 2], [0, 1]], 2, "the label id 2 twice in row 1"),
+        (TRUTH, csr_array(np.full((3, 4), np.nan)), 1, "NaN"),
+        (csr_array((0, 4)), np.zeros((0, 1), dtype=int), 1, "no instances to evaluate"),
+    ],
+)
+def test_errors(truth, predicted, k, message):
+    with pytest.raises(InputError, match=message):
+        precision_at_k(truth, predicted, k)
+
+
+def test_bad_ks():
+    with pytest.raises(InputError, match="ks is empty"):
+        evaluate(TRUTH, PREDICTED, ks=())
+    with pytest.raises(InputError, match="k is -1"):
+        evaluate(TRUTH, PREDICTED, ks=(3, -1))
+    with pytest.raises(InputError, match=r"k is 1\.5"):
+        evaluate(TRUTH, PREDICTED, ks=(1, 1.5, 3))
+
+
+def test_bad_propensities():
+    with pytest.raises(InputError, match="label counts need n_instances"):
+        propensities(np.array([1, 2]))
+    with pytest.raises(InputError, match="expected None with a label matrix"):
+        propensities(TRUTH, n_instances=3)
+    with pytest.raises(InputError, match="one count per label"):
+        propensities(np.array([-1, 2]), n_instances=5)
+    with pytest.raises(InputError, match="n_instances is 0"):
+        propensities(np.array([1, 2]), n_instances=0)
+    with pytest.raises(InputError, match=r"\(0, 1\]"):
+        Propensities(np.array([0.5, 0.0]), unseen=0.5)

@@ -1,0 +1,469 @@
+"""Published models: addresses, the cache, and what a command makes of them."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import random_data
+
+import labeltree
+from labeltree import InputError, LabelTreeClassifier
+from labeltree.errors import ResourceError
+from labeltree.hub import cache as cache_module
+from labeltree.hub import store
+from labeltree.hub.address import Address, is_address
+from labeltree.hub.cache import cache_directory, fetch
+from labeltree.hub.loading import load
+from labeltree.model.manifest import MANIFEST, manifest_checksum
+
+pytestmark = pytest.mark.usefixtures("cache")
+
+
+@pytest.fixture
+def put(trained, memory):
+    """Put the model into the memory, at memory://shelf/model."""
+
+    def publish(source=trained):
+        memory.put(f"{source}/", "/shelf/model/", recursive=True)
+        return "memory://shelf/model"
+
+    return publish
+
+
+@pytest.fixture
+def web(server, trained):
+    """Put the model on a web server; its address."""
+    for file in trained.rglob("*"):
+        if file.is_file():
+            server.files[f"model/{file.relative_to(trained).as_posix()}"] = file.read_bytes()
+    return f"{server.address}/model"
+
+
+def same(one, another):
+    X = random_data().X
+    return all(np.array_equal(a, b) for a, b in zip(one.predict(X), another.predict(X), strict=True))
+
+
+def files(directory):
+    return {p.relative_to(directory).as_posix(): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
+
+
+def contents(cache):
+    """What is in the cache: the files of models, and anything that should not be there."""
+    return sorted(path.relative_to(cache).as_posix() for path in cache.rglob("*") if path.name != ".lock")
+
+
+# Addresses
+
+
+def test_directories_are_no_addresses(tmp_path):
+    places = ["model", "/a/b", "C:/a", "./hf:/a", "a://"[:2], tmp_path, "1a://b"]
+    assert [place for place in places if is_address(place)] == []
+    assert is_address("hf://a/b")
+    assert is_address("zip://m::https://a/b.zip")
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("hf://user/name", "name"),
+        ("hf://user/name@v1/", "name"),
+        ("s3://bucket/a/b c", "b_c"),
+        ("https://host/m?key=/../x", "m"),
+        ("https://host/..", "model"),
+        ("memory://..", "model"),
+        ("zip://m::https://host/x.zip", "m"),
+    ],
+)
+def test_the_place_in_the_cache_is_below_it(url, name, tmp_path):
+    address = Address(url)
+    place = cache_directory(tmp_path) / address.key / address.name
+    assert address.name == name
+    assert Path(os.path.normpath(place)).parent.parent == tmp_path
+    assert "/" not in address.key
+
+
+def test_every_address_has_a_place_of_its_own():
+    urls = [
+        "s3://a/m",
+        "s3://b/m",
+        "gs://a/m",
+        "hf://a/m",
+        "hf://a/m@v1",
+        "https://a/m?v=1",
+        "https://a/m?v=2",
+    ]
+    assert len({Address(url).key for url in urls}) == len(urls)
+    assert Address("s3://a/m/").key == Address("s3://a/m").key
+
+
+def test_files_of_an_address():
+    assert Address("https://u:pw@host/m?key=1").file("a/b") == "https://u:pw@host/m/a/b?key=1"
+    assert Address("zip://m::https://host/x.zip?k").file("a") == "zip://m/a::https://host/x.zip?k"
+    assert Address("simplecache::s3://b/m/").file("a") == "simplecache::s3://b/m/a"
+    hub = Address("hf://user/name@v1/sub/folder").hub
+    assert (hub.repo, hub.revision, hub.file("a/b")) == ("user/name", "v1", "sub/folder/a/b")
+
+
+def test_messages_show_no_secrets():
+    for url in (
+        "https://u:pw@host/m?key=1",
+        "https://pw@host/m",
+        "https://u:a@pw@host/m",
+        "zip://m::https://host/m?key=1",
+        "ftp://u:pw@host/m",
+        "ftp://u:a@pw@host/m",
+    ):
+        address = Address(url)
+        assert address.has_secret
+        assert not any(word in address.shown_file("a") for word in ("pw", "key"))
+
+
+@pytest.mark.parametrize(
+    ("url", "what"),
+    [
+        ("http://example.com/m", "http:// is not protected"),
+        ("zip://m::http://example.com/m.zip", "http:// is not protected"),
+        ("https:///m", "the address has no host"),
+        ("https://[/m", "the address has no host"),
+        ("s3://", "the address has no path"),
+        ("nosuch://a/b", "nosuch:// is not known to fsspec"),
+        ("hf://name", "not an address on the Hugging Face Hub"),
+        ("hf://a/b/../../c", "not an address on the Hugging Face Hub"),
+    ],
+)
+def test_addresses_that_are_refused(url, what):
+    with pytest.raises(InputError, match=what):
+        load(url)
+
+
+@pytest.mark.parametrize("package", ["fsspec", "aiohttp", "huggingface_hub"])
+def test_missing_packages(package, monkeypatch, refused):
+    monkeypatch.setitem(sys.modules, package, None)
+    url = {"fsspec": "memory://m", "aiohttp": "https://host/m", "huggingface_hub": "hf://a/b"}[package]
+    assert "pip install 'labeltree[hub]'" in refused("info", url)
+
+
+def test_a_package_of_fsspec_that_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(InputError, match="not installed; install s3fs"):
+        load("s3://bucket/m")
+
+
+# The cache
+
+
+def test_where_the_cache_is(monkeypatch, tmp_path):
+    assert cache_directory() == tmp_path / "cache"
+    assert cache_directory(tmp_path / "given") == tmp_path / "given"
+    monkeypatch.delenv("LABELTREE_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_directory() == tmp_path / "xdg" / "labeltree" / "models"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / ".cache" / "labeltree" / "models"
+
+
+def test_a_model_is_downloaded_once(put, trained, memory, cache, tmp_path):
+    model = labeltree.load(put())
+    assert same(model, labeltree.load(trained))
+    assert files(model.path) == files(trained)
+    assert model.path.is_relative_to(cache)
+    inode = (model.path / MANIFEST).stat().st_ino
+    for name in files(trained):
+        if name != MANIFEST:  # which is enough to know that nothing has changed
+            memory.rm_file(f"/shelf/model/{name}")
+    again = labeltree.load("memory://shelf/model")
+    assert (again.path, (again.path / MANIFEST).stat().st_ino) == (model.path, inode)
+    with pytest.raises(InputError, match="no such file"):
+        labeltree.load("memory://shelf/model", cache=tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("start", ["file://", "local://"])
+def test_a_model_in_a_local_file_system(start, trained):
+    assert files(load(f"{start}{trained}").path) == files(trained)
+
+
+def test_a_model_on_a_web_server(web, server, trained):
+    server.troubles["model/label_counts.npy"] = [503, "half"]
+    model = load(web)
+    assert files(model.path) == files(trained)
+    server.requests.clear()
+    load(web)
+    assert [name for name, *_ in server.requests] == ["model/manifest.json"]
+
+
+def test_a_server_that_keeps_failing(web, server, cache):
+    server.troubles["model/label_counts.npy"] = [503] * store.N_TRIES
+    with pytest.raises(InputError, match=r"label_counts.npy: cannot be read .*503"):
+        load(web)
+    assert contents(cache) == [Address(web).key]
+
+
+def test_a_server_that_denies_access(web, server):
+    server.troubles["model/manifest.json"] = [403]
+    with pytest.raises(InputError, match=r"may not be read .*403.*check your credentials"):
+        load(web)
+
+
+def test_no_model_at_an_address(memory, server, trained):
+    for url in ("memory://shelf/none", f"file://{trained}/none", f"{server.address}/none"):
+        with pytest.raises(InputError, match=r"no model at this address: it has no manifest.json"):
+            load(url)
+
+
+def test_a_changed_model_is_downloaded_again(put, other, memory, cache):
+    old = load(put())
+    memory.store.clear()
+    new = load(put(other))
+    assert new.path == old.path
+    assert (len(old.trees), len(new.trees)) == (2, 1)
+    assert files(new.path) == files(other)
+    assert same(old, old)  # its files are still mapped
+    assert len(os.listdir(new.path.parent)) == 2  # the model and the lock
+
+
+def test_a_model_that_changes_while_it_is_downloaded(put, other, memory, monkeypatch):
+    url = put()
+    download = store.FileStore.download
+
+    def replaced(self, name, *arguments):
+        if name == "label_names.json" and len(memory.find("/shelf/model")) > len(files(other)):
+            memory.store.clear()
+            put(other)
+        download(self, name, *arguments)
+
+    monkeypatch.setattr(store.FileStore, "download", replaced)
+    assert files(load(url).path) == files(other)
+
+
+def test_the_earlier_download_is_used_if_there_is_no_answer(web, server, refused, run):
+    place = load(web).path
+    server.troubles["model/manifest.json"] = [503, 503, 404]
+    with pytest.warns(UserWarning, match="503.*from an earlier download is used"):
+        assert load(web).path == place
+    code, _, err = run("verify", web)
+    assert code == 0
+    assert err.startswith(f"note: {web}/manifest.json cannot be read")
+    assert "no model at this address" in refused("verify", web)
+
+
+def test_damage_in_the_cache_is_found(put, trained, refused):
+    url = put()
+    place = load(url).path
+    (place / "label_counts.npy").write_bytes(b"short")  # of another size: downloaded again
+    assert files(load(url).path) == files(trained)
+    weights = next(place.rglob("weights.npy"))
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert "checksum mismatch" in refused("info", url)
+
+
+def test_files_of_others_in_the_cache_are_kept(put, other, memory):
+    place = load(put()).path
+    (place / "notes.txt").write_text("mine")
+    memory.store.clear()
+    with pytest.raises(InputError, match=r"contains notes.txt.*remove the directory"):
+        load(put(other))
+    assert (place / "notes.txt").read_text() == "mine"
+
+
+# Damaged and malicious models
+
+
+@pytest.mark.parametrize("name", ["tree-0/weights.npy", "tree-1/features.npy", "label_names.json"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "longer", "missing"])
+def test_a_damaged_model_is_never_used(name, damage, put, memory, cache):
+    url = put()
+    path = f"/shelf/model/{name}"
+    content = bytearray(memory.cat(path))
+    if damage == "flip":
+        content[-1] ^= 1
+    elif damage == "longer":
+        content += b"x"
+    if damage == "missing":
+        memory.rm_file(path)
+    else:
+        memory.pipe_file(path, bytes(content[: -5 if damage == "cut" else None]))
+    with pytest.raises(InputError) as caught:
+        load(url)
+    assert caught.value.file.startswith(url)
+    assert "publish the model again" in caught.value.hint
+    assert contents(cache) == [Address(url).key]
+
+
+def test_a_damaged_download_leaves_the_earlier_one(put, other, memory):
+    place = load(put()).path
+    before = files(place)
+    memory.store.clear()
+    url = put(other)
+    memory.pipe_file("/shelf/model/label_counts.npy", b"x")
+    with pytest.raises(InputError):
+        load(url)
+    assert files(place) == before
+
+
+def forge(memory, change):
+    """Change the manifest in the memory, with a correct checksum."""
+    path = f"/shelf/model/{MANIFEST}"
+    manifest = json.loads(memory.cat(path))
+    change(manifest)
+    manifest["crc32c"] = manifest_checksum(manifest)
+    memory.pipe_file(path, json.dumps(manifest).encode())
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "tree-0/../../x", "tree-0/x", "README.md"])
+def test_names_never_leave_the_cache(name, put, memory, cache, tmp_path):
+    url = put()
+    forge(memory, lambda manifest: manifest["files"].update({name: {"bytes": 1, "crc32c": 0}}))
+    memory.pipe_file(f"/shelf/model/{name}", b"x")
+    before = {*tmp_path.rglob("*"), cache}
+    with pytest.raises(InputError, match="is listed, which is not a file of a model"):
+        load(url)
+    assert {path for path in tmp_path.rglob("*") if cache not in path.parents} == before
+    assert contents(cache) == [Address(url).key]
+
+
+def test_a_model_larger_than_the_disk(put, memory, cache):
+    url = put()
+    forge(memory, lambda manifest: manifest["files"]["tree-0/weights.npy"].update(bytes=2**62))
+    with pytest.raises(ResourceError, match=r"the model has 4611\.7 PB, but only .* are free"):
+        load(url)
+    assert contents(cache) == [Address(url).key]
+
+
+def test_a_server_that_sends_more_than_it_announced(web, server, cache):
+    server.files["model/tree-0/weights.npy"] += b"x" * 10**6
+    with pytest.raises(InputError, match=r"weights.npy: has more than the [\d,]+ bytes that were expected"):
+        load(web)
+    assert contents(cache) == [Address(web).key]
+
+
+def test_a_manifest_without_end(web, server, monkeypatch):
+    monkeypatch.setattr(store, "MANIFEST_BYTES", 100)
+    with pytest.raises(InputError, match=r"manifest.json: has more than the 100 bytes"):
+        load(web)
+
+
+def test_a_cache_that_cannot_be_written(put, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot be written .*set LABELTREE_CACHE"):
+        load(put(), cache=tmp_path / "file")
+
+
+# Many at once
+
+
+def test_threads_download_once(web, monkeypatch):
+    url = web  # threads that read a file in the memory share its position
+    downloads, start = [], threading.Barrier(4)
+    download = cache_module._download
+    monkeypatch.setattr(
+        cache_module, "_download", lambda *arguments: (downloads.append(1), download(*arguments))
+    )
+    found, failed = [], []
+
+    def work():
+        start.wait()
+        try:
+            found.append(load(url))
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert len({model.path for model in found}) == 1
+    assert len(downloads) == 1
+
+
+def test_processes_without_locks_do_no_harm(trained, cache, tmp_path):
+    script = (
+        "import fcntl, sys, labeltree\n"
+        "fcntl.flock = lambda *_: (_ for _ in ()).throw(OSError)\n"
+        "for _ in range(3): print(labeltree.load(sys.argv[1]).path)\n"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, f"file://{trained}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    outputs = [process.communicate() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs
+    (place,) = {line for out, _ in outputs for line in out.decode().split()}
+    assert files(Path(place)) == files(trained)
+
+
+# Commands
+
+
+def test_commands_take_addresses(folder, run, tmp_path):
+    url, directory, test = f"file://{folder}/model", folder / "model", folder / "test.svm"
+    place = fetch(url)
+    for command in (
+        ["info", "MODEL"],
+        ["info", "MODEL", "--label", "3", "--json"],
+        ["explain", "MODEL", "--file", test, "--row", "0"],
+        ["predict", "MODEL", test, "--quiet"],
+        ["evaluate", "MODEL", test, "--quiet"],
+    ):
+        results = [
+            run(*(model if word == "MODEL" else word for word in command)) for model in (url, directory)
+        ]
+        assert [code for code, *_ in results] == [0, 0]
+        assert results[0][1].replace(str(place), str(directory)) == results[1][1]
+    code, out, err = run("verify", url, "--json")
+    assert (code, json.loads(out)["valid"], err) == (0, True, "")
+    code, out, _ = run("compress", url, tmp_path / "small", "--weights", "int8", "--quiet")
+    assert code == 0
+    code, out, _ = run("compare", url, tmp_path / "small", test, "--json")
+    assert [report["model"] for report in json.loads(out)["models"]] == [url, str(tmp_path / "small")]
+
+
+def test_a_download_is_a_stage_of_the_command(folder, run):
+    url = f"file://{folder}/model"
+    assert run("verify", url)[2].startswith(f"downloading {url} ...\n")
+    assert run("verify", url)[2] == ""
+
+
+def test_other_arguments_are_checked_before_the_download(folder, refused, cache):
+    assert "--top" in refused("predict", f"file://{folder}/model", folder / "test.svm", "--top", "0")
+    assert not cache.exists()
+
+
+def test_a_published_model_is_not_changed(folder, refused, cache):
+    url = f"file://{folder}/model"
+    assert "expected a directory" in refused("threshold", url, folder / "test.svm")
+    assert not cache.exists()
+
+
+def test_the_service_names_a_model_by_its_address(folder):
+    from labeltree.serve.registry import Registry
+
+    (served,) = Registry([fetch(f"file://{folder}/model")], print)
+    assert served.name == "model"
+
+
+def test_an_estimator_from_an_address(put):
+    assert LabelTreeClassifier.load(put()).model_.n_labels == 12
+
+
+def test_nothing_is_imported_for_directories(trained):
+    script = (
+        "import sys, labeltree; labeltree.load(sys.argv[1]);"
+        "print(*{'fsspec', 'aiohttp', 'huggingface_hub'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", script, trained], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"

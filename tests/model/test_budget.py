@@ -1,0 +1,284 @@
+"""Budgets: the choice is the best of what may be chosen, sizes are exact, and bad data is refused."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from helpers import disk_bytes, examples, make_data, random_data, train_small
+from hypothesis import given
+from hypothesis import strategies as st
+
+from labeltree import Dataset, InputError, load
+from labeltree.evaluation.labeled import Validation
+from labeltree.model.budget import (
+    Budget,
+    Form,
+    Trial,
+    choose,
+    form_of,
+    list_forms,
+    loss,
+    threshold_grid,
+)
+from labeltree.model.compress import dense_bytes
+from labeltree.settings import SolverSettings, StorageSettings
+
+
+class FakeTrials:
+    """Trials with given precisions; records what is measured, and what is kept."""
+
+    def __init__(self, precision):
+        self.precision = precision
+        self.measured, self.kept = [], None
+
+    def measure(self, form, progress=None):
+        self.measured.append(form)
+        if progress is not None:
+            progress(1.0)
+        return Trial(form, self.precision and self.precision[form])
+
+    def keep(self, form):
+        self.kept = form
+
+
+def made_forms(sizes):
+    first = Form(StorageSettings(), sizes[0])
+    return [first, *(Form(StorageSettings(prune=0.01 * k), n, n) for k, n in enumerate(sizes[1:], 1))]
+
+
+@given(st.integers(1, 120), st.integers(0, 119), st.floats(0, 2), st.integers(0, 2))
+@examples(50)
+def test_the_smallest_that_loses_little_is_found(n_forms, last, max_loss, worst):
+    """Up to `last` all forms lose at most the budget, in one of three precisions; later ones lose more."""
+    forms = made_forms([1000 - k for k in range(n_forms)])
+    last = min(last, n_forms - 1)
+    precision = {}
+    for k, form in enumerate(forms):
+        values = [80.0, 60.0, 40.0]
+        values[worst] -= 0 if k == 0 else max_loss * k / max(last, 1) if k <= last else max_loss + 0.01
+        precision[form] = tuple(values)
+    trials, seen = FakeTrials(precision), []
+    found = choose(forms, Budget(max_loss=max_loss), trials, True, seen.append)
+    assert found.form == forms[last]
+    assert loss(Trial(forms[0], precision[forms[0]]), found) <= max_loss + 1e-9
+    assert len(trials.measured) <= 1 + math.ceil(math.log2(n_forms)) + 6
+    assert len(set(trials.measured)) == len(trials.measured)
+    assert trials.kept == (found.form if n_forms > 1 else None)
+    assert seen == sorted(seen)
+    assert seen[-1] <= 1
+
+
+def test_the_best_that_fits():
+    forms = made_forms([1000, 900, 800, 700, 600, 500])
+    precision = {form: (80.0, 60.0, 40.0 - k) for k, form in enumerate(forms)}
+    assert choose(forms, Budget(max_size=850), FakeTrials(None), False).form == forms[2]
+    trials = FakeTrials(precision)
+    assert choose(forms, Budget(max_size=850), trials, True).form == forms[2]
+    assert trials.measured == [forms[0], forms[2], forms[3], forms[4]]  # the original, to compare with
+    precision[forms[4]] = (80.5, 60.0, 40.0)
+    trials = FakeTrials(precision)
+    assert choose(forms, Budget(max_size=850), trials, True).form == trials.kept == forms[4]
+    assert choose(forms, Budget(max_size=1000), FakeTrials(None), False).form == forms[0]
+    with pytest.raises(InputError, match=r"499 bytes\), the smallest possible size is .*500 bytes"):
+        choose(forms, Budget(max_size=499), FakeTrials(None), False)
+
+
+def test_forms_shrink_and_have_exact_sizes(trained, tmp_path):
+    model = load(trained)
+    other = model.bytes - dense_bytes(model.trees, "float32")
+    forms = list_forms(model.trees, other, 1)
+    sizes = [form.model_bytes for form in forms]
+    assert sizes == sorted(set(sizes), reverse=True)
+    assert sizes[0] == model.bytes
+    thresholds = [form.storage.prune for form in forms if form.storage.prune is not None]
+    assert thresholds == sorted(thresholds)
+    assert forms[-1].n_nonzeros == 0
+    for number, form in enumerate(forms[1::5]):
+        weights = form.storage.weights if form.storage.prune is None else None
+        small = model.compress(tmp_path / str(number), weights=weights, prune=form.storage.prune)
+        assert disk_bytes(small.path) == form.model_bytes
+        assert form.n_nonzeros in (None, small.manifest["weights"])
+        assert form_of(form.storage, model.trees, other, 1) == form
+
+
+@pytest.mark.parametrize("factor", [1e-4, 1, 1e3])
+def test_thresholds_follow_the_weights(tmp_path, factor):
+    data = random_data()
+    scaled = Dataset.from_matrices(data.X * factor, data.Y)
+    model = train_small(tmp_path / "model", scaled, settings=SolverSettings(tolerance=1))
+    grid = threshold_grid(model.trees)
+    largest = max(np.abs(part.weights).max() for part in model.trees)
+    assert grid == sorted(set(grid))
+    assert grid[-1] > largest > grid[-4]
+    assert grid[0] == pytest.approx(grid[-1] * 1e-4, rel=0.02)
+    assert all(float(f"{threshold:.2g}") == threshold for threshold in grid)
+
+
+def test_the_papers_threshold_is_tried():
+    class Part:
+        weights = np.array([0.5, -1.7], np.float32)
+
+    for per_decade in (8, 24):
+        assert 0.1 in threshold_grid([Part], per_decade)
+    Part.weights = np.zeros(3, np.float32)
+    assert threshold_grid([Part]) == []
+
+
+# With models
+
+
+@pytest.fixture(scope="module")
+def validation():
+    return make_data(150, seed=1)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return train_small(tmp_path_factory.mktemp("budget") / "model", make_data(400))
+
+
+@pytest.mark.parametrize("max_loss", [0, 0.5, 5, 100])
+def test_a_loss_budget(model, validation, tmp_path, max_loss):
+    tried = []
+    small = model.compress(
+        tmp_path / "small", max_loss=max_loss, validation=validation, report=tried.append, threads=1
+    )
+    before, after = model.evaluate(validation), small.evaluate(validation)
+    for name in ("P@1", "P@3", "P@5"):
+        assert 100 * (before[name] - after[name]) <= max_loss + 1e-9
+    assert tried[0].form.storage.codec == "float32"
+    assert small.bytes == min(
+        trial.form.model_bytes for trial in tried if loss(tried[0], trial) <= max_loss + 1e-9
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["small"]
+    assert load(tmp_path / "small", verify=True).bytes == disk_bytes(tmp_path / "small")
+    if max_loss == 100:
+        assert small.manifest["weights"] == 0
+
+
+def test_a_byte_budget(model, validation, tmp_path):
+    sizes = {}
+    for codec in ("float32", "float16", "int8"):
+        sizes[codec] = model.bytes - dense_bytes(model.trees, "float32") + dense_bytes(model.trees, codec)
+        small = model.compress(tmp_path / codec, max_size=sizes[codec])
+        assert (small.codec, small.bytes) == (codec, sizes[codec])
+    np.testing.assert_array_equal(
+        load(tmp_path / "float32").predict(validation.X)[1], model.predict(validation.X)[1]
+    )
+    limit, tried = sizes["int8"] // 2, []
+    small = model.compress(tmp_path / "sparse", max_size=limit, validation=validation, report=tried.append)
+    assert small.bytes <= limit
+    assert len(tried) <= 8
+    found = [100 * small.evaluate(validation)[name] for name in ("P@1", "P@3", "P@5")]
+    fitting = [trial for trial in tried if trial.form.model_bytes <= limit]
+    assert sum(found) == pytest.approx(max(sum(trial.precision) for trial in fitting))
+    unaided = model.compress(tmp_path / "unaided", max_size=limit)
+    assert unaided.bytes == fitting[0].form.model_bytes
+    least = model.compress(tmp_path / "least", prune=1e6).bytes
+    with pytest.raises(InputError, match=rf"the smallest possible size is .*\({least:,} bytes\)"):
+        model.compress(tmp_path / "no", max_size=least - 1)
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("broken", ["predict", "_write_compact"])
+def test_an_error_leaves_nothing_behind(model, validation, tmp_path, monkeypatch, broken):
+    calls, original = [], getattr(type(model), broken)
+
+    def fail(self, *arguments, **options):
+        calls.append([path.name for path in tmp_path.iterdir()])
+        if len(calls) > 3:
+            raise RuntimeError("broken")
+        return original(self, *arguments, **options)
+
+    monkeypatch.setattr(f"labeltree.model.Model.{broken}", fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        model.compress(tmp_path / "small", max_loss=1, validation=validation)
+    assert list(tmp_path.iterdir()) == []
+    for (name,) in calls:
+        assert name.startswith(".small.")
+
+
+def test_only_the_best_copy_is_kept_during_the_search(model, validation, tmp_path):
+    copies = []
+
+    def look(_):
+        (work,) = tmp_path.iterdir()
+        copies.append(len(list(work.iterdir())))
+
+    model.compress(tmp_path / "small", max_loss=1, validation=validation, report=look)
+    assert max(copies) == 2
+
+
+def test_bad_budgets(model, validation, tmp_path):
+    def refused(match, **options):
+        with pytest.raises(InputError, match=match):
+            model.compress(tmp_path / "small", **options)
+        assert list(tmp_path.iterdir()) == []
+
+    for wrong in (-0.1, float("nan"), 101, "x"):
+        refused("max_loss is .*, expected None or a number from 0 to 100", max_loss=wrong)
+    for wrong in (-1, 0, float("nan"), "much"):
+        refused("max_size is .*, expected None or a number of bytes", max_size=wrong)
+    refused("needs labeled data to measure the loss on; add validation", max_loss=0.1)
+    refused("remove max_loss or max_size", max_loss=0.1, max_size=10, validation=validation)
+    refused("remove prune or max_size", prune=0.1, max_size="1MB")
+    refused("remove weights or max_loss", weights="int8", max_loss=0.1, validation=validation)
+
+
+def test_validation_data_that_shows_nothing_is_refused(model, tmp_path):
+    data = make_data(30, seed=1)
+
+    def refused(dataset, match):
+        with pytest.raises(InputError, match=match):
+            model.compress(tmp_path / "small", max_loss=1, validation=dataset)
+        assert list(tmp_path.iterdir()) == []
+
+    wide = make_data(30, features=61, seed=1)
+    refused(wide, "the validation data has 61 features, but the model has 60")
+    refused(Dataset.from_matrices(data.X, data.Y * 0), "the validation data has no labels")
+    names = [f"other {j}" for j in range(data.n_labels)]
+    refused(Dataset.from_matrices(data.X, data.Y, names), "no label of the validation data is known")
+
+
+def test_text_features_must_be_the_models(model):
+    class Text:
+        def __init__(self):
+            self.contents = {"terms": b"a"}
+
+    data = make_data(30, seed=1)
+    with pytest.raises(InputError, match="text features that are not the model's"):
+        Validation.of(Dataset(data.X, data.Y, text=Text()), model)
+
+
+def test_training_data_is_noticed_in_any_order(model):
+    train = make_data(400)
+    rows = np.random.default_rng(0).permutation(train.n_instances)
+    for data in (train, Dataset.from_matrices(train.X[rows], train.Y[rows])):
+        with pytest.warns(UserWarning, match="looks like the training data"):
+            Validation.of(data, model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Validation.of(Dataset.from_matrices(train.X[1:], train.Y[1:]), model)
+        Validation.of(make_data(400, seed=5), model)
+
+
+def test_precision_is_that_of_evaluate(model, validation):
+    found = model.evaluate(validation)
+    expected = [100 * found[f"P@{k}"] for k in (1, 3, 5)]
+    assert Validation.of(validation, model).precision(model, 1) == pytest.approx(expected)
+
+
+def test_a_model_with_fewer_labels_than_ranks(tmp_path):
+    X, Y = make_data(80).X, make_data(80).Y[:, :3]
+    few = train_small(tmp_path / "model", Dataset.from_matrices(X, Y), trees=1)
+    other = make_data(40, seed=1)
+    test = Dataset.from_matrices(other.X, other.Y[:, :3])
+    assert few.compress(tmp_path / "small", max_loss=1, validation=test).bytes < few.bytes
+
+
+def test_a_smaller_form_after_one_that_loses_too_much_is_found():
+    forms = made_forms([1000 - k for k in range(9)])
+    losses = [0, 0, 0, 0, 0.2, 0.2, 0.1, 0.2, 0.2]
+    precision = {form: (80 - lost, 60.0, 40.0) for form, lost in zip(forms, losses, strict=True)}
+    assert choose(forms, Budget(max_loss=0.1), FakeTrials(precision), True).form == forms[6]

@@ -1,0 +1,307 @@
+"""The model directory: written whole or not at all, and read back the same."""
+
+import filecmp
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import TREE_FILES, contents, ctrl_c, random_data, train_small
+
+from labeltree import InputError, explain_prediction
+from labeltree.model.files import ModelWriter
+from labeltree.model.manifest import MANIFEST
+from labeltree.model.model import load
+from labeltree.settings import ScoreSettings, SolverSettings
+from labeltree.training.fill import train_model
+from labeltree.training.plan import make_plan
+from labeltree.trees.kmeans import build_tree
+
+
+def endless(path, **options):
+    """Training that would go on for hours."""
+    solver = SolverSettings("hinge", cost=1e6, tolerance=1e-300, max_iterations=2**31 - 1)
+    return train_small(path, settings=solver, **options)
+
+
+def snapshot(folder):
+    return {file: file.read_bytes() for file in sorted(Path(folder).rglob("*")) if file.is_file()}
+
+
+def test_what_is_loaded_is_what_was_trained(tmp_path):
+    data = random_data(names=True)
+    model = train_small(tmp_path / "model", data)
+    again = load(tmp_path / "model")
+    assert (
+        repr(again)
+        == f"Model({str(tmp_path / 'model')!r}, n_labels=12, n_features=30, trees=2, bytes={again.bytes})"
+    )
+    assert (again.n_instances, again.n_features, again.n_labels, again.bias) == (60, 30, 12, 1.0)
+    assert again.label_names == data.label_names
+    assert again.label_counts.tolist() == data.Y.getnnz(axis=0).tolist()
+    assert again.bytes == sum(f.stat().st_size for f in again.path.rglob("*.*")) - os.path.getsize(
+        again.path / MANIFEST
+    )
+    for t in range(2):
+        for u in range(model.trees[t].tree.n_nodes):
+            for one, other in zip(model.block(u, t), again.block(u, t), strict=True):
+                assert np.array_equal(one, other)
+    for one, other in zip(model.predict(data.X), again.predict(data.X), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_blocks_have_the_shape_of_the_plan(tmp_path):
+    data = random_data()
+    tree = build_tree(data, clusters=3)
+    plan = make_plan(data, tree)
+    model = train_model(data, plan, tmp_path / "model")
+    for u in range(tree.n_nodes):
+        features, weights = model.block(u)
+        assert weights.shape == (plan.trees[0].used_features[u] + 1, tree.child_count[u])
+        assert (np.diff(features) > 0).all()
+        assert features[-1] == data.n_features  # the bias
+        assert not weights.flags.writeable
+    for wrong in (-1, tree.n_nodes):
+        with pytest.raises(InputError, match=rf"node is {wrong}, expected"):
+            model.block(wrong)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_every_byte_is_the_same_for_any_number_of_threads(tmp_path, threads):
+    data = random_data(1, instances=300, labels=80, names=True)
+    for count in (1, threads):
+        train_small(tmp_path / f"{count}", data, trees=2, threads=count)
+    names = [str(file.relative_to(tmp_path / "1")) for file in snapshot(tmp_path / "1")]
+    assert len(names) == 3 + 2 * len(TREE_FILES)
+    for name in names:
+        assert filecmp.cmp(tmp_path / "1" / name, tmp_path / f"{threads}" / name, shallow=False), name
+
+
+def test_training_the_same_again_gives_the_same_bytes(trained, tmp_path):
+    train_small(tmp_path / "model")
+    for file, content in snapshot(trained).items():
+        assert (tmp_path / "model" / file.relative_to(trained)).read_bytes() == content
+
+
+def test_numpy_alone_opens_every_array(trained):
+    for file in trained.rglob("*.npy"):
+        assert np.load(file, mmap_mode="r", allow_pickle=False).ndim == 1
+
+
+def test_the_manifest_lists_every_file(trained):
+    manifest = json.loads((trained / MANIFEST).read_text())
+    assert (manifest["format"], manifest["format_version"]) == ("labeltree model", 1)
+    sizes = {str(f.relative_to(trained)): f.stat().st_size for f in snapshot(trained) if f.name != MANIFEST}
+    assert {name: entry["bytes"] for name, entry in manifest["files"].items()} == sizes
+    assert manifest["settings"]["loss"] == "squared_hinge"
+
+
+@pytest.mark.parametrize("stored", [ScoreSettings(), ScoreSettings("sigmoid", 1.5), ScoreSettings("hinge3")])
+def test_a_model_predicts_with_the_score_that_it_stores(tmp_path, stored):
+    data = random_data(names=True)
+    model = train_small(tmp_path / "model", data, score=stored)
+    assert model.manifest["score"] == {"function": stored.function, "scale": stored.scale}
+    model.save(tmp_path / "copy")
+    model.compress(tmp_path / "int8")
+    model.compress(tmp_path / "pruned", prune=0.01)
+    for name in ("model", "copy", "int8", "pruned"):
+        opened = load(tmp_path / name)
+        assert opened.score == stored
+        for given, used in (
+            ({}, stored),
+            ({"score": stored.function}, stored),
+            ({"score": "hinge2"}, ScoreSettings("hinge2")),
+            ({"score_scale": 7.0}, ScoreSettings("sigmoid", 7.0)),
+            ({"score": "sigmoid", "score_scale": 7.0}, ScoreSettings("sigmoid", 7.0)),
+        ):
+            expected = opened.predict(data.X, score=used.function, score_scale=used.scale)
+            found = opened.predict(data.X, **given)
+            assert found[0].tobytes() == expected[0].tobytes()
+            assert found[1].tobytes() == expected[1].tobytes()
+    best = explain_prediction(model, data.X[0], top=2)
+    assert [e.score for e in best] == model.predict(data.X[0], top=2)[1][0].tolist()
+
+
+def test_another_score_function_begins_with_the_default_scale():
+    assert ScoreSettings("hinge3", 7.0).replace("sigmoid", None) == ScoreSettings("sigmoid", 3.0)
+    assert ScoreSettings("sigmoid", 7.0).replace("sigmoid", None) == ScoreSettings("sigmoid", 7.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"score": "cosine"}, "score is 'cosine'"),
+        ({"score_scale": 0}, "score_scale is 0, expected None or a number from 0.001"),
+    ],
+)
+def test_refuses_other_scores(trained, options, message):
+    with pytest.raises(InputError, match=message):
+        load(trained).predict(np.ones((1, 3)), **options)
+
+
+def test_notes_are_kept(tmp_path):
+    assert train_small(tmp_path / "model", notes={"clusters": 3}).manifest["notes"] == {"clusters": 3}
+
+
+# Writing
+
+
+def test_model_permissions_follow_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        train_small(tmp_path / "model")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == 0o750
+    assert stat.S_IMODE((tmp_path / "model/tree-0/weights.npy").stat().st_mode) == 0o640
+
+
+def test_nothing_but_the_model_appears(tmp_path):
+    train_small(tmp_path / "model")
+    train_small(tmp_path / "model", overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_model_that_exists_is_refused(trained):
+    before = snapshot(trained)
+    with pytest.raises(InputError, match="already exists"):
+        train_small(trained)
+    assert snapshot(trained) == before
+
+
+def test_a_model_is_replaced_on_demand(model_dir):
+    other = random_data(5, labels=9)
+    train_small(model_dir, other, trees=1, overwrite=True)
+    assert load(model_dir).n_labels == 9
+    assert not (model_dir / "tree-1").exists()
+
+
+def test_an_empty_directory_is_replaced_on_demand(tmp_path):
+    (tmp_path / "model").mkdir()
+    with pytest.raises(InputError, match="already exists"):
+        train_small(tmp_path / "model")
+    assert train_small(tmp_path / "model", overwrite=True).n_labels == 12
+
+
+@pytest.mark.parametrize("kind", ["file", "directory", "link"])
+def test_what_is_not_a_model_is_never_replaced(tmp_path, trained, kind):
+    target = tmp_path / "precious"
+    if kind == "file":
+        target.write_text("mine")
+    elif kind == "link":
+        target.symlink_to(trained)
+    else:
+        target.mkdir()
+        (target / "thesis.txt").write_text("mine")
+    before = snapshot(tmp_path)
+    with pytest.raises(InputError, match="not a model directory, so it is not replaced"):
+        train_small(target, overwrite=True)
+    assert snapshot(tmp_path) == before
+    assert target.is_symlink() == (kind == "link")
+
+
+def test_a_missing_directory_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"nowhere: no such directory"):
+        train_small(tmp_path / "nowhere/model")
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_leaves_nothing_new(model_dir, overwrite, threads):
+    before = snapshot(model_dir.parent)
+    seen = []
+
+    def stop(done):
+        seen.append(done)
+        raise KeyboardInterrupt
+
+    target = model_dir if overwrite else model_dir.parent / "new"
+    with pytest.raises(KeyboardInterrupt):
+        endless(target, overwrite=overwrite, threads=threads, progress=stop)
+    assert len(seen) == 1
+    assert 0 <= seen[0] < 1
+    assert snapshot(model_dir.parent) == before
+    assert [entry.name for entry in model_dir.parent.iterdir()] == [model_dir.name]
+
+
+def test_ctrl_c_stops_training(tmp_path):
+    with ctrl_c() as send, pytest.raises(KeyboardInterrupt):
+        endless(tmp_path / "model", progress=lambda _: send())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("step", ["write", "finish"])
+def test_an_error_while_writing_leaves_the_old_model(model_dir, monkeypatch, step):
+    before, other = snapshot(model_dir), random_data(5, labels=9)
+
+    def fail(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(f"labeltree.store.ModelWriter.{step}", fail)
+    with pytest.raises(OSError, match="No space"):
+        train_small(model_dir, other, trees=1, overwrite=True)
+    assert snapshot(model_dir) == before
+    monkeypatch.undo()
+    train_small(model_dir, other, trees=1, overwrite=True, resume=True)
+    assert [entry.name for entry in model_dir.parent.iterdir()] == [model_dir.name]
+    train_small(model_dir.parent / "at-once", other, trees=1)
+    assert contents(model_dir) == contents(model_dir.parent / "at-once")
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_an_error_while_renaming_leaves_the_old_model(model_dir, monkeypatch, atomic):
+    before, replace = snapshot(model_dir), os.replace
+
+    def fail(source, target):
+        if Path(source).name == "model" and Path(source).parent.suffix == ".work":
+            raise OSError("Stale file handle")
+        replace(source, target)
+
+    monkeypatch.setattr("os.replace", fail)
+    monkeypatch.setattr("labeltree.model.directory._exchange", fail if atomic else lambda *_: False)
+    with pytest.raises(OSError, match="Stale"):
+        train_small(model_dir, random_data(5, labels=9), trees=1, overwrite=True)
+    assert snapshot(model_dir) == before
+    assert set(os.listdir(model_dir.parent)) == {model_dir.name, f"{model_dir.name}.work"}
+
+
+def test_a_model_that_appears_meanwhile_is_kept(tmp_path, trained, monkeypatch):
+    finish = ModelWriter.finish
+
+    def appear(writer, manifest):
+        finish(writer, manifest)
+        shutil.copytree(trained, tmp_path / "model")
+
+    monkeypatch.setattr(ModelWriter, "finish", appear)
+    with pytest.raises(InputError, match="already exists"):
+        train_small(tmp_path / "model", random_data(5))
+    assert contents(tmp_path / "model") == contents(trained)
+
+
+def test_evaluation_checks_its_ranks_and_takes_lists(tmp_path):
+    data = random_data()
+    model = train_small(tmp_path / "model", data)
+    predicted = model.predict(data.X, top=3)[0]
+    accepted = {"micro_F1", "macro_F1", "rows_with_accepted_label"}
+    found = model.evaluate(data, ks=(1, 3))
+    given = model.evaluate(data, predicted.tolist(), ks=(1, 3))
+    assert given == {name: value for name, value in found.items() if name not in accepted}
+    assert found.keys() - given.keys() == accepted
+    with pytest.raises(InputError, match="k is 0"):
+        model.evaluate(data, ks=(0,))
+    with pytest.raises(InputError, match="ks is empty, expected at least one rank"):
+        model.evaluate(data, ks=())
+
+
+def test_a_manifest_names_the_version_that_wrote_the_files(trained, tmp_path, monkeypatch):
+    model = load(trained)
+    monkeypatch.setattr("labeltree.model.files.__version__", "9.9")
+    model.save(tmp_path / "saved")
+    model.compress(tmp_path / "pruned", prune=0.1)
+    train_small(tmp_path / "trained")
+    assert model.manifest["labeltree_version"] != "9.9"
+    for name in ("saved", "pruned", "trained"):
+        assert load(tmp_path / name).manifest["labeltree_version"] == "9.9"

@@ -1,0 +1,238 @@
+"""Where a model may be written, and what it may replace."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import replace_under_readers
+from helpers import contents, random_data, train_small
+
+from labeltree import InputError, load
+from labeltree.model import directory as publish
+from labeltree.model import opening
+from labeltree.model.directory import check_target
+from labeltree.model.files import ModelWriter
+from labeltree.model.manifest import MANIFEST
+
+
+def foreign_entry(kind, target):
+    """Put something into a model directory that is not the model's."""
+    if kind == "notes":
+        (target / "NOTES.md").write_text("trained on Monday")
+        return "NOTES.md"
+    if kind == "in a tree":
+        (target / "tree-0/notes.txt").write_text("trained on Monday")
+        return "tree-0/notes.txt"
+    if kind == "not listed":
+        shutil.copy(target / "tree-0/weights.npy", target / "tree-0/weights-2.npy")
+        return "tree-0/weights-2.npy"
+    if kind == "directory":
+        (target / "sources").mkdir()
+        return "sources/"
+    if kind == "link":
+        (target / "label_counts.npy").rename(target.parent / "elsewhere.npy")
+        (target / "label_counts.npy").symlink_to(target.parent / "elsewhere.npy")
+        return "label_counts.npy (a special file)"
+    (target / "tree-7").symlink_to(target.parent)
+    return "tree-7 (a special file)"
+
+
+@pytest.mark.parametrize(
+    "kind", ["notes", "in a tree", "not listed", "directory", "link", "link to a directory"]
+)
+def test_a_model_with_other_files_is_not_replaced(model_dir, kind):
+    name = foreign_entry(kind, model_dir)
+    before = contents(model_dir.parent)
+    with pytest.raises(InputError) as caught:
+        train_small(model_dir, overwrite=True)
+    assert caught.value.what == f"contains {name}, which is not part of the model, so it is not replaced"
+    with pytest.raises(InputError, match="not part of the model"):
+        load(shutil.copytree(model_dir, model_dir.parent / "source", symlinks=True)).compress(
+            model_dir, overwrite=True
+        )
+    shutil.rmtree(model_dir.parent / "source")
+    assert contents(model_dir.parent) == before
+
+
+def test_training_data_in_the_directory_is_not_replaced(refused, folder, tmp_path):
+    target = tmp_path / "um"
+    shutil.copytree(folder / "model", target)
+    shutil.copy(folder / "train.svm", target)
+    before = contents(target)
+    for name in (target, f"{target}/", target / "tree-0" / ".."):
+        message = refused("train", target / "train.svm", name, "--overwrite")
+        assert ": contains train.svm, which is not part of the model" in message
+    assert contents(target) == before
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "{}",
+        "[]",
+        '{"name": "my app", "start_url": "/"}',
+        '{"format": "labeltree tree"}',
+        "",
+        "{",
+        '{"format": ["labeltree model"]}',
+    ],
+)
+def test_another_manifest_does_not_make_a_model(tmp_path, manifest):
+    (tmp_path / "web/src").mkdir(parents=True)
+    (tmp_path / "web/src/index.js").write_text("code")
+    (tmp_path / "web" / MANIFEST).write_text(manifest)
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match="not a model directory, so it is not replaced"):
+        train_small(tmp_path / "web", overwrite=True)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("damage", ["truncated", "checksum", "no files", "newer"])
+def test_a_damaged_model_is_replaced(model_dir, damage):
+    manifest = model_dir / MANIFEST
+    content = json.loads(manifest.read_text())
+    (model_dir / "tree-0/weights.npy").unlink()
+    if damage == "truncated":
+        manifest.write_bytes(manifest.read_bytes()[:300])
+    else:
+        change = {"checksum": {"crc32c": 1}, "no files": {"files": 3}, "newer": {"format_version": 99}}
+        manifest.write_text(json.dumps(content | change[damage]))
+    train_small(model_dir, overwrite=True)
+    assert load(model_dir).n_labels == 12
+
+
+def test_a_damaged_model_with_other_files_is_not_replaced(model_dir):
+    (model_dir / MANIFEST).write_bytes((model_dir / MANIFEST).read_bytes()[:300])
+    (model_dir / "package.json").write_text("{}")
+    with pytest.raises(InputError, match=r"contains package\.json"):
+        train_small(model_dir, overwrite=True)
+
+
+def test_a_file_that_appears_during_training_is_kept(model_dir, monkeypatch):
+    finish, before = ModelWriter.finish, contents(model_dir)
+
+    def appear(writer, manifest):
+        finish(writer, manifest)
+        (model_dir / "late.txt").write_text("mine")
+
+    monkeypatch.setattr(ModelWriter, "finish", appear)
+    with pytest.raises(InputError, match=r"contains late\.txt"):
+        train_small(model_dir, overwrite=True)
+    (model_dir / "late.txt").unlink()
+    assert contents(model_dir) == before
+
+
+@pytest.mark.parametrize("place", [".", "..", "../..", "here", "link"])
+@pytest.mark.parametrize("empty", [True, False])
+def test_the_current_directory_is_never_replaced(model_dir, tmp_path, monkeypatch, place, empty):
+    inner = tmp_path / "outer/here"
+    inner.mkdir(parents=True) if empty else shutil.copytree(model_dir, inner)
+    (tmp_path / "link").symlink_to(inner)
+    monkeypatch.chdir(inner)
+    target = {"here": inner, "link": tmp_path / "link"}.get(place, place)
+    before = contents(tmp_path)
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="the current directory, contains it or is a mount point"):
+            train_small(target, overwrite=overwrite)
+    assert contents(tmp_path) == before
+
+
+def test_a_mount_point_is_never_replaced(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.path.ismount", lambda path: path == tmp_path / "disk")
+    (tmp_path / "disk").mkdir()
+    with pytest.raises(InputError, match="mount point"):
+        check_target(tmp_path / "disk", True)
+
+
+# Replacement, while others read
+
+
+def test_readers_see_the_old_or_the_new_model():
+    seen = replace_under_readers.run(120)
+    assert set(seen) == {"first", "second"}
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_model_replaced_while_it_is_read(model_dir, monkeypatch, removed):
+    other, read, times = random_data(5, labels=9), opening.read_manifest, []
+    if not removed:
+        monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
+
+    def replace(*arguments):
+        manifest = read(*arguments)
+        if not times:
+            times.append(1)
+            train_small(model_dir, other, trees=1, overwrite=True)
+        return manifest
+
+    monkeypatch.setattr(opening, "read_manifest", replace)
+    assert load(model_dir).n_labels == (9 if removed else 12)
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_new_model_is_on_the_disk_before_the_old_one_goes(model_dir, monkeypatch, atomic):
+    steps = []
+
+    def record(module, function, label):
+        call = getattr(module, function)
+
+        def recorded(*arguments, **options):
+            steps.append((label, arguments[0]))
+            return call(*arguments, **options)
+
+        monkeypatch.setattr(module, function, recorded)
+
+    if not atomic:
+        monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: None)
+    record(publish, "sync_path", "sync")
+    record(publish, "_replace", "rename")
+    record(shutil, "rmtree", "remove")
+    train_small(model_dir, overwrite=True)
+    names = [(label, os.fspath(path)) for label, path in steps]
+    rename = next(i for i, (label, _) in enumerate(names) if label == "rename")
+    work = names[rename][1]
+    written = {f"{work}/{name.relative_to(model_dir)}" for name in (model_dir, *model_dir.rglob("*"))}
+    assert {os.path.normpath(path) for label, path in names[:rename]} == {*map(os.path.normpath, written)}
+    assert {label for label, _ in names[:rename]} == {"sync"}
+    assert names[rename + 1] == ("sync", os.fspath(model_dir.parent))
+    assert names[rename + 2][0] == "remove"
+    assert os.listdir(model_dir.parent) == [model_dir.name]
+    assert load(model_dir).n_labels == 12
+
+
+def test_without_sync_nothing_waits_for_the_disk(model_dir, monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda _: pytest.fail("fsync"))
+    with publish.new_model(model_dir.parent / "new", False, sync=False) as writer:
+        writer.write("label_counts.npy", np.zeros(3))
+    assert (model_dir.parent / "new/label_counts.npy").exists()
+
+
+def test_ctrl_c_after_the_replacement_is_reported_as_complete(model_dir, monkeypatch):
+    remove = shutil.rmtree
+
+    def stop(path, **options):
+        monkeypatch.setattr("shutil.rmtree", remove)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("shutil.rmtree", stop)
+    with pytest.raises(KeyboardInterrupt, match="the new model is complete"):
+        train_small(model_dir, random_data(5, labels=9), overwrite=True)
+    assert load(model_dir).n_labels == 9
+    assert os.listdir(model_dir.parent) == [model_dir.name]
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(model_dir):
+    (model_dir / "tree-0/weights.npy").unlink()
+    os.mkfifo(model_dir / "tree-0/weights.npy")
+    with pytest.raises(InputError, match=r"weights\.npy: the file is missing"):
+        load(model_dir)
+
+
+def test_a_model_directory_that_cannot_be_listed_can_be_read(model_dir):
+    model_dir.chmod(0o311)
+    try:
+        assert load(model_dir).n_labels == 12
+    finally:
+        model_dir.chmod(0o755)

@@ -1,0 +1,298 @@
+"""The experiment `pruning`: recounted weight by weight, and nothing is left behind."""
+
+import tempfile
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from codec_twin import quantise
+from helpers import disk_bytes, make_data, table_rows
+
+from labeltree import Dataset, InputError, SolverSettings, build_tree, make_plan, train_model
+from labeltree.model.model import Model
+from labeltree.paper import experiments
+from labeltree.paper.experiments import Session, Split, pruning
+from labeltree.paper.experiments.paired import NOISE, compare, row_precision
+from labeltree.paper.experiments.pruning_findings import precision_claim, threshold_claim
+
+SEEDS = (0, 3)
+THRESHOLDS = (0.05, 0.1, 0.3)
+
+
+@pytest.fixture(scope="module")
+def splits():
+    return [Split("one", make_data(400), make_data(60, seed=1)), Split("no test", make_data(80, seed=2))]
+
+
+@pytest.fixture(scope="module")
+def done():
+    return []
+
+
+@pytest.fixture(scope="module")
+def result(splits, done):
+    return pruning.run(
+        Session(splits, SEEDS, threads=1), done.append, thresholds=[0, *THRESHOLDS, 0.1], clusters=5
+    )
+
+
+@pytest.fixture(scope="module")
+def models(splits, tmp_path_factory):
+    """Train the same models without the experiment."""
+    train = splits[0].train
+    settings = SolverSettings(cost=1, tolerance=0.001, max_iterations=1000, bias=0)
+    made = {}
+    for seed in SEEDS:
+        plan = make_plan(train, build_tree(train, clusters=5, max_depth=6, seed=seed), settings)
+        made[seed] = train_model(train, plan, tmp_path_factory.mktemp("twin") / "model")
+    return made
+
+
+def precision(model, test):
+    """Compute P@k in percent, row by row."""
+    found = {}
+    predicted, _ = model.predict(test.X, score="hinge2")
+    truth = test.Y.toarray() != 0
+    for k in (1, 3, 5):
+        hits = [truth[i, label] for i, row in enumerate(predicted) for label in row[:k] if label >= 0]
+        found[f"P@{k}"] = 100 * np.sum(hits) / (k * test.n_instances)
+    return found
+
+
+def rounded(model, threshold):
+    """Set small weights to zero and round the others to int8, without a change of scale."""
+    (part,) = model.trees
+    blocks = [quantise(part.block(u)[1], "int8", threshold) for u in range(part.tree.n_nodes)]
+    weights = np.concatenate([(stored * scales).ravel() for stored, scales in blocks])
+    parts = (replace(part, weights=weights),)
+    return Model(None, model.manifest, parts, model.label_counts, model.label_names)
+
+
+def test_threshold_0_is_the_model_as_trained(result, models, splits):
+    for row in table_rows(result, "pruning-runs"):
+        if row["threshold"] == 0:
+            model = models[row["seed"]]
+            for key, value in precision(model, splits[0].test).items():
+                assert row[key] == pytest.approx(value, rel=1e-12)
+            assert row["disk_bytes"] == disk_bytes(model.path)
+            assert row["pruned_share"] == 0
+            assert row["paper_bytes"] == 12 * np.count_nonzero(model.trees[0].weights)
+
+
+def test_pruned_weights_agree_with_a_recount(result, models, splits, tmp_path):
+    for row in table_rows(result, "pruning-runs"):
+        weights = np.asarray(models[row["seed"]].trees[0].weights, np.float64)
+        small = (np.abs(weights) < row["threshold"]) & (weights != 0)
+        assert row["weights"] == weights.size
+        assert row["nonzeros"] == np.count_nonzero(weights) - small.sum()
+        assert row["pruned_share"] == pytest.approx(small.sum() / np.count_nonzero(weights))
+        assert row["pruned_of_all_share"] == pytest.approx(small.mean())
+        assert row["paper_bytes"] == 12 * row["nonzeros"]
+        if row["threshold"]:
+            path = tmp_path / f"{row['seed']}{row['threshold']}"
+            pruned = models[row["seed"]].compress(path, prune=row["threshold"])
+            assert row["disk_bytes"] == disk_bytes(pruned.path)
+            for key, value in precision(
+                rounded(models[row["seed"]], row["threshold"]), splits[0].test
+            ).items():
+                assert row[key] == pytest.approx(value, rel=1e-12)
+    shares = [row["pruned_share"] for row in table_rows(result, "pruning-runs") if row["threshold"] == 0.3]
+    assert min(shares) > 0.2  # the recount above found some
+
+
+def test_tables_hold_means_over_the_seeds(result):
+    runs, means, shown = (
+        table_rows(result, name) for name in ("pruning-runs", "pruning-thresholds", "pruning")
+    )
+    assert [(row["data"], row["threshold"]) for row in means] == [("one", t) for t in (0, *THRESHOLDS)]
+    for row in means:
+        mine = [run for run in runs if run["threshold"] == row["threshold"]]
+        assert [run["seed"] for run in mine] == list(SEEDS)
+        for key in ("P@1", "P@3", "P@5", "pruned_share", "disk_bytes"):
+            assert row[key] == pytest.approx(np.mean([run[key] for run in mine]), rel=1e-4)
+    assert [(row["pruning"], row["threshold"]) for row in shown] == [("no", 0), ("yes", 0.1)]
+
+
+def test_figure_and_words(result, done):
+    plot, curve = result.plots
+    precision, size = plot.figure.axes
+    curves = [line for line in precision.lines if len(line.get_xdata()) == len(THRESHOLDS) + 1]
+    assert [line.get_ydata()[0] for line in curves] == [0] * 3
+    assert [text.get_text() for text in precision.get_xticklabels()] == ["none", "0.05", "0.1", "0.3"]
+    assert {text.get_text() for text in precision.texts} == {"P@1", "P@3", "P@5"}
+    means = table_rows(result, "pruning-thresholds")
+    shares = [100 * row["disk_bytes"] / means[0]["disk_bytes"] for row in means]
+    assert list(size.lines[0].get_ydata()) == pytest.approx(shares)
+    change = means[2]["P@1"] - means[0]["P@1"]
+    assert plot.takeaway == (
+        f"A threshold of 0.1 changes P@1 by {change:+.2f} points on one, which is within noise."
+    )
+    assert [axes.get_title(loc="left") for axes in curve.figure.axes] == ["one: P@1", "one: P@3", "one: P@5"]
+    assert curve.takeaway.startswith("The smallest model that loses at most 0.1 points takes ")
+    assert "Skipped for lack of test data: no test." in result.introduction
+    assert result.settings["left_out"] == ["no test"]
+    assert result.settings["tolerance"] == 0.001
+    assert done == sorted(done)
+    assert done[-1] == pytest.approx(1)
+
+
+def test_the_frontier_has_every_form_and_the_papers_threshold(result):
+    """Means over the seeds; the smallest form that loses at most 0.1 points is marked."""
+    rows, runs = (table_rows(result, f"pruning-{name}") for name in ("frontier", "runs"))
+    assert [row["weights"] for row in rows] == ["float32", "float16", *["int8"] * (1 + len(THRESHOLDS))]
+    assert [row["threshold"] for row in rows] == [None, None, None, *THRESHOLDS]
+    for row in [rows[0], *rows[3:]]:
+        mine = [run for run in runs if run["threshold"] == (row["threshold"] or 0)]
+        assert row["model_bytes"] == round(np.mean([run["disk_bytes"] for run in mine]))
+        for name in ("P@1", "P@3", "P@5") if row["threshold"] is None else ():
+            assert row[name] == pytest.approx(np.mean([run[name] for run in mine]), abs=1e-4)
+    allowed = [row for row in rows if all(row[f"P@{k}"] >= rows[0][f"P@{k}"] - 0.1 for k in (1, 3, 5))]
+    (chosen,) = [row for row in rows if row["chosen"]]
+    assert chosen["model_bytes"] == min(row["model_bytes"] for row in allowed)
+
+
+def test_changes_are_paired_over_the_rows(result, models, splits):
+    """Recount, row by row, the change at 0.1: better, worse, mean and standard error over the rows."""
+    test = splits[0].test
+    truth = test.Y.toarray() != 0
+    of_row = {False: [], True: []}
+    for model in models.values():
+        for after, one in ((False, model), (True, rounded(model, 0.1))):
+            predicted, _ = one.predict(test.X, score="hinge2")
+            of_row[after].append([100 * truth[i, row[:3]].sum() / 3 for i, row in enumerate(predicted)])
+    difference = np.mean(of_row[True], axis=0) - np.mean(of_row[False], axis=0)
+    row = next(row for row in table_rows(result, "pruning-changes") if row["precision"] == "P@3")
+    assert row["rows"] == len(difference) == 60
+    assert (row["rows_better"], row["rows_worse"]) == ((difference > 1e-9).sum(), (difference < -1e-9).sum())
+    assert row["change"] == pytest.approx(difference.mean())
+    assert row["error"] == pytest.approx(difference.std(ddof=1) / np.sqrt(60))
+    means = {row["threshold"]: row["P@3"] for row in table_rows(result, "pruning-thresholds")}
+    assert row["change"] == pytest.approx(means[0.1] - means[0])
+
+
+def rows_with(n_rows, worse, better=0):
+    """Return before and after of one seed: so many rows lose their hit, so many gain one."""
+    before = np.zeros((n_rows, 5), bool)
+    before[: n_rows // 2, 0] = True
+    after = before.copy()
+    after[:worse, 0] = False
+    after[n_rows - better :, 0] = better > 0
+    return [[row_precision(hits)] for hits in (before, after)]
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "worse", "better", "verdict"),
+    [
+        (1000, 40, 0, "lower"),
+        (1000, 5, 0, "within noise"),  # 5 rows, a standard error of 2.2
+        (1000, 6, 0, "lower"),
+        (1000, 60, 40, "within noise"),
+        (1000, 70, 40, "lower"),
+        (1000, 40, 70, "higher"),
+        (1000, 0, 0, "within noise"),
+        (20, 10, 0, "within noise"),  # too few rows
+    ],
+)
+def test_noise_is_told_from_change(n_rows, worse, better, verdict):
+    row = compare("a", 0.1, *rows_with(n_rows, worse, better))[0]
+    assert (row["precision"], row["verdict"]) == ("P@1", verdict)
+    assert row["change"] == pytest.approx(100 * (better - worse) / n_rows)
+    assert (row["rows_worse"], row["rows_better"]) == (worse, better)
+
+
+def changes(name, threshold, *points, error=0.05):
+    """Return rows with these changes of P@1, P@3 and P@5."""
+    return [
+        {
+            "data": name,
+            "threshold": threshold,
+            "precision": f"P@{k}",
+            "change": point,
+            "error": error,
+            "verdict": "within noise" if abs(point) <= NOISE * error else "lower" if point < 0 else "higher",
+        }
+        for k, point in zip((1, 3, 5), points, strict=True)
+    ]
+
+
+def means_of(name, by_threshold):
+    return [
+        {"data": name, "threshold": t, **{f"P@{k}": 50 + change for k in (1, 3, 5)}}
+        for t, change in by_threshold.items()
+    ]
+
+
+def test_claims_follow_the_numbers():
+    rows = [{"data": name, "threshold": 0.1, "pruned_share": 0.5} for name in "abcd"]
+    made = changes("a", 0.1, -1, -0.05, -0.5)  # falls, one of them within noise
+    made += changes("b", 0.1, 0.1, -0.05, 0.02)  # within noise
+    made += changes("c", 0.1, -1, 0.5, 1)  # falls and rises
+    claim = precision_claim(made, rows, 0.1)
+    assert (claim.holds, claim.partly) == (False, True)
+    assert (
+        "Yes on a (P@1 -1.00 ± 0.05, P@3 -0.05 ± 0.05, P@5 -0.50 ± 0.05 points, beyond noise: P@1, P@5; "
+        "50% of the non-zero weights pruned)" in claim.sentence
+    )
+    assert "No on c (" in claim.sentence
+    assert "Inconclusive on b (" in claim.sentence
+    assert "beyond noise: none" in claim.sentence
+    assert precision_claim(changes("b", 0.1, -0.1, -0.1, -0.1), rows, 0.1).holds is None
+
+    gentle = means_of("a", {0: 0, 0.05: -0.01, 0.1: -0.05, 0.2: -0.9})
+    harsh = means_of("b", {0: 0, 0.05: -0.3, 0.1: -0.6, 0.2: -0.9})
+    of_gentle = changes("a", 0.05, *[-0.01] * 3) + changes("a", 0.1, *[-0.05] * 3)
+    of_harsh = changes("b", 0.05, *[-0.3] * 3) + changes("b", 0.1, *[-0.6] * 3)
+    claim = threshold_claim(gentle + harsh, of_gentle + of_harsh)
+    assert claim.holds
+    assert "is 0.1 on a, 0 on b. At 0.05, b loses 0.30 ± 0.05 points" in claim.sentence
+    noisy = changes("b", 0.05, *[-0.3] * 3, error=0.2) + changes("b", 0.1, *[-0.6] * 3, error=0.3)
+    claim = threshold_claim(gentle + harsh, of_gentle + noisy)
+    assert claim.holds is None
+    assert claim.sentence.endswith("The difference is within noise.")
+    same = threshold_claim(gentle + [row | {"data": "b"} for row in gentle], of_gentle)
+    assert same.holds is False
+    assert threshold_claim(gentle, of_gentle).holds is None
+
+
+@pytest.mark.parametrize("broken", ["compress", "predict"])
+def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, broken):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen = []
+
+    def fail(*_, **__):
+        seen.extend(path.name for path in tmp_path.iterdir())
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(f"labeltree.model.Model.{broken}", fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        pruning.run(Session(splits, [0], threads=1), clusters=5)
+    assert len(seen) == 1
+    assert seen[0].startswith("labeltree-pruning-")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refusals(splits, monkeypatch):
+    session = Session(splits, [0], threads=1)
+    with pytest.raises(InputError, match="no dataset has test data"):
+        pruning.run(Session(splits[1:], [0]))
+    for thresholds in ([-0.1], [float("nan")], [float("inf")]):
+        with pytest.raises(InputError, match="thresholds"):
+            pruning.run(session, thresholds=thresholds)
+    with pytest.raises(InputError, match="thresholds"):
+        pruning.run(session, threshold=0)
+    with pytest.raises(InputError, match="seeds"):
+        pruning.run(session, seeds=[])
+    with pytest.raises(InputError, match="tolerance"):
+        pruning.run(session, tolerance=0)
+    monkeypatch.setattr("labeltree.paper.experiments.pruning.free_disk", lambda path: 10_000)
+    with pytest.raises(InputError, match="set TMPDIR"):
+        pruning.run(session, clusters=5)
+
+
+def test_as_an_experiment(splits):
+    """By name, with fewer labels than ranks, in double precision."""
+    X, Y = make_data(50).X, make_data(50).Y[:, :3]
+    few = Split("few", Dataset.from_matrices(X, Y), Dataset.from_matrices(X, Y))
+    found = experiments.run("pruning", [few], seeds=[1], threads=1, tolerance=1e-4, thresholds=[0.2])
+    assert [row["threshold"] for row in found.tables[1].rows] == [0, 0.1, 0.2]
+    assert found.settings["seeds"] == [1]

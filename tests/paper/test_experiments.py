@@ -1,0 +1,460 @@
+"""The numbers of the experiments against a recount from scratch; shared trees; written files."""
+
+import csv
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+from helpers import disk_bytes, make_data, node_rows, random_data
+
+from labeltree import Dataset, InputError, build_tree, make_plan, synthesize, train_model
+from labeltree.base.plots import COLOURS, label_ends, log_axes, new_figure, png, small_multiples, svg
+from labeltree.base.plots import table as csv_table
+from labeltree.paper import experiments, theory
+from labeltree.paper.experiments import Claim, Plot, Result, Session, Split, Table, fixed_k
+from labeltree.paper.experiments.alpha import within_bound
+from labeltree.paper.experiments.rows import percent
+from labeltree.paper.experiments.varied_k import root_above
+from labeltree.settings import SolverSettings
+
+SEEDS = (3, 5)
+
+
+@pytest.fixture(scope="module")
+def session():
+    awkward = random_data(seed=4, instances=150, features=80, labels=40, density=0.06)
+    return Session([Split("awkward", awkward), Split("plain", make_data(200))], SEEDS, threads=1)
+
+
+def used(data, tree, node):
+    """Count the features that a node uses in dense matrices."""
+    return int((data.X.toarray()[node_rows(data, tree, node)] != 0).any(axis=0).sum())
+
+
+def recount(data, clusters, max_depth, seed):
+    """Count the weights, and the ratio of sizes, of a tree that was built for this depth."""
+    tree = build_tree(data, clusters=clusters, max_depth=max_depth, seed=seed)
+    children = np.diff(tree.child_ptr)
+    weights = sum(int(children[u]) * used(data, tree, u) for u in range(tree.n_nodes))
+    features = int((data.X.toarray() != 0).any(axis=0).sum())
+    return weights, 12 * weights / (8 * features * data.Y.shape[1])
+
+
+# Numbers
+
+
+def test_ratios_at_fixed_k_agree_with_a_recount(session):
+    depths = (2, 3, 4)
+    result = experiments.run("fixed-k", session, clusters=3, depths=depths)
+    rows = next(table.rows for table in result.tables if table.name == "fixed-k")
+    assert len(rows) == len(session.splits) * len(depths) * len(SEEDS)
+    for row in rows:
+        data = session.by_name[row["data"]].train
+        weights, ratio = recount(data, 3, row["max_depth"], row["seed"])
+        assert row["weights"] == weights
+        assert row["ratio"] == pytest.approx(ratio, rel=1e-12)
+        assert row["tree_bytes"] == 12 * weights
+        ovr = make_plan(data, build_tree(data, max_depth=1), SolverSettings(bias=0))
+        assert row["labeltree_ovr_bytes"] == ovr.model_bytes  # the same format
+        assert row["labeltree_ratio"] == pytest.approx(row["labeltree_bytes"] / ovr.model_bytes)
+    means = next(table.rows for table in result.tables if table.name == "fixed-k-means")
+    assert len(means) == 6
+    for mean in means:
+        mine = [r["ratio"] for r in rows if (r["data"], r["max_depth"]) == (mean["data"], mean["max_depth"])]
+        assert mean["ratio"] == pytest.approx(np.mean(mine))
+        assert mean["ratio_deviation"] == pytest.approx(np.std(mine, ddof=1))
+        assert (mean["ratio_least"], mean["ratio_most"]) == (min(mine), max(mine))
+
+
+def test_own_bytes_are_those_on_disk(session, tmp_path):
+    rows = experiments.run("fixed-k", session, clusters=3, depths=(2, 4)).tables[1].rows
+    row = next(row for row in rows if (row["data"], row["max_depth"], row["seed"]) == ("awkward", 4, 5))
+    data = session.by_name["awkward"].train
+    tree = build_tree(data, clusters=3, max_depth=4, seed=5)
+    plan = make_plan(data, tree, SolverSettings(bias=0))
+    train_model(data, plan, tmp_path / "m")
+    assert row["labeltree_bytes"] == disk_bytes(tmp_path / "m")
+
+
+def test_ratios_at_varied_k_agree_with_a_recount(session):
+    result = experiments.run("varied-k", session)
+    means, rows = (table.rows for table in result.tables)
+    assert {(row["max_depth"], row["clusters"]) for row in rows} == {(2, 7), (3, 4), (4, 3)}  # of 40 labels
+    for row in rows:
+        data = session.by_name[row["data"]].train
+        assert row["ratio"] == pytest.approx(
+            recount(data, row["clusters"], row["max_depth"], row["seed"])[1], rel=1e-12
+        )
+    # 40 labels and K = 100: below the root, there is at most the node of the label without instances.
+    plain = [row["fixed_k_ratio"] for row in means if row["data"] == "plain"]
+    assert plain == [1.5] * 3
+
+
+@pytest.mark.parametrize("depth", [2, 3, 4, 7])
+def test_root_above_is_exact(depth):
+    for labels in (
+        *range(2, 300),
+        10**6,
+        10**6 + 1,
+        2_812_281,
+        *(k**depth + e for k in (3, 9, 14) for e in (0, 1)),
+    ):
+        root = root_above(labels, depth)
+        assert root**depth >= labels
+        assert root == 2 or (root - 1) ** depth < labels
+
+
+def test_alpha_agrees_with_a_recount(session):
+    result = experiments.run("alpha", session, clusters=3, max_depth=4)
+    means, nodes = (table.rows for table in result.tables)
+    averages = {}
+    for split in session.splits:
+        for seed in SEEDS:
+            tree = build_tree(split.train, clusters=3, max_depth=4, seed=seed)
+            share = {
+                u: used(split.train, tree, u) / used(split.train, tree, tree.parent[u])
+                for u in range(1, tree.n_nodes)
+                if used(split.train, tree, u)  # a node without features has no weights
+            }
+            mine = {row["node"]: row for row in nodes if (row["data"], row["seed"]) == (split.name, seed)}
+            assert {u: row["alpha"] for u, row in mine.items()} == pytest.approx(share)
+            estimated = make_plan(split.train, tree).report()["alpha"]
+            for depth in range(1, tree.depth):
+                at = [u for u in share if tree.node_depth[u] == depth]
+                assert all(mine[u]["depth"] == depth for u in at)
+                children = [int(tree.child_count[u]) for u in at]
+                average = sum(share[u] * r for u, r in zip(at, children, strict=True)) / sum(children)
+                averages.setdefault((split.name, depth), []).append(average)
+                assert estimated[depth - 1] == pytest.approx(average)  # one definition
+    assert {(row["data"], row["depth"]): row["alpha"] for row in means} == pytest.approx(
+        {key: np.mean(values) for key, values in averages.items()}
+    )
+
+
+def test_statistics_agree_with_a_recount():
+    data = random_data(seed=1, instances=50, features=30, labels=12)
+    result = experiments.run("statistics", [Split("a", data, make_data(7)), Split("eur-lex", data)])
+    row, other = result.tables[0].rows
+    x, y = data.X.toarray() != 0, data.Y.toarray() != 0
+    assert row == {
+        "data": "a",
+        "instances": 50,
+        "test_instances": 7,
+        "features": 30,
+        "used_features": x.any(axis=0).sum(),
+        "labels": 12,
+        "used_labels": 11,
+        "nonzeros_a_row": pytest.approx(x.sum() / 50),
+        "labels_a_row": pytest.approx(y.sum() / 50),
+        "one_instance_share": (y.sum(axis=0) == 1).mean(),
+    }
+    assert other["test_instances"] is None
+    sparse, published = result.claims
+    assert sparse.holds is False
+    assert published.holds is False  # not the real EUR-Lex
+    assert "50 of 15,449 instances" in published.sentence
+
+
+# Claims
+
+
+def test_claims_follow_the_numbers(session):
+    result = experiments.run("fixed-k", session, clusters=3, depths=(2, 3, 4))
+    means = result.tables[0].rows
+    last = {row["data"]: row["ratio"] for row in means if row["max_depth"] == 4}
+    smaller, ranges, drops, settles, finished = result.claims
+    assert smaller.holds == all(ratio < 1 for ratio in last.values())
+    assert ranges.holds == all(ratio <= 0.4 for ratio in last.values())  # few labels
+    at = {(row["data"], row["max_depth"]): row["ratio"] for row in means}
+    assert drops.holds == all(at[name, 3] <= 0.9 * at[name, 2] for name in last)
+    for name, ratio in last.items():
+        assert f"{name} ({100 * ratio:.3g}%" in smaller.sentence
+    assert settles.holds == all(abs(ratio / at[name, 3] - 1) < 0.05 for name, ratio in last.items())
+    assert "unfinished" in finished.sentence
+
+
+def test_the_share_of_unfinished_labels_agrees_with_a_deeper_tree(session):
+    """At d_max = d, a node is unfinished where one more depth splits it, or would if its labels differed."""
+    rows = experiments.run("fixed-k", session, clusters=3, depths=(2, 3, 4)).tables[1].rows
+    seen = set()
+    for row in rows:
+        data = session.by_name[row["data"]].train
+        tree = build_tree(data, clusters=3, max_depth=row["max_depth"], seed=row["seed"])
+        counts = np.diff(data.by_label[0])
+        cut = 0
+        for u in range(tree.n_nodes):
+            labels = tree.labels[tree.first[u] : tree.last[u]]
+            if tree.node_depth[u] == row["max_depth"] - 1 and len(labels) > 3 and counts[labels].any():
+                cut += len(labels)
+        assert row["unfinished_share"] == pytest.approx(cut / data.n_labels)
+        seen.add(cut > 0)
+    assert seen == {True, False} or seen == {True}
+
+
+def settled(shares, ratios, clusters=3):
+    """Return the claims about settling, for one dataset with these shares and ratios at d_max 2, 3, 4."""
+    data = make_data(60)
+    summary = [
+        {"data": "a", "max_depth": d, "ratio": r, "labeltree_ratio": r, "depth": 4, "unfinished_share": share}
+        for d, r, share in zip((2, 3, 4), ratios, shares, strict=True)
+    ]
+    return fixed_k._claims(Session([Split("a", data)], (0,)), summary, clusters, (2, 3, 4))[3:]
+
+
+def test_the_cause_of_settling_is_tested():
+    change, cause = settled((0.9, 0.01, 0), (0.8, 0.5, 0.49))
+    assert change.holds
+    assert cause.holds
+    change, cause = settled((0.9, 0.7, 0.3), (0.8, 0.5, 0.49))  # settles although labels are not separated
+    assert change.holds
+    assert cause.holds is False
+    assert "70% of the labels in unfinished nodes" in cause.sentence
+    change, cause = settled((0.9, 0.7, 0.3), (0.8, 0.5, 0.3))  # nothing to explain
+    assert change.holds is False
+    assert cause.holds is None
+
+
+def test_a_claim_over_datasets():
+    assert Claim.from_findings("S.", {"a": (True, "1")}) == Claim("S. Yes on a (1).", True)
+    assert Claim.from_findings("S.", {"a": (None, "1")}) == Claim("S. Inconclusive on a (1).", None)
+    mixed = Claim.from_findings("S.", {"a": (True, "1"), "b": (False, "2"), "c": (None, "3")})
+    assert mixed == Claim("S. Yes on a (1). No on b (2). Inconclusive on c (3).", False, partly=True)
+    assert Claim.from_findings("S.", {"a": (False, "1")}) == Claim("S. No on a (1).", False)
+
+
+def test_labels_that_never_occur_do_not_make_a_claim_hold():
+    """They make one-vs-rest larger as the paper counts, and have a node that uses no features."""
+    data = make_data(200)
+    wide = scipy.sparse.hstack([data.Y, scipy.sparse.csr_matrix((200, 4000))]).tocsr()
+    splits = [Split("plain", data), Split("unused", Dataset.from_matrices(data.X, wide))]
+    plain, unused = (experiments.run("fixed-k", [split], seeds=(0,), clusters=5) for split in splits)
+    assert unused.tables[0].rows[-1]["ratio"] < 0.05 < 0.4 < plain.tables[0].rows[-1]["ratio"]
+    assert [claim.holds for claim in unused.claims[:2]] == [claim.holds for claim in plain.claims[:2]]
+    assert "for the 40 labels that occur" in unused.claims[0].sentence
+    plain, unused = (experiments.run("alpha", [split], seeds=(0,), clusters=5) for split in splits)
+    found = [{row["depth"]: row["alpha"] for row in result.tables[0].rows} for result in (plain, unused)]
+    assert found[0] == pytest.approx(found[1])
+
+
+def test_alpha_is_compared_with_the_bound_of_theorem_1():
+    averages = [(1, 0.4), (2, 0.7)]
+    # 4,108 labels and K = 100: D = 2, so the theorem does not cover nodes at depth 2.
+    assert within_bound(4108, 100, averages) == (True, "0.400 against 0.500 for depth 2")
+    bound = float(theory.alpha_bound(30_000, 100, 3))
+    assert within_bound(30_000, 100, averages) == (bound > 0.7, f"0.700 against {bound:.3f} for depth 3")
+    assert within_bound(150, 100, averages)[0] is None
+
+
+# Shared trees
+
+
+def test_trees_and_vectors_are_made_once(session, monkeypatch):
+    from labeltree import _native
+
+    vectors = []
+    real = _native.label_vectors
+    monkeypatch.setattr(_native, "label_vectors", lambda *a: vectors.append("vectors") or real(*a))
+    trees = []
+    monkeypatch.setattr(
+        "labeltree.training.build.build_tree",
+        lambda *a, **k: trees.append((k["clusters"], k["seed"])) or build_tree(*a, **k),
+    )
+    shared = Session(session.splits, SEEDS, threads=1)
+    for name in ("fixed-k", "alpha"):
+        experiments.run(name, shared, clusters=3)
+    assert len(vectors) == len(shared.splits)
+    assert len(trees) == len(shared.splits) * len(SEEDS)
+    experiments.run("varied-k", shared)
+    assert len(vectors) == len(shared.splits)
+    assert len(trees) == len(set(trees)) * len(shared.splits)
+
+
+def test_a_clipped_plan_is_the_plan_of_the_clipped_tree():
+    data = random_data(seed=2, labels=30)
+    deep = make_plan(data, build_tree(data, clusters=3), SolverSettings(bias=0))
+    assert deep.depth > 3
+    for depth in (1, 2, 3, 10):
+        clipped, anew = (
+            deep.clip(depth),
+            make_plan(data, build_tree(data, clusters=3, max_depth=depth), SolverSettings(bias=0)),
+        )
+        assert clipped.files() == anew.files()
+        for name in ("instances", "nonzeros", "used_features"):
+            np.testing.assert_array_equal(getattr(clipped.trees[0], name), getattr(anew.trees[0], name))
+
+
+def test_vectors_of_other_data_are_refused():
+    from labeltree.trees.kmeans import LabelVectors
+
+    with pytest.raises(InputError, match="different dataset"):
+        build_tree(random_data(), vectors=LabelVectors(random_data()))
+
+
+@pytest.mark.parametrize("seeds", [(), (1, 1), (-1,), (2**31,)])
+def test_bad_seeds(seeds):
+    with pytest.raises(InputError, match="different integers"):
+        Session([], seeds)
+
+
+def test_names_must_differ_and_be_known(session):
+    with pytest.raises(InputError, match="two datasets are named 'a'"):
+        Session([Split("a", make_data(5)), Split("a", make_data(5))])
+    with pytest.raises(InputError, match="no such experiment: 'fixed'"):
+        experiments.run("fixed", session)
+    with pytest.raises(InputError, match="increasing"):
+        experiments.run("fixed-k", session, depths=(3, 2))
+    with pytest.raises(InputError, match="needs data"):
+        experiments.run("alpha")
+
+
+def test_progress_rises_to_the_end(session):
+    for name in ("statistics", "varied-k"):
+        done = []
+        experiments.run(name, Session(session.splits, SEEDS, threads=1), progress=done.append)
+        assert done == sorted(done)
+        assert 0.5 < done[-1] <= 1
+
+
+# Figures and files
+
+
+def test_figures_are_the_same_bytes_each_time(session):
+    first, again = (
+        experiments.run("alpha", Session(session.splits, SEEDS, threads=1), clusters=3, max_depth=3).plots[0]
+        for _ in range(2)
+    )
+    assert svg(first.figure) == svg(again.figure)
+    assert b"<dc:date>" not in svg(first.figure)
+    assert png(first.figure).startswith(b"\x89PNG")
+
+
+def test_names_are_drawn_as_they_are(recwarn):
+    """A dollar sign does not start a formula, and a character that the font lacks gives no warning."""
+    data = make_data(60)
+    result = experiments.run("alpha", [Split("$x_{$ 日本", data)], seeds=(0,), clusters=5)
+    assert svg(result.plots[0].figure)
+    assert png(result.plots[0].figure)
+    assert not recwarn.list
+
+
+def test_figures_say_what_they_show(session):
+    """Every figure, and every table of the report, comes with a sentence computed from its numbers."""
+    one, two = (Session(session.splits[:n], SEEDS[:1], threads=1) for n in (1, 2))
+    for name, options in (
+        ("statistics", {}),
+        ("fixed-k", {"clusters": 3}),
+        ("varied-k", {}),
+        ("alpha", {"clusters": 3}),
+    ):
+        for shared in (one, two):
+            result = experiments.run(name, shared, **options)
+            for part in [*result.plots, *(table for table in result.tables if table.shown)]:
+                assert part.takeaway.endswith(".")
+    plot = experiments.run("fixed-k", one, clusters=3).plots[0]
+    ratio = experiments.run("fixed-k", one, clusters=3).tables[0].rows[-1]["ratio"]
+    assert (
+        plot.takeaway
+        == f"As the paper counts, a tree with d_max = 6 takes {percent(ratio)} of the one-vs-rest "
+        "size on awkward: it is larger."
+    )
+    assert ratio > 1
+
+
+def test_names_of_lines_do_not_overlap():
+    _, (axes,) = new_figure(1, 1)
+    axes.set_ylim(0, 1)
+    label_ends(axes, [(1, 0.5, "a", "k"), (1, 0.5, "b", "k"), (1, 0.52, "c", "k"), (1, 0.95, "d", "k")], 0.1)
+    heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
+    assert sorted(heights.values()) == pytest.approx([0.5067 - 0.1, 0.5067, 0.5067 + 0.1, 0.95], abs=1e-3)
+    assert heights["c"] == max(heights["a"], heights["b"], heights["c"])
+
+
+def test_logarithmic_axes_have_plain_ticks():
+    """A tick that is a formula would be parsed, and the parser's cache keeps the callers' data alive."""
+    figure, panels = new_figure(1, 2)
+    for axes, values in zip(panels, ([0.01, 0.5], [1e6, 2e9]), strict=True):
+        axes.plot(values, values)
+        log_axes(axes, "s")
+        figure.draw_without_rendering()
+        labels = [tick.get_text() for tick in axes.get_xticklabels() if tick.get_text()]
+        assert len(labels) >= 2
+        assert not any("$" in label for label in labels)
+
+
+def test_a_missing_matplotlib_is_reported_first(session, monkeypatch):
+    def work(*_, **__):
+        raise AssertionError("started to work")
+
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("labeltree.paper.experiments.session.build_plan", work)
+    for name in set(experiments.EXPERIMENTS) - {"statistics", "pruning", "growth"}:
+        with pytest.raises(InputError, match="needs matplotlib"):
+            experiments.run(name, session)
+    with pytest.raises(InputError, match="needs matplotlib"):
+        experiments.check_plots(["statistics", "pruning"])
+    experiments.run("statistics", session)
+
+
+def test_small_multiples_have_room_for_six():
+    for count in range(1, 7):
+        figure, axes = small_multiples(count)
+        assert len(axes) == len(figure.axes) == count
+        assert 4.5 < figure.get_figwidth() <= 3 * 3.5
+    assert len(new_figure(2, 3)[1]) == 6
+    assert len(set(COLOURS)) == 6
+
+
+def test_tiny_data_that_cannot_be_split():
+    data = make_data(20, labels=4)
+    for name in ("fixed-k", "varied-k", "alpha"):
+        result = experiments.run(name, [Split("tiny", data)], seeds=(0,))
+        assert all(math.isfinite(row.get("ratio", 0)) for table in result.tables for row in table.rows)
+        if name != "varied-k":  # with K = 100 there is no tree to compare
+            assert {claim.holds for claim in result.claims} == {None}
+        else:  # but with K = 2 there is one
+            assert result.claims[0].holds is not None
+            assert result.claims[1].holds is None
+    assert not result.plots  # no node below the root, no alpha
+    nodes = result.tables[1]
+    assert csv_table(nodes.rows, nodes.columns).startswith(b"data,seed,depth,")
+
+
+def test_save_writes_everything_once(session, tmp_path):
+    train, test = synthesize("eur-lex", scale=0.02)
+    results = [experiments.run("statistics", [Split("synthetic", train, test)])]
+    report = experiments.save(results, tmp_path / "new" / "out")
+    assert report == tmp_path / "new" / "out" / "report.html"
+    assert {path.name for path in report.parent.iterdir()} == {"report.html", "statistics.csv"}
+    with pytest.raises(InputError, match="already exists"):
+        experiments.save(results, report.parent)
+    (report.parent / "other.csv").write_text("mine")
+    experiments.save(results, report.parent, overwrite=True)
+    report.unlink()
+    with pytest.raises(InputError, match=r"statistics\.csv: the file already exists"):
+        experiments.save(results, report.parent)
+    assert (report.parent / "other.csv").read_text() == "mine"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file, not a directory"):
+        experiments.save(results, tmp_path / "file")
+
+
+def test_csv_has_the_keys_of_all_rows(tmp_path):
+    table = Table("t", "", {"a": "A"}, [{"a": 1, "b": 'x,"y"'}, {"a": 2, "c": None}])
+    (tmp_path / "t.csv").write_bytes(csv_table(table.rows, table.columns))
+    with Path(tmp_path / "t.csv").open(newline="") as file:
+        assert list(csv.DictReader(file)) == [{"a": "1", "b": 'x,"y"', "c": ""}, {"a": "2", "b": "", "c": ""}]
+    assert csv_table([], {"a": "A"}) == b"a\n"
+
+
+def test_result_parts_are_optional(tmp_path):
+    figure, (axes,) = new_figure(1, 1)
+    axes.plot([0, 1])
+    result = Result("n", "T", "s", "i", {}, plots=[Plot("n", "c", figure)])
+    assert {p.name for p in experiments.save([result], tmp_path).parent.iterdir()} == {
+        "report.html",
+        "n.png",
+        "n.svg",
+    }

@@ -1,0 +1,101 @@
+"""The examples run as their docstrings describe, and report errors with one message."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labeltree import read_documents, synthesize, write_svm
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run(name, *arguments, code=0):
+    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    path = tmp_path_factory.mktemp("planning") / "train.svm"
+    write_svm(path, synthesize("eur-lex", scale=0.05)[0])
+    return path
+
+
+def test_text_tagging_finds_the_labels_of_the_catalogue():
+    out = run("text_tagging.py")
+    planned, taken = re.findall(r"([\d.]+ kB)\.\n", out)
+    assert planned == taken
+    assert float(re.search(r"P@1 ([\d.]+)%", out)[1]) > 90
+    assert re.search(r"Boots .*\n    outdoor .*shoes", out)
+
+
+def test_text_tagging_keeps_its_model_and_tags_given_documents(tmp_path):
+    out = run("text_tagging.py", "--model", tmp_path / "model", "A pot for tea, hot under its lid.", "Xyzzy.")
+    assert (tmp_path / "model" / "manifest.json").is_file()
+    assert re.search(r"under its lid\.\n    .*tea", out)
+    assert out.endswith("Xyzzy.\n    no label\n")
+
+
+def test_the_catalogue():
+    train, test = (read_documents(EXAMPLES / f"catalogue-{part}.tsv") for part in ("train", "test"))
+    assert (train.n_instances, test.n_instances) == (400, 100)
+    assert set(test.label_names) <= set(train.label_names)
+    assert min(train.Y.getnnz(axis=1)) >= 2
+    lines = [(EXAMPLES / f"catalogue-{part}.tsv").read_text().splitlines() for part in ("train", "test")]
+    assert len({line.split("\t")[2] for part in lines for line in part}) == 500
+
+
+def test_size_planning_gives_exact_sizes_and_good_advice(data, tmp_path):
+    out = run("size_planning.py", data, "--clusters", "5", "20", "--budget", "10MB", "--threads", "1")
+    head, one_vs_rest, *rows, advice = out.splitlines()
+    assert head.split()[:3] == ["K", "depth", "nodes"]
+    assert one_vs_rest.split()[:3] == ["-", "1", "1"]
+    assert {row.split()[0] for row in rows} == {"5", "20"}
+    assert any(row.endswith("fits") for row in rows)
+    arguments = re.search(r"(--clusters \d+ --max-depth \d+)", advice)[1].split()
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "labeltree",
+            "train",
+            data,
+            tmp_path / "model",
+            "--quiet",
+            "--json",
+            *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    size = int(re.search(r'"model_bytes": (\d+)', done.stdout)[1])
+    assert size <= 10_000_000
+    assert f"{size / 1e6:.1f} MB of 10.0 MB" in advice
+
+
+def test_size_planning_when_nothing_fits(data):
+    assert "No model fits 1.0 kB" in run("size_planning.py", data, "--clusters", "5", "--budget", "1kB")
+
+
+def test_errors_of_an_example(tmp_path):
+    assert run("size_planning.py", tmp_path / "missing.svm", code=1).startswith("error: ")
+    assert run("text_tagging.py", "--train", tmp_path / "missing.tsv", code=1).startswith("error: ")
+
+
+def test_size_planning_reads_documents():
+    out = run("size_planning.py", EXAMPLES / "catalogue-train.tsv", "--clusters", "5", "--threads", "1")
+    assert out.splitlines()[1].split()[:3] == ["-", "1", "1"]
+
+
+def test_mlflow_model(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, str(EXAMPLES / "mlflow_model.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.search(r"Keeps tea hot.*\n.*label +score\n +tea ", done.stdout)

@@ -1,0 +1,277 @@
+"""Interrupted runs: what is kept, who may continue it, and that the result has the same bytes."""
+
+import fcntl
+import json
+import os
+import time
+
+import numpy as np
+import pytest
+from helpers import contents, make_data
+
+from labeltree import InputError, _native, build_plan
+from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
+from labeltree.training.fill import train_model
+from labeltree.training.journal import Journal, read_journals
+from labeltree.training.strips import TreePanels, shares
+from labeltree.training.work import WorkDirectory, work_path
+
+STORED = {
+    "float32": StorageSettings(),
+    "float16": StorageSettings("float16"),
+    "int8": StorageSettings("int8"),
+    "sparse": StorageSettings(prune=0.05),
+}
+
+
+class Killed(BaseException):
+    """Raised instead of killing the process: nothing after it is run but what a kernel would do."""
+
+
+def plan_of(data, codec="float32", **settings):
+    trees = TreeSettings(clusters=3, max_depth=4, trees=2)
+    return build_plan(data, trees, SolverSettings(**settings), STORED[codec], threads=2)
+
+
+def cut_off(monkeypatch, plan, data, path, n_panels, **options):
+    """Train until some panels of each call are trained, then stop as if killed."""
+    train = _native.train_panels
+
+    def stop(*arguments):
+        *first, panels, finished = arguments
+        train(*first, panels[:n_panels], finished)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("labeltree.training.fill._native.train_panels", stop)
+        with pytest.raises(Killed):
+            train_model(data, plan, path, **options)
+
+
+@pytest.mark.parametrize("codec", STORED)
+def test_a_run_that_is_continued_has_the_same_bytes(tmp_path, monkeypatch, codec):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data, codec)
+    train_model(data, plan, tmp_path / "at-once")
+    for n_panels in (1, 2, 2):
+        cut_off(monkeypatch, plan, data, tmp_path / "m", n_panels, resume=True)
+    records = read_journals(work_path(tmp_path / "m") / "journal")
+    assert len(records[0]) == 5
+    trained = []
+    train = _native.train_panels
+    monkeypatch.setattr(
+        "labeltree.training.fill._native.train_panels",
+        lambda *arguments: trained.append(arguments[-2].size) or train(*arguments),
+    )
+    train_model(data, plan, tmp_path / "m", resume=True)
+    assert trained == [len(TreePanels.of(plan.trees[0])) - 5, len(TreePanels.of(plan.trees[1]))]
+    assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
+    assert {entry.name for entry in tmp_path.iterdir()} == {"m", "at-once"}
+
+
+@pytest.mark.parametrize("codec", ["int8", "sparse"])
+@pytest.mark.parametrize("step", ["labeltree.training.fill.choose_score", "labeltree.training.work.publish"])
+def test_a_run_that_stops_after_the_last_panel(tmp_path, monkeypatch, codec, step):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data, codec)
+    train_model(data, plan, tmp_path / "at-once")
+
+    def stop(*_, **__):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(step, stop)
+        with pytest.raises(Killed):
+            train_model(data, plan, tmp_path / "m")
+    monkeypatch.delattr("labeltree.training.fill._native.train_panels")
+    train_model(data, plan, tmp_path / "m", resume=True)
+    assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
+    assert {entry.name for entry in tmp_path.iterdir()} == {"m", "at-once"}
+
+
+def test_packing_sparse_blocks_continues_where_it_was(tmp_path, monkeypatch):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data, "sparse")
+    train_model(data, plan, tmp_path / "at-once")
+    monkeypatch.setattr("labeltree.model.block_writing._RELEASED_AT_ONCE", 1)
+    release, calls = _native.release_range, []
+
+    def stop(*arguments):
+        release(*arguments)
+        calls.append(arguments)
+        if len(calls) % 4 == 0:
+            raise Killed
+
+    monkeypatch.setattr("labeltree.model.block_writing._native.release_range", stop)
+    for attempt in range(50):
+        try:
+            train_model(data, plan, tmp_path / "m", resume=True)
+            break
+        except Killed:
+            assert attempt < 49
+    assert len(calls) > 8
+    assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
+
+
+def test_an_unfinished_run_is_named_and_not_touched(tmp_path, monkeypatch):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data)
+    cut_off(monkeypatch, plan, data, tmp_path / "m", 2)
+    before = contents(tmp_path)
+    with pytest.raises(InputError, match=r"m\.work: there is an unfinished run; use resume=True to continue"):
+        train_model(data, plan, tmp_path / "m")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "seed", "what"),
+    [
+        ({"cost": 2.0}, 0, r"other solver \(cost: 0.5 before, 2.0 now, max_cost: 1.0 before, 2.0 now\)"),
+        ({}, 1, "other data"),
+    ],
+)
+def test_other_data_or_settings_are_refused(tmp_path, monkeypatch, settings, seed, what):
+    data = make_data(80, features=30, labels=25)
+    cut_off(monkeypatch, plan_of(data), data, tmp_path / "m", 2)
+    before = contents(tmp_path)
+    other = make_data(80, features=30, labels=25, seed=seed)
+    with pytest.raises(InputError, match=what):
+        train_model(other, plan_of(other, **settings), tmp_path / "m", resume=True)
+    assert contents(tmp_path) == before
+
+
+def test_other_trees_are_refused(tmp_path, monkeypatch):
+    data = make_data(80, features=30, labels=25)
+    cut_off(monkeypatch, plan_of(data), data, tmp_path / "m", 2)
+    other = build_plan(data, TreeSettings(clusters=4, max_depth=4, trees=2), threads=2)
+    with pytest.raises(InputError, match="tree 0 is not that of the unfinished run"):
+        train_model(data, other, tmp_path / "m", resume=True)
+    train_model(data, plan_of(data), tmp_path / "m", resume=True)
+
+
+def test_a_second_process_is_refused(tmp_path):
+    with WorkDirectory.of_model(tmp_path / "m", {}):
+        handle = os.open(work_path(tmp_path / "m"), os.O_RDONLY)
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(handle)
+        with pytest.raises(InputError, match="another process uses the work directory"):
+            WorkDirectory.of_model(tmp_path / "m", {}, resume=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_description_is_refused(tmp_path, monkeypatch):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data)
+    cut_off(monkeypatch, plan, data, tmp_path / "m", 2)
+    file = work_path(tmp_path / "m") / "work.json"
+    content = json.loads(file.read_text())
+    for damaged in ("{", "[]", "{}", json.dumps({**content, "labeltree_version": "0.0"})):
+        file.write_text(damaged)
+        with pytest.raises(InputError, match="remove the directory"):
+            train_model(data, plan, tmp_path / "m", resume=True)
+
+
+def test_an_entry_that_was_cut_off_ends_the_journal(tmp_path):
+    journal = Journal(tmp_path, sync=True)
+    records = [number.to_bytes(8, "little") + b"x" * number for number in range(4)]
+    journal._append(7, records)
+    journal.close()
+    (file,) = tmp_path.iterdir()
+    content = file.read_bytes()
+    assert read_journals(tmp_path) == {7: dict(enumerate(records))}
+    for size in range(len(content)):
+        file.write_bytes(content[:size])
+        found = read_journals(tmp_path).get(7, {})
+        assert list(found.values()) == records[: len(found)]
+        damaged = bytearray(content)
+        damaged[size] ^= 1
+        file.write_bytes(damaged)
+        assert len(read_journals(tmp_path).get(7, {})) < 4
+
+
+def test_shares_are_disjoint_balanced_and_complete():
+    work = np.random.default_rng(0).integers(1, 1000, 500)
+    part = shares(work, 8)
+    loads = [work[part == p].sum() for p in range(8)]
+    assert sum(loads) == work.sum()
+    assert max(loads) <= work.sum() / 8 + work.max()
+    assert (shares(work, 8) == part).all()
+
+
+def test_info_tells_how_far_a_run_is(tmp_path, monkeypatch, run):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data)
+    cut_off(monkeypatch, plan, data, tmp_path / "m", 2)
+    code, out, _ = run("info", work_path(tmp_path / "m"), "--json")
+    status = json.loads(out)
+    n_panels = [len(TreePanels.of(part)) for part in plan.trees]
+    assert (code, status["trained"], status["panels"]) == (0, 2, sum(n_panels))
+    assert 0 < status["done"] < 1
+    assert not status["running"]
+    assert not status["complete"]
+    code, out, _ = run("info", work_path(tmp_path / "m"))
+    assert "% trained (2 of" in out
+    assert "--resume" in out
+    with WorkDirectory(work_path(tmp_path / "m"), shared=True):
+        assert json.loads(run("info", work_path(tmp_path / "m"), "--json")[1])["running"]
+
+
+def test_leftovers_of_killed_processes_are_removed(tmp_path):
+    from labeltree.base.tempdirs import temporary_directory
+
+    stale, young = tmp_path / ".m.1.partial", tmp_path / ".m.2.partial"
+    stale.mkdir()
+    young.mkdir()
+    (stale / "weights.npy").write_bytes(b"x")
+    os.utime(stale, (1, 1))
+    with temporary_directory(tmp_path, ".m.") as work:
+        assert not stale.exists()
+        assert young.exists()
+        os.utime(work, (1, 1))
+        with temporary_directory(tmp_path, ".m."):
+            assert work.exists()  # its owner lives
+    assert list(tmp_path.iterdir()) == [young]
+
+
+def test_a_journal_that_cannot_be_written_is_tried_again(tmp_path, monkeypatch):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data)
+    train_model(data, plan, tmp_path / "at-once")
+    write, failures = os.pwrite, []
+
+    def fail(file, content, at):
+        if len(failures) < 3 and "/journal/" in os.readlink(f"/proc/self/fd/{file}"):
+            write(file, content[:5], at)
+            failures.append(file)
+            raise OSError(28, "No space left on device")
+        return write(file, content, at)
+
+    monkeypatch.setattr("labeltree.training.journal.INTERVAL", 0.001)
+    monkeypatch.setattr("os.pwrite", fail)
+    train_panels = _native.train_panels
+
+    def slowly(*arguments):
+        train_panels(*arguments)
+        deadline = time.monotonic() + 10
+        while len(failures) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    monkeypatch.setattr("labeltree.training.fill._native.train_panels", slowly)
+    train_model(data, plan, tmp_path / "m")
+    assert len(failures) == 3
+    assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
+
+
+def test_data_that_cannot_reach_the_disk_is_not_recorded(tmp_path, monkeypatch):
+    data = make_data(80, features=30, labels=25)
+    plan = plan_of(data)
+
+    def fail(file):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fdatasync", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            train_model(data, plan, tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []  # nothing was recorded
