@@ -1,9 +1,9 @@
-"""Print which modules of labeltree import which: the spine, the wings, and any cycle.
+"""Print the packages of labeltree in the order of their imports, and what breaks it.
 
     python tools/imports.py
 
-Every import counts, also those inside functions and under TYPE_CHECKING. The package's own `__init__`, which
-offers the public names, is left out.
+Data flows one way: a module imports from its own package and from those before it. Imports inside functions
+and under TYPE_CHECKING count, too; the few that reach upward are listed here one by one.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "labeltree"
-# Packages named after a user's task. All other modules are the spine, with `text` as a part of reading.
-WINGS = (
-    "annif",
-    "cli",
-    "dask",
-    "datasets",
-    "estimators",
-    "explain",
-    "figures",
-    "hub",
-    "paper",
-    "serve",
-    "trees",
-    "tuning",
+# Packages on one line may not import each other.
+ORDER = (
+    ("_version", "_native", "errors", "base"),
+    ("settings",),
+    ("data",),
+    ("trees",),
+    ("evaluation",),
+    ("model",),
+    ("training",),
+    ("explain",),
+    ("tuning", "paper", "serve"),
+    ("hub",),
+    ("estimators", "dask", "annif"),
+    ("cli",),
+    ("__main__",),
 )
+# Imports inside functions that reach upward, and why.
+UPWARD: dict[tuple[str, str], str] = {}
 
 
 def import_graph(source: Path = SOURCE) -> dict[str, set[str]]:
@@ -36,12 +39,6 @@ def import_graph(source: Path = SOURCE) -> dict[str, set[str]]:
     files = {_name(source, path): path for path in source.rglob("*.py") if path != source / "__init__.py"}
     known = {*files, "_native"}
     return {name: _imports(path, known) - {name} for name, path in sorted(files.items())}
-
-
-def wing(module: str) -> str | None:
-    """Return the wing that a module belongs to; None for the spine."""
-    package = "cli" if module == "__main__" else module.partition(".")[0]
-    return package if package in WINGS else None
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
@@ -53,10 +50,19 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
     return []
 
 
-def spine_to_wing(graph: dict[str, set[str]]) -> list[tuple[str, str]]:
-    """Return the imports of wings by modules of the spine."""
-    pairs = ((name, used) for name, imported in graph.items() for used in sorted(imported))
-    return [(name, used) for name, used in pairs if wing(name) is None and wing(used) is not None]
+def violations(graph: dict[str, set[str]]) -> list[tuple[str, str]]:
+    """Return the imports against the order, except those listed in UPWARD."""
+    pairs = [(name, used) for name, imported in graph.items() for used in sorted(imported)]
+    return [pair for pair in pairs if _reaches_upward(*pair) and pair not in UPWARD]
+
+
+def _reaches_upward(name: str, used: str) -> bool:
+    package, other = name.partition(".")[0], used.partition(".")[0]
+    return package != other and _floor(other) >= _floor(package) and _floor(other) > 0
+
+
+def _floor(package: str) -> int:
+    return next(number for number, packages in enumerate(ORDER) if package in packages)
 
 
 def _name(source: Path, path: Path) -> str:
@@ -79,20 +85,15 @@ def _imports(path: Path, known: set[str]) -> set[str]:
 
 
 def main() -> int:
-    """Print the graph; the exit code is 1 if it has a cycle or the spine imports a wing."""
+    """Print the order; the exit code is 1 if an import breaks it or there is a cycle."""
     graph = import_graph()
-    loop = cycle(graph)
-    order = (
-        sorted(graph) if loop else [name for name in TopologicalSorter(graph).static_order() if name in graph]
-    )
-    for title, chosen in (("spine", None), *((name, name) for name in WINGS)):
-        print(f"{title}:")
-        for name in order:
-            if name in graph and wing(name) == chosen:
-                print(f"  {name}: {', '.join(sorted(graph[name])) or '-'}")
-    wrong = spine_to_wing(graph)
+    for packages in ORDER:
+        for package in packages:
+            modules = [name for name in graph if name.partition(".")[0] == package]
+            print(f"{package}: {', '.join(name.partition('.')[2] or name for name in modules)}")
+    loop, wrong = cycle(graph), violations(graph)
     print(f"cycle: {' -> '.join(loop) or 'none'}")
-    print(f"spine imports of wings: {', '.join(f'{a} -> {b}' for a, b in wrong) or 'none'}")
+    print(f"against the order: {', '.join(f'{a} -> {b}' for a, b in wrong) or 'none'}")
     return int(bool(loop or wrong))
 
 

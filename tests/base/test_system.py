@@ -135,7 +135,7 @@ def test_cpus_without_affinity(machine, monkeypatch):
 
 def test_peak_memory_of_this_process_only():
     held = bytearray(b"1") * 200_000_000
-    code = "from labeltree.system import peak_memory; print(peak_memory())"
+    code = "from labeltree.base.system import peak_memory; print(peak_memory())"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 5_000_000 < int(run.stdout) < 100_000_000 < len(held) < system.peak_memory()
 

@@ -148,7 +148,7 @@ def test_help_needs_no_large_import():
 def test_a_command_imports_no_other():
     program = (
         "import sys; from labeltree.cli.app import COMMANDS, main; main(['compress', '--help']);"
-        "sys.exit(str([name for name in COMMANDS if f'labeltree.cli.{name}' in sys.modules]))"
+        "sys.exit(str([name for name in COMMANDS if f'labeltree.cli.commands.{name}' in sys.modules]))"
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert finished.stderr == "['compress']\n"

@@ -104,7 +104,7 @@ def test_a_model_that_was_written_is_called_complete(folder, tmp_path, refused, 
     def fail(*_, **__):
         raise MemoryError
 
-    load_model = labeltree.model.load
+    load_model = labeltree.model.model.load
     with monkeypatch.context() as patch:
         patch.setattr("labeltree.model.model.load", fail)
         source = folder / "train.svm" if command == "train" else folder / "model"

@@ -8,9 +8,8 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from helpers import contents, disk_bytes
-from test_damage import refused as damaged
-from test_damage import seal
+from helpers import contents, disk_bytes, seal
+from helpers import refused_model as damaged
 
 from labeltree import (
     Dataset,

@@ -9,12 +9,15 @@ import threading
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from scipy import sparse
 
+from labeltree import InputError, _native
 from labeltree._native import crc32c
 from labeltree.data.dataset import Dataset
 from labeltree.model.manifest import MANIFEST
+from labeltree.model.model import load
 from labeltree.training.fill import train_model
 from labeltree.training.plan import make_plan
 from labeltree.trees.kmeans import build_tree
@@ -98,8 +101,7 @@ def run_python(script, *arguments, **environment):
     """Run a Python script, which may import from the tests; its standard output."""
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
-        env={**os.environ, **environment},
-        cwd=os.path.dirname(__file__),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -200,3 +202,31 @@ def seal(model_dir, name):
     if "crc32c" in manifest["files"][name]:
         manifest["files"][name]["crc32c"] = crc32c(content)
     write_manifest(model_dir, manifest)
+
+
+def refused_model(path, fragment=r"\w"):
+    """Check that opening a model fails with one line that names it."""
+    with pytest.raises(InputError, match=fragment) as caught:
+        load(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(path) in message
+
+
+class Killed(BaseException):
+    """Raised instead of killing the process: nothing after it is run but what a kernel would do."""
+
+
+def cut_off(monkeypatch, plan, data, path, n_panels, **options):
+    """Train until some panels of each call are trained, then stop as if killed."""
+    train = _native.train_panels
+
+    def stop(*arguments):
+        *first, panels, finished = arguments
+        train(*first, panels[:n_panels], finished)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr("labeltree.training.fill._native.train_panels", stop)
+        with pytest.raises(Killed):
+            train_model(data, plan, path, **options)

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import contents, disk_bytes, make_data, random_data
-from test_work import Killed, cut_off
+from helpers import Killed, contents, cut_off, disk_bytes, make_data, random_data
 
 import labeltree
 from labeltree import InputError, LabelTreeClassifier, TreeSettings, _native, load, write_svm

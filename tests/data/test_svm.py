@@ -255,7 +255,7 @@ def test_pipe(tmp_path):
 
 @pytest.mark.parametrize("path", ["-", "/dev/stdin"])
 def test_standard_input(path):
-    code = f"from labeltree.svm import read_svm; print(read_svm({path!r}))"
+    code = f"from labeltree.data.svm import read_svm; print(read_svm({path!r}))"
     done = subprocess.run(
         [sys.executable, "-c", code], input=b"1 1:1\n0 2:3\n", capture_output=True, check=True
     )

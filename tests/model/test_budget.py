@@ -191,7 +191,7 @@ def test_an_error_leaves_nothing_behind(model, validation, tmp_path, monkeypatch
             raise RuntimeError("broken")
         return original(self, *arguments, **options)
 
-    monkeypatch.setattr(f"labeltree.model.Model.{broken}", fail)
+    monkeypatch.setattr(f"labeltree.model.model.Model.{broken}", fail)
     with pytest.raises(RuntimeError, match="broken"):
         model.compress(tmp_path / "small", max_loss=1, validation=validation)
     assert list(tmp_path.iterdir()) == []

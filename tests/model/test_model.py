@@ -240,7 +240,7 @@ def test_an_error_while_writing_leaves_the_old_model(model_dir, monkeypatch, ste
     def fail(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(f"labeltree.store.ModelWriter.{step}", fail)
+    monkeypatch.setattr(f"labeltree.model.files.ModelWriter.{step}", fail)
     with pytest.raises(OSError, match="No space"):
         train_small(model_dir, other, trees=1, overwrite=True)
     assert snapshot(model_dir) == before

@@ -263,7 +263,7 @@ def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, broken):
         seen.extend(path.name for path in tmp_path.iterdir())
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(f"labeltree.model.Model.{broken}", fail)
+    monkeypatch.setattr(f"labeltree.model.model.Model.{broken}", fail)
     with pytest.raises(RuntimeError, match="broken"):
         pruning.run(Session(splits, [0], threads=1), clusters=5)
     assert len(seen) == 1

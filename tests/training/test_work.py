@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from helpers import contents, make_data
+from helpers import Killed, contents, cut_off, make_data
 
 from labeltree import InputError, _native, build_plan
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
@@ -24,28 +24,9 @@ STORED = {
 }
 
 
-class Killed(BaseException):
-    """Raised instead of killing the process: nothing after it is run but what a kernel would do."""
-
-
 def plan_of(data, codec="float32", **settings):
     trees = TreeSettings(clusters=3, max_depth=4, trees=2)
     return build_plan(data, trees, SolverSettings(**settings), STORED[codec], threads=2)
-
-
-def cut_off(monkeypatch, plan, data, path, n_panels, **options):
-    """Train until some panels of each call are trained, then stop as if killed."""
-    train = _native.train_panels
-
-    def stop(*arguments):
-        *first, panels, finished = arguments
-        train(*first, panels[:n_panels], finished)
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr("labeltree.training.fill._native.train_panels", stop)
-        with pytest.raises(Killed):
-            train_model(data, plan, path, **options)
 
 
 @pytest.mark.parametrize("codec", STORED)
