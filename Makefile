@@ -116,7 +116,7 @@ bench-scale: $(VENV)/.installed
 	$(BIN)/python benchmarks/scale.py "$(OUT)" \
 	  $(if $(LIKE),--like $(LIKE)) $(if $(SIZES),--scales $(SIZES))
 
-# Rewrites the tables of README.md, docs/index.md and benchmarks/RESULTS.md from benchmarks/results.
+# Rewrites the tables of README.md and benchmarks/RESULTS.md from benchmarks/results.
 bench-tables: $(VENV)/.installed
 	$(BIN)/python benchmarks/publish.py
 

@@ -1,4 +1,4 @@
-"""Rewrite the generated parts of README.md, docs/ and RESULTS.md from the files in benchmarks/results.
+"""Rewrite the generated parts of README.md and RESULTS.md from the files in benchmarks/results.
 
 usage: python benchmarks/publish.py [--no-plots]
 
@@ -222,7 +222,7 @@ def scale_sentence(records):
 
 
 def readme_block(results):
-    """Return the benchmarks of the README and of the documentation's first page."""
+    """Return the benchmarks of the README."""
     shape, machine = results["shapes"][SHOWN], results["machine"]
     return "\n\n".join(
         [
@@ -230,8 +230,6 @@ def readme_block(results):
             "default settings, one tree each:",
             peer_table(results["datasets"][SHOWN]["figures"]),
             wrap(LEGEND),
-            wrap(f"{speed_sentences(results['datasets'])} {size_sentences(results['shapes'])}"),
-            wrap(scale_sentence(results["sizes"])),
         ]
     )
 
@@ -249,7 +247,6 @@ def blocks(results):
     scale = scale_report.markdown(extrapolate.kinds(results["sizes"]), level=3)
     return {
         HERE.parent / "README.md": front,
-        HERE.parent / "docs" / "index.md": front,
         HERE / "RESULTS.md": {
             "machine": f"Measured on {machine['description']}, in {machine['date']}.",
             "summary": "\n".join(wrap(text, "- ") for text in summary if text),
