@@ -49,9 +49,8 @@ COLUMNS = (
     ("Model", "model_bytes", MEGA, "MB"),
 )
 LEGEND = (
-    "Training includes building the tree. Batch and Query are prediction times: per row when all test rows "
-    "are predicted together, and for a single row. Memory is peak memory during training. Pruned: weights "
-    "smaller than this in absolute value are set to zero. P@k is in percent."
+    "Training includes the tree. Batch and Query are prediction times per row: of all test rows, and "
+    "of a single one. Memory is the peak of training. Pruned: smaller weights are dropped. P@k is in percent."
 )
 
 
