@@ -6,7 +6,7 @@ Trains on nine tenths of the training file. Prints the figures of the accepted l
 the threshold that training chose and for each goal, and the expected calibration error before and after.
 """
 
-import sys
+import argparse
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -60,4 +60,7 @@ def main(train_file: str, test_file: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("train_file")
+    parser.add_argument("test_file")
+    main(**vars(parser.parse_args()))

@@ -2,9 +2,9 @@
 
     python tools/checksums.py DATA... [--labeltree PROGRAM]
 
-DATA are directories with train.svm or train.svm.bz2, and perhaps train.tsv.bz2. Two versions of labeltree give
-the same model if they print the same lines: what is compared are the arrays of all trees. Set LABELTREE_SIMD
-if the versions run on different machines.
+DATA are directories with train.svm, perhaps compressed, and perhaps train.tsv.bz2. Two versions of labeltree
+give the same model if they print the same lines: what is compared are the arrays of all trees.
+LABELTREE_SIMD fixes the instructions if they run on different machines.
 """
 
 from __future__ import annotations
