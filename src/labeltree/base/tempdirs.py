@@ -7,14 +7,11 @@ import glob
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SUFFIX = ".partial"
-# A directory without a lock that is younger, in seconds, may be about to get one.
-_LEAST_AGE = 60.0
 
 
 @contextmanager
@@ -36,15 +33,25 @@ def temporary_directory(parent: Path, prefix: str) -> Iterator[Path]:
     Path
     """
     remove_leftovers(parent, prefix)
-    work = Path(tempfile.mkdtemp(prefix=prefix, suffix=SUFFIX, dir=parent))
-    lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY)
+    work, lock = _locked_directory(parent, prefix)
     try:
-        with suppress(OSError):  # a file system without locks keeps its leftovers
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
         os.close(lock)
+
+
+def _locked_directory(parent: Path, prefix: str) -> tuple[Path, int]:
+    """Make a directory; return it with the handle of its lock."""
+    while True:
+        work = Path(tempfile.mkdtemp(prefix=prefix, suffix=SUFFIX, dir=parent))
+        with suppress(FileNotFoundError):  # before it was locked, another process took it for a leftover
+            lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY)
+            with suppress(OSError):  # a file system without locks keeps its leftovers
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if work.exists():
+                return work, lock
+            os.close(lock)
 
 
 def remove_leftovers(parent: Path, prefix: str) -> None:
@@ -53,9 +60,15 @@ def remove_leftovers(parent: Path, prefix: str) -> None:
         with suppress(OSError):
             handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
-                found = os.fstat(handle)
-                if found.st_uid == os.getuid() and time.time() - found.st_mtime > _LEAST_AGE:
+                if os.fstat(handle).st_uid == os.getuid():
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(name, ignore_errors=True)
             finally:
                 os.close(handle)
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a directory with its contents: it loses its name at once, so that nobody finds a part of it."""
+    removed = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=SUFFIX, dir=path.parent)
+    os.replace(path, removed)
+    shutil.rmtree(removed, ignore_errors=True)

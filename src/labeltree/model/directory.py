@@ -8,10 +8,10 @@ import json
 import os
 import re
 import shutil
+import socket
 import stat
-import tempfile
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from labeltree.base import tempdirs as leftovers
@@ -19,8 +19,8 @@ from labeltree.base.files import REPLACE
 from labeltree.base.system import umask
 from labeltree.errors import InputError
 from labeltree.model.files import ModelWriter
-from labeltree.model.manifest import FORMAT, MANIFEST, THRESHOLDS_FILE
-from labeltree.training.journal import sync_path
+from labeltree.model.manifest import FORMAT, MANIFEST, THRESHOLDS_FILE, read_manifest
+from labeltree.model.opened import old_place
 
 # The subdirectories of a model; its files, if the manifest is too damaged to list them; and how such a
 # manifest is recognized.
@@ -48,12 +48,14 @@ def is_model_file(name: str) -> bool:
 def check_target(path: Path, overwrite: bool, kept: Collection[str] = ()) -> None:
     """Refuse to write a model where something exists, unless it is a model that may be replaced.
 
-    A directory is replaced only if it is empty, or has the manifest of a model and no file besides those that
-    the manifest lists, and those of `kept`, which the new directory has, too.
+    What a process that was killed left there is removed first. A directory is replaced only if it is empty,
+    or has the manifest of a model and no file besides those that the manifest lists, and those of `kept`,
+    which the new directory has, too.
     """
     parent = Path(os.path.abspath(path)).parent
     if not parent.is_dir():
         raise InputError("no such directory", file=parent, hint="create it first")
+    clean_up(Path(os.path.abspath(path)))
     exists = path.exists() or path.is_symlink()
     if exists and path.is_dir() and (_contains_current_directory(path) or os.path.ismount(path)):
         what = "is the current directory, contains it or is a mount point, so it cannot be replaced"
@@ -138,48 +140,127 @@ def temporary_directory(path: Path) -> AbstractContextManager[Path]:
 
 
 def publish(
-    work: Path, path: Path, overwrite: bool, *, sync: bool = True, kept: Collection[str] = ()
+    new: Path,
+    path: Path,
+    overwrite: bool,
+    *,
+    sync: bool = True,
+    kept: Collection[str] = (),
+    record: Path | None = None,
 ) -> None:
     """Move a complete model directory to its place, where it may replace another model.
 
     At every moment the name leads to a whole model, where the system can exchange two directories (Linux).
-    Afterwards, `work` does not exist; if the process is killed before, `work` may be the old model.
+    Elsewhere, the old model has another name for a moment, under which it is still found; if the process is
+    killed then, the next one that writes a model there gives it its name back.
 
     Parameters
     ----------
-    work : Path
-        The complete directory, on the same file system.
+    new : Path
+        The complete directory, on the same file system. Afterwards it does not exist; if the process is
+        killed before, it may be the old model.
     path : Path
         Its place.
     overwrite : bool
         Whether a model there may be replaced.
     sync : bool, default True
-        Wait until the new model is on the disk before it takes its place, and until it has its place before
+        Wait until the new model is on disk before it takes its place, and until it has its place before
         the old one is removed, so that a power failure leaves one of them.
     kept : collection of str, optional
-        Files that may be there besides those of a model, because `work` has them, too.
+        Files that may be there besides those of a model, because `new` has them, too.
+    record : Path, optional
+        A file to write before the move, from which `is_published` recognizes the new model.
     """
     check_target(path, overwrite, kept)  # it may have appeared in the meantime
-    work.chmod(0o777 & ~umask())
+    new.chmod(0o777 & ~umask())
     if sync:
-        sync_directory(work)
-    new = work.stat()
+        sync_directory(new)
+    identity = new.stat()
+    if record is not None:
+        content = f"{read_manifest(new)['crc32c']} {identity.st_ino}"
+        write_durably(record, content.encode(), sync)
     try:
         try:
-            old = _replace(work, path)
+            old = _replace(new, path)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             check_target(path, overwrite, kept)  # it appeared at this moment
-            old = _replace(work, path)
+            old = _replace(new, path)
         if sync:
             sync_path(path.parent)
         if old is not None:
             shutil.rmtree(old, ignore_errors=True)
     except KeyboardInterrupt:
-        if path.exists() and os.path.samestat(path.stat(), new):
+        if path.exists() and os.path.samestat(path.stat(), identity):
             raise KeyboardInterrupt("stopped, but the new model is complete") from None
         raise
+
+
+def is_published(record: Path, new: Path, path: Path) -> bool:
+    """Return whether a model has its place: the process that published it was killed before it cleaned up.
+
+    Parameters
+    ----------
+    record : Path
+        The file that `publish` wrote, if it came so far.
+    new : Path
+        Where the model was before.
+    path : Path
+        Its place.
+    """
+    recorded = _recorded(record)
+    if recorded is None or _checksum(path) != recorded[0]:
+        return False
+    # The old model may have the same manifest, and other blocks if it is damaged.
+    return path.stat().st_ino == recorded[1] or _checksum(new) != recorded[0]
+
+
+def is_publishable(record: Path, new: Path) -> bool:
+    """Return whether a directory is a complete model, and not an old one that `publish` has replaced."""
+    recorded, checksum = _recorded(record), _checksum(new)
+    return checksum is not None and (recorded is None or checksum == recorded[0])
+
+
+def _recorded(record: Path) -> tuple[int, int] | None:
+    try:
+        checksum, inode = record.read_text().split()
+        return int(checksum), int(inode)
+    except (OSError, ValueError):
+        return None
+
+
+def _checksum(path: Path) -> int | None:
+    """Return the checksum of a model's manifest, or None if there is no model."""
+    try:
+        return read_manifest(path)["crc32c"]
+    except (OSError, InputError):
+        return None
+
+
+def write_durably(path: Path, content: bytes, sync: bool = True) -> None:
+    """Write a file that is there completely or not at all."""
+    # Processes on several machines may write it at once.
+    temporary = path.with_name(f"{path.name}.{socket.gethostname()}-{os.getpid()}.new")
+    temporary.write_bytes(content)
+    if sync:
+        sync_path(temporary)
+    temporary.replace(path)
+    if sync:
+        sync_path(path.parent)
+
+
+def sync_path(path: str | os.PathLike[str]) -> None:
+    """Wait until a file, or the entries of a directory, are on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        # Some file systems cannot do this for directories.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise
+    finally:
+        os.close(handle)
 
 
 def sync_directory(path: Path) -> None:
@@ -190,23 +271,32 @@ def sync_directory(path: Path) -> None:
         sync_path(folder)
 
 
-def _replace(work: Path, path: Path) -> Path | None:
+def _replace(new: Path, path: Path) -> Path | None:
     """Give a directory its name; return where the directory is now that had the name."""
     if not path.exists():
-        os.replace(work, path)
+        os.replace(new, path)
         return None
-    if _exchange(work, path):
-        return work
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
+    if _exchange(new, path):
+        return new
+    old = old_place(path)
+    os.replace(path, old)
     try:
-        os.replace(path, old / path.name)
-        os.replace(work, path)
+        os.replace(new, path)
     except BaseException:
-        if not path.exists():
-            os.replace(old / path.name, path)
-            old.rmdir()
+        clean_up(path)
         raise
     return old
+
+
+def clean_up(path: Path) -> None:
+    """Remove what a process that was killed left next to a model; restore the model if it had no name."""
+    old = old_place(path)
+    if old.is_dir() and not path.exists():
+        with suppress(OSError):  # a new model took the name at this moment
+            os.replace(old, path)
+    if old.is_dir() and path.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    leftovers.remove_leftovers(path.parent, f".{path.name}.")
 
 
 def _exchange(one: Path, other: Path) -> bool:

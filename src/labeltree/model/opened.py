@@ -28,8 +28,10 @@ class ModelDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            # A handle for search only, where there is one: it needs no permission to list the directory.
-            self._handle = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
+            try:
+                self._handle = _open_directory(path)
+            except FileNotFoundError:  # perhaps it is being replaced
+                self._handle = _open_directory(old_place(path))
         except FileNotFoundError:
             hint = "check the path, or train a model first"
             raise InputError("no such model directory", file=path, hint=hint) from None
@@ -73,6 +75,17 @@ class ModelDirectory:
             return not os.path.samestat(os.stat(self.path), os.fstat(self._handle))
         except OSError:
             return True
+
+
+def old_place(path: Path) -> Path:
+    """Return where a model is while another takes its place, if the system cannot exchange them."""
+    path = Path(os.path.abspath(path))
+    return path.with_name(f".{path.name}.labeltree-old")
+
+
+def _open_directory(path: Path) -> int:
+    # For search only, where there is such a handle: it needs no permission to list the directory.
+    return os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
 
 
 def read_whole(path: Path, read: Callable[[ModelDirectory], T]) -> T:

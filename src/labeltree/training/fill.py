@@ -124,7 +124,7 @@ def train_model(
             )
         for t, part in enumerate(plan.trees):
             work.keep_tree(t, part.tree)
-        if not work.is_complete:
+        if not (work.is_complete or work.is_published):
             work.writer().write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
             fill_blocks(dataset, plan, work, weights, progress)
         n_not_converged = complete_model(dataset, plan, work, weights, score, notes)
@@ -233,8 +233,12 @@ def complete_model(
 ) -> int:
     """Complete a model whose panels are all trained, and publish it; return the problems not converged.
 
-    If other processes trained it, every block is read again and compared with its checksum (``verify``).
+    If an earlier process published it, nothing is left to do. If other processes trained it, every block is
+    read again and compared with its checksum (``verify``).
     """
+    if work.is_published:
+        assert work.target is not None
+        return read_manifest(work.target)["not_converged"]
     if not work.is_complete:
         writer = work.writer()
         writer.adopt_common()

@@ -7,10 +7,8 @@ the record; an entry that was cut off ends the file.
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
-import stat
 import struct
 import threading
 import time
@@ -21,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from labeltree import _native
+from labeltree.model.directory import sync_path
 
 _HEAD = struct.Struct("<II")
 _TREE = struct.Struct("<q")
@@ -159,16 +158,3 @@ class Journal:
                 os.ftruncate(self._file, self._size)
             raise
         self._size += len(content)
-
-
-def sync_path(path: str | os.PathLike[str]) -> None:
-    """Wait until a file, or the entries of a directory, are on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        # Some file systems cannot do this for directories.
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not stat.S_ISDIR(os.fstat(handle).st_mode):
-            raise
-    finally:
-        os.close(handle)

@@ -194,12 +194,13 @@ def join_parts(
     Model
     """
     target = Path(os.path.abspath(model))
-    check_target(target, overwrite)
     with WorkDirectory(_absolute(path), target=target, sync=sync) as work:
+        if not work.is_published:
+            check_target(target, overwrite)
         work.overwrite = overwrite
         plan = _plan(work, threads)
         missing = _n_missing(work, plan)
-        if missing and not work.is_complete:
+        if missing and not (work.is_complete or work.is_published):
             total = sum(len(TreePanels.of(part)) for part in plan.trees)
             raise InputError(
                 f"{missing:,} of {total:,} panels are not trained yet",

@@ -21,13 +21,12 @@ from labeltree.data.read import check_path, read_data
 from labeltree.data.summary import describe_data, summary_lines
 from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError
-from labeltree.model.directory import check_target
 from labeltree.model.model import Model
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
 from labeltree.training.build import build_plan
 from labeltree.training.fill import describe_run, train_model
 from labeltree.training.plan import Plan
-from labeltree.training.work import WorkDirectory, check_no_work
+from labeltree.training.work import WorkDirectory, check_run
 
 Settings = tuple[TreeSettings, SolverSettings, StorageSettings]
 
@@ -107,8 +106,7 @@ def train(
     limits.checked("normalize", normalize, limits.FLAG)
     if isinstance(data, Dataset) and text is not None:
         raise InputError("text settings apply to a file of documents, not to a Dataset", hint="remove them")
-    check_target(path, overwrite)
-    check_no_work(path, resume)
+    check_run(path, overwrite, resume)
     stages = Stages(quiet=not progress)
     if isinstance(data, Dataset):
         dataset = data

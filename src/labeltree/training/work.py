@@ -12,7 +12,6 @@ import io
 import json
 import os
 import shutil
-import socket
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -23,18 +22,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree._version import __version__
+from labeltree.base.tempdirs import remove_directory, remove_leftovers
 from labeltree.errors import InputError
-from labeltree.model.directory import check_target, publish, temporary_directory
+from labeltree.model.directory import (
+    check_target,
+    clean_up,
+    is_publishable,
+    is_published,
+    publish,
+    temporary_directory,
+    write_durably,
+)
 from labeltree.model.files import ModelWriter
-from labeltree.model.manifest import MANIFEST, read_manifest
-from labeltree.training.journal import Journal, read_journals, sync_path
+from labeltree.training.journal import Journal, read_journals
 from labeltree.trees.tree import LabelTree
 
 FORMAT = "labeltree work directory"
 FORMAT_VERSION = 4
 SUFFIX = ".work"
 _DESCRIPTION = "work.json"
-# The checksum of the manifest of a model that is being moved to its place, where it may be already.
+# What `publish` writes before it moves the model to its place.
 _PUBLISHED = "published"
 
 
@@ -78,6 +85,9 @@ class WorkDirectory:
         self.target = target
         self.sync = sync
         self._is_planned = described is None
+        remove_leftovers(path.parent, f".{path.name}.")
+        if target is not None:
+            clean_up(target)
         self._is_new = not self._is_planned and not path.exists()
         if described is not None:
             path.mkdir(exist_ok=resume)
@@ -109,8 +119,7 @@ class WorkDirectory:
         be replaced.
         """
         target = Path(os.path.abspath(model))
-        check_target(target, overwrite)
-        check_no_work(target, resume)
+        check_run(target, overwrite, resume)
         work = cls(work_path(target), described, target=target, resume=resume, sync=sync)
         work.overwrite = overwrite
         return work
@@ -131,6 +140,9 @@ class WorkDirectory:
                 "described": described,
             }
             self.write(_DESCRIPTION, json.dumps(content, indent=2).encode())
+        if (self.path / _PUBLISHED).exists() and not (self.is_complete or self.is_published):
+            what = "the run is complete, but its model is not there any more"
+            raise InputError(what, file=self.path, hint="remove the directory to start again")
         self.model.mkdir(exist_ok=True)
         self.records = read_journals(self.path / "journal")
 
@@ -142,7 +154,12 @@ class WorkDirectory:
     @property
     def is_complete(self) -> bool:
         """Whether only the move to its place is missing: the manifest is written last."""
-        return (self.model / MANIFEST).is_file()
+        return is_publishable(self.path / _PUBLISHED, self.model)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the model has its place: the process that moved it was killed before it cleaned up."""
+        return self.target is not None and _is_published(self.path, self.target)
 
     @property
     def allocated_bytes(self) -> int:
@@ -189,13 +206,13 @@ class WorkDirectory:
         """Move the complete model to its place; the work directory is not needed any more."""
         if self.target is None:
             raise ValueError("the work directory has no target")
-        self.write(_PUBLISHED, str(read_manifest(self.model)["crc32c"]).encode())
+        record = self.path / _PUBLISHED
         if os.stat(self.model).st_dev == os.stat(self.target.parent).st_dev:
-            publish(self.model, self.target, self.overwrite, sync=self.sync)
+            publish(self.model, self.target, self.overwrite, sync=self.sync, record=record)
             return
         with temporary_directory(self.target) as copy:  # a name on another file system
             shutil.copytree(self.model, copy / "model")
-            publish(copy / "model", self.target, self.overwrite, sync=self.sync)
+            publish(copy / "model", self.target, self.overwrite, sync=self.sync, record=record)
 
     def __enter__(self) -> WorkDirectory:
         return self
@@ -206,7 +223,7 @@ class WorkDirectory:
         if "journal" in self.__dict__:
             self.journal.close()
         if self._is_done(error):
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove_directory(self.path)
         os.close(self._lock)
 
     def _is_done(self, error: BaseException | None) -> bool:
@@ -227,21 +244,21 @@ class WorkDirectory:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file that is there completely or not at all."""
-        # Processes on several machines may write it at once.
-        temporary = self.path / f"{name}.{socket.gethostname()}-{os.getpid()}.new"
-        temporary.write_bytes(content)
-        if self.sync:
-            sync_path(temporary)
-        temporary.replace(self.path / name)
-        if self.sync:
-            sync_path(self.path)
+        write_durably(self.path / name, content, self.sync)
 
 
-def check_no_work(model: Path, resume: bool) -> None:
-    """Refuse to train a model whose work directory exists, unless that run is to be continued."""
+def check_run(model: Path, overwrite: bool, resume: bool) -> None:
+    """Refuse to train a model that exists, or whose work directory exists, unless the caller allows it.
+
+    A run that was killed after its model had taken its place is complete: it can be continued, which only
+    removes the work directory.
+    """
     path = work_path(model)
     if _is_published(path, model):
-        shutil.rmtree(path)
+        if resume:
+            return
+        remove_directory(path)
+    check_target(model, overwrite)
     if path.exists() and not resume:
         raise InputError(
             "there is an unfinished run",
@@ -308,11 +325,7 @@ def _locked(path: Path, shared: bool) -> int:
 
 
 def _is_published(path: Path, model: Path) -> bool:
-    """Return whether the model of a work directory has its place: the process ended before it cleaned up."""
-    try:
-        return int((path / _PUBLISHED).read_text()) == read_manifest(model)["crc32c"]
-    except (OSError, ValueError, InputError):
-        return False
+    return is_published(path / _PUBLISHED, path / "model", model)
 
 
 def _check_same(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -34,10 +34,9 @@ def join(
     work directory is removed.
     """
     from labeltree import _native
-    from labeltree.model.directory import check_target, directory_bytes
+    from labeltree.model.directory import directory_bytes
     from labeltree.training.parts import join_parts
 
-    check_target(model, overwrite)
     _native.return_memory_at_once()
     stages = Stages(quiet or json)
     with printing.warnings_as_notes(), stages.stage("join", f"joining {work}"):

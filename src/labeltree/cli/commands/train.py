@@ -86,7 +86,7 @@ def train(
     from labeltree.settings import stored_score
     from labeltree.training.costs import default_cost, length_cost
     from labeltree.training.train import planner, train_dataset
-    from labeltree.training.work import check_no_work
+    from labeltree.training.work import check_run
 
     # Refuse what is wrong with the options before the data is read.
     built = training.tree_settings(), training.solver_settings(), training.storage_settings()
@@ -95,10 +95,10 @@ def train(
     budget.check(training.weights, training.prune, validated=False)
     score_settings = stored_score(score, score_scale)
     source = Source(data, text, one_based, settings=settings)
-    check_target(model, overwrite)
+    if max_size is not None:
+        check_target(model, overwrite)
     target = model if max_size is None else model.with_name(f"{model.name}.full")
-    check_target(target, overwrite)
-    check_no_work(target, resume)
+    check_run(target, overwrite, resume)
     stages = Stages(quiet or json)
     cluster = None if dask is None else Cluster(dask)
     try:
