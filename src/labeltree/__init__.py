@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from labeltree.training.build import build_plan
     from labeltree.training.fill import train_model
     from labeltree.training.plan import Plan, make_plan
-    from labeltree.training.sizing import SizeEstimate, estimate_size
     from labeltree.training.train import train
     from labeltree.trees.kmeans import build_tree
     from labeltree.trees.tree import LabelTree
@@ -46,7 +45,6 @@ _HOMES = {
     "Model": "model.model",
     "Plan": "training.plan",
     "ScoreSettings": "settings",
-    "SizeEstimate": "training.sizing",
     "SolverSettings": "settings",
     "StorageSettings": "settings",
     "TextFeatures": "data.tfidf",
@@ -56,7 +54,6 @@ _HOMES = {
     "build_tree": "trees.kmeans",
     "describe_data": "data.summary",
     "describe_label": "explain",
-    "estimate_size": "training.sizing",
     "explain_prediction": "explain",
     "load": "hub.loading",
     "make_plan": "training.plan",
@@ -89,7 +86,6 @@ __all__ = [
     "Model",
     "Plan",
     "ScoreSettings",
-    "SizeEstimate",
     "SolverSettings",
     "StorageSettings",
     "TextFeatures",
@@ -101,7 +97,6 @@ __all__ = [
     "datasets",
     "describe_data",
     "describe_label",
-    "estimate_size",
     "explain_prediction",
     "load",
     "make_plan",

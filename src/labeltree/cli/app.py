@@ -38,7 +38,6 @@ COMMANDS = (
         "card",
         "push",
         "plan",
-        "grow",
         "fill",
         "join",
     ),

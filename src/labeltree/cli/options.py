@@ -144,9 +144,6 @@ Overwrite = Annotated[
 WorkPath = Annotated[Path, _argument(metavar="WORK", help="Work directory.")]
 NewWorkPath = Annotated[Path, _argument(metavar="WORK", help="Work directory to make.")]
 Part = Annotated[str, _option("--part", metavar="PART", help="The part, such as 3/8: the third of eight.")]
-Grow = Annotated[
-    bool, _option("--grow", help="Write only the data; `labeltree grow` builds the trees in parts.")
-]
 Resume = Annotated[
     bool,
     _option("--resume", help="Continue an interrupted run with the same data and options."),
@@ -283,9 +280,6 @@ MaxSize = Annotated[
     ),
 ]
 Quiet = Annotated[bool, _option("--quiet", "-q", help="Suppress progress and summaries.")]
-QuickSize = Annotated[
-    bool, _option("--quick", help="Approximate the size, with an interval, without building the tree.")
-]
 Json = Annotated[bool, _option("--json", help="Print the results as a single JSON object.")]
 
 

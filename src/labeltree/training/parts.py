@@ -31,8 +31,6 @@ from labeltree.training.work import WorkDirectory, read_tree
 _ARRAYS = ("x_ptr", "x_index", "x_value", "y_ptr", "y_index", "label_ptr", "label_instances")
 # The file that is written last: the directory can be filled.
 READY = "ready"
-# The entry of the description with the settings of trees that are built in parts.
-GROWN = "grown"
 _USAGE = ("instances", "nonzeros", "used_features")
 
 
@@ -254,9 +252,6 @@ def _mapped(path: Path) -> NDArray[Any]:
 def _plan(work: WorkDirectory, threads: int | None) -> Plan:
     """Read the plan of a work directory."""
     if not (work.path / READY).is_file():
-        if GROWN in work.described:
-            what = "the trees are not complete"
-            raise InputError(what, file=work.path, hint="run `labeltree grow` again, for all parts")
         what = "the work directory is incomplete: planning did not finish"
         raise InputError(what, file=work.path, hint="remove it and run `labeltree plan` again")
     described = work.described

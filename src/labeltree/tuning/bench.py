@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.base.progress import Progress, part_of
-from labeltree.base.system import free_disk, usable_memory
 from labeltree.data.dataset import Dataset
 from labeltree.data.text_settings import TextSettings
-from labeltree.errors import InputError, ResourceError
+from labeltree.errors import InputError
 from labeltree.evaluation.labeled import Validation, check_known
-from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
+from labeltree.settings import SolverSettings
 from labeltree.training.costs import default_cost
 from labeltree.training.plan import Plan, make_plan
-from labeltree.training.sizing import approximate_size
 from labeltree.trees.kmeans import LabelVectors, build_tree
 from labeltree.trees.tree import LabelTree
 from labeltree.tuning.candidate import Candidate
@@ -76,7 +73,6 @@ class Bench:
     def __init__(self, source: DataSource, seed: int, threads: int) -> None:
         self._source, self._seed, self.threads = source, seed, threads
         self._last_vectors: LabelVectors | None = None
-        self._built: set[tuple[TextSettings | None, float, int]] = set()
         self._split = lru_cache(1)(self._make_split)
         self._sample = lru_cache(1)(self._make_sample)
         self._validation = lru_cache(1)(self._make_validation)
@@ -134,25 +130,6 @@ class Bench:
         )
         return self.sample(candidate, share), replace(plan, settings=solver)
 
-    def check_size(self, candidate: Candidate, share: float, trees: int, directory: Path) -> None:
-        """Refuse a hopeless trial before its trees are built, by their approximate size.
-
-        Trees that were built before, or take hardly longer than the estimate, are checked by their plan.
-
-        Raises
-        ------
-        ResourceError
-        """
-        key = self.text_settings(candidate), share, candidate.clusters
-        sample = self.sample(candidate, share)
-        settings = TreeSettings(candidate.clusters, candidate.max_depth, trees, self._seed)
-        if key in self._built:
-            return
-        storage = StorageSettings()
-        size = approximate_size(sample, settings, SolverSettings(), storage, self.threads, sample.bytes)
-        if size is not None and (obstacle := size.obstacle(usable_memory(), free_disk(directory))):
-            raise ResourceError(obstacle)
-
     def _make_split(self, text: TextSettings | None) -> tuple[Dataset, Validation]:
         dataset, given = self._source.read(text).normalize(), self._source.validation
         self.n_rows = dataset.n_instances
@@ -194,7 +171,6 @@ class Bench:
 
     def _make_tree(self, text: TextSettings | None, share: float, clusters: int, number: int) -> LabelTree:
         sample = self._sample(text, share)
-        self._built.add((text, share, clusters))
         return build_tree(
             sample,
             clusters=clusters,

@@ -230,7 +230,6 @@ class Search:
             try:
                 if in_time:
                     self._check_time(trial, None)
-                self._bench.check_size(candidate, share, trees, self._directory)
                 planning = time.perf_counter()
                 dataset, plan = self._bench.plan(candidate, share, trees)
                 tree_seconds = time.perf_counter() - planning

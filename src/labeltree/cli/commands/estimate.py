@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,7 @@ from labeltree.cli.training_options import Training
 from labeltree.errors import ResourceError
 
 if TYPE_CHECKING:
-    from labeltree.data.summary import DataSummary
-    from labeltree.settings import StorageSettings
     from labeltree.training.plan import PlanReport
-    from labeltree.training.sizing import SizeEstimate
     from labeltree.trees.tree import DepthSummary
 
 
@@ -29,14 +25,13 @@ def estimate(
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
     one_based: options.OneBased = None,
-    quick: options.QuickSize = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
     """Report a model's size and whether it fits on this machine.
 
     With the same options, `labeltree train` writes a model of exactly this size; with --prune, of at most
-    this size. With --quick, the size is approximate, and known before the tree is built.
+    this size.
     """
     from labeltree.training.build import build_plan
 
@@ -46,12 +41,6 @@ def estimate(
     dataset = source.read(stages, threads)
     summary = source.show(dataset, quiet=quiet or json)
     dataset = training.rows_of(dataset, quiet=quiet or json)
-    if quick:
-        from labeltree.training.sizing import estimate_size
-
-        size = estimate_size(dataset, *settings, normalize=False, threads=threads, stage=stages.stage)
-        _print_quick(size, settings[2], memory_limit, summary if json else None)
-        return
     with printing.warnings_as_notes():
         plan = build_plan(dataset, *settings, normalize=False, threads=threads, stage=stages.stage)
     report = plan.report()
@@ -67,62 +56,6 @@ def estimate(
         return
     lines = [*_summary(report, memory_limit), "", *_depth_table(report["depths"]), ""]
     print(*lines, *_larger(report), verdict, sep="\n")
-
-
-def _print_quick(
-    size: SizeEstimate, storage: StorageSettings, memory_limit: int | None, data: DataSummary | None
-) -> None:
-    """Print an approximate size with its interval, and whether it fits; as JSON if `data` is given."""
-    from labeltree.base.system import free_disk, usable_memory
-
-    memory = usable_memory() if memory_limit is None else memory_limit
-    disk = free_disk(".")
-    pruned = storage.prune is not None
-    obstacle = size.obstacle(memory, None if pruned else disk)
-    certain = size.training_memory_bytes_high <= memory and size.model_bytes_high <= disk
-    fits = None if not obstacle and not certain else certain
-    if data is not None:
-        figures = asdict(size)
-        at_most = {"model_bytes_at_most": size.model_bytes_high}
-        if pruned:
-            figures |= dict.fromkeys(("model_bytes", "model_bytes_low", "model_bytes_high"))
-        available = {"available_memory_bytes": usable_memory(), "free_disk_bytes": disk}
-        verdict = {"memory_limit_bytes": memory_limit, "fits": fits, "data": data}
-        printing.print_json({**figures, **at_most, **available, **verdict})
-        return
-    about = "" if size.exact else "about "
-    on_disk = f"{about}{human_bytes(size.model_bytes)} on disk"
-    if size.exact:
-        on_disk += " (exact)"
-    if pruned:
-        on_disk += ", if no weight is pruned"
-    allowed = "available" if memory_limit is None else "allowed"
-    print(
-        *printing.facts(
-            [
-                ("model", on_disk + _interval(size.model_bytes_low, size.model_bytes_high)),
-                (
-                    "memory",
-                    f"{about}{human_bytes(size.training_memory_bytes)} needed"
-                    + _interval(size.training_memory_bytes_low, size.training_memory_bytes_high)
-                    + f", {human_bytes(memory)} {allowed}",
-                ),
-                ("disk", f"{human_bytes(disk)} free"),
-            ]
-        ),
-        "",
-        {
-            True: "It fits.",
-            False: f"It does not fit: {obstacle}.",
-            None: "It may not fit: run without --quick.",
-        }[fits],
-        sep="\n",
-    )
-
-
-def _interval(low: int, high: int) -> str:
-    """Describe the interval of an approximate size; nothing if the size is exact."""
-    return "" if low == high else f" (95% interval {human_bytes(low)} to {human_bytes(high)})"
 
 
 def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:

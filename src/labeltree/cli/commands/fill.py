@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from functools import partial
+import re
+from typing import TypedDict
 
+from labeltree.base.system import peak_memory
 from labeltree.cli import options, printing
-from labeltree.cli.sharing import run_part
+from labeltree.cli.progress import Stages
+from labeltree.errors import InputError
+
+
+class PartReport(TypedDict):
+    """What ``labeltree fill --json`` prints."""
+
+    work: str
+    part: int
+    parts: int
+    missing: int
+    seconds: dict[str, float]
+    peak_memory_bytes: int
 
 
 def fill(
@@ -23,18 +37,32 @@ def fill(
     """
     from labeltree.training.parts import fill_part
 
-    run_part(
-        work,
-        part,
-        "fill",
-        "training",
-        partial(fill_part, work, threads=threads, sync=sync),
-        _message,
-        quiet,
-        json,
-    )
+    number, n_parts = _parsed(part)
+    stages = Stages(quiet or json)
+    try:
+        with stages.stage("fill", f"training part {number} of {n_parts}") as progress:
+            missing = fill_part(work, number, n_parts, threads=threads, sync=sync, progress=progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command continues") from None
+    report: PartReport = {
+        "work": str(work),
+        "part": number,
+        "parts": n_parts,
+        "missing": missing,
+        "seconds": stages.seconds,
+        "peak_memory_bytes": peak_memory(),
+    }
+    if json:
+        printing.print_json(report)
+    elif not quiet:
+        left = f"{printing.plural(missing, 'panel')} not trained yet" if missing else "nothing is missing"
+        print(f"part {number} of {n_parts} is trained; {left}")
 
 
-def _message(part: str, missing: int) -> str:
-    left = f"{printing.plural(missing, 'panel')} not trained yet" if missing else "nothing is missing"
-    return f"{part} is trained; {left}"
+def _parsed(part: str) -> tuple[int, int]:
+    """Return the number of a part and the number of parts, from an option such as 3/8."""
+    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", part.strip())
+    number, n_parts = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= number <= n_parts:
+        raise InputError(f"--part is {part!r}, expected a part and the number of parts, such as 3/8")
+    return number, n_parts

@@ -16,24 +16,19 @@ if TYPE_CHECKING:
     from labeltree.data.summary import DataSummary
 
 
-class GrowingReport(TypedDict):
-    """What ``labeltree plan --grow --json`` prints."""
+class WorkReport(TypedDict):
+    """What ``labeltree plan --json`` prints."""
 
     work: str
     instances: int
     features: int
     labels: int
     trees: int
-    data: DataSummary
-    seconds: dict[str, float]
-
-
-class WorkReport(GrowingReport):
-    """What ``labeltree plan --json`` prints."""
-
     nodes: int
     panels: int
     planned_bytes: int
+    data: DataSummary
+    seconds: dict[str, float]
 
 
 @options.takes(training=Training, text=text_options.Text)
@@ -47,7 +42,6 @@ def plan(
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
     force: options.Force = False,
-    grow: options.Grow = False,
     sync: options.Sync = True,
     one_based: options.OneBased = None,
     quiet: options.Quiet = False,
@@ -56,13 +50,11 @@ def plan(
     """Prepare training in parts, on one machine or many.
 
     Builds the trees, and writes them with the data to a work directory. `labeltree fill` then trains the
-    parts, each on any machine that sees the directory, and `labeltree join` completes the model. With --grow,
-    the trees are built in parts, too, by `labeltree grow`.
+    parts, each on any machine that sees the directory, and `labeltree join` completes the model.
     """
     from labeltree.model.directory import check_target
     from labeltree.settings import stored_score
     from labeltree.training.build import build_plan
-    from labeltree.training.growing import plan_growing
     from labeltree.training.parts import plan_parts
     from labeltree.training.strips import TreePanels
 
@@ -75,34 +67,6 @@ def plan(
     summary = source.show(dataset, quiet=quiet or json)
     dataset = training.rows_of(dataset, quiet=quiet or json)
     limit = sys.maxsize if force else memory_limit
-    if grow:
-        with stages.stage("write", f"writing {work}"):
-            plan_growing(
-                dataset, work, tree_settings, solver_settings, storage, score=score_settings, sync=sync
-            )
-        data_report: GrowingReport = {
-            "work": str(work),
-            "instances": dataset.n_instances,
-            "features": dataset.n_features,
-            "labels": dataset.n_labels,
-            "trees": tree_settings.trees,
-            "data": summary,
-            "seconds": stages.seconds,
-        }
-        if json:
-            printing.print_json(data_report)
-        elif not quiet:
-            print(
-                *printing.facts(
-                    [
-                        ("work", str(work)),
-                        ("data", printing.shape(data_report)),
-                        ("next", f"labeltree grow {work} --part 1/4, and the other parts, until complete"),
-                    ]
-                ),
-                sep="\n",
-            )
-        return
     with printing.warnings_as_notes():
         planned = build_plan(
             dataset,
