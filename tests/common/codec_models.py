@@ -1,14 +1,15 @@
 """Models with arbitrary weights, and the ways to store them."""
 
+from dataclasses import asdict
 from itertools import pairwise
 
 import numpy as np
 from beam_twin import make_tree
 
 from labeltree._native import crc32c
-from labeltree.model.directory import new_model
+from labeltree.model.files import new_model
 from labeltree.model.model import load
-from labeltree.settings import StorageSettings
+from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.trees.tree import LabelTree
 
 STORED = {
@@ -108,9 +109,15 @@ def store_model(path, model):
                 "instances": 1,
                 "features": n_features,
                 "labels": n_labels,
+                "one_based": None,
+                "normalized": False,
+                "codec": "float32",
                 "trees": [{"nodes": shape.n_nodes, "depth": shape.depth} for shape in shapes],
                 "weights": sum(int(n @ shape.child_count) for n, shape in zip(used, shapes, strict=True)),
-                "settings": {"bias": bias},
+                "settings": asdict(SolverSettings(cost=1.0, bias=bias)),
+                "score": asdict(ScoreSettings()),
+                "not_converged": 0,
+                "notes": {},
             }
         )
     return load(path)

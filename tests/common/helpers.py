@@ -16,7 +16,7 @@ from scipy import sparse
 from labeltree import InputError, _native
 from labeltree._native import crc32c
 from labeltree.data.dataset import Dataset
-from labeltree.model.manifest import MANIFEST
+from labeltree.model.layout import MANIFEST
 from labeltree.model.model import load
 from labeltree.training.fill import train_model
 from labeltree.training.plan import make_plan

@@ -338,18 +338,15 @@ def test_copies_of_a_model_keep_the_flag(model, rows, tmp_path):
     saved = load(tmp_path / "saved").store_decision(None, None)
     assert same(saved.predict(rows), expected)
     for copy in (saved, pruned, dense, pickle.loads(pickle.dumps(model))):
-        assert (copy.normalized, copy.manifest["format_version"]) == (True, 3)
+        assert copy.normalized
         assert same(copy.predict(rows), copy.predict(2 * rows))
-    fitted = dense.store_decision(model.decision, None)
-    assert (fitted.normalized, fitted.manifest["format_version"]) == (True, 3)
+    assert dense.store_decision(model.decision, None).normalized
 
 
-def test_a_model_of_rows_as_they_are_has_the_bytes_that_it_had(tmp_path):
+def test_a_model_of_rows_as_they_are(tmp_path):
     data = random_data()
     model = train_small(tmp_path / "model", data)
-    assert "normalized" not in model.manifest
-    assert model.manifest["format_version"] == 1
-    assert model.compress(tmp_path / "int8").manifest["format_version"] == 2
+    assert not model.manifest["normalized"]
     assert not same(model.predict(data.X), model.predict(2 * data.X))
 
 

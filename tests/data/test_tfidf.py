@@ -16,8 +16,8 @@ from labeltree import InputError, TextSettings
 from labeltree.data import term_counts, tfidf
 from labeltree.data.tfidf import TextFeatures, learn_features
 from labeltree.errors import NoTermError
+from labeltree.model.directory import ModelDirectory
 from labeltree.model.files import ModelReader
-from labeltree.model.opened import ModelDirectory
 
 WORDS = st.sampled_from(
     ["the", "The", "a", "über", "Straße", "ΣΊΣΥΦΟΣ", "東京", "don't", "42", "x1", "_", "été", "e\u0301te"]

@@ -19,7 +19,8 @@ from labeltree._native import crc32c
 from labeltree.cli import main
 from labeltree.data.documents import read_documents
 from labeltree.explain import tree_shape
-from labeltree.model.manifest import MANIFEST, manifest_checksum
+from labeltree.model.layout import MANIFEST
+from labeltree.model.manifest import manifest_checksum
 from labeltree.settings import SolverSettings
 
 DOCUMENTS = """cats animals\tthe cat sat on the mat
@@ -379,8 +380,8 @@ def change_tree(files, rng):
     else:
         children[pick(rng, np.flatnonzero(children >= 0).tolist())] = 0
     n_nodes = counts.size
-    if "codec" not in manifest or manifest["codec"] != "sparse":
-        has_bias = "codec" not in manifest and manifest["settings"]["bias"] != 0
+    if manifest["codec"] != "sparse":
+        has_bias = manifest["codec"] == "float32" and manifest["settings"]["bias"] != 0
         rows = np.full(n_nodes, int(has_bias))
         files[f"{folder}feature_ptr.npy"] = npy(np.r_[0, np.cumsum(rows)])
         files[f"{folder}features.npy"] = npy(np.full(rows.sum(), manifest["features"], np.int32))

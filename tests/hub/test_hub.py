@@ -19,7 +19,8 @@ from labeltree.hub import store
 from labeltree.hub.address import Address, is_address
 from labeltree.hub.cache import cache_directory, fetch
 from labeltree.hub.loading import load
-from labeltree.model.manifest import MANIFEST, manifest_checksum
+from labeltree.model.layout import MANIFEST
+from labeltree.model.manifest import manifest_checksum
 
 pytestmark = pytest.mark.usefixtures("cache")
 

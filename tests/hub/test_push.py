@@ -14,7 +14,7 @@ from huggingface_hub import constants
 import labeltree
 from labeltree import InputError, Model
 from labeltree.hub import push as push_module
-from labeltree.model.manifest import MANIFEST
+from labeltree.model.layout import MANIFEST
 
 pytestmark = [
     pytest.mark.usefixtures("cache"),

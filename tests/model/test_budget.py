@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from labeltree import Dataset, InputError, load
 from labeltree.evaluation.labeled import Validation
-from labeltree.model.budget import (
+from labeltree.model.compress import (
     Budget,
     Form,
     Trial,
     choose,
+    dense_bytes,
     form_of,
     list_forms,
     loss,
     threshold_grid,
 )
-from labeltree.model.compress import dense_bytes
 from labeltree.settings import SolverSettings, StorageSettings
 
 

@@ -341,7 +341,7 @@ def test_large_blocks_are_verified_in_pieces(tmp_path, monkeypatch, codec, n_byt
     content = bytearray(file.read_bytes())
     content[-3] ^= 1
     file.write_bytes(content)
-    last = part.panels.node[-1]
+    last = part.blocks.node[-1]
     with pytest.raises(InputError, match=f"checksum mismatch in 1 of .* the first is node {last}"):
         load(model.path, verify=True)
 

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,10 +12,9 @@ from helpers import contents, disk_bytes, make_data, random_data, train_small
 from labeltree import InputError, load, write_svm
 from labeltree.cli import main
 from labeltree.model.compress import sparse_bytes, write_compact
-from labeltree.model.directory import new_model
+from labeltree.model.files import new_model
 from labeltree.settings import SolverSettings, StorageSettings
 
-V1 = Path(__file__).parents[1] / "models/v1"
 FORMS = ({"weights": "float16"}, {"weights": "int8"}, {"prune": 0.0}, {"prune": 0.1})
 
 
@@ -67,13 +65,6 @@ def test_larger_thresholds_store_less(trained, tmp_path):
         sizes.append((small.manifest["weights"], small.bytes))
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < sizes[3] < sizes[0]
-
-
-def test_a_model_of_the_first_version_can_be_compressed(tmp_path):
-    rows = np.array(json.loads((V1.parent / "v1.json").read_text("utf-8"))["rows"])
-    old = load(V1)
-    small = old.compress(tmp_path / "small", weights="float16")
-    np.testing.assert_array_equal(small.predict(rows, top=1)[0], old.predict(rows, top=1)[0])
 
 
 @pytest.mark.parametrize("threshold", [-0.1, float("nan"), float("inf"), "x"])
@@ -240,18 +231,6 @@ def test_info_and_explain_take_a_compact_model(run, folder, tmp_path):
         predicted = json.loads(run("explain", model, "1:1", "8:1", "--json")[1])
         assert explained.keys() == predicted.keys()
         assert run("info", tmp_path / small, "--label", "3")[0] == 0
-
-
-def test_info_describes_a_pruned_model_of_the_first_version(run, model_dir):
-    from labeltree.model.manifest import manifest_checksum
-
-    manifest = json.loads((model_dir / "manifest.json").read_text("utf-8"))
-    manifest["pruned"] = {"threshold": 0.2, "bytes_before": 123_456}
-    manifest["crc32c"] = manifest_checksum(manifest)
-    (model_dir / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-    code, out, _ = run("info", model_dir)
-    assert code == 0
-    assert "pruned   weights with an absolute value below 0.2, 123.5 kB before" in out
 
 
 def test_mistakes(refused, folder, tmp_path):

@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import time
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -21,10 +22,11 @@ from labeltree import (
 )
 from labeltree.data.documents import read_documents
 from labeltree.errors import ResourceError
-from labeltree.model.manifest import MANIFEST
+from labeltree.model.layout import MANIFEST
 from labeltree.settings import SolverSettings
 
 BIASED = "tree-0/"
+SETTINGS = asdict(SolverSettings(cost=1.0))
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +76,15 @@ def change(files, name, place, value):
         ({"labels": True}, "labels is True, expected an integer"),
         ({"labels": 12.0}, "labels is 12.0, expected an integer"),
         ({"instances": 0}, "instances is 0, expected an integer from 1"),
-        ({"settings": {"bias": 10**400}}, "settings.bias is 1000"),
-        ({"settings": {"bias": float("nan")}}, "NaN is not a finite number"),
-        ({"settings": {"bias": 1.0, "loss": "cubic"}}, "settings.loss is 'cubic', expected one of"),
-        ({"settings": {"bias": 1.0, "cost": None}}, "settings.cost is None, expected a number"),
-        ({"settings": {}}, "settings.bias is missing"),
-        ({"format_version": True}, "format version True, but only versions up to"),
-        ({"format_version": 2}, "format version 2 does not have float32 weights"),
-        ({"format_version": 3}, "format version 3 does not have rows that are not scaled"),
-        ({"format_version": 3, "normalized": False}, "format version 3 does not have rows that are not"),
-        ({"normalized": True}, "format version 1 does not have scaled rows"),
-        ({"format_version": 2, "normalized": True}, "format version 2 does not have scaled rows"),
+        ({"settings": {**SETTINGS, "bias": 10**400}}, "settings.bias is 1000"),
+        ({"settings": {**SETTINGS, "bias": float("nan")}}, "NaN is not a finite number"),
+        ({"settings": {**SETTINGS, "loss": "cubic"}}, "settings.loss is 'cubic', expected one of"),
+        ({"settings": {**SETTINGS, "cost": None}}, "settings.cost is None, expected a number"),
+        ({"settings": {}}, "settings.loss is missing"),
+        ({"format_version": True}, "format version True, but only version 1 is supported"),
+        ({"format_version": 2}, "format version 2, but only version 1 is supported"),
+        ({"codec": "int8"}, "tree-0/scales.npy is not listed"),
+        ({"codec": "sparse"}, "sparse models have the entry pruned, and only these"),
         ({"normalized": 1}, "normalized is 1, expected True or False"),
         ({"normalized": None}, "normalized is None, expected True or False"),
         ({"notes": {"x": float("inf")}}, "Infinity is not a finite number"),
@@ -94,7 +94,11 @@ def change(files, name, place, value):
         ({"trees": []}, "the number of trees is 0"),
         ({"trees": [7]}, "trees[0] is 7, expected an object"),
         ({"weights": 5}, "weights, but the manifest records 5"),
-        ({"pruned": {"threshold": -1}}, "pruned.threshold is -1, expected a number from 0"),
+        ({"pruned": {"threshold": 0.1}}, "sparse models have the entry pruned, and only these"),
+        (
+            {"codec": "sparse", "pruned": {"threshold": -1}},
+            "pruned.threshold is -1, expected",
+        ),
         (
             {"estimator": {"classes": "<U9999999999"}},
             "estimator.classes is '<U9999999999', expected None or the type",
@@ -114,7 +118,7 @@ def test_an_entry_of_the_manifest(files, refused, entries, message):
 
 def test_a_reader_accepts_both_values_of_normalized(files, tmp_path):
     rows, found = 5 * random_data().X, []
-    for number, entries in enumerate(({"normalized": False}, {"format_version": 3, "normalized": True})):
+    for number, entries in enumerate(({"normalized": False}, {"normalized": True})):
         edit(files, **entries)
         seal(files)
         write(files, tmp_path / str(number))

@@ -13,7 +13,7 @@ from helpers import TREE_FILES, contents, ctrl_c, random_data, train_small
 
 from labeltree import InputError, explain_prediction
 from labeltree.model.files import ModelWriter
-from labeltree.model.manifest import MANIFEST
+from labeltree.model.layout import MANIFEST
 from labeltree.model.model import load
 from labeltree.settings import ScoreSettings, SolverSettings
 from labeltree.training.fill import train_model
@@ -261,7 +261,7 @@ def test_an_error_while_renaming_leaves_the_old_model(model_dir, monkeypatch, at
         replace(source, target)
 
     monkeypatch.setattr("os.replace", fail)
-    monkeypatch.setattr("labeltree.model.directory._exchange", fail if atomic else lambda *_: False)
+    monkeypatch.setattr("labeltree.model.publish._exchange", fail if atomic else lambda *_: False)
     with pytest.raises(OSError, match="Stale"):
         train_small(model_dir, random_data(5, labels=9), trees=1, overwrite=True)
     assert snapshot(model_dir) == before

@@ -10,11 +10,11 @@ import replace_under_readers
 from helpers import contents, random_data, train_small
 
 from labeltree import InputError, load
-from labeltree.model import directory as publish
-from labeltree.model import opening
-from labeltree.model.directory import check_target
-from labeltree.model.files import ModelWriter
-from labeltree.model.manifest import MANIFEST
+from labeltree.model import open as opening
+from labeltree.model import publish
+from labeltree.model.files import ModelWriter, new_model
+from labeltree.model.layout import MANIFEST
+from labeltree.model.publish import check_target
 
 
 def foreign_entry(kind, target):
@@ -206,7 +206,7 @@ def test_a_new_model_is_on_the_disk_before_the_old_one_goes(model_dir, monkeypat
 
 def test_without_sync_nothing_waits_for_the_disk(model_dir, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda _: pytest.fail("fsync"))
-    with publish.new_model(model_dir.parent / "new", False, sync=False) as writer:
+    with new_model(model_dir.parent / "new", False, sync=False) as writer:
         writer.write("label_counts.npy", np.zeros(3))
     assert (model_dir.parent / "new/label_counts.npy").exists()
 

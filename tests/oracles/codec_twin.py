@@ -21,7 +21,7 @@ def read_model(path):
     """Read the trees of a model directory."""
     path = Path(path)
     manifest = json.loads((path / "manifest.json").read_text("utf-8"))
-    codec = manifest.get("codec", "float32")
+    codec = manifest["codec"]
     read = read_sparse if codec == "sparse" else read_dense
     return [read(path / f"tree-{t}", codec, manifest["features"]) for t in range(len(manifest["trees"]))]
 

@@ -18,8 +18,8 @@ from labeltree import (
     synthesize,
     train_model,
 )
-from labeltree.model.block_writing import BlockFiles
-from labeltree.model.files import ArrayFile
+from labeltree.model.layout import ArrayFile
+from labeltree.model.pack import BlockFiles
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.training import score
 

@@ -74,7 +74,7 @@ def test_packing_sparse_blocks_continues_where_it_was(tmp_path, monkeypatch):
     data = make_data(80, features=30, labels=25)
     plan = plan_of(data, "sparse")
     train_model(data, plan, tmp_path / "at-once")
-    monkeypatch.setattr("labeltree.model.block_writing._RELEASED_AT_ONCE", 1)
+    monkeypatch.setattr("labeltree.model.pack._RELEASED_AT_ONCE", 1)
     release, calls = _native.release_range, []
 
     def stop(*arguments):
@@ -83,7 +83,7 @@ def test_packing_sparse_blocks_continues_where_it_was(tmp_path, monkeypatch):
         if len(calls) % 4 == 0:
             raise Killed
 
-    monkeypatch.setattr("labeltree.model.block_writing._native.release_range", stop)
+    monkeypatch.setattr("labeltree.model.pack._native.release_range", stop)
     for attempt in range(50):
         try:
             train_model(data, plan, tmp_path / "m", resume=True)

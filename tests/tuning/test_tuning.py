@@ -15,7 +15,7 @@ import labeltree
 from labeltree import write_svm
 from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError, ResourceError
-from labeltree.model.budget import Budget
+from labeltree.model.compress import Budget
 from labeltree.tuning import search as search_module
 from labeltree.tuning.bench import Bench, DataSource
 from labeltree.tuning.candidate import Candidate

@@ -26,7 +26,7 @@ from labeltree.annif import parameters, training_data
 from labeltree.base.system import human_bytes
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.model.manifest import MANIFEST
+from labeltree.model.layout import MANIFEST
 from labeltree.model.model import Model, load
 from labeltree.training.train import train
 from labeltree.training.work import WorkDirectory, work_path

@@ -29,7 +29,7 @@ def describe_model(model: Model) -> dict[str, Any]:
     return {
         "model": str(model.path),
         "format_version": manifest["format_version"],
-        "labeltree_version": manifest.get("labeltree_version"),
+        "labeltree_version": manifest["labeltree_version"],
         "instances": model.n_instances,
         "features": model.n_features,
         "labels": model.n_labels,
@@ -40,7 +40,7 @@ def describe_model(model: Model) -> dict[str, Any]:
         "trees": len(model.trees),
         "nodes": sum(part.tree.n_nodes for part in model.trees),
         "depth": max(part.tree.depth for part in model.trees),
-        "weights": manifest.get("weights"),
+        "weights": manifest["weights"],
         "codec": model.codec,
         "model_bytes": model.bytes,
         "float32_bytes": _float32_bytes(model),
@@ -51,8 +51,8 @@ def describe_model(model: Model) -> dict[str, Any]:
         "decision": None if model.decision is None else model.decision.entry(),
         "accepts": None if model.decision is None else str(model.decision),
         "calibrated": model.calibration is not None,
-        "not_converged": manifest.get("not_converged"),
-        "notes": manifest.get("notes", {}),
+        "not_converged": manifest["not_converged"],
+        "notes": manifest["notes"],
         "pruned": manifest.get("pruned"),
         "depths": model.depths(),
         "shapes": [tree_shape(model, t) for t in range(len(model.trees))],
@@ -61,8 +61,6 @@ def describe_model(model: Model) -> dict[str, Any]:
 
 def _float32_bytes(model: Model) -> int | None:
     """Return the size of the model with all its float32 weights; None if it is not known."""
-    if "pruned" in model.manifest:
-        return model.manifest["pruned"].get("bytes_before")
     if model.codec == "sparse":
         return None
     return model.bytes + dense_bytes(model.trees, "float32") - dense_bytes(model.trees, model.codec)

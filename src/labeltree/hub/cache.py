@@ -15,9 +15,11 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address
 from labeltree.hub.hugging_face import HubStore
 from labeltree.hub.store import CACHE_VARIABLE, FileStore, Store, UnreachableError
-from labeltree.model.directory import publish, temporary_directory
-from labeltree.model.manifest import MANIFEST, all_files, read_manifest
+from labeltree.model.directory import read_manifest
+from labeltree.model.layout import MANIFEST
+from labeltree.model.manifest import VersionError
 from labeltree.model.model import load
+from labeltree.model.publish import publish, temporary_directory
 
 # How often a model is downloaded that changes meanwhile.
 _N_VERSIONS = 3
@@ -110,7 +112,7 @@ def _is_current(place: Path, content: bytes) -> bool:
     try:
         if (place / MANIFEST).read_bytes() != content:
             return False
-        files = all_files(read_manifest(place))
+        files = read_manifest(place)["files"]
         return all((place / name).stat().st_size == entry["bytes"] for name, entry in files.items())
     except (InputError, OSError):
         return False
@@ -123,7 +125,7 @@ def _download(store: Store, content: bytes, place: Path, progress: Progress) -> 
         (work / MANIFEST).write_bytes(content)
         with _about(work, address):
             manifest = read_manifest(work)  # lists files of models only: no name leads elsewhere
-        sizes = {name: entry["bytes"] for name, entry in all_files(manifest).items()}
+        sizes = {name: entry["bytes"] for name, entry in manifest["files"].items()}
         total, free = sum(sizes.values()), free_disk(work)
         if total > free:
             what = f"the model has {human_bytes(total)}, but only {human_bytes(free)} of the disk are free"
@@ -159,8 +161,10 @@ def _about(work: Path, address: Address) -> Iterator[None]:
         file = None if error.file is None else Path(error.file)
         inside = file is not None and file != work and file.is_relative_to(work)
         shown = address.shown_file(file.relative_to(work).as_posix()) if inside and file else address.shown
-        hint = "try again; if it fails again, publish the model again"
-        raise error.replace(file=shown, hint=error.hint if "version" in error.what else hint) from None
+        hint: str | None = "try again; if it fails again, publish the model again"
+        if isinstance(error, VersionError):
+            hint = error.hint
+        raise error.replace(file=shown, hint=hint) from None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from labeltree.base.limits import MANIFEST_BYTES
 from labeltree.errors import InputError
 from labeltree.hub.address import Address
 from labeltree.hub.store import Report, check_size, refuse
-from labeltree.model.manifest import MANIFEST
+from labeltree.model.layout import MANIFEST
 
 
 class HubStore:

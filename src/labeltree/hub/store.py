@@ -15,7 +15,7 @@ from labeltree.base.extras import optional
 from labeltree.base.limits import MANIFEST_BYTES
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address
-from labeltree.model.manifest import MANIFEST
+from labeltree.model.layout import MANIFEST
 
 N_TRIES = 3
 WAIT_SECONDS = 1.0  # before the second try; longer before each further one

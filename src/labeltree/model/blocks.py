@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.errors import InputError
-from labeltree.model.layout import SPARSE, Panels, decode_sparse, is_scaled, n_segments
+from labeltree.model.layout import SPARSE, Blocks, Layout, decode_sparse, is_scaled, n_segments
 from labeltree.model.manifest import RESTORE
 from labeltree.trees.tree import LabelTree, pointers
 
@@ -78,9 +78,9 @@ class TreeBlocks:
         )
 
     @cached_property
-    def panels(self) -> Panels:
+    def blocks(self) -> Blocks:
         """The nodes of the blocks."""
-        return Panels.of(self.tree, self.codec)
+        return Blocks.of(self.tree, self.codec)
 
     @cached_property
     def _list_ptr(self) -> NDArray[np.int64]:
@@ -92,20 +92,16 @@ class TreeBlocks:
         """Number of features that each node uses, without the bias."""
         rows = np.diff(self._list_ptr)
         counts = np.zeros(self.tree.n_nodes, np.int64)
-        np.add.at(counts, self.panels.node, rows)
-        for u in np.flatnonzero(np.diff(self.panels.ptr) > 1):  # panels of a node share features
+        np.add.at(counts, self.blocks.node, rows)
+        for u in np.flatnonzero(np.diff(self.blocks.ptr) > 1):  # blocks of a node share features
             counts[u] = self._features(int(u)).size
         return counts - (self.has_bias and not is_scaled(self.codec))
 
     @cached_property
     def node_bytes(self) -> NDArray[np.int64]:
         """Bytes of each node in all files of the tree, without headers."""
-        of_block = np.diff(self._list_ptr) * self.features.itemsize
-        of_block += np.diff(self.weight_ptr) * self.weights.itemsize
-        of_block += 8 * n_segments(self.codec, self.n_features) + 4 + 8 * (self.codec == SPARSE)
-        total = 8 + (12 if is_scaled(self.codec) else 4) * self.tree.child_count
-        np.add.at(total, self.panels.node, of_block)
-        return total
+        segments = n_segments(self.codec, self.n_features)
+        return Layout(self.tree, self.codec, segments, self._list_ptr, self.weight_ptr).node_bytes()
 
     def features_of(self, node: int) -> NDArray[np.int32]:
         """Return the features of a node, sorted, without the bias."""
@@ -131,9 +127,9 @@ class TreeBlocks:
         """
         first = self.tree.child_ptr[node]
         out = np.zeros((features.size, self.tree.child_count[node]), np.float32)
-        for b in range(self.panels.ptr[node], self.panels.ptr[node + 1]):
-            start = (b - self.panels.ptr[node]) * _native.PANEL_CHILDREN
-            columns = slice(start, start + self.panels.width[b])
+        for b in range(self.blocks.ptr[node], self.blocks.ptr[node + 1]):
+            start = (b - self.blocks.ptr[node]) * _native.PANEL_CHILDREN
+            columns = slice(start, start + self.blocks.width[b])
             found, rows = _find(self._block_features(b), features)
             scales = self.scales[first + start : first + columns.stop] if is_scaled(self.codec) else 1
             out[found, columns] = self._stored(b, rows).astype(np.float32) * scales
@@ -153,7 +149,7 @@ class TreeBlocks:
                 out[features == self.n_features] = self.biases[self.tree.child_ptr[node] + child]
             return out
         first = self.tree.child_ptr[node]
-        block = int(self.panels.ptr[node]) + child // _native.PANEL_CHILDREN
+        block = int(self.blocks.ptr[node]) + child // _native.PANEL_CHILDREN
         found, rows = _find(self._block_features(block), features)
         column = self._stored(block, rows)[:, child % _native.PANEL_CHILDREN]
         out = np.zeros(features.size, np.float32)
@@ -184,7 +180,7 @@ class TreeBlocks:
         all_damaged = np.concatenate(damaged)
         if self.codec == SPARSE and all_damaged.size:
             fault = None
-        return np.unique(self.panels.node[all_damaged]), fault
+        return np.unique(self.blocks.node[all_damaged]), fault
 
     def _check(self, first: int, last: int, threads: int) -> tuple[NDArray[np.int64], tuple[int, str] | None]:
         """Return which of some successive blocks are damaged, and the first fault of dense ones."""
@@ -225,9 +221,9 @@ class TreeBlocks:
 
     def _sparse_fault(self, first: int, last: int, threads: int) -> tuple[int, str] | None:
         """Return the first node with a fault in some successive blocks, and what is wrong with it."""
-        node, segments = int(self.panels.node[first]), n_segments(self.codec, self.n_features)
-        start = int(self.tree.child_ptr[node] + (first - self.panels.ptr[node]) * _native.PANEL_CHILDREN)
-        child_ptr = pointers(self.panels.width[first:last])
+        node, segments = int(self.blocks.node[first]), n_segments(self.codec, self.n_features)
+        start = int(self.tree.child_ptr[node] + (first - self.blocks.ptr[node]) * _native.PANEL_CHILDREN)
+        child_ptr = pointers(self.blocks.width[first:last])
         children = slice(start, start + int(child_ptr[-1]))
         feature_ptr = self.feature_ptr[first * segments : last * segments + 1]
         weight_ptr = self.weight_ptr[first : last + 1]
@@ -243,7 +239,7 @@ class TreeBlocks:
             self.n_features,
             threads,
         )
-        return (int(self.panels.node[first + fault[0]]), fault[1]) if fault else None
+        return (int(self.blocks.node[first + fault[0]]), fault[1]) if fault else None
 
     def _release_pages(self) -> None:
         _release_pages(self.features)
@@ -262,7 +258,7 @@ class TreeBlocks:
 
     def _features(self, node: int) -> NDArray[np.int32]:
         """Return the sorted features of all blocks of a node."""
-        lists = [self._block_features(b) for b in range(self.panels.ptr[node], self.panels.ptr[node + 1])]
+        lists = [self._block_features(b) for b in range(self.blocks.ptr[node], self.blocks.ptr[node + 1])]
         return lists[0] if len(lists) == 1 else np.unique(np.concatenate([np.zeros(0, np.int32), *lists]))
 
     def _block_features(self, block: int) -> NDArray[np.int32]:
@@ -285,9 +281,9 @@ class TreeBlocks:
         content = self.weights[self.weight_ptr[block] : self.weight_ptr[block + 1]]
         n_rows = int(self._list_ptr[block + 1] - self._list_ptr[block])
         try:
-            return decode_sparse(content, n_rows, int(self.panels.width[block]), rows)
+            return decode_sparse(content, n_rows, int(self.blocks.width[block]), rows)
         except (IndexError, ValueError):  # possible only if the model was not verified
-            what = f"the block of node {self.panels.node[block]} is damaged"
+            what = f"the block of node {self.blocks.node[block]} is damaged"
             raise InputError(what, hint=RESTORE) from None
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import mmap
 import os
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -22,19 +21,19 @@ from labeltree._version import __version__
 from labeltree.base.system import human_bytes
 from labeltree.data.dataset import TextSource
 from labeltree.errors import InputError, ResourceError
+from labeltree.model.directory import ModelDirectory, read_manifest
+from labeltree.model.layout import LABEL_COUNTS, LABEL_NAMES, MANIFEST, THRESHOLDS, ArrayFile
 from labeltree.model.manifest import (
     FORMAT,
-    MANIFEST,
+    FORMAT_VERSION,
     RESTORE,
-    THRESHOLDS_FILE,
     Description,
     FileEntry,
     Manifest,
-    all_files,
+    carried_over,
     manifest_checksum,
-    version_of,
 )
-from labeltree.model.opened import ModelDirectory
+from labeltree.model.publish import check_target, publish, temporary_directory
 
 # Of the data of an array in its file, in all versions of NumPy.
 _ALIGNMENT = 16
@@ -44,29 +43,8 @@ _HEADER = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class ArrayFile:
-    """A one-dimensional array in a ``.npy`` file: its type and length, and therefore its exact size."""
-
-    dtype: str
-    length: int
-
-    @property
-    def header(self) -> bytes:
-        """The header that NumPy writes before the first element."""
-        buffer = io.BytesIO()
-        description = {"descr": self.dtype, "fortran_order": False, "shape": (self.length,)}
-        np.lib.format.write_array_header_1_0(buffer, description)
-        return buffer.getvalue()
-
-    @property
-    def bytes(self) -> int:
-        """Size of the file."""
-        return len(self.header) + self.length * np.dtype(self.dtype).itemsize
-
-
 def names_bytes(label_names: tuple[str, ...]) -> bytes:
-    """Return the content of ``label_names.json``."""
+    """Return the content of the file of label names."""
     return json.dumps(label_names, ensure_ascii=False, indent=0).encode()
 
 
@@ -92,16 +70,16 @@ class ModelWriter:
         self, label_counts: NDArray[np.int64], label_names: tuple[str, ...] | None, text: TextSource | None
     ) -> None:
         """Write what the trees share: the labels, and how text becomes features."""
-        self.write("label_counts.npy", label_counts)
+        self.write(LABEL_COUNTS, label_counts)
         if label_names is not None:
-            self.write_text("label_names.json", names_bytes(label_names))
+            self.write_text(LABEL_NAMES, names_bytes(label_names))
         for name, content in sorted(text.contents.items() if text else ()):
             self.write_text(name, content)
 
     def write_thresholds(self, thresholds: NDArray[np.float32] | None) -> None:
         """Write the thresholds of labels, if there are any; the description has an entry ``decision``."""
         if thresholds is not None:
-            self.write(THRESHOLDS_FILE, thresholds)
+            self.write(THRESHOLDS, thresholds)
 
     def adopt(self, name: str, entry: FileEntry) -> None:
         """Record a file that is in its place, with its size and checksum as another manifest has them."""
@@ -109,7 +87,7 @@ class ModelWriter:
 
     def adopt_common(self) -> None:
         """Record what `write_common` wrote earlier, perhaps in another process."""
-        first = [name for name in ("label_counts.npy", "label_names.json") if (self.path / name).is_file()]
+        first = [name for name in (LABEL_COUNTS, LABEL_NAMES) if (self.path / name).is_file()]
         texts = (file.relative_to(self.path) for file in self.path.glob("text/*"))
         for name in (*first, *sorted(map(str, texts))):
             self._record(name)
@@ -145,19 +123,12 @@ class ModelWriter:
 
     def finish(self, description: Description) -> None:
         """Write the manifest, which completes the directory."""
-        thresholds = self._files.pop(THRESHOLDS_FILE, None)
-        if "decision" in description:
-            # Not among the files: earlier versions refuse models with files that they do not know.
-            decision = {key: value for key, value in description["decision"].items() if key != "thresholds"}
-            if thresholds is not None:
-                decision["thresholds"] = thresholds
-            description = cast(Description, {**description, "decision": decision})
         content: Manifest = {
             "format": FORMAT,
-            "format_version": version_of(description),
+            "format_version": FORMAT_VERSION,
             "labeltree_version": __version__,
             **description,
-            "files": self._files,
+            "files": dict(sorted(self._files.items())),
             "crc32c": 0,
         }
         content["crc32c"] = manifest_checksum(content)
@@ -176,13 +147,71 @@ class ModelWriter:
         self._files[name] = {"bytes": content.size, "crc32c": _native.crc32c(content)}
 
 
+@contextmanager
+def new_model(path: Path, overwrite: bool, *, sync: bool = True) -> Iterator[ModelWriter]:
+    """Write a model directory that appears once it is complete; after an error nothing is left of it."""
+    path = Path(os.path.abspath(path))
+    check_target(path, overwrite)
+    with temporary_directory(path) as work:
+        yield ModelWriter(work)
+        publish(work, path, overwrite, sync=sync)
+
+
+def amend_model(
+    path: Path,
+    manifest: Manifest,
+    changes: Mapping[str, Any],
+    thresholds: NDArray[np.float32] | None,
+) -> None:
+    """Replace a model directory by one with the same files and other entries in its manifest.
+
+    The files are linked, or copied where the file system has no links. At every moment, the name leads to the
+    old model or to the new one; a process that is killed leaves one of them.
+
+    Parameters
+    ----------
+    path : Path
+        The model directory.
+    manifest : Manifest
+        What it contained when it was opened; a model that is not the same any more is not replaced.
+    changes : mapping
+        Entries to set; None removes one.
+    thresholds : ndarray of float32 or None
+        The thresholds of labels that belong to the entry ``decision``.
+    """
+    place = Path(os.path.realpath(path))
+    check_target(place, overwrite=True)
+    kept = {name: value for name, value in carried_over(manifest).items() if name not in changes}
+    described = {**kept, **{name: value for name, value in changes.items() if value is not None}}
+    with temporary_directory(place) as work:
+        writer = ModelWriter(work)
+        for name, entry in manifest["files"].items():
+            if name == THRESHOLDS:
+                continue
+            _link(place / name, writer.place(name))
+            writer.adopt(name, entry)
+        writer.write_thresholds(thresholds)
+        writer.finish(cast(Description, described))
+        if read_manifest(place)["crc32c"] != manifest["crc32c"]:
+            what = "the model was replaced while its thresholds were chosen, so nothing was stored"
+            raise InputError(what, file=path, hint="run the command again")
+        publish(work, place, overwrite=True)
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # no links here, or not to files of others
+        shutil.copyfile(source, target)
+
+
 class ModelReader:
     """The files of a complete model directory, each checked when it is read."""
 
     def __init__(self, directory: ModelDirectory, manifest: Manifest) -> None:
         self.path = directory.path
         self._directory = directory
-        self._files = all_files(manifest)
+        self._files = manifest["files"]
 
     @contextmanager
     def _checked(self, name: str) -> Iterator[BinaryIO]:

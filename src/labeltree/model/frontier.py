@@ -15,8 +15,15 @@ from labeltree.base.system import threads_to_use
 from labeltree.base.tempdirs import temporary_directory
 from labeltree.evaluation import metrics
 from labeltree.evaluation.labeled import Validation
-from labeltree.model.budget import Form, Trial, TrialReport, loss, threshold_grid
-from labeltree.model.compress import check_source, sparse_bytes
+from labeltree.model.compress import (
+    Form,
+    Trial,
+    TrialReport,
+    check_source,
+    loss,
+    sparse_bytes,
+    threshold_grid,
+)
 from labeltree.model.model import Model
 from labeltree.settings import DEFAULT_RANKS, StorageSettings
 

@@ -1,25 +1,112 @@
-"""Codecs: the ways to store the weights of a tree, their files and sizes, and how to read them back."""
+"""The layout of a model: the names of its files, how weights are encoded, and the bytes that they take."""
 
 from __future__ import annotations
 
+import io
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.model.files import ArrayFile
 from labeltree.trees.tree import LabelTree, pointers
 
+MANIFEST = "manifest.json"
+LABEL_COUNTS = "label_counts.npy"
+LABEL_NAMES = "label_names.json"
+THRESHOLDS = "thresholds.npy"
+TEXT_FILES = ("text/settings.json", "text/terms.json", "text/idf.npy")
+
+CODECS: tuple[str, ...] = tuple(_native.CODECS)
 SPARSE = "sparse"
-# The types of the two large files of each codec: features and weights.
-FEATURE_TYPE = {"float32": "<i4", "float16": "<i4", "int8": "<i4", SPARSE: "<u2"}
-WEIGHT_TYPE = {"float32": "<f4", "float16": "<f2", "int8": "|i1", SPARSE: "|u1"}
+
+
+@dataclass(frozen=True)
+class TreeFile:
+    """An array of a stored tree.
+
+    Attributes
+    ----------
+    name : str
+    dtypes : mapping of str to str
+        Its type for each codec that has it.
+    per : {"node", "child", "block", "segment", "feature", "weight"}
+        What it has an element for.
+    is_pointer : bool
+        Whether it has one more element, the end.
+    is_large : bool
+        Whether its checksums are those of the blocks.
+    """
+
+    name: str
+    dtypes: Mapping[str, str]
+    per: str
+    is_pointer: bool = False
+    is_large: bool = False
+
+
+def _scaled(dtype: str) -> dict[str, str]:
+    return dict.fromkeys((codec for codec in CODECS if is_scaled(codec)), dtype)
 
 
 def is_scaled(codec: str) -> bool:
     """Return whether each child has a scale, and its bias is stored outside the block."""
     return codec != "float32"
+
+
+_WEIGHT_TYPES = {"float32": "<f4", "float16": "<f2", "int8": "|i1", SPARSE: "|u1"}
+TREE_FILES = (
+    TreeFile("child_ptr.npy", dict.fromkeys(CODECS, "<i8"), "node", is_pointer=True),
+    TreeFile("children.npy", dict.fromkeys(CODECS, "<i4"), "child"),
+    TreeFile("feature_ptr.npy", dict.fromkeys(CODECS, "<i8"), "segment", is_pointer=True),
+    TreeFile("features.npy", {**dict.fromkeys(CODECS, "<i4"), SPARSE: "<u2"}, "feature", is_large=True),
+    TreeFile("weight_ptr.npy", {SPARSE: "<i8"}, "block", is_pointer=True),
+    TreeFile("weights.npy", _WEIGHT_TYPES, "weight", is_large=True),
+    TreeFile("scales.npy", _scaled("<f4"), "child"),
+    TreeFile("biases.npy", _scaled("<f4"), "child"),
+    TreeFile("checksums.npy", dict.fromkeys(CODECS, "<u4"), "block"),
+)
+FEATURES, WEIGHTS = (file for file in TREE_FILES if file.is_large)
+_TREE_FILE = re.compile(rf"tree-[0-9]+/(?:{'|'.join(re.escape(file.name) for file in TREE_FILES)})")
+
+
+def tree_folder(number: int) -> str:
+    """Return the directory of a tree in a model directory."""
+    return f"tree-{number}"
+
+
+def tree_files(codec: str) -> tuple[TreeFile, ...]:
+    """Return the arrays of a tree that is stored with a codec."""
+    return tuple(file for file in TREE_FILES if codec in file.dtypes)
+
+
+def is_model_file(name: str) -> bool:
+    """Return whether a model can have a file of this name."""
+    others = (MANIFEST, LABEL_COUNTS, LABEL_NAMES, THRESHOLDS, *TEXT_FILES)
+    return name in others or _TREE_FILE.fullmatch(name) is not None
+
+
+@dataclass(frozen=True)
+class ArrayFile:
+    """A one-dimensional array in a ``.npy`` file: its type and length, and therefore its exact size."""
+
+    dtype: str
+    length: int
+
+    @property
+    def header(self) -> bytes:
+        """The header that NumPy writes before the first element."""
+        buffer = io.BytesIO()
+        description = {"descr": self.dtype, "fortran_order": False, "shape": (self.length,)}
+        np.lib.format.write_array_header_1_0(buffer, description)
+        return buffer.getvalue()
+
+    @property
+    def bytes(self) -> int:
+        """Size of the file."""
+        return len(self.header) + self.length * np.dtype(self.dtype).itemsize
 
 
 def n_segments(codec: str, n_features: int) -> int:
@@ -35,7 +122,7 @@ def float32_threshold(threshold: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Panels:
+class Blocks:
     """The blocks of a tree: one per node, or for sparse blocks one per 256 children of a node.
 
     Attributes
@@ -53,7 +140,7 @@ class Panels:
     ptr: NDArray[np.int64]
 
     @classmethod
-    def of(cls, tree: LabelTree, codec: str) -> Panels:
+    def of(cls, tree: LabelTree, codec: str) -> Blocks:
         """Divide the nodes of a tree into blocks."""
         counts = tree.child_count
         if codec != SPARSE:
@@ -88,42 +175,43 @@ class Layout:
         cls, tree: LabelTree, codec: str, used_features: NDArray[np.int64], bias: bool, n_features: int
     ) -> Layout:
         """Lay out the blocks of nodes with these numbers of used features, without the bias."""
-        panels = Panels.of(tree, codec)
-        rows = used_features[panels.node] + (bias and not is_scaled(codec))
-        size = rows * panels.width
+        blocks = Blocks.of(tree, codec)
+        rows = used_features[blocks.node] + (bias and not is_scaled(codec))
+        size = rows * blocks.width
         if codec == SPARSE:
             size += _native.SPARSE_HEADER_BYTES + 4 * -(-rows // _native.SPARSE_GROUP) + rows
         return cls(tree, codec, n_segments(codec, n_features), pointers(rows), pointers(size))
 
     def files(self) -> dict[str, ArrayFile]:
         """Return the arrays of the stored tree; the two large ones are bounds if blocks are sparse."""
-        n_blocks, n_children = self.weight_ptr.size - 1, self.tree.children.size
-        files = {
-            "child_ptr.npy": ArrayFile("<i8", self.tree.n_nodes + 1),
-            "children.npy": ArrayFile("<i4", n_children),
-            "feature_ptr.npy": ArrayFile("<i8", n_blocks * self.n_segments + 1),
-            "features.npy": ArrayFile(FEATURE_TYPE[self.codec], int(self.feature_ptr[-1])),
-            "weights.npy": ArrayFile(WEIGHT_TYPE[self.codec], int(self.weight_ptr[-1])),
-            "checksums.npy": ArrayFile("<u4", n_blocks),
+        counts = {
+            "node": self.tree.n_nodes,
+            "child": self.tree.children.size,
+            "block": self.weight_ptr.size - 1,
+            "segment": (self.weight_ptr.size - 1) * self.n_segments,
+            "feature": int(self.feature_ptr[-1]),
+            "weight": int(self.weight_ptr[-1]),
         }
-        if self.codec == SPARSE:
-            files["weight_ptr.npy"] = ArrayFile("<i8", n_blocks + 1)
-        if is_scaled(self.codec):
-            files["scales.npy"] = ArrayFile("<f4", n_children)
-            files["biases.npy"] = ArrayFile("<f4", n_children)
-        return files
+        return {
+            file.name: ArrayFile(file.dtypes[self.codec], counts[file.per] + file.is_pointer)
+            for file in tree_files(self.codec)
+        }
 
     def node_bytes(self) -> NDArray[np.int64]:
         """Return the bytes that each node adds to the files, in addition to headers and final pointers."""
-        ptr = Panels.of(self.tree, self.codec).ptr
-        blocks, children = np.diff(ptr), self.tree.child_count
-        sizes: NDArray[np.int64] = np.dtype(FEATURE_TYPE[self.codec]).itemsize * np.diff(
-            self.feature_ptr[ptr]
-        )
-        sizes += np.dtype(WEIGHT_TYPE[self.codec]).itemsize * np.diff(self.weight_ptr[ptr])
-        per_block = 8 * self.n_segments + 4 + 8 * (self.codec == SPARSE)
-        per_child = 4 + 8 * is_scaled(self.codec)
-        sizes += 8 + per_block * blocks + per_child * children
+        ptr = Blocks.of(self.tree, self.codec).ptr
+        blocks = np.diff(ptr)
+        counts = {
+            "node": np.ones_like(blocks),
+            "child": self.tree.child_count,
+            "block": blocks,
+            "segment": blocks * self.n_segments,
+            "feature": np.diff(self.feature_ptr[ptr]),
+            "weight": np.diff(self.weight_ptr[ptr]),
+        }
+        sizes = np.zeros_like(blocks)
+        for file in tree_files(self.codec):
+            sizes += np.dtype(file.dtypes[self.codec]).itemsize * counts[file.per]
         return sizes
 
 
@@ -136,7 +224,7 @@ def decode_sparse(
     ----------
     block : ndarray of uint8
     n_rows, n_children : int
-        Rows of the block, and children of its panel.
+        Rows of the block, and children of the block.
     rows : ndarray of int64
         The rows to return.
     """

@@ -1,30 +1,43 @@
-"""The manifest of a model directory: what it records, and whether this version can read it."""
+"""The manifest of a model directory: every entry with its limit, and whether this version can read it."""
 
 from __future__ import annotations
 
 import json
+import re
 import reprlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import numpy as np
 
 from labeltree import _native
+from labeltree.base import limits
 from labeltree.base.json import parse_json
+from labeltree.base.limits import Limit, OneOf, Optional, Whole, checked
 from labeltree.errors import InputError
-from labeltree.model.opened import ModelDirectory
-from labeltree.model.schema import check_manifest
-from labeltree.settings import StorageSettings
+from labeltree.model.layout import (
+    CODECS,
+    LABEL_COUNTS,
+    LABEL_NAMES,
+    MANIFEST,
+    SPARSE,
+    TEXT_FILES,
+    THRESHOLDS,
+    tree_files,
+    tree_folder,
+)
+from labeltree.settings import SOLVER_LIMITS, StorageSettings
 
 FORMAT = "labeltree model"
-# The newest version. A model has the lowest version that describes it.
-FORMAT_VERSION = 3
-MANIFEST = "manifest.json"
-# The thresholds of labels; not among the files, but in the entry "decision".
-THRESHOLDS_FILE = "thresholds.npy"
+FORMAT_VERSION = 1
 # What to do about a model whose files are damaged.
 RESTORE = "restore the model from a copy, or train it again"
+
+
+class VersionError(InputError):
+    """The model has a format version that this version of labeltree cannot read."""
 
 
 class FileEntry(TypedDict, total=False):
@@ -48,23 +61,16 @@ class ScoreEntry(TypedDict):
     scale: float
 
 
-class PrunedEntry(TypedDict, total=False):
-    """What a manifest records about pruning: of a sparse model only the threshold.
-
-    The other entries are those of pruned float32 models, which earlier versions wrote.
-    """
+class PrunedEntry(TypedDict):
+    """What a manifest records about pruning."""
 
     threshold: float
-    bytes_before: int
-    weights: int
-    nonzeros_before: int
-    nonzeros_after: int
 
 
 class DecisionEntry(TypedDict, total=False):
     """What a manifest records about the labels to accept: the fields of `labeltree.decisions.Decision`.
 
-    The thresholds of labels are in a file of their own.
+    Thresholds of labels are in a file of their own.
     """
 
     threshold: float
@@ -72,7 +78,6 @@ class DecisionEntry(TypedDict, total=False):
     target: float | None
     rows: int
     held_out: bool
-    thresholds: FileEntry
 
 
 class CalibrationEntry(TypedDict):
@@ -92,19 +97,8 @@ class EstimatorEntry(TypedDict, total=False):
     given_tree: bool
 
 
-class StorageEntries(TypedDict, total=False):
-    """What a manifest records about how the weights are stored."""
-
-    codec: str
+class _Optional(TypedDict, total=False):
     pruned: PrunedEntry
-
-
-class _Optional(StorageEntries, total=False):
-    one_based: bool | None
-    normalized: bool
-    not_converged: int
-    notes: dict[str, Any]
-    score: ScoreEntry
     decision: DecisionEntry
     calibration: CalibrationEntry
     estimator: EstimatorEntry
@@ -119,9 +113,15 @@ class Description(_Optional):
     instances: int
     features: int
     labels: int
+    one_based: bool | None
+    normalized: bool
+    codec: str
     trees: list[TreeEntry]
     weights: int
     settings: dict[str, Any]
+    score: ScoreEntry
+    not_converged: int
+    notes: dict[str, Any]
 
 
 class Manifest(Description):
@@ -134,34 +134,177 @@ class Manifest(Description):
     crc32c: int
 
 
-def version_of(description: Mapping[str, Any]) -> int:
-    """Return the lowest format version that describes a model: 3 if its queries are scaled to length 1."""
-    if description.get("normalized"):
-        return 3
-    return 1 if description.get("codec", "float32") == "float32" else 2
+@dataclass(frozen=True)
+class _Typed:
+    """Any value of a JSON type."""
+
+    kind: type
+    expected: str
+
+    def plain(self, value: Any) -> Any:
+        return value if type(value) is self.kind else None
 
 
-def stored_as(storage: StorageSettings) -> StorageEntries:
-    """Return what a manifest records about how weights are stored: nothing if they are float32."""
-    if storage.codec == "float32":
-        return {}
-    if storage.prune is None:
-        return {"codec": storage.codec}
-    return {"codec": storage.codec, "pruned": {"threshold": storage.prune}}
+@dataclass(frozen=True)
+class _Strings:
+    """A list of strings."""
+
+    expected: str = "a list of strings"
+
+    def plain(self, value: Any) -> list[str] | None:
+        return value if type(value) is list and all(type(item) is str for item in value) else None
+
+
+@dataclass(frozen=True)
+class _ArrayType:
+    """The type of an array of classes, as NumPy writes it."""
+
+    expected: str = "the type of an array such as '<i8'"
+
+    def plain(self, value: Any) -> str | None:
+        known = type(value) is str and re.fullmatch(r"O|\|[biu]1|[<>][iufUM][0-9]{1,9}(\[[a-z]+\])?", value)
+        return value if known else None
+
+
+_TEXT = _Typed(str, "a string")
+_OBJECT = _Typed(dict, "an object")
+_LIST = _Typed(list, "a list")
+_COUNT = Whole(1, limits.LARGEST_COUNT)
+_TOTAL = Whole(0, 2**63 - 1)
+_CHECKSUM = Whole(0, 2**32 - 1)
+
+_ENTRIES: dict[str, Limit] = {
+    "labeltree_version": _TEXT,
+    "instances": _COUNT,
+    "features": Whole(0, limits.LARGEST_COUNT),
+    "labels": _COUNT,
+    "one_based": Optional(limits.FLAG),
+    "normalized": limits.FLAG,
+    "codec": OneOf(CODECS),
+    "trees": _LIST,
+    "weights": _TOTAL,
+    "settings": _OBJECT,
+    "score": _OBJECT,
+    "not_converged": _TOTAL,
+    "notes": _OBJECT,
+    "files": _OBJECT,
+}
+_OPTIONAL: dict[str, Limit] = dict.fromkeys(("pruned", "decision", "calibration", "estimator"), _OBJECT)
+_TREE: dict[str, Limit] = {"nodes": _COUNT, "depth": limits.TREE_DEPTH}
+_SETTINGS: dict[str, Limit] = {**SOLVER_LIMITS, "bias": limits.BIAS, "cost": limits.COST}
+_SCORE: dict[str, Limit] = {"function": limits.SCORE, "scale": limits.SCORE_SCALE}
+# The fields of `Decision`.
+_DECISION: dict[str, Limit] = {
+    "threshold": limits.THRESHOLD,
+    "metric": limits.DECISION_METRIC,
+    "target": Optional(limits.TARGET),
+    "rows": limits.DECISION_ROWS,
+    "held_out": limits.FLAG,
+}
+_PRUNED: dict[str, Limit] = {"threshold": limits.PRUNE}
+_ESTIMATOR: dict[str, Limit] = {
+    "parameters": _OBJECT,
+    "classes": Optional(_ArrayType()),
+    "single": limits.FLAG,
+    "feature_names": Optional(_Strings()),
+    "given_tree": limits.FLAG,
+}
+
+
+def check_manifest(manifest: Mapping[str, Any]) -> None:
+    """Check every entry of a manifest, except its checksum.
+
+    Further entries, which `Model.save` can add, may contain anything.
+
+    Raises
+    ------
+    InputError
+        If an entry is missing, or not what labeltree writes. The error does not name the file.
+    """
+    _check(manifest, "", _ENTRIES, _OPTIONAL)
+    checked("the number of trees", len(manifest["trees"]), limits.TREES)
+    for t, tree in enumerate(manifest["trees"]):
+        _check(_object(f"trees[{t}]", tree), f"trees[{t}].", _TREE, {})
+    _check(manifest["settings"], "settings.", _SETTINGS, {})
+    _check(manifest["score"], "score.", _SCORE, {}, closed=True)
+    if "decision" in manifest:
+        _check(manifest["decision"], "decision.", _DECISION, {}, closed=True)
+    if "calibration" in manifest:
+        calibration = manifest["calibration"]
+        _check(calibration, "calibration.", limits.CALIBRATION, {}, closed=True)
+        limits.check_calibration(calibration["scores"], calibration["probabilities"])
+    if ("pruned" in manifest) != (manifest["codec"] == SPARSE):
+        raise InputError("sparse models have the entry pruned, and only these")
+    if "pruned" in manifest:
+        _check(manifest["pruned"], "pruned.", _PRUNED, {}, closed=True)
+    about = manifest.get("estimator", {})
+    _check(about, "estimator.", {}, _ESTIMATOR)
+    names = about.get("feature_names")
+    if names is not None and len(names) != manifest["features"]:
+        raise InputError(f"there are {len(names):,} feature names for {manifest['features']:,} features")
+    _check_files(manifest)
+
+
+def _check(
+    found: Mapping[str, Any],
+    prefix: str,
+    required: Mapping[str, Limit],
+    optional: Mapping[str, Limit],
+    *,
+    closed: bool = False,
+) -> None:
+    """Check the entries of an object; if it is closed, it may not have others."""
+    for name, limit in required.items():
+        if name not in found:
+            raise InputError(f"{prefix}{name} is missing")
+        checked(prefix + name, found[name], limit)
+    for name, limit in optional.items():
+        if name in found:
+            checked(prefix + name, found[name], limit)
+    unknown = found.keys() - required.keys() - optional.keys()
+    if closed and unknown:
+        raise InputError(f"{prefix}{min(unknown)!r} is not known")
+
+
+def _object(name: str, value: Any) -> Mapping[str, Any]:
+    entry: Mapping[str, Any] = checked(name, value, _OBJECT)
+    return entry
+
+
+def _check_files(manifest: Mapping[str, Any]) -> None:
+    """Check that a manifest lists the files of a model and no others, so that no name leads elsewhere."""
+    files, codec = manifest["files"], manifest["codec"]
+    folders = [tree_folder(t) for t in range(len(manifest["trees"]))]
+    is_large = {f"{folder}/{file.name}": file.is_large for folder in folders for file in tree_files(codec)}
+    required = [LABEL_COUNTS, *is_large]
+    if not files.keys().isdisjoint(TEXT_FILES):
+        required += TEXT_FILES
+    for name in required:
+        if name not in files:
+            raise InputError(f"{name} is not listed")
+    unknown = files.keys() - set(required) - {LABEL_NAMES, THRESHOLDS}
+    if unknown:
+        raise InputError(f"{min(unknown)!r} is listed, which is not a file of a model")
+    if THRESHOLDS in files and "decision" not in manifest:
+        raise InputError(f"{THRESHOLDS} is listed, but there is no decision")
+    for name, entry in files.items():
+        fields: dict[str, Limit] = {"bytes": _TOTAL, "crc32c": _CHECKSUM}
+        if is_large.get(name):
+            del fields["crc32c"]
+        _check(_object(f"files[{name!r}]", entry), f"files[{name!r}].", fields, {}, closed=True)
+
+
+def stored_as(storage: StorageSettings) -> dict[str, Any]:
+    """Return what a manifest records about how weights are stored."""
+    pruned = {} if storage.prune is None else {"pruned": {"threshold": storage.prune}}
+    return {"codec": storage.codec, **pruned}
 
 
 def storage_of(manifest: Manifest) -> StorageSettings:
     """Return the settings that a model's weights are stored with."""
-    codec = manifest.get("codec", "float32")
-    if codec == "sparse":
+    if manifest["codec"] == SPARSE:
         return StorageSettings(prune=manifest["pruned"]["threshold"])
-    return StorageSettings(None if codec == "float32" else codec)
-
-
-def all_files(manifest: Manifest) -> dict[str, FileEntry]:
-    """Return every file of a model with its entry."""
-    own = manifest.get("decision", {}).get("thresholds")
-    return {**manifest["files"], **({} if own is None else {THRESHOLDS_FILE: own})}
+    return StorageSettings(None if manifest["codec"] == "float32" else manifest["codec"])
 
 
 def carried_over(manifest: Manifest) -> Description:
@@ -177,34 +320,24 @@ def manifest_checksum(manifest: Mapping[str, Any]) -> int:
     return _native.crc32c(np.frombuffer(content, np.uint8))
 
 
-def read_manifest(path: Path, directory: ModelDirectory | None = None) -> Manifest:
-    """Read and check ``manifest.json``: whether this is a model, and one that this version can read.
+def parse_manifest(content: bytes, path: Path) -> Manifest:
+    """Check the content of ``manifest.json``: whether this is a model, and one that this version can read.
 
-    It is read from `directory`, the open directory of this path, if given.
+    `path` is the model directory, for messages.
     """
-    if directory is None:
-        with ModelDirectory(path) as opened:
-            return read_manifest(path, opened)
     try:
-        with directory.open(MANIFEST) as stream:
-            manifest = parse_json(stream.read())
+        manifest = parse_json(content)
         checksum = manifest_checksum(manifest) if isinstance(manifest, dict) else 0
-    except FileNotFoundError:
-        raise InputError(f"not a model directory: it has no {MANIFEST}", file=path) from None
-    except (ValueError, OSError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"the manifest cannot be read ({error})", file=path / MANIFEST, hint=RESTORE
         ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise InputError("not the manifest of a labeltree model", file=path / MANIFEST)
     version = manifest.get("format_version")
-    if type(version) is not int or version > FORMAT_VERSION or version < 1:
-        raise InputError(
-            f"the model has format version {reprlib.repr(version)}, but only versions up to {FORMAT_VERSION} "
-            "are supported",
-            file=path,
-            hint="install a newer version of labeltree",
-        )
+    if type(version) is not int or version != FORMAT_VERSION:
+        what = f"the model has format version {reprlib.repr(version)}, but only version {FORMAT_VERSION} is"
+        raise VersionError(f"{what} supported", file=path, hint="install a newer version of labeltree")
     if type(manifest.get("crc32c")) is not int or manifest["crc32c"] != checksum:
         raise InputError("checksum mismatch: the file is damaged", file=path / MANIFEST, hint=RESTORE)
     try:

@@ -1,33 +1,72 @@
-"""A trained model: opened from a directory, and written to another one, compact or with a decision."""
+"""A trained model: opened from a directory, it predicts and evaluates, and is stored again in other forms."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labeltree import _native
 from labeltree.base import limits
+from labeltree.base.display import html_table
 from labeltree.base.progress import Progress
 from labeltree.base.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.data.dataset import Dataset
+from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError, ResourceError
 from labeltree.evaluation.calibration import Calibration
 from labeltree.evaluation.decisions import Decision
+from labeltree.evaluation.evaluate import labeled_data
 from labeltree.evaluation.labeled import Validation
-from labeltree.model.amend import amend_model
-from labeltree.model.block_writing import copy_blocks
-from labeltree.model.budget import Budget, Form, Trial, Trials, choose, form_of, list_forms
-from labeltree.model.compress import check_apart, check_source, dense_bytes, write_compact
-from labeltree.model.directory import check_target, new_model, publish, temporary_directory
-from labeltree.model.files import ModelWriter
-from labeltree.model.manifest import RESTORE, Description, carried_over, stored_as
-from labeltree.model.opening import read_parts
-from labeltree.model.predictor import Predictor
-from labeltree.settings import StorageSettings
+from labeltree.model.blocks import TreeBlocks
+from labeltree.model.compress import (
+    Budget,
+    Form,
+    Trial,
+    Trials,
+    check_apart,
+    check_source,
+    choose,
+    dense_bytes,
+    form_of,
+    list_forms,
+    write_compact,
+)
+from labeltree.model.files import ModelWriter, amend_model, new_model
+from labeltree.model.layout import tree_folder
+from labeltree.model.manifest import RESTORE, Description, Manifest, carried_over, stored_as
+from labeltree.model.open import read_parts
+from labeltree.model.pack import copy_blocks
+from labeltree.model.publish import check_target, publish, temporary_directory
+from labeltree.model.queries import (
+    as_matrix,
+    check_options,
+    check_queries,
+    check_width,
+    documents_of,
+    is_csr_row,
+    named_labels,
+    unit_queries,
+)
+from labeltree.settings import (
+    DEFAULT_BEAM,
+    DEFAULT_RANKS,
+    DEFAULT_TOP,
+    MAX_ACCEPTED,
+    ScoreSettings,
+    StorageSettings,
+)
+from labeltree.trees.tree import DepthSummary, describe_depths
 
 
-class Model(Predictor):
+class Model:
     """A trained model. Use ``labeltree.load`` to open one.
 
     Attributes
@@ -57,6 +96,303 @@ class Model(Predictor):
         Turns documents into features, if the model was trained on text: ``model.text.transform(documents)``.
     """
 
+    def __init__(
+        self,
+        path: Path | None,
+        manifest: Manifest,
+        trees: tuple[TreeBlocks, ...],
+        label_counts: NDArray[np.int64],
+        label_names: tuple[str, ...] | None,
+        text: TextFeatures | None = None,
+        thresholds: NDArray[np.float32] | None = None,
+    ) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.trees = trees
+        self.label_counts = label_counts
+        self.label_names = label_names
+        self.text = text
+        self.n_instances: int = manifest["instances"]
+        self.n_features: int = manifest["features"]
+        self.n_labels: int = manifest["labels"]
+        self.one_based: bool | None = manifest["one_based"]
+        self.normalized: bool = manifest["normalized"]
+        self.bias: float = manifest["settings"]["bias"]
+        self.score = ScoreSettings(**manifest["score"])
+        self.decision = Decision.stored(manifest.get("decision"), thresholds)
+        self.calibration = Calibration.stored(manifest.get("calibration"))
+
+    def __repr__(self) -> str:
+        where = "unsaved" if self.path is None else repr(str(self.path))
+        shape = f"n_labels={self.n_labels}, n_features={self.n_features}, trees={len(self.trees)}"
+        return f"{type(self).__name__}({where}, {shape}, bytes={self.bytes})"
+
+    def _repr_html_(self) -> str:
+        trees = f"{sum(part.tree.n_nodes for part in self.trees):,} nodes in {len(self.trees)} trees"
+        rows = [
+            ["training data", f"{self.n_instances:,} instances, {self.n_features:,} features"],
+            *([["rows", "scaled to length 1"]] if self.normalized else []),
+            ["labels", f"{self.n_labels:,}"],
+            ["trees", trees if len(self.trees) > 1 else trees.removesuffix("s")],
+            ["size", f"{human_bytes(self.bytes)} ({self.bytes:,} bytes)"],
+            ["settings", ", ".join(f"{name} {value}" for name, value in self.manifest["settings"].items())],
+        ]
+        return html_table(f"Model {self.path or '(unsaved)'}", ["", ""], rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle keeps: all arrays. The copy is in memory and has no directory."""
+        return {**{key: value for key, value in vars(self).items() if key != "_search"}, "path": None}
+
+    @property
+    def bytes(self) -> int:
+        """Size of the model directory without its manifest."""
+        return sum(entry["bytes"] for entry in self.manifest["files"].values())
+
+    @property
+    def codec(self) -> str:
+        """How the weights are stored: "float32", "float16", "int8", or "sparse" if small ones are dropped."""
+        return self.trees[0].codec
+
+    def file(self, name: str) -> str:
+        """Return the name of a file of this model for messages."""
+        return f"{name} of an unsaved model" if self.path is None else str(self.path / name)
+
+    @cached_property
+    def _search(self) -> _native.BeamSearch:
+        blocks = [part.arrays for part in self.trees]
+        return _native.BeamSearch(blocks, self.n_features, self.n_labels, self.bias)
+
+    def predict(
+        self,
+        X: Any,
+        *,
+        top: int | None = None,
+        beam: int = DEFAULT_BEAM,
+        score: str | None = None,
+        score_scale: float | None = None,
+        threshold: float | Literal["stored"] | None = None,
+        calibrated: bool = True,
+        threads: int | None = None,
+    ) -> tuple[Any, Any]:
+        """Find the best labels of each document, or of each row of a matrix, by beam search.
+
+        Parameters
+        ----------
+        X : sequence of str; or sparse matrix or array, rows x features
+            Documents, if the model was trained on text; or rows of features. Features beyond those of the
+            model are ignored, with a warning, and a matrix with fewer is refused. If the model is normalized,
+            rows are then scaled to length 1. A row without features is predicted from the bias; if the model
+            was trained on text, it gets no label.
+        top : int, optional
+            Number of labels per row (k). Default: 5; with a threshold, at most 100 labels are accepted.
+        beam : int, default 10
+            Nodes kept at each depth; a beam as wide as the tree gives the exhaustive ranking.
+        score : {"sigmoid", "hinge2", "hinge3"}, optional
+            How a margin s becomes a factor of the score: sigmoid(a s) with the scale a, or
+            exp(-max(0, 1 - s)^p) with p = 2 or 3. Default: as stored in the model.
+        score_scale : float, optional
+            The scale a of the sigmoid, which it selects if `score` is not given; the other functions ignore
+            it. Default: as stored in the model.
+        threshold : float or "stored", optional
+            Only accept labels with at least this score, or those of ``self.decision``. Default: all.
+        calibrated : bool, default True
+            Map scores to probabilities, if the model is calibrated and has its own score function.
+        threads : int, optional
+            Default: all CPUs.
+
+        Returns
+        -------
+        labels : list of list of str; or ndarray of int32, rows x top
+            Best first. For documents, the names of the labels of each (their numbers, if they have no
+            names); for a matrix, their numbers, and -1 if fewer labels were
+            reached, or in place of labels that are not accepted.
+        scores : list of ndarray of float32; or ndarray of float32, rows x top
+            In (0, 1], the mean over the model's trees; 0 where the label is -1. Scores rank the labels of a
+            row. They are probabilities only if the model is calibrated.
+        """
+        settings = self.score.replace(score, score_scale)
+        accepted = self._accepted(threshold, settings, calibrated)
+        top = (DEFAULT_TOP if accepted is None else MAX_ACCEPTED) if top is None else top
+        check_options(top, beam, threads)
+        documents = documents_of(X, empty=self.text is not None)
+        rows = X if documents is None else self._features_of(documents, threads)
+        labels, scores = self._ranked(rows, min(top, self.n_labels), beam, settings, threads)
+        if self.calibration is not None and calibrated and settings == self.score:
+            scores = self.calibration.apply(scores)
+        if accepted is not None:
+            labels, scores = accepted.accept(labels, scores)
+        return (labels, scores) if documents is None else named_labels(labels, scores, self.label_names)
+
+    def _accepted(
+        self, threshold: float | Literal["stored"] | None, settings: ScoreSettings, calibrated: bool
+    ) -> Decision | None:
+        """Return the labels to accept; None for all."""
+        if threshold is None:
+            return None
+        if not (isinstance(threshold, str) and threshold == "stored"):
+            return Decision(threshold)
+        if self.decision is None:
+            raise InputError(
+                "the model has no threshold",
+                file=self.path,
+                hint="choose one with `labeltree threshold`, or set {threshold} to a number instead",
+                parameters={"threshold": None},
+            )
+        if settings != self.score or (self.calibration is not None and not calibrated):
+            raise InputError(
+                "the threshold of the model is for its own scores",
+                file=self.path,
+                hint="remove {score} and {score_scale}, or set {threshold} to a number instead",
+                parameters=dict.fromkeys(("score", "score_scale", "threshold")),
+            )
+        return self.decision
+
+    def _ranked(
+        self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the best labels of each row, and their scores before calibration."""
+        if is_csr_row(X):
+            check_width(X.shape[1], self.n_features)
+            found = self._search.search_row(
+                X.indices, X.data, beam, top, settings.function, settings.scale, self.normalized
+            )
+            if found is not None:
+                self._warn_of_features(X.shape[1], 4)
+                if self.text is not None and X.data.size == 0:
+                    found[0].fill(-1)
+                    found[1].fill(0)
+                return found
+        return self._best(X, top, beam, settings, threads)
+
+    def _features_of(self, documents: list[str], threads: int | None) -> sp.csr_matrix:
+        if self.text is None:
+            what = "X is a list of documents, but the model was not trained on text"
+            raise InputError(what, hint="pass a matrix of features")
+        return self.text.transform(documents, threads=threads)
+
+    def _best(
+        self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Search for the best labels of the rows of a matrix."""
+        queries = check_queries(X)
+        check_width(queries.n_features, self.n_features)
+        self._warn_of_features(queries.n_features, 5)
+        if self.normalized:
+            queries = unit_queries(queries, self.n_features)
+        # One row needs no second thread, and finding the number of CPUs would take longer than the search.
+        workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
+        labels, scores = self._search.search(
+            *queries.arrays, beam, top, settings.function, settings.scale, workers
+        )
+        labels, scores = labels.reshape(queries.n_rows, top), scores.reshape(queries.n_rows, top)
+        if self.text is not None:
+            unknown = np.diff(queries.arrays[0]) == 0
+            labels[unknown], scores[unknown] = -1, 0
+        return labels, scores
+
+    def _warn_of_features(self, n_features: int, stacklevel: int) -> None:
+        if n_features > self.n_features:
+            warnings.warn(
+                f"The data has {n_features:,} features, but the model has {self.n_features:,}; "
+                "the additional ones are ignored.",
+                stacklevel=stacklevel,  # the caller of predict
+            )
+
+    def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
+        """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
+        documents = documents_of(X, empty=self.text is not None)
+        rows = X if documents is None else self._features_of(documents, options.get("threads"))
+        return as_matrix(*self.predict(rows, **options), self.n_labels)
+
+    def evaluate(
+        self,
+        dataset: Dataset | str | os.PathLike[str],
+        predicted: NDArray[np.int32] | None = None,
+        *,
+        ks: Sequence[int] = DEFAULT_RANKS,
+    ) -> dict[str, float]:
+        """Compare predicted labels with the true ones, by every metric.
+
+        What looks wrong, such as labels of a file that were separated by something else, is a warning.
+
+        Parameters
+        ----------
+        dataset : Dataset or path-like
+            The true labels, or the file to read them from, in any format that the command line reads.
+            Labels that the model does not know count as missed. Rows without labels count as 0 in P, R, nDCG
+            and PSP, and are left out of F1.
+        predicted : ndarray of int32, rows x top, optional
+            The labels that ``predict`` returned for ``dataset.X``. Default: predict them.
+        ks : sequence of int
+            The ranks to evaluate at.
+
+        Returns
+        -------
+        dict of str to float
+            Fractions by name, such as "P@1"; see `labeltree.metrics.evaluate`. Propensities are estimated
+            from the training labels. Unless ``predicted`` is given, also "micro_F1" and "macro_F1" of the
+            labels that ``self.decision`` accepts, if there is one, and "rows_with_accepted_label", the share
+            of the rows with labels that get any. And these counts: "rows", "rows_without_labels",
+            "skipped_rows" (documents of the file without text) and "unknown_labels".
+        """
+        ks = [limits.checked("k", k, limits.TOP) for k in ks]
+        if not ks:
+            raise InputError("ks is empty, expected at least one rank")
+        labeled = labeled_data(dataset, self)
+        accepted: dict[str, float] = {}
+        if predicted is None:
+            top = max(ks) if self.decision is None else max(*ks, MAX_ACCEPTED)
+            predicted, scores = self.predict(labeled.dataset.X, top=top)
+            if self.decision is not None:
+                accepted = labeled.accepted(predicted, scores, self.decision)
+        missed = labeled.missed
+        return {
+            **labeled.metrics(np.asarray(predicted), ks),
+            **accepted,
+            "rows": labeled.dataset.n_instances,
+            "rows_without_labels": missed["rows_without_labels"],
+            "skipped_rows": missed["skipped_rows"],
+            "unknown_labels": missed["unknown_labels"],
+        }
+
+    def depths(self, tree: int = 0) -> list[DepthSummary]:
+        """Describe a tree depth by depth: nodes, children, mean used features, alpha, weights."""
+        part = self.trees[tree]
+        return describe_depths(part.tree, part.used_features)
+
+    def block(self, node: int, tree: int = 0) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the features of a node, sorted, and its weights, features x children.
+
+        Both are mapped from disk if weights are stored as float32. With a bias, the last feature is
+        ``self.n_features``, the constant one.
+        """
+        part = self.trees[tree]
+        limits.checked("node", node, limits.Whole(0, part.tree.n_nodes - 1))
+        return part.block(node)
+
+    def verify(self, threads: int | None = None) -> None:
+        """Read every block, compare it with its checksum, and check that its contents are valid.
+
+        Everything else was checked when the model was opened.
+
+        Raises
+        ------
+        InputError
+            If a block is damaged, or contains what no writer stores.
+        """
+        for t, part in enumerate(self.trees):
+            damaged, fault = part.damaged_nodes(threads_to_use(threads))
+            if damaged.size:
+                raise InputError(
+                    f"checksum mismatch in {damaged.size} of {part.tree.n_nodes} blocks, the first is node "
+                    f"{damaged[0]}: the model is damaged",
+                    file=self.file(tree_folder(t)),
+                    hint=RESTORE,
+                )
+            if fault:
+                what = f"the block of node {fault[0]} is damaged: {fault[1]}"
+                raise InputError(what, file=self.file(tree_folder(t)), hint=RESTORE)
+
     def save(
         self, path: Path | str, *, overwrite: bool = False, extra: Mapping[str, Any] | None = None
     ) -> None:
@@ -80,7 +416,7 @@ class Model(Predictor):
             writer.write_common(self.label_counts, self.label_names, self.text)
             writer.write_thresholds(None if self.decision is None else self.decision.thresholds)
             for t, part in enumerate(self.trees):
-                copy_blocks(writer, f"tree-{t}", part)
+                copy_blocks(writer, tree_folder(t), part)
             writer.finish(cast(Description, {**carried_over(self.manifest), **(extra or {})}))
 
     def compress(
@@ -174,11 +510,9 @@ class Model(Predictor):
         writer.write_common(self.label_counts, self.label_names, self.text)
         writer.write_thresholds(None if self.decision is None else self.decision.thresholds)
         described = {**carried_over(self.manifest), **stored_as(storage)}
-        if storage.prune is None and storage.codec != "float32":
-            described.pop("pruned", None)  # of a float32 model that an earlier version pruned
         if storage.codec == "float32":
             for t, part in enumerate(self.trees):
-                copy_blocks(writer, f"tree-{t}", part)
+                copy_blocks(writer, tree_folder(t), part)
         else:
             stored = write_compact(writer, self.trees, storage, threads, progress)
             if storage.prune is not None:

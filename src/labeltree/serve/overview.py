@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from labeltree.errors import InputError
 from labeltree.explain.summary import describe_model
-from labeltree.model.manifest import MANIFEST
+from labeltree.model.layout import MANIFEST
 from labeltree.serve.results import LabelHits, known_results
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.errors import InputError
-from labeltree.model.manifest import MANIFEST
+from labeltree.model.layout import MANIFEST
 from labeltree.model.model import load
 from labeltree.serve.names import LabelNames
 from labeltree.serve.overview import Results

@@ -16,7 +16,12 @@ from labeltree.base.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.base.progress import Progress
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.model.block_writing import (
+from labeltree.model.directory import read_manifest
+from labeltree.model.files import ModelWriter
+from labeltree.model.layout import float32_threshold
+from labeltree.model.manifest import Description, ScoreEntry, stored_as
+from labeltree.model.model import Model, load, load_complete
+from labeltree.model.pack import (
     BlockFiles,
     TrainedBlocks,
     pack_blocks,
@@ -24,10 +29,6 @@ from labeltree.model.block_writing import (
     reserve_blocks,
     write_small,
 )
-from labeltree.model.files import ModelWriter
-from labeltree.model.layout import float32_threshold
-from labeltree.model.manifest import Description, ScoreEntry, read_manifest, stored_as
-from labeltree.model.model import Model, load, load_complete
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
 from labeltree.training.plan import Plan
 from labeltree.training.score import HeldOut, choose_decision, choose_score
@@ -252,7 +253,7 @@ def complete_model(
             "features": dataset.n_features,
             "labels": dataset.n_labels,
             "one_based": dataset.one_based,
-            **({"normalized": True} if dataset.normalized else {}),
+            "normalized": dataset.normalized,
             "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
             "weights": plan.n_weights if plan.storage.prune is None else n_stored,
             "settings": asdict(plan.settings),

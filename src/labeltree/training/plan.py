@@ -19,8 +19,8 @@ from labeltree.base.system import (
 )
 from labeltree.data.dataset import Dataset, TextSource
 from labeltree.errors import InputError, ResourceError
-from labeltree.model.files import ArrayFile, names_bytes
-from labeltree.model.layout import SPARSE
+from labeltree.model.files import names_bytes
+from labeltree.model.layout import SPARSE, ArrayFile
 from labeltree.settings import SMALLER_MODEL, SolverSettings, StorageSettings
 from labeltree.training.memory import LABEL_BYTES, trial_bytes
 from labeltree.training.tree_plan import TreePlan

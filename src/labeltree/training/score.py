@@ -16,7 +16,7 @@ from labeltree.evaluation import metrics
 from labeltree.evaluation.candidates import Candidates
 from labeltree.evaluation.decisions import Decision
 from labeltree.evaluation.thresholds import MIN_DECISION_ROWS, choose_threshold
-from labeltree.model.block_writing import TrainedBlocks
+from labeltree.model.pack import TrainedBlocks
 from labeltree.model.queries import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
 from labeltree.training.memory import PANEL_BYTES, TRIAL_ROWS

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from labeltree.model.manifest import MANIFEST
+from labeltree.model.layout import MANIFEST
 from labeltree.training.journal import read_journals
 from labeltree.training.work import amounts_name, read_description, read_tree
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.model.files import ArrayFile
-from labeltree.model.layout import Layout
+from labeltree.model.layout import ArrayFile, Layout
 from labeltree.training.memory import solver_bytes
 from labeltree.trees.tree import LabelTree
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.model.budget import PER_DECADE, threshold_grid
-from labeltree.model.compress import dense_bytes, sparse_bytes
+from labeltree.model.compress import PER_DECADE, dense_bytes, sparse_bytes, threshold_grid
 from labeltree.model.model import Model
 from labeltree.settings import StorageSettings
 

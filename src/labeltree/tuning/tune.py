@@ -24,7 +24,7 @@ from labeltree.data.read import check_path, features_of, read_data, resolve_form
 from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError
 from labeltree.evaluation.row_metrics import METRIC
-from labeltree.model.budget import Budget
+from labeltree.model.compress import Budget
 from labeltree.model.layout import SPARSE
 from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings
 from labeltree.training.plan import Plan

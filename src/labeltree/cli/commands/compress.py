@@ -15,7 +15,7 @@ from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 
 if TYPE_CHECKING:
-    from labeltree.model.budget import Trial
+    from labeltree.model.compress import Trial
 
 _BUDGET = "Budget"
 _HEAD = ("weights", "threshold", "non-zeros", "bytes", "P@1", "P@3", "P@5")
@@ -84,11 +84,11 @@ def compress(
     Weights are stored with a smaller type, and with --prune or a budget, small ones are dropped. The copy
     predicts, explains and serves like the original, and usually faster.
     """
-    from labeltree.model.budget import Budget
-    from labeltree.model.compress import check_apart, check_source
-    from labeltree.model.directory import check_target, directory_bytes
-    from labeltree.model.manifest import read_manifest, storage_of
+    from labeltree.model.compress import Budget, check_apart, check_source
+    from labeltree.model.directory import read_manifest
+    from labeltree.model.manifest import storage_of
     from labeltree.model.model import load
+    from labeltree.model.publish import check_target, directory_bytes
     from labeltree.settings import StorageSettings
 
     # Refuse what is wrong with the options before anything is read.

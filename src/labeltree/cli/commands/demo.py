@@ -101,7 +101,7 @@ def run_demo(
     from labeltree.data.svm import read_svm, write_svm
     from labeltree.data.synthetic import synthesize
     from labeltree.evaluation.evaluate import Labeled
-    from labeltree.model.directory import directory_bytes
+    from labeltree.model.publish import directory_bytes
     from labeltree.training.build import build_plan
     from labeltree.training.fill import train_model
 

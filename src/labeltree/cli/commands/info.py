@@ -113,15 +113,14 @@ def _summary(figures: dict[str, Any]) -> list[str]:
 def _storage(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """Describe how the weights are stored, if not all as float32."""
     codec, pruned, before = figures["codec"], figures["pruned"], figures["float32_bytes"]
-    was = f", {human_bytes(before)} before" if before else ""
     pairs = []
     if codec == "sparse":
-        pairs.append(("stored", f"{printing.plural(figures['weights'], 'non-zero weight')} as int8{was}"))
+        pairs.append(("stored", f"{printing.plural(figures['weights'], 'non-zero weight')} as int8"))
     elif codec != "float32":
         pairs.append(("stored", f"all weights as {codec}, {human_bytes(before)} as float32"))
     if pruned:
         limit = f"below {pruned['threshold']:g}" if pruned["threshold"] else "that rounds to zero"
-        pairs.append(("pruned", f"weights with an absolute value {limit}{was * (codec == 'float32')}"))
+        pairs.append(("pruned", f"weights with an absolute value {limit}"))
     return pairs
 
 

@@ -52,7 +52,7 @@ def plan(
     Builds the trees, and writes them with the data to a work directory. `labeltree fill` then trains the
     parts, each on any machine that sees the directory, and `labeltree join` completes the model.
     """
-    from labeltree.model.directory import check_target
+    from labeltree.model.publish import check_target
     from labeltree.settings import stored_score
     from labeltree.training.build import build_plan
     from labeltree.training.parts import plan_parts

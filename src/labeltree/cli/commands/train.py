@@ -81,8 +81,8 @@ def train(
     --dask, the data is read and the trees are built here, and the workers train the classifiers. With
     --max-size, all weights are kept in MODEL.full until the model is pruned to fit.
     """
-    from labeltree.model.budget import Budget
-    from labeltree.model.directory import check_target, directory_bytes
+    from labeltree.model.compress import Budget
+    from labeltree.model.publish import check_target, directory_bytes
     from labeltree.settings import stored_score
     from labeltree.training.costs import default_cost, length_cost
     from labeltree.training.train import planner, train_dataset

@@ -1,0 +1,232 @@
+"""Open a model directory: read its files, and refuse what labeltree would not have written.
+
+Every model passes through `read_parts`. Nothing in a directory is trusted, not even with correct checksums,
+which anybody can compute; what follows relies on these checks. What they cost is in proportion to the small
+files; features and weights are mapped, and only read by `Model.verify`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.base.json import parse_json
+from labeltree.base.system import available_memory, human_bytes
+from labeltree.data.tfidf import TextFeatures
+from labeltree.errors import InputError, ResourceError
+from labeltree.model.blocks import NO_FLOATS, TreeBlocks
+from labeltree.model.directory import ModelDirectory, read_manifest, read_whole
+from labeltree.model.files import ModelReader
+from labeltree.model.layout import (
+    LABEL_COUNTS,
+    LABEL_NAMES,
+    SPARSE,
+    TEXT_FILES,
+    THRESHOLDS,
+    Blocks,
+    is_scaled,
+    n_segments,
+    tree_files,
+    tree_folder,
+)
+from labeltree.model.manifest import RESTORE, Manifest
+from labeltree.trees.tree import LabelTree
+
+# The largest absolute value of a stored weight, which is multiplied by a scale.
+_LARGEST_STORED = {"float16": 65504.0, "int8": 128.0, SPARSE: 128.0}
+
+
+class ModelParts(NamedTuple):
+    """The contents of a model directory that were read and checked; a `Model` is made of these."""
+
+    path: Path
+    manifest: Manifest
+    trees: tuple[TreeBlocks, ...]
+    label_counts: NDArray[np.int64]
+    label_names: tuple[str, ...] | None
+    text: TextFeatures | None
+    thresholds: NDArray[np.float32] | None
+
+
+def read_parts(path: Path) -> ModelParts:
+    """Read and check a model directory; features and weights are mapped."""
+    return read_whole(path, _read_parts)
+
+
+def _read_parts(directory: ModelDirectory) -> ModelParts:
+    path = directory.path
+    manifest = read_manifest(path, directory)
+    _check_memory(path, manifest)
+    reader = ModelReader(directory, manifest)
+    trees = tuple(_read_tree(reader, t, manifest) for t in range(len(manifest["trees"])))
+    _check_weights(path, manifest, trees)
+    names = _read_names(reader, manifest["labels"]) if LABEL_NAMES in manifest["files"] else None
+    text = TextFeatures.load(reader, manifest["features"]) if TEXT_FILES[0] in manifest["files"] else None
+    thresholds = _read_thresholds(reader, manifest) if THRESHOLDS in manifest["files"] else None
+    return ModelParts(path, manifest, trees, _read_label_counts(reader, manifest), names, text, thresholds)
+
+
+def _check_memory(path: Path, manifest: Manifest) -> None:
+    """Refuse small files that do not fit in memory: files with holes can be of any size."""
+    needed = sum(entry["bytes"] for entry in manifest["files"].values() if "crc32c" in entry)
+    available = available_memory()
+    if needed > available:
+        what = (
+            f"not enough memory: opening the model needs {human_bytes(needed)}, "
+            f"{human_bytes(available)} are available"
+        )
+        raise ResourceError(what, file=path, hint="use a machine with more memory")
+
+
+def _read_tree(reader: ModelReader, number: int, manifest: Manifest) -> TreeBlocks:
+    """Read the small arrays of a tree, and map its blocks."""
+    folder, codec = tree_folder(number), manifest["codec"]
+    n_nodes, n_features = manifest["trees"][number]["nodes"], manifest["features"]
+    has_bias = manifest["settings"]["bias"] != 0
+    place = reader.path / folder
+    files = {file.name: file for file in tree_files(codec)}
+    n_children = n_nodes - 1 + manifest["labels"]
+    counts = {"node": n_nodes, "child": n_children}
+
+    def read(name: str) -> NDArray[Any]:
+        file = files[name]
+        length = counts[file.per] + file.is_pointer
+        return reader.array(f"{folder}/{name}", file.dtypes[codec], length, mapped=file.is_large)
+
+    tree = LabelTree(read("child_ptr.npy"), read("children.npy"))
+    _check_tree(tree, manifest["trees"][number]["depth"], place)
+    counts["block"] = Blocks.of(tree, codec).node.size
+    counts["segment"] = counts["block"] * n_segments(codec, n_features)
+    feature_ptr = read("feature_ptr.npy")
+    _check_feature_ptr(feature_ptr, codec, n_features, has_bias, place / "feature_ptr.npy")
+    if codec == SPARSE:
+        weight_ptr = read("weight_ptr.npy")
+        _check_pointers(weight_ptr, place / "weight_ptr.npy")
+    else:
+        n_weights = float(np.diff(feature_ptr).astype(np.float64) @ tree.child_count)
+        if n_weights > 2.0**60:
+            raise _damaged("there are too many weights", place / "feature_ptr.npy")
+        weight_ptr = tree.weight_ptr(feature_ptr)
+    scales = biases = NO_FLOATS
+    if is_scaled(codec):
+        scales, biases = read("scales.npy"), read("biases.npy")
+        _check_scales(scales, codec, place / "scales.npy")
+        _check_biases(biases, has_bias, place / "biases.npy")
+    counts |= {"feature": int(feature_ptr[-1]), "weight": int(weight_ptr[-1])}
+    features, weights, checksums = read("features.npy"), read("weights.npy"), read("checksums.npy")
+    return TreeBlocks(
+        tree,
+        codec,
+        n_features,
+        has_bias,
+        feature_ptr,
+        features,
+        weight_ptr,
+        weights,
+        scales,
+        biases,
+        checksums,
+    )
+
+
+def _check_tree(tree: LabelTree, depth: int, folder: Path) -> None:
+    """Check that every node and every label is a child once, and that nodes are numbered breadth-first."""
+    child_ptr, children = tree.child_ptr, tree.children
+    _check_pointers(child_ptr, folder / "child_ptr.npy")
+    if child_ptr[-1] != children.size:
+        raise _damaged("the pointers do not end at the number of children", folder / "child_ptr.npy")
+    if not tree.child_count.all():
+        empty = int(np.argmin(tree.child_count))
+        raise _damaged(f"node {empty} has no children", folder / "child_ptr.npy")
+    inner = children >= 0
+    nodes, labels = children[inner], ~children[~inner]
+    if not np.array_equal(nodes, np.arange(1, tree.n_nodes)):
+        raise _damaged("the nodes are not numbered breadth-first", folder / "children.npy")
+    if (np.repeat(np.arange(tree.n_nodes), tree.child_count)[inner] >= nodes).any():
+        raise _damaged("a node does not come after its parent", folder / "children.npy")
+    if labels.max() >= labels.size or not np.bincount(labels, minlength=labels.size).all():
+        raise _damaged("a label is missing or occurs twice", folder / "children.npy")
+    if tree.depth != depth:
+        what = f"the tree has depth {tree.depth:,}, but the manifest records {depth:,}"
+        raise _damaged(what, folder)
+
+
+def _check_feature_ptr(
+    feature_ptr: NDArray[np.int64], codec: str, n_features: int, has_bias: bool, file: Path
+) -> None:
+    """Check that no block lists more features than there are, and that it has a row for the bias."""
+    _check_pointers(feature_ptr, file)
+    rows = np.diff(feature_ptr)
+    n_bias_rows = int(has_bias and not is_scaled(codec))
+    most = n_features + n_bias_rows
+    if codec == SPARSE:
+        most = min(n_features, 2**16)
+    if (rows > most).any():
+        raise _damaged("a node has more features than the data", file)
+    if (rows < n_bias_rows).any():
+        raise _damaged(f"node {int(np.argmin(rows))} has no weights of the bias", file)
+
+
+def _check_pointers(ptr: NDArray[np.int64], file: Path) -> None:
+    if ptr[0] != 0 or (ptr[1:] < ptr[:-1]).any():
+        raise _damaged("the pointers do not start at 0, or decrease", file)
+
+
+def _check_scales(scales: NDArray[np.float32], codec: str, file: Path) -> None:
+    with np.errstate(over="ignore"):
+        largest = scales * np.float32(_LARGEST_STORED[codec])
+    if not (np.isfinite(largest) & (scales >= 0)).all():
+        raise _damaged("a scale is negative, not finite or too large", file)
+
+
+def _check_biases(biases: NDArray[np.float32], has_bias: bool, file: Path) -> None:
+    if not np.isfinite(biases).all():
+        raise _damaged("a bias is not finite", file)
+    if not has_bias and biases.any():
+        raise _damaged("there are biases, but the model has none", file)
+
+
+def _check_weights(path: Path, manifest: Manifest, trees: tuple[TreeBlocks, ...]) -> None:
+    """Compare the number of weights with the manifest, unless some were dropped."""
+    if "pruned" in manifest:
+        return
+    n_weights = sum(int(part.used_features @ part.tree.child_count) for part in trees)
+    if n_weights != manifest["weights"]:
+        what = f"the model has {n_weights:,} weights, but the manifest records {manifest['weights']:,}"
+        raise _damaged(what, path)
+
+
+def _read_label_counts(reader: ModelReader, manifest: Manifest) -> NDArray[np.int64]:
+    counts = reader.array(LABEL_COUNTS, "<i8", manifest["labels"])
+    if (counts < 0).any() or (counts > manifest["instances"]).any():
+        what = f"a label has a number of instances that is not from 0 to {manifest['instances']:,}"
+        raise _damaged(what, reader.path / LABEL_COUNTS)
+    return counts
+
+
+def _read_thresholds(reader: ModelReader, manifest: Manifest) -> NDArray[np.float32]:
+    thresholds = reader.array(THRESHOLDS, "<f4", manifest["labels"])
+    if not ((thresholds >= 0) & (thresholds <= 1)).all():
+        raise _damaged("a threshold is not from 0 to 1", reader.path / THRESHOLDS)
+    return thresholds
+
+
+def _read_names(reader: ModelReader, n_labels: int) -> tuple[str, ...]:
+    file = reader.path / LABEL_NAMES
+    content = reader.text(LABEL_NAMES)
+    try:
+        names = parse_json(content)
+    except ValueError as error:
+        raise _damaged(f"the names cannot be read ({error})", file) from None
+    if not (isinstance(names, list) and len(names) == n_labels and all(type(name) is str for name in names)):
+        raise _damaged(f"expected a name for each of the {n_labels:,} labels", file)
+    if len(set(names)) != n_labels:
+        raise _damaged("a name occurs twice", file)
+    return tuple(names)
+
+
+def _damaged(what: str, file: Path) -> InputError:
+    return InputError(what, file=file, hint=RESTORE)

@@ -1,0 +1,189 @@
+"""Writing the blocks of a tree: files that are filled in any order, and packed when all are known."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree import _native
+from labeltree.model.blocks import TreeBlocks
+from labeltree.model.files import ModelWriter
+from labeltree.model.layout import FEATURES, SPARSE, WEIGHTS, ArrayFile, Layout, tree_files
+from labeltree.model.publish import sync_path
+from labeltree.trees.tree import LabelTree, pointers
+
+_LOOSE, _PACKED = ".loose", ".packed"
+# When so many bytes are moved, they are released where they were.
+_RELEASED_AT_ONCE = 64 << 20
+
+
+class BlockFiles(NamedTuple):
+    """The two large files of a tree that is being written: descriptor, and start of the data."""
+
+    feature_file: int
+    feature_start: int
+    weight_file: int
+    weight_start: int
+
+    def checksum(self, layout: Layout, node: int) -> int:
+        """Read a dense block and return its CRC-32C."""
+        crc = 0
+        for file, start, ptr, dtype in (
+            (self.feature_file, self.feature_start, layout.feature_ptr, FEATURES.dtypes[layout.codec]),
+            (self.weight_file, self.weight_start, layout.weight_ptr, WEIGHTS.dtypes[layout.codec]),
+        ):
+            at, end = (start + int(ptr[n]) * np.dtype(dtype).itemsize for n in (node, node + 1))
+            for piece in _pieces(file, at, end):
+                crc = _native.crc32c(np.frombuffer(piece, np.uint8), crc)
+        return crc
+
+
+class TrainedBlocks(NamedTuple):
+    """The blocks of a tree whose files are still open, as `_native.held_out_rankings` takes them."""
+
+    codec: str
+    feature_ptr: NDArray[np.int64]
+    weight_ptr: NDArray[np.int64]
+    scales: NDArray[np.float32]
+    biases: NDArray[np.float32]
+    files: BlockFiles
+
+    @classmethod
+    def of(cls, codec: str, written: _native.WrittenArrays, files: BlockFiles) -> TrainedBlocks:
+        """Find the blocks from what was written."""
+        _, segment_rows, n_bytes, _, scales, biases = written
+        weight_ptr = pointers(n_bytes // np.dtype(WEIGHTS.dtypes[codec]).itemsize)
+        return cls(codec, pointers(segment_rows), weight_ptr, scales, biases, files)
+
+
+@contextmanager
+def reserve_blocks(writer: ModelWriter, folder: str, layout: Layout) -> Iterator[BlockFiles]:
+    """Open two files for the blocks of a tree, to be filled in any order.
+
+    Those of dense blocks are the files of the model. Sparse blocks have gaps between them until `pack_blocks`
+    moves them.
+    """
+    files = layout.files()
+    with ExitStack() as stack:
+        found: list[tuple[int, int]] = []
+        for name in (FEATURES.name, WEIGHTS.name):
+            if layout.codec == SPARSE:
+                handle = os.open(writer.place(f"{folder}/{name}{_LOOSE}"), os.O_RDWR | os.O_CREAT, 0o666)
+                stack.callback(os.close, handle)
+                found.append((handle, 0))
+            else:
+                found.append(stack.enter_context(writer.reserve(f"{folder}/{name}", files[name])))
+        yield BlockFiles(*found[0], *found[1])
+
+
+@contextmanager
+def pack_blocks(
+    writer: ModelWriter, folder: str, layout: Layout, written: _native.WrittenArrays, files: BlockFiles
+) -> Iterator[BlockFiles]:
+    """Write sparse blocks next to each other into the files of the model; return these, open.
+
+    The space of blocks that are moved is released meanwhile, so that the disk holds few of them twice. After
+    an interruption, it continues where it was.
+    """
+    if layout.codec != SPARSE:
+        yield files
+        return
+    _, segment_rows, n_bytes, *_ = written
+    n_ids = segment_rows.reshape(n_bytes.size, -1).sum(axis=1)
+    with ExitStack() as stack:
+        found: list[tuple[int, int]] = []
+        for name, handle, ptr, sizes in (
+            (FEATURES.name, files.feature_file, 2 * layout.feature_ptr, 2 * n_ids),
+            (WEIGHTS.name, files.weight_file, layout.weight_ptr, n_bytes),
+        ):
+            dtype = layout.files()[name].dtype
+            spec = ArrayFile(dtype, int(sizes.sum()) // np.dtype(dtype).itemsize)
+            target, start = stack.enter_context(writer.reserve(f"{folder}/{name}", spec))
+            _move(handle, target, start, ptr, sizes, writer.place(f"{folder}/{name}{_PACKED}"))
+            found.append((target, start))
+        yield BlockFiles(*found[0], *found[1])
+
+
+def remove_loose(model: Path) -> None:
+    """Remove the files of sparse blocks that `pack_blocks` has moved."""
+    for suffix in (_LOOSE, _PACKED):
+        for file in model.glob(f"tree-*/*{suffix}"):
+            file.unlink()
+
+
+def _move(
+    source: int, target: int, start: int, ptr: NDArray[np.int64], sizes: NDArray[np.int64], mark: Path
+) -> None:
+    """Copy blocks from their places to the target, in order and without gaps.
+
+    The mark is a file that says how many blocks are on disk at the target, and may be released at the source.
+    """
+    done = int(mark.read_text()) if mark.is_file() else 0
+    to, released, moved = start + int(sizes[:done].sum()), int(ptr[done]), 0
+    for block in range(done, sizes.size):
+        at = int(ptr[block])
+        for piece in _pieces(source, at, at + int(sizes[block])):
+            to += _write(target, piece, to)
+            moved += len(piece)
+        if moved >= _RELEASED_AT_ONCE:
+            os.fdatasync(target)
+            temporary = mark.with_suffix(".new")
+            temporary.write_text(str(block + 1))
+            sync_path(temporary)
+            temporary.replace(mark)
+            _native.release_range(source, released, int(ptr[block + 1]))
+            released, moved = int(ptr[block + 1]), 0
+
+
+def _pieces(file: int, at: int, end: int) -> Iterator[bytes]:
+    """Read a range of bytes, a piece at a time."""
+    while at < end:
+        piece = os.pread(file, min(end - at, 1 << 20), at)
+        if not piece:
+            raise OSError(errno.EIO, "the file is shorter than expected")
+        yield piece
+        at += len(piece)
+
+
+def _write(file: int, content: bytes, at: int) -> int:
+    """Write all of some bytes; return their number."""
+    written = 0
+    while written < len(content):
+        written += os.pwrite(file, content[written:], at + written)
+    return written
+
+
+def write_small(
+    writer: ModelWriter, folder: str, tree: LabelTree, codec: str, written: _native.WrittenArrays
+) -> None:
+    """Write the small arrays of a tree, next to its features and weights."""
+    checksums, segment_rows, n_bytes, _, scales, biases = written
+    arrays: dict[str, NDArray[Any]] = {
+        "child_ptr.npy": tree.child_ptr,
+        "children.npy": tree.children,
+        "feature_ptr.npy": pointers(segment_rows),
+        "weight_ptr.npy": pointers(n_bytes),
+        "scales.npy": scales,
+        "biases.npy": biases,
+        "checksums.npy": checksums,
+    }
+    for file in tree_files(codec):
+        if not file.is_large:
+            writer.write(f"{folder}/{file.name}", arrays[file.name])
+
+
+def copy_blocks(writer: ModelWriter, folder: str, part: TreeBlocks) -> None:
+    """Write a tree as it is."""
+    for name, array in ((FEATURES.name, part.features), (WEIGHTS.name, part.weights)):
+        with writer.grow(f"{folder}/{name}", array.dtype.str) as stream:
+            stream.write(np.ascontiguousarray(array).data)
+    n_bytes = np.diff(part.weight_ptr) * part.weights.itemsize
+    lists = part.checksums, np.diff(part.feature_ptr), n_bytes
+    write_small(writer, folder, part.tree, part.codec, (*lists, n_bytes, part.scales, part.biases))
