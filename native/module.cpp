@@ -9,12 +9,10 @@ namespace labeltree {
 void bind_beam_search(nb::module_&);
 void bind_checksum(nb::module_&);
 void bind_compress(nb::module_&);
-void bind_free_memory(nb::module_&);
 void bind_handles(nb::module_&);
 void bind_held_out(nb::module_&);
 void bind_kmeans(nb::module_&);
 void bind_label_vectors(nb::module_&);
-void bind_rough_clusters(nb::module_&);
 void bind_sparse_check(nb::module_&);
 void bind_svm_reader(nb::module_&);
 void bind_svm_writer(nb::module_&);
@@ -44,12 +42,10 @@ NB_MODULE(_native, m) {
     labeltree::bind_handles(m);  // first: the signatures of the kernels name its classes
     labeltree::bind_beam_search(m);
     labeltree::bind_checksum(m);
-    labeltree::bind_free_memory(m);
     labeltree::bind_held_out(m);
     labeltree::bind_compress(m);
     labeltree::bind_kmeans(m);
     labeltree::bind_label_vectors(m);
-    labeltree::bind_rough_clusters(m);
     labeltree::bind_sparse_check(m);
     labeltree::bind_svm_reader(m);
     labeltree::bind_svm_writer(m);

@@ -60,15 +60,6 @@ void parallel_ranges(int64_t size, int64_t step, int threads, Task&& task) {
                  [&](int64_t part, int) { task(part * step, std::min(size, (part + 1) * step)); });
 }
 
-// The numbers of ranges, longest first: threads that take them in this order finish at about the same time.
-inline std::vector<int64_t> largest_first(std::span<const int64_t> first, std::span<const int64_t> last) {
-    std::vector<int64_t> order(first.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return last[a] - first[a] > last[b] - first[b]; });
-    return order;
-}
-
 // Runs body() on another thread while this one calls watch() about ten times per second.
 // If watch() throws (Ctrl-C, or an error in a progress callback), cancel is set, and its exception is rethrown once
 // body() has returned.

@@ -267,46 +267,9 @@ def cluster_level(
     main_share: float = 1.0,
     spaces: ClusteringSpaces | None = None,
 ) -> NDArray[np.int32]: ...
-
-class RoughClusters:
-    def __init__(
-        self,
-        data: TrainingData,
-        n_instances: int,
-        n_row_entries: int,
-        n_entries: int,
-        seed: int,
-        threads: int,
-        scale: float = 1.0,
-    ) -> None: ...
-    def vectors(
-        self, labels: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]: ...
-    def split(
-        self,
-        labels: NDArray[np.int32],
-        first: NDArray[np.int64],
-        last: NDArray[np.int64],
-        streams: NDArray[np.int64],
-        clusters: int,
-        max_iterations: int,
-        least_moved: float,
-        seed: int,
-        batches: tuple[int, int, int, float, float],
-    ) -> NDArray[np.int32]: ...
-
 def used_features(
     data: TrainingData, tree: Tree, threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
-def used_features_of(
-    data: TrainingData,
-    labels: NDArray[np.int32],
-    first: NDArray[np.int64],
-    last: NDArray[np.int64],
-    max_instances: int,
-    threads: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
-def count_entries(data: TrainingData, threads: int) -> NDArray[np.int64]: ...
 def count_features(data: TrainingData, threads: int) -> int: ...
 
 class FinishedPanels:
@@ -342,7 +305,6 @@ def train_panels(
     panels: NDArray[np.int64],
     finished: FinishedPanels,
 ) -> None: ...
-def occupy_free_memory() -> int: ...
 def return_memory_at_once() -> None: ...
 def held_out_rankings(
     data: TrainingData,

@@ -70,15 +70,11 @@ def test_every_way_gives_the_planned_bytes_and_the_same_model(place, data, tmp_p
     assert (same_plan.normalized, same_plan.model_bytes, same_plan.cost) == (normalize, size, plan.cost)
     labeltree.train_model(rows, same_plan, tmp_path / "make-plan", notes={"clusters": 4, "max_depth": 6})
     labeltree.train(data, tmp_path / "dataset", normalize=normalize, **SETTINGS)
-    estimate = labeltree.estimate_size(data, TreeSettings(**SETTINGS), normalize=normalize)
-    assert (estimate.exact, estimate.model_bytes) == (True, size)
 
     # On the command line
     out = run("estimate", place / "train.svm", *OPTIONS, *switch, "--json")[1]
     assert json.loads(out)["model_bytes"] == size
     assert json.loads(out)["normalized"] == normalize
-    out = run("estimate", place / "train.svm", *OPTIONS, *switch, "--quick", "--json")[1]
-    assert json.loads(out)["model_bytes"] == size
     code, out, _ = run("train", place / "train.svm", tmp_path / "command", *OPTIONS, *switch, "--json")
     assert code == 0
     assert (json.loads(out)["planned_bytes"], json.loads(out)["normalized"]) == (size, normalize)
@@ -304,6 +300,5 @@ def test_a_plan_and_data_whose_rows_differ_are_refused(data, tmp_path):
 
 
 def test_a_flag_that_is_none_is_refused(data):
-    for plan in (labeltree.build_plan, labeltree.estimate_size):
-        with pytest.raises(labeltree.InputError, match="normalize"):
-            plan(data, normalize="no")
+    with pytest.raises(labeltree.InputError, match="normalize"):
+        labeltree.build_plan(data, normalize="no")

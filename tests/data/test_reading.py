@@ -419,9 +419,3 @@ def test_rows_before_an_invalid_line_are_predicted(run, model, tmp_path):
     assert code == 2
     assert "t.csv:4:" in err
     assert [json.loads(line)["row"] for line in out.splitlines()] == [0, 1]
-
-
-def test_a_quick_estimate_has_the_data(run, tmp_path):
-    path = write_csv(tmp_path / "d.csv", rows(","))
-    assert json.loads(run("estimate", path, "--quick", "--json")[1])["data"]["rows"] == 60
-    assert " on disk (exact)\n" in run("estimate", path, "--quick")[1]

@@ -9,7 +9,6 @@ import pytest
 import uvloop
 from test_serve import registry, tagger  # noqa: F401
 
-from labeltree.serve import process
 from labeltree.serve.app import Service
 from labeltree.serve.batching import THREADS
 from labeltree.serve.server import Server
@@ -57,14 +56,3 @@ def test_the_warm_up_frees_event_loops(registry, monkeypatch):  # noqa: F811
     finally:
         gc.enable()
     assert at_start == 10 * [1]
-
-
-def test_memory_is_occupied_before_workers_start(registry, monkeypatch):  # noqa: F811
-    events = []
-    monkeypatch.setattr(process._native, "occupy_free_memory", lambda: events.append("occupied"))
-    monkeypatch.setattr(process._Supervisor, "_start", lambda self, number: events.append(number))
-    monkeypatch.setattr(process._Supervisor, "_wait", lambda self: signal.SIGTERM)
-    server = Server(Service(registry, ServiceSettings()))
-    with process.listen("127.0.0.1", 0) as listening:
-        process._Supervisor(server, listening, 2, print).run()
-    assert events == ["occupied", 0, 1]

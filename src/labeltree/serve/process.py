@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 
-from labeltree import _native
 from labeltree.errors import InputError
 from labeltree.serve.app import Service
 from labeltree.serve.http import host_name
@@ -131,9 +130,6 @@ class _Supervisor:
 
     def run(self) -> None:
         """Run until SIGTERM or SIGINT, and until all workers have ended."""
-        # What a worker allocates would otherwise be among the objects that it shares, and a page of these is
-        # copied as a whole.
-        _native.occupy_free_memory()
         # Signals wait until they are asked for, so that none is lost between two steps.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
