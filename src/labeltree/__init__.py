@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from labeltree.hub.push import push
     from labeltree.model.model import Model
     from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
-    from labeltree.training.build import build_plan
     from labeltree.training.fill import train_model
     from labeltree.training.plan import Plan, make_plan
-    from labeltree.training.train import train
+    from labeltree.training.train import build_plan, train
     from labeltree.trees.kmeans import build_tree
     from labeltree.trees.tree import LabelTree
     from labeltree.tuning.tune import tune
@@ -50,7 +49,7 @@ _HOMES = {
     "TextFeatures": "data.tfidf",
     "TextSettings": "data.text_settings",
     "TreeSettings": "settings",
-    "build_plan": "training.build",
+    "build_plan": "training.train",
     "build_tree": "trees.kmeans",
     "describe_data": "data.summary",
     "describe_label": "explain",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
 
 from labeltree.base import limits
 from labeltree.base.limits import AUTO
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from labeltree.data.dataset import Dataset
-    from labeltree.trees.tree import LabelTree
-
 
 @dataclass(frozen=True)
 class GivenTree:
@@ -27,10 +24,8 @@ class GivenTree:
 
     def plain(self, value: Any) -> Any:
         """Return the value, or None if it cannot be a tree; whether its labels match is checked later."""
-        from labeltree.trees.tree import LabelTree
-
         nested = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-        return value if nested or isinstance(value, LabelTree) or hasattr(value, "to_tree") else None
+        return value if nested or hasattr(value, "child_ptr") or hasattr(value, "to_tree") else None
 
 
 # The search for the best labels.
@@ -154,16 +149,6 @@ class StorageSettings:
         return "int8" if self.prune is not None else self.weights or "float32"
 
 
-class TreeSource(Protocol):
-    """A tree that still has to be matched with the labels of a dataset, such as one read from a file."""
-
-    def to_tree(self, dataset: Dataset) -> LabelTree:
-        """Make the tree of the dataset's labels."""
-
-    def notes(self) -> dict[str, Any]:
-        """Return what a model's manifest keeps about where the tree came from."""
-
-
 @dataclass(frozen=True, eq=False)
 class TreeSettings:
     """How the trees of a model are built: by K-means, or given.
@@ -177,7 +162,7 @@ class TreeSettings:
     trees : int, default 1
         Number of trees, built with the seeds ``seed``, ``seed + 1``, ...
     seed : int, default 0
-    tree : LabelTree, nested lists of labels or TreeSource, optional
+    tree : LabelTree, nested lists of labels or TreeFile, optional
         A tree to use instead of clustering; ``clusters`` and ``max_depth`` are then ignored.
     """
 
@@ -185,7 +170,7 @@ class TreeSettings:
     max_depth: int = 6
     trees: int = 1
     seed: int = 0
-    tree: LabelTree | Sequence[Any] | TreeSource | None = None
+    tree: Any = None
 
     def __post_init__(self) -> None:
         limits.check_fields(self, TREE_LIMITS)
@@ -196,23 +181,11 @@ class TreeSettings:
                 parameters={"tree": None, "trees": None},
             )
 
-    def given_tree(self, dataset: Dataset) -> LabelTree | None:
-        """Return the given tree with the labels of a dataset; None if trees are to be clustered."""
-        from labeltree.trees.tree import LabelTree
-
-        if self.tree is None or isinstance(self.tree, LabelTree):
-            return self.tree
-        if isinstance(self.tree, Sequence):
-            return LabelTree.from_nested(self.tree, dataset.label_names)
-        return self.tree.to_tree(dataset)
-
     def notes(self) -> dict[str, Any]:
         """Return what a model's manifest keeps about how its trees were built."""
-        from labeltree.trees.tree import LabelTree
-
         if self.tree is None:
             return {"clusters": self.clusters, "max_depth": self.max_depth}
-        return {} if isinstance(self.tree, LabelTree | Sequence) else self.tree.notes()
+        return self.tree.notes() if hasattr(self.tree, "notes") else {}
 
 
 # How the cost grows in smaller nodes: by their share of the instances to this power.
@@ -271,18 +244,8 @@ class SolverSettings:
         """Whether the solver uses double precision: below this tolerance, float32 gaps are noise."""
         return self.tolerance < 1e-4
 
-    def for_data(self, dataset: Dataset, weights: NDArray[np.float64] | None = None) -> SolverSettings:
-        """Return the settings with the costs that are not given: the defaults for the data.
-
-        ``weights`` says how often each instance counts, as in `default_costs`.
-        """
-        from labeltree.training.costs import default_costs
-
-        cost, most = (self.cost, self.cost) if self.cost is not None else default_costs(dataset.X, weights)
-        return replace(self, cost=cost, max_cost=most if self.max_cost is None else max(cost, self.max_cost))
-
     def node_costs(self, n_instances: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the cost of nodes with so many instances, the root first; of settings ``for_data``."""
+        """Return the cost of nodes with so many instances, the root first. The costs must be set."""
         import numpy as np
 
         assert self.cost is not None
@@ -296,3 +259,47 @@ class SolverSettings:
 
         factors = np.atleast_1d(np.asarray(self.positive_cost, np.float64))
         return factors[np.minimum(depth, factors.size - 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSettings:
+    """All settings that the bytes of a model depend on, besides its data.
+
+    Parameters
+    ----------
+    tree : TreeSettings
+    solver : SolverSettings
+    storage : StorageSettings
+    score : ScoreSettings or "auto"
+        How the model turns margins into scores; "auto" chooses it on the training data.
+    normalize : bool, default True
+        Scale every row of features to length 1, for training and for prediction.
+    """
+
+    tree: TreeSettings = field(default_factory=TreeSettings)
+    solver: SolverSettings = field(default_factory=SolverSettings)
+    storage: StorageSettings = field(default_factory=StorageSettings)
+    score: ScoreSettings | Literal["auto"] = AUTO
+    normalize: bool = True
+
+    def __post_init__(self) -> None:
+        limits.checked("normalize", self.normalize, limits.FLAG)
+        if self.score != AUTO and not isinstance(self.score, ScoreSettings):
+            raise InputError(f"score is {self.score!r}, expected ScoreSettings or 'auto'")
+
+    @classmethod
+    def of(
+        cls, values: Mapping[str, Any], score: ScoreSettings | Literal["auto"] = AUTO, normalize: bool = True
+    ) -> ModelSettings:
+        """Sort values by the settings that have fields of their names; the seed is that of all."""
+
+        def named(kind: Any) -> dict[str, Any]:
+            return {item.name: values[item.name] for item in fields(kind) if item.name in values}
+
+        return cls(
+            TreeSettings(**named(TreeSettings)),
+            SolverSettings(**named(SolverSettings)),
+            StorageSettings(**named(StorageSettings)),
+            score,
+            normalize,
+        )

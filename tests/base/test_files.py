@@ -183,7 +183,7 @@ def test_a_header_cannot_claim_all_memory(tmp_path, monkeypatch, refused):
         assert "small.svm:1: not enough memory: 2,147,483,646 labels need 25.8 GB, 1.0 GB are" in message
         assert message.endswith("correct the header")
     file.write_text("1 10 5000000\n0 0:1\n")
-    monkeypatch.setattr("labeltree.training.build.available_memory", lambda: 10**8)
+    monkeypatch.setattr("labeltree.training.train.available_memory", lambda: 10**8)
     for command in ("estimate", "train"):
         message = refused(command, file, *[tmp_path / "m"][: command == "train"])
         assert "a tree of 5,000,000 labels needs 250.0 MB of memory, but only 100.0 MB can be used" in message

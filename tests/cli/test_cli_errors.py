@@ -137,7 +137,7 @@ def test_errors_of_the_machine_are_no_traceback(run, refused, folder, tmp_path, 
     ("command", "function", "hint"),
     [
         ("synth {}/s", "labeltree.data.synthetic.synthesize", "use a smaller --scale"),
-        ("estimate train.svm", "labeltree.training.build.build_plan", "use a machine with more memory"),
+        ("estimate train.svm", "labeltree.training.train.build_plan", "use a machine with more memory"),
         ("train train.svm {}/m", "labeltree.training.train.build_plan", "run `labeltree estimate`"),
     ],
 )

@@ -13,7 +13,7 @@ import labeltree
 from labeltree.cli import main
 from labeltree.settings import SolverSettings
 from labeltree.training import costs
-from labeltree.training.costs import default_cost, length_cost
+from labeltree.training.costs import default_cost, length_cost, with_costs
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.floats(0, 1), st.floats(0.05, 20), st.integers(0, 2**32 - 1))
@@ -48,15 +48,15 @@ def test_the_largest_cost():
     found_costs = [
         (found.cost, found.max_cost)
         for settings in (SolverSettings(), SolverSettings(cost=3), SolverSettings(max_cost=2))
-        for found in (settings.for_data(data.normalize()), settings.for_data(data))
+        for found in (with_costs(settings, data.normalize().X), with_costs(settings, data.X))
     ]
     assert found_costs == [(0.5, 1), (0.12, 0.25), (3, 3), (3, 3), (0.5, 2), (0.12, 2)]
     assert default_cost(sp.csr_matrix(np.ones((1000, 100), np.float32)) / 10) == 0.78
     assert default_cost(sp.csr_matrix(np.ones((1000, 200), np.float32)) / 200**0.5) == 1
     long = labeltree.Dataset.from_matrices(sp.csr_matrix(np.eye(5, 500, dtype=np.float32)), np.eye(5))
-    assert SolverSettings().for_data(long).max_cost == 1
+    assert with_costs(SolverSettings(), long.X).max_cost == 1
     many = sp.random(20, 5000, 0.05, "csr", np.float32, random_state=0)
-    found = SolverSettings().for_data(labeltree.Dataset.from_matrices(many, np.eye(20)).normalize())
+    found = with_costs(SolverSettings(), labeltree.Dataset.from_matrices(many, np.eye(20)).normalize().X)
     assert found.max_cost == found.cost == 2
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from labeltree.base import limits
+from labeltree.base.limits import AUTO
 from labeltree.cli import options, printing
 from labeltree.cli.options import TREE, limited
 from labeltree.errors import InputError
-from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
+from labeltree.settings import ModelSettings, ScoreSettings, SolverSettings, StorageSettings, TreeSettings
 
 if TYPE_CHECKING:
     from labeltree.data.dataset import Dataset
@@ -99,7 +100,7 @@ class Training:
             "--tolerance",
             limits.TOLERANCE,
             "X",
-            "Every objective ends at most this share above its optimum",
+            "Relative distance of every objective from its optimum, at most",
             _SOLVER,
         ),
     ] = SolverSettings.tolerance
@@ -135,26 +136,23 @@ class Training:
     weights: options.Weights = StorageSettings.weights
     prune: options.Prune = StorageSettings.prune
 
-    def tree_settings(self) -> TreeSettings:
-        """Return the settings of the trees; reads the file of a given tree."""
+    def model_settings(self, score: ScoreSettings | Literal["auto"] = AUTO) -> ModelSettings:
+        """Return all settings of a model; reads the file of a given tree."""
         from labeltree.trees.file import read_tree
 
         if self.tree_rest and self.tree is None:
             raise InputError("--tree-rest is given without --tree", hint="add --tree FILE, or leave it out")
         given = None if self.tree is None else read_tree(self.tree, add_missing=self.tree_rest)
-        return TreeSettings(self.clusters, self.max_depth, self.trees, self.seed, given)
-
-    def solver_settings(self) -> SolverSettings:
-        """Return the settings of the solver."""
-        return SolverSettings(**{field.name: getattr(self, field.name) for field in fields(SolverSettings)})
+        return ModelSettings.of({**vars(self), "tree": given}, score, self.normalize)
 
     def rows_of(self, dataset: Dataset, *, quiet: bool) -> Dataset:
-        """Return the data to train on; a note says that rows are scaled, if they are."""
+        """Return the data to train on; notes report that rows are scaled, or what their length changes."""
+        from labeltree.training.costs import default_cost, length_cost
+
         scaled = dataset.normalize() if self.normalize else dataset
         if scaled.X is not dataset.X and not quiet:
             printing.note("rows are scaled to length 1; --no-normalize keeps their lengths")
+        if self.cost is None and not quiet and length_cost(scaled.X) != 1:
+            cost = default_cost(scaled.X)
+            printing.note(f"the cost is {cost:g}, because of the length of the rows; --cost sets another")
         return scaled
-
-    def storage_settings(self) -> StorageSettings:
-        """Return how weights are stored."""
-        return StorageSettings(self.weights, self.prune)

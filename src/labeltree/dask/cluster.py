@@ -1,13 +1,13 @@
-"""Filling a work directory on a Dask cluster: tasks carry paths, workers share nothing but files."""
+"""Training on a Dask cluster: tasks carry paths, workers share nothing but files."""
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
+import os
 import threading
 import time
 import uuid
-import weakref
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from labeltree.base.extras import optional
-from labeltree.base.progress import Progress, ignore
-from labeltree.base.tempdirs import temporary_directory
+from labeltree.base.progress import Progress, Stage, ignore, silent
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.training.parts import fill_part, open_parts
+from labeltree.model.directory import check_target
+from labeltree.model.model import Model
+from labeltree.settings import ModelSettings
+from labeltree.training.parts import READY, describe_parts, fill_part, join_parts, open_parts, plan_parts
 from labeltree.training.plan import Plan
 from labeltree.training.strips import TreePanels
+from labeltree.training.work import WorkDirectory, work_path
 
 Result = TypeVar("Result")
 
@@ -68,6 +71,75 @@ def choose_parts(client: Any, n_panels: int, work: int) -> int:
     wanted = min(max(_MIN_PARTS, _PARTS_PER_THREAD * threads), work // _PART_WORK)
     # A multiple of the threads, so that none is idle at the end.
     return max(1, min(-(-wanted // threads) * threads, n_panels))
+
+
+def train_on_cluster(
+    client: Any,
+    dataset: Dataset,
+    path: Path,
+    settings: ModelSettings,
+    build: Callable[[WorkDirectory | None], Plan],
+    *,
+    threads: int | None = None,
+    overwrite: bool = False,
+    sync: bool = True,
+    stage: Stage = silent,
+) -> tuple[Plan, Model]:
+    """Plan a model here, fill its work directory on a cluster, and join it here.
+
+    The work directory is next to the model, and is continued if it exists.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    dataset : Dataset
+        With the rows that are trained on.
+    path : Path
+        The model directory to write.
+    settings : ModelSettings
+        With the costs of the data.
+    build : callable
+        Builds the trees and returns the plan.
+    threads : int, optional
+        Of this process.
+    overwrite, sync : bool
+    stage : callable, optional
+        Shows the progress of each stage.
+
+    Returns
+    -------
+    (Plan, Model)
+    """
+    work, notes = work_path(path), settings.tree.notes()
+    check_target(path, overwrite)
+    try:
+        if work.exists():
+            described = describe_parts(
+                dataset, settings.tree.trees, settings.solver, settings.storage, settings.score, notes
+            )
+            with WorkDirectory(work, described, resume=True, shared=True):
+                plan = open_parts(work, threads=threads)[1]
+        else:
+            plan = build(None)
+            with stage("write", f"writing {work}"):
+                plan_parts(dataset, plan, work, score=settings.score, notes=notes, sync=sync)
+        n_workers = len(interruptible(client.nthreads))
+        if not n_workers:
+            warnings.warn("The cluster has no workers; training starts when there is one.", stacklevel=3)
+        what = f"training {plan.n_nodes:,} nodes on {n_workers:,} worker{'s' * (n_workers != 1)}"
+        with stage("train", what) as progress:
+            n_parts = interruptible(lambda: choose_parts(client, *amount(plan)))
+            fill_on_cluster(client, work, n_parts, sync=sync, progress=progress)
+        with stage("join", "joining"):
+            return plan, join_parts(work, path, overwrite=overwrite, threads=threads, sync=sync)
+    except KeyboardInterrupt:
+        if not (work / READY).exists():
+            raise
+        place, target = (os.path.relpath(file) for file in (work, path))
+        raise KeyboardInterrupt(
+            "stopped; the same command with --resume continues, and so do "
+            f"`labeltree fill {place}` and `labeltree join {place} {target}`"
+        ) from None
 
 
 def fill_on_cluster(
@@ -182,11 +254,6 @@ def check_visible(path: str) -> None:
         raise InputError(f"the worker {address} does not see the directory", file=path, hint=_NOT_SHARED)
 
 
-def worker_threads() -> int:
-    """Return the number of threads of the worker that runs this task."""
-    return int(optional("distributed").get_worker().state.nthreads)
-
-
 @contextmanager
 def _watched(client: Any, run: str, n_parts: int, progress: Progress) -> Iterator[Callable[[int], None]]:
     """Report the progress of tasks, which they log as events; yield what to call when a task is done."""
@@ -256,24 +323,3 @@ def forget() -> None:
     """Close the work directory that this worker has opened."""
     with _open_lock:
         _open.clear()
-
-
-class SharedDirectory:
-    """A directory that is removed with the last object that refers to it; workers get its path."""
-
-    def __init__(self, parent: Path | str | None) -> None:
-        parent = Path(tempfile.gettempdir() if parent is None else parent).absolute()
-        if not parent.is_dir():
-            raise InputError("no such directory", file=parent, hint="create it first")
-        context = temporary_directory(parent, "labeltree-dask-")
-        self._path = str(context.__enter__())
-        self.remove = weakref.finalize(self, context.__exit__, None, None, None)
-
-    def __str__(self) -> str:
-        return self._path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path, (self._path,)
-
-    def __dask_tokenize__(self) -> str:
-        return self._path

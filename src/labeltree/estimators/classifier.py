@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from labeltree.base import limits
 from labeltree.base.limits import AUTO, Limit, Optional, checked
 from labeltree.errors import InputError
-from labeltree.estimators.fitting import CHECKS_OF_X, make_dataset, plan_model, train_unsaved
+from labeltree.estimators.fitting import CHECKS_OF_X, make_dataset, train_unsaved
 from labeltree.estimators.predictor import TreePredictor
 from labeltree.estimators.targets import read_target, restore_classes
 from labeltree.hub.loading import load
@@ -22,11 +23,14 @@ from labeltree.settings import (
     SOLVER_LIMITS,
     STORAGE_LIMITS,
     TREE_LIMITS,
+    ModelSettings,
     SolverSettings,
     StorageSettings,
     TreeSettings,
+    stored_score,
 )
 from labeltree.training.plan import Plan
+from labeltree.training.train import build_plan
 
 
 class LabelTreeClassifier(TreePredictor):
@@ -197,8 +201,15 @@ class LabelTreeClassifier(TreePredictor):
         parameters = self._checked()
         target = read_target(y)
         rows = validate_data(self, X, **CHECKS_OF_X)
-        dataset, weights = make_dataset(rows, target, sample_weight, parameters)
-        self.model_ = train_unsaved(parameters, dataset, weights)
+        dataset, weights, settings = make_dataset(rows, target, sample_weight, _settings(parameters))
+        self.model_ = train_unsaved(
+            dataset,
+            weights,
+            settings,
+            threads=parameters["threads"],
+            memory_limit=parameters["memory_limit"],
+            force=parameters["force"],
+        )
         self.classes_ = target.classes
         self._single = target.single
         return self
@@ -219,8 +230,16 @@ class LabelTreeClassifier(TreePredictor):
         """
         parameters = self._checked()
         rows = check_array(X, input_name="X", **CHECKS_OF_X)
-        dataset, _ = make_dataset(rows, read_target(y), None, parameters)
-        return plan_model(parameters, dataset)
+        dataset, _, settings = make_dataset(rows, read_target(y), None, _settings(parameters))
+        return build_plan(
+            dataset,
+            settings.tree,
+            settings.solver,
+            settings.storage,
+            normalize=settings.normalize,
+            threads=parameters["threads"],
+            memory_limit=sys.maxsize if parameters["force"] else parameters["memory_limit"],
+        )
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> None:
         """Write a model directory for ``load``, ``labeltree.load`` and the command line.
@@ -304,3 +323,9 @@ class LabelTreeClassifier(TreePredictor):
     def _checked(self) -> dict[str, Any]:
         given = self.get_params(deep=False)
         return {name: checked(name, value, self._limits[name]) for name, value in given.items()}
+
+
+def _settings(parameters: dict[str, Any]) -> ModelSettings:
+    """Return the settings of a model among the parameters of an estimator."""
+    score = stored_score(parameters["score_function"], parameters["score_scale"])
+    return ModelSettings.of(parameters, score, parameters["normalize"])

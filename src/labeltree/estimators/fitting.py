@@ -1,9 +1,9 @@
-"""The steps of ``fit``: combine X, y and weights into a dataset, plan the model, and train it."""
+"""The steps of ``fit``: combine X, y and weights into a dataset, and train a model that is not saved."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,9 @@ from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.estimators.targets import Target
 from labeltree.model.model import Model
-from labeltree.settings import (
-    SOLVER_LIMITS,
-    STORAGE_LIMITS,
-    TREE_LIMITS,
-    SolverSettings,
-    StorageSettings,
-    TreeSettings,
-    stored_score,
-)
-from labeltree.training.build import build_plan
-from labeltree.training.fill import train_model
-from labeltree.training.plan import Plan
+from labeltree.settings import ModelSettings
+from labeltree.training.costs import with_costs
+from labeltree.training.train import train_dataset
 
 # How scikit-learn checks X. `Dataset` checks that the values are finite.
 CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
@@ -40,9 +31,9 @@ def check_rows(n_rows: int, target: Target) -> None:
 
 
 def make_dataset(
-    rows: Any, target: Target, sample_weight: Any, parameters: dict[str, Any]
-) -> tuple[Dataset, NDArray[np.float64] | None]:
-    """Return the dataset without rows of weight 0, and the weights of the other rows."""
+    rows: Any, target: Target, sample_weight: Any, settings: ModelSettings
+) -> tuple[Dataset, NDArray[np.float64] | None, ModelSettings]:
+    """Return the dataset without rows of weight 0, the weights of the others, and settings with its costs."""
     check_rows(rows.shape[0], target)
     Y, weights = target.Y, None
     if sample_weight is not None:
@@ -53,60 +44,43 @@ def make_dataset(
     dataset = Dataset.from_matrices(rows, Y, target.label_names)
     if dataset.Y.nnz == 0:
         raise InputError("Y has no positive entry")
+    scaled = dataset.normalize() if settings.normalize else dataset
+    solver = with_costs(settings.solver, scaled.X, weights)
     if weights is not None:
-        solver = _solver(parameters, dataset, weights)
         for cost in (solver.cost, solver.max_cost):
             assert cost is not None
             _check_costs(cost * weights)
-    return dataset, weights
+    return dataset, weights, replace(settings, solver=solver)
 
 
-def plan_model(
-    parameters: dict[str, Any], dataset: Dataset, weights: NDArray[np.float64] | None = None
-) -> Plan:
-    """Build the trees, or use the given one, and plan the model, with the parameters of an estimator."""
-    return build_plan(
-        dataset,
-        tree_settings(parameters),
-        _solver(parameters, dataset, weights),
-        StorageSettings(**{name: parameters[name] for name in STORAGE_LIMITS}),
-        normalize=parameters["normalize"],
-        threads=parameters["threads"],
-        memory_limit=sys.maxsize if parameters["force"] else parameters["memory_limit"],
-    )
-
-
-def _solver(
-    parameters: dict[str, Any], dataset: Dataset, weights: NDArray[np.float64] | None
-) -> SolverSettings:
-    """Return the settings of the solver, with the default cost of the rows that it is given."""
-    solver = SolverSettings(**{name: parameters[name] for name in SOLVER_LIMITS})
-    scaled = solver.cost is None and parameters["normalize"]  # a given cost does not depend on the rows
-    return solver.for_data(dataset.normalize() if scaled else dataset, weights)
-
-
-def train_unsaved(parameters: dict[str, Any], dataset: Dataset, weights: NDArray[np.float64] | None) -> Model:
+def train_unsaved(
+    dataset: Dataset,
+    weights: NDArray[np.float64] | None,
+    settings: ModelSettings,
+    *,
+    threads: int | None,
+    memory_limit: int | None,
+    force: bool,
+) -> Model:
     """Train a model in a temporary directory, map its files into memory, and delete the directory.
 
     The operating system keeps the mapped files as long as this process, or one forked from it, uses them. So
     nothing has to be cleaned up, even after a crash, and memory does not grow with the model.
     """
-    plan = plan_model(parameters, dataset, weights)
-    if not parameters["force"]:
-        plan.check_resources(Path(tempfile.gettempdir()), parameters["memory_limit"])
-    notes = tree_settings(parameters).notes()
     with temporary_directory(Path(tempfile.gettempdir()), "labeltree-fit-") as directory:
-        score = stored_score(parameters["score_function"], parameters["score_scale"])
         # What is deleted at once need not reach the disk.
-        path, costs = directory / "model", weights
-        model = train_model(dataset, plan, path, costs=costs, score=score, notes=notes, sync=False)
+        _, model = train_dataset(
+            dataset,
+            directory / "model",
+            settings,
+            costs=weights,
+            threads=threads,
+            memory_limit=memory_limit,
+            force=force,
+            sync=False,
+        )
         model.path = None
     return model
-
-
-def tree_settings(parameters: dict[str, Any]) -> TreeSettings:
-    """Return the settings of the trees among the parameters of an estimator."""
-    return TreeSettings(**{name: parameters[name] for name in TREE_LIMITS})
 
 
 def _check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:

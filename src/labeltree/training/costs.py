@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
+
+from labeltree.settings import SolverSettings
 
 # The default cost for one feature per instance in rows of length 1, how it grows with more of them, and what
 # it can be at least and at most.
@@ -16,6 +20,18 @@ _LONG_ROW = 128
 _LEAST_COST, _MOST_COST = 0.01, 100.0
 # Values that are read at a time.
 _VALUES_AT_ONCE = 1 << 20
+
+
+def with_costs(
+    settings: SolverSettings, X: csr_matrix, weights: NDArray[np.float64] | None = None
+) -> SolverSettings:
+    """Return settings with the costs that are not given: the defaults for the rows that are trained on.
+
+    ``weights`` says how often each instance counts, as in `default_costs`.
+    """
+    cost, most = (settings.cost, settings.cost) if settings.cost is not None else default_costs(X, weights)
+    max_cost = most if settings.max_cost is None else max(cost, settings.max_cost)
+    return replace(settings, cost=cost, max_cost=max_cost)
 
 
 def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:

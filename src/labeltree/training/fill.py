@@ -30,6 +30,7 @@ from labeltree.model.pack import (
     write_small,
 )
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+from labeltree.training.costs import with_costs
 from labeltree.training.plan import Plan
 from labeltree.training.score import HeldOut, choose_decision, choose_score
 from labeltree.training.strips import TreePanels, shares
@@ -93,7 +94,7 @@ def train_model(
     if (plan.n_instances, plan.n_features, plan.n_labels) != (*dataset.X.shape, dataset.n_labels):
         raise InputError("the plan was made for data of a different shape", hint="make the plan again")
     dataset = plan.rows_of(dataset)
-    plan = replace(plan, settings=plan.settings.for_data(dataset))
+    plan = replace(plan, settings=with_costs(plan.settings, dataset.X))
     largest = float(np.abs(dataset.X.data).max(initial=0))
     if largest > LARGEST_VALUE:
         raise InputError(
@@ -157,7 +158,7 @@ def describe_run(
             "normalized": dataset.normalized,
             "crc32c": dataset.fingerprint(),
         },
-        "solver": asdict(settings.for_data(dataset)),
+        "solver": asdict(with_costs(settings, dataset.X)),
         "weights": asdict(storage),
         "score": score if score == "auto" else asdict(score),
         "notes": notes or {},

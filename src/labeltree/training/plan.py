@@ -22,6 +22,7 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.model.files import names_bytes
 from labeltree.model.layout import SPARSE, ArrayFile
 from labeltree.settings import SMALLER_MODEL, SolverSettings, StorageSettings
+from labeltree.training.costs import with_costs
 from labeltree.training.memory import LABEL_BYTES, trial_bytes
 from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.tree import DepthSummary, LabelTree, depth_cells, describe_depths
@@ -325,7 +326,7 @@ def make_plan(
         Its ``model_bytes`` is the size of the model directory, exact to the byte; with ``storage.prune``, an
         upper bound of it.
     """
-    settings = (settings or SolverSettings()).for_data(dataset)
+    settings = with_costs(settings or SolverSettings(), dataset.X)
     storage = storage or StorageSettings()
     threads = threads_to_use(threads)
     trees = (trees,) if isinstance(trees, LabelTree) else tuple(trees)

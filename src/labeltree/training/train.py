@@ -1,59 +1,82 @@
-"""From data to a model in one call: read, build the trees, plan, check that it fits, and train."""
+"""From data to a model: read, scale, build the trees, plan, check that it fits, fill the blocks, publish.
+
+The command line, the estimators, Dask and the parts call `train_dataset` or its steps.
+"""
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import warnings
-from contextlib import ExitStack
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from labeltree.base import limits
 from labeltree.base.limits import AUTO
-from labeltree.base.progress import Stage, silent
+from labeltree.base.progress import Stage, part_of, silent
 from labeltree.base.stages import Stages
+from labeltree.base.system import available_memory, human_bytes, threads_to_use
 from labeltree.data.dataset import Dataset
 from labeltree.data.formats import Columns
 from labeltree.data.read import check_path, read_data
 from labeltree.data.summary import describe_data, summary_lines
 from labeltree.data.text_settings import TextSettings
-from labeltree.errors import InputError
+from labeltree.errors import InputError, ResourceError
 from labeltree.model.model import Model
-from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
-from labeltree.training.build import build_plan
+from labeltree.settings import ModelSettings, ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+from labeltree.training.costs import with_costs
 from labeltree.training.fill import describe_run, train_model
-from labeltree.training.plan import Plan
+from labeltree.training.plan import Plan, make_plan
 from labeltree.training.work import WorkDirectory, check_run
+from labeltree.trees.kmeans import LabelVectors, build_tree
+from labeltree.trees.tree import LabelTree
 
-Settings = tuple[TreeSettings, SolverSettings, StorageSettings]
-
-
-class Build(Protocol):
-    """Builds the trees and the plan, and checks that the model fits."""
-
-    def __call__(self, work: WorkDirectory | None = None) -> Plan:
-        """Build in a work directory, or in memory."""
+# Memory that a label takes while trees are built and planned, even one without instances.
+_LABEL_BYTES = 50
 
 
 def train(
     data: Dataset | str | os.PathLike[str],
     model: str | os.PathLike[str],
     *,
+    clusters: int = TreeSettings.clusters,
+    max_depth: int = TreeSettings.max_depth,
+    trees: int = TreeSettings.trees,
+    tree: Any = None,
+    seed: int = TreeSettings.seed,
+    loss: str = SolverSettings.loss,
+    cost: float | None = None,
+    max_cost: float | None = None,
+    positive_cost: float | tuple[float, ...] = SolverSettings.positive_cost,
+    tolerance: float = SolverSettings.tolerance,
+    max_iterations: int = SolverSettings.max_iterations,
+    bias: float = SolverSettings.bias,
+    normalize: bool = True,
+    weights: str | None = None,
+    prune: float | None = None,
+    score: ScoreSettings | Literal["auto"] = AUTO,
     format: str | None = None,
     columns: Columns | None = None,
     one_based: bool | None = None,
     strict: bool = False,
-    normalize: bool = True,
-    score: ScoreSettings | Literal["auto"] = AUTO,
+    analyzer: str | None = None,
+    ngrams: tuple[int, int] | None = None,
+    min_df: int | None = None,
+    max_features: int | None = None,
+    sublinear: bool | None = None,
+    lowercase: bool | None = None,
+    stop_words: str | Sequence[str] | None = None,
     threads: int | None = None,
     memory_limit: int | None = None,
     overwrite: bool = False,
     resume: bool = False,
+    dask: Any = None,
     progress: bool = False,
-    **settings: Any,
 ) -> Model:
     """Train a model on a file or a dataset, as ``labeltree train`` does.
 
@@ -65,13 +88,21 @@ def train(
         LIBSVM, TSV, CSV or JSONL, plain or compressed; or data that was read already.
     model : path-like
         The model directory to write.
-    format, columns, one_based, strict
-        How to read a file, as in :func:`labeltree.read_data`.
+    clusters, max_depth, trees, tree, seed
+        How trees are built, as in `TreeSettings`. The seed is that of the trees and of the solver.
+    loss, cost, max_cost, positive_cost, tolerance, max_iterations, bias
+        How classifiers are trained, as in `SolverSettings`.
     normalize : bool, default True
         Scale every row of features to length 1, for training and for prediction. Rows of TF-IDF have this
         length already.
+    weights, prune
+        How weights are stored, as in `StorageSettings`.
     score : ScoreSettings or "auto", default "auto"
         How the model turns margins into scores by default; "auto" chooses it on the training data.
+    format, columns, one_based, strict
+        How to read a file, as in :func:`labeltree.read_data`.
+    analyzer, ngrams, min_df, max_features, sublinear, lowercase, stop_words
+        How documents of a file become features, as in `TextSettings`.
     threads : int, optional
         Default: all CPUs.
     memory_limit : int, optional
@@ -80,12 +111,11 @@ def train(
         Replace an existing model, once the new one is complete.
     resume : bool, default False
         Continue an interrupted run with the same data and settings.
+    dask : distributed.Client, optional
+        Train the classifiers on the workers of this client, which must see the directory of the model. The
+        data is read and the trees are built here.
     progress : bool, default False
         Show what was read, and the progress of each stage, on standard error or in a notebook.
-    **settings
-        Any field of `TreeSettings` (such as ``clusters=20``), `SolverSettings` (``cost=2``),
-        `StorageSettings` (``weights="int8"``) and, for a file of documents, `TextSettings`
-        (``ngrams=(1, 2)``). The seed is that of the trees and of the solver.
 
     Returns
     -------
@@ -101,14 +131,17 @@ def train(
     >>> model.predict(["an apple and red apples"], top=1)[0]
     [['fruit']]
     """
+    given = locals()
+    settings = ModelSettings.of(given, score, normalize)
+    chosen = {item.name: given[item.name] for item in fields(TextSettings) if given[item.name] is not None}
+    text = TextSettings(**chosen) if chosen else None
     path = Path(model)
-    tree, solver, storage, text = _settings(settings)
-    limits.checked("normalize", normalize, limits.FLAG)
-    if isinstance(data, Dataset) and text is not None:
-        raise InputError("text settings apply to a file of documents, not to a Dataset", hint="remove them")
     check_run(path, overwrite, resume)
     stages = Stages(quiet=not progress)
     if isinstance(data, Dataset):
+        if text is not None:
+            what = "text settings apply to a file of documents, not to a Dataset"
+            raise InputError(what, hint="remove them")
         dataset = data
     else:
         check_path(data)
@@ -135,108 +168,33 @@ def train(
         print(*summary_lines(summary), sep="\n", file=sys.stderr)
     for warning in summary["warnings"]:
         warnings.warn(warning, stacklevel=2)
-    build = planner(
+    return train_dataset(
         dataset,
         path,
-        (tree, solver, storage),
-        normalize=normalize,
+        settings,
         threads=threads,
         memory_limit=memory_limit,
-        stage=stages.stage,
-    )
-    return train_dataset(
-        dataset.normalize() if normalize else dataset,
-        path,
-        (tree, solver, storage),
-        score,
-        build,
         overwrite=overwrite,
         resume=resume,
+        dask=dask,
         stage=stages.stage,
     )[1]
-
-
-def _settings(
-    given: dict[str, Any],
-) -> tuple[TreeSettings, SolverSettings, StorageSettings, TextSettings | None]:
-    """Sort settings by their classes; text settings are None if none is given."""
-    kinds = (TreeSettings, SolverSettings, StorageSettings, TextSettings)
-    names = [{item.name for item in fields(kind)} for kind in kinds]
-    known = set().union(*names)
-    for name in given:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"use {close[0]}" if close else f"use one of {', '.join(sorted(known))}"
-            raise InputError(f"there is no setting {name!r}", hint=hint)
-    tree, solver, storage, text = (
-        {name: value for name, value in given.items() if name in of_kind} for of_kind in names
-    )
-    return (
-        TreeSettings(**tree),
-        SolverSettings(**solver),
-        StorageSettings(**storage),
-        TextSettings(**text) if text else None,
-    )
-
-
-def planner(
-    dataset: Dataset,
-    path: Path,
-    settings: Settings,
-    *,
-    normalize: bool = False,
-    threads: int | None = None,
-    memory_limit: int | None = None,
-    force: bool = False,
-    stage: Stage = silent,
-) -> Build:
-    """Return a function that builds the trees and the plan, and checks that the model fits.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    path : Path
-        The model directory that will be written.
-    settings : (TreeSettings, SolverSettings, StorageSettings)
-    normalize, threads, memory_limit, stage
-        As in `build_plan`; by default, rows are used as they are.
-    force : bool, default False
-        Do not check memory and disk.
-
-    Returns
-    -------
-    callable
-        Takes the work directory to keep the trees in, or None.
-    """
-    limit = sys.maxsize if force else memory_limit
-
-    def build(work: WorkDirectory | None = None) -> Plan:
-        plan = build_plan(
-            dataset,
-            *settings,
-            normalize=normalize,
-            threads=threads,
-            memory_limit=limit,
-            stage=stage,
-            work=work,
-        )
-        if not force:
-            plan.check_resources(path, limit, work.allocated_bytes if work else 0)
-        return plan
-
-    return build
 
 
 def train_dataset(
     dataset: Dataset,
     path: Path,
-    settings: Settings,
-    score: ScoreSettings | Literal["auto"],
-    build: Build,
+    settings: ModelSettings,
     *,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    force: bool = False,
     overwrite: bool = False,
     resume: bool = False,
     sync: bool = True,
+    costs: ArrayLike | None = None,
+    dask: Any = None,
+    check: Callable[[Plan], None] | None = None,
     stage: Stage = silent,
 ) -> tuple[Plan, Model]:
     """Train a model in a work directory of its own, from which an interrupted run continues.
@@ -244,32 +202,157 @@ def train_dataset(
     Parameters
     ----------
     dataset : Dataset
-        As it is trained on: with scaled rows, if `build` scales them.
-    path, settings
-        As in `planner`.
-    score, overwrite, resume, sync
+    path : Path
+        The model directory to write.
+    settings : ModelSettings
+    threads, memory_limit
+        As in `build_plan`.
+    force : bool, default False
+        Train even if memory or disk seem too small.
+    overwrite, resume, sync, costs
         As in `train_model`.
-    build : callable
-        From `planner`.
+    dask : distributed.Client, optional
+        Whose workers fill the blocks.
+    check : callable, optional
+        Takes the plan before training, and refuses it with an error.
     stage : callable, optional
-        Shows the progress of training.
+        Shows the progress of each stage.
 
     Returns
     -------
     (Plan, Model)
     """
-    tree_settings, solver_settings, storage = settings
-    notes = tree_settings.notes()
-    described = describe_run(
-        dataset, solver_settings, storage, score, notes=notes, tree_settings=tree_settings
-    )
-    with ExitStack() as stack:
-        work = stack.enter_context(
-            WorkDirectory.of_model(path, described, resume=resume, overwrite=overwrite, sync=sync)
+    rows = dataset.normalize() if settings.normalize else dataset
+    settings = replace(settings, solver=with_costs(settings.solver, rows.X))
+    limit = sys.maxsize if force else memory_limit
+
+    def planned(work: WorkDirectory | None) -> Plan:
+        plan = build_plan(
+            dataset,
+            settings.tree,
+            settings.solver,
+            settings.storage,
+            normalize=settings.normalize,
+            threads=threads,
+            memory_limit=limit,
+            stage=stage,
+            work=work,
         )
-        plan = build(work)
+        if not force:
+            plan.check_resources(path, limit, work.allocated_bytes if work else 0)
+        if check is not None:
+            check(plan)
+        return plan
+
+    if dask is not None:
+        from labeltree.dask.cluster import train_on_cluster
+
+        return train_on_cluster(
+            dask, rows, path, settings, planned, threads=threads, overwrite=overwrite, sync=sync, stage=stage
+        )
+    notes = settings.tree.notes()
+    weights = None if costs is None else np.ascontiguousarray(costs, np.float32)
+    described = describe_run(
+        rows, settings.solver, settings.storage, settings.score, weights, notes, settings.tree
+    )
+    with WorkDirectory.of_model(path, described, resume=resume, overwrite=overwrite, sync=sync) as work:
+        plan = planned(work)
         trees, nodes = len(plan.trees), plan.n_nodes
         what = f"training {trees:,} tree{'s' * (trees != 1)}, {nodes:,} node{'s' * (nodes != 1)}"
-        with stage("train", what) as progress:
-            model = train_model(dataset, plan, path, score=score, progress=progress, notes=notes, work=work)
+        with stage("train", what) as done:
+            model = train_model(
+                rows, plan, path, costs=weights, score=settings.score, progress=done, notes=notes, work=work
+            )
     return plan, model
+
+
+def build_plan(
+    dataset: Dataset,
+    tree_settings: TreeSettings | None = None,
+    solver_settings: SolverSettings | None = None,
+    storage: StorageSettings | None = None,
+    *,
+    normalize: bool = True,
+    threads: int | None = None,
+    memory_limit: int | None = None,
+    vectors: LabelVectors | None = None,
+    stage: Stage = silent,
+    work: WorkDirectory | None = None,
+) -> Plan:
+    """Build the trees of a model and plan its files.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The training data.
+    tree_settings : TreeSettings, optional
+    solver_settings : SolverSettings, optional
+    storage : StorageSettings, optional
+    normalize : bool, default True
+        Scale every row of features to length 1, for training and for prediction.
+    threads : int, optional
+        Number of threads for building, and later for training. Default: all CPUs.
+    memory_limit : int, optional
+        Bytes that this process may use to build the trees. Default: what is available.
+    vectors : LabelVectors, optional
+        The label vectors of the dataset that is trained on, to share them between calls.
+    stage : callable, optional
+        Called as ``stage(name, description)`` for the stages "tree" and "plan"; returns a context manager
+        that gives a progress callback.
+    work : WorkDirectory, optional
+        Where to keep the trees. Those that it has already are not built again.
+
+    Returns
+    -------
+    Plan
+        For ``train_model`` with the same dataset.
+    """
+    limits.checked("normalize", normalize, limits.FLAG)
+    rows = dataset.normalize() if normalize else dataset
+    settings = tree_settings or TreeSettings()
+    threads = threads_to_use(threads)
+    memory = available_memory() if memory_limit is None else memory_limit
+    if rows.n_labels * _LABEL_BYTES > memory:
+        raise ResourceError(
+            f"a tree of {rows.n_labels:,} labels needs {human_bytes(rows.n_labels * _LABEL_BYTES)} of "
+            f"memory, but only {human_bytes(memory)} can be used",
+            hint="use a machine with more memory, or raise {memory_limit}",
+            parameters={"memory_limit": None},
+        )
+    count = settings.trees
+    with stage("tree", f"building {count} tree{'s' * (count > 1)}") as progress:
+        if settings.tree is not None:
+            trees = [_given_tree(settings.tree, rows)]
+        else:
+            # Several trees share the label vectors; the vectors of a single one are freed when it is built.
+            shared = vectors or (LabelVectors(rows) if count > 1 else None)
+            trees = []
+            for number in range(count):
+                tree = work.tree(number) if work else None
+                if tree is None:
+                    tree = build_tree(
+                        rows,
+                        clusters=settings.clusters,
+                        max_depth=settings.max_depth,
+                        seed=settings.seed + number,
+                        threads=threads,
+                        memory_limit=memory_limit,
+                        progress=part_of(progress, number, count),
+                        vectors=shared,
+                    )
+                    if work:
+                        work.keep_tree(number, tree)
+                trees.append(tree)
+    with stage("plan", "planning"):
+        plan = make_plan(rows, trees, solver_settings, storage, threads=threads)
+        return replace(plan, data_bytes=dataset.bytes)  # of both: the caller keeps the rows as they were
+
+
+def _given_tree(tree: Any, dataset: Dataset) -> LabelTree:
+    """Return a tree of `TreeSettings` with the labels of a dataset."""
+    if isinstance(tree, LabelTree):
+        return tree
+    if isinstance(tree, Sequence):
+        return LabelTree.from_nested(tree, dataset.label_names)
+    found: LabelTree = tree.to_tree(dataset)
+    return found

@@ -102,8 +102,8 @@ def run_demo(
     from labeltree.data.synthetic import synthesize
     from labeltree.evaluation.evaluate import Labeled
     from labeltree.model.publish import directory_bytes
-    from labeltree.training.build import build_plan
     from labeltree.training.fill import train_model
+    from labeltree.training.train import build_plan
 
     directory.mkdir(parents=True, exist_ok=True)
     train_file, test_file, path = (directory / name for name in ("train.svm", "test.svm", "model"))

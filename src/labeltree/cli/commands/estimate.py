@@ -33,16 +33,24 @@ def estimate(
     With the same options, `labeltree train` writes a model of exactly this size; with --prune, of at most
     this size.
     """
-    from labeltree.training.build import build_plan
+    from labeltree.training.train import build_plan
 
-    settings = training.tree_settings(), training.solver_settings(), training.storage_settings()
+    settings = training.model_settings()
     source = Source(data, text, one_based)
     stages = Stages(quiet or json)
     dataset = source.read(stages, threads)
     summary = source.show(dataset, quiet=quiet or json)
     dataset = training.rows_of(dataset, quiet=quiet or json)
     with printing.warnings_as_notes():
-        plan = build_plan(dataset, *settings, normalize=False, threads=threads, stage=stages.stage)
+        plan = build_plan(
+            dataset,
+            settings.tree,
+            settings.solver,
+            settings.storage,
+            normalize=settings.normalize,
+            threads=threads,
+            stage=stages.stage,
+        )
     report = plan.report()
     try:
         plan.check_resources(Path("."), memory_limit)

@@ -54,12 +54,11 @@ def plan(
     """
     from labeltree.model.publish import check_target
     from labeltree.settings import stored_score
-    from labeltree.training.build import build_plan
     from labeltree.training.parts import plan_parts
     from labeltree.training.strips import TreePanels
+    from labeltree.training.train import build_plan
 
-    tree_settings, solver_settings = training.tree_settings(), training.solver_settings()
-    storage, score_settings = training.storage_settings(), stored_score(score, score_scale)
+    settings = training.model_settings(stored_score(score, score_scale))
     source = Source(data, text, one_based)
     check_target(work, overwrite=False)
     stages = Stages(quiet or json)
@@ -70,16 +69,17 @@ def plan(
     with printing.warnings_as_notes():
         planned = build_plan(
             dataset,
-            tree_settings,
-            solver_settings,
-            storage,
-            normalize=False,
+            settings.tree,
+            settings.solver,
+            settings.storage,
+            normalize=settings.normalize,
             threads=threads,
             memory_limit=limit,
             stage=stages.stage,
         )
     with stages.stage("write", f"writing {work}"):
-        plan_parts(dataset, planned, work, score=score_settings, notes=tree_settings.notes(), sync=sync)
+        notes = settings.tree.notes()
+        plan_parts(dataset, planned, work, score=settings.score, notes=notes, sync=sync)
     report: WorkReport = {
         "work": str(work),
         "instances": planned.n_instances,

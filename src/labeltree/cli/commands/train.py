@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypedDict
 from labeltree.base.limits import AUTO
 from labeltree.base.system import available_memory, human_bytes, peak_memory
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.cluster import Cluster
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.cli.training_options import Training
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from labeltree.data.summary import DataSummary
     from labeltree.model.manifest import ScoreEntry
     from labeltree.model.model import Model
-    from labeltree.training.plan import Plan
-    from labeltree.training.work import WorkDirectory
 
 # The threshold of the paper, for rows of length 1, for which the size of a pruned copy is reported.
 _PRUNED_AT = 0.1
@@ -84,77 +81,51 @@ def train(
     from labeltree.model.compress import Budget
     from labeltree.model.publish import check_target, directory_bytes
     from labeltree.settings import stored_score
-    from labeltree.training.costs import default_cost, length_cost
-    from labeltree.training.train import planner, train_dataset
+    from labeltree.training.costs import length_cost
+    from labeltree.training.train import train_dataset
     from labeltree.training.work import check_run
 
     # Refuse what is wrong with the options before the data is read.
-    built = training.tree_settings(), training.solver_settings(), training.storage_settings()
-    storage = built[2]
+    chosen = training.model_settings(stored_score(score, score_scale))
     budget = Budget(None, max_size)
     budget.check(training.weights, training.prune, validated=False)
-    score_settings = stored_score(score, score_scale)
     source = Source(data, text, one_based, settings=settings)
     if max_size is not None:
         check_target(model, overwrite)
     target = model if max_size is None else model.with_name(f"{model.name}.full")
     check_run(target, overwrite, resume)
     stages = Stages(quiet or json)
-    cluster = None if dask is None else Cluster(dask)
+    client = None
     try:
+        if dask is not None:
+            from labeltree.dask.cluster import connect
+
+            client = connect(dask)
         dataset = source.read(stages, threads)
         summary = source.show(dataset, quiet=quiet or json)
         dataset = training.rows_of(dataset, quiet=quiet or json)
-        plan_model = planner(
-            dataset,
-            target,
-            built,
-            threads=threads,
-            memory_limit=memory_limit,
-            force=force,
-            stage=stages.stage,
-        )
-
-        def build(work: WorkDirectory | None = None) -> Plan:
-            planned = plan_model(work)
-            budget.check_least(planned.least_bytes)  # before the time of training is spent
-            return planned
-
-        if training.cost is None and not (quiet or json) and length_cost(dataset.X) != 1:
-            cost = default_cost(dataset.X)
-            printing.note(f"the cost is {cost:g}, because of the length of the rows; --cost sets another")
         with printing.warnings_as_notes():
-            if cluster is not None:
-                plan, trained = cluster.train(
-                    dataset,
-                    built,
-                    score_settings,
-                    build,
-                    target,
-                    stages,
-                    threads=threads,
-                    overwrite=overwrite,
-                    sync=sync,
-                )
-            else:
-                plan, trained = train_dataset(
-                    dataset,
-                    target,
-                    built,
-                    score_settings,
-                    build,
-                    overwrite=overwrite,
-                    resume=resume,
-                    sync=sync,
-                    stage=stages.stage,
-                )
+            plan, trained = train_dataset(
+                dataset,
+                target,
+                chosen,
+                threads=threads,
+                memory_limit=memory_limit,
+                force=force,
+                overwrite=overwrite,
+                resume=resume,
+                sync=sync,
+                dask=client,
+                check=lambda plan: budget.check_least(plan.least_bytes),
+                stage=stages.stage,
+            )
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(str(stop) or _after_interrupt(target)) from None
     finally:
-        if cluster is not None:
-            cluster.close()
+        if client is not None:
+            client.close()
     if max_size is not None:
         trained = _fitted(trained, model, max_size, overwrite, threads, stages)
     figures: TrainReport = {
@@ -183,8 +154,8 @@ def train(
     if json:
         printing.print_json(figures)
     elif not quiet:
-        print(*_summary(figures, score_settings == AUTO), sep="\n")
-        if storage.codec == "float32" and max_size is None:
+        print(*_summary(figures, chosen.score == AUTO), sep="\n")
+        if chosen.storage.codec == "float32" and max_size is None:
             with suppress(KeyboardInterrupt, MemoryError):  # the model is complete
                 # Weights are smaller where rows are longer.
                 threshold = float(f"{_PRUNED_AT * length_cost(dataset.X) ** 0.5:.2g}")

@@ -17,8 +17,8 @@ from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.paper.experiments.rows import listed
 from labeltree.settings import SolverSettings, TreeSettings
-from labeltree.training.build import build_plan
 from labeltree.training.plan import Plan
+from labeltree.training.train import build_plan
 from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.kmeans import LabelVectors
 

@@ -24,8 +24,8 @@ from labeltree.paper.experiments.rows import count, distinct, listed, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.time_findings import MeasuredRow, TimeRow
 from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
-from labeltree.training.build import build_plan
 from labeltree.training.fill import train_model
+from labeltree.training.train import build_plan
 from labeltree.training.tree_plan import TreePlan
 
 SCALES = (1 / 1000, 1 / 300, 1 / 100, 1 / 30, 1 / 10)
