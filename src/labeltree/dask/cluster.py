@@ -7,7 +7,6 @@ import os
 import threading
 import time
 import uuid
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -18,8 +17,8 @@ from labeltree.base.extras import optional
 from labeltree.base.progress import Progress, Stage, ignore, silent
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.model.directory import check_target
 from labeltree.model.model import Model
+from labeltree.model.publish import check_target
 from labeltree.settings import ModelSettings
 from labeltree.training.parts import READY, describe_parts, fill_part, join_parts, open_parts, plan_parts
 from labeltree.training.plan import Plan
@@ -124,9 +123,10 @@ def train_on_cluster(
             with stage("write", f"writing {work}"):
                 plan_parts(dataset, plan, work, score=settings.score, notes=notes, sync=sync)
         n_workers = len(interruptible(client.nthreads))
-        if not n_workers:
-            warnings.warn("The cluster has no workers; training starts when there is one.", stacklevel=3)
-        what = f"training {plan.n_nodes:,} nodes on {n_workers:,} worker{'s' * (n_workers != 1)}"
+        workers = (
+            f"{n_workers:,} worker{'s' * (n_workers != 1)}" if n_workers else "workers, when there are any"
+        )
+        what = f"training {plan.n_nodes:,} nodes on {workers}"
         with stage("train", what) as progress:
             n_parts = interruptible(lambda: choose_parts(client, *amount(plan)))
             fill_on_cluster(client, work, n_parts, sync=sync, progress=progress)

@@ -118,7 +118,6 @@ def run(
                     "spread": "spread",
                 },
                 averages,
-                _average_takeaway(averages),
             ),
             Table(
                 "growth-predictions",
@@ -232,24 +231,4 @@ def _ratios(rows: Sequence[PredictionRow], clusters: Sequence[int], depths: Sequ
             }
             for (data, fitted), group in groups.items()
         ],
-        _prediction_takeaway(rows),
-    )
-
-
-def _average_takeaway(rows: Sequence[AverageRow]) -> str:
-    shares = [row["product_share"] for row in rows]
-    return (
-        f"The product of averages gives {min(shares):.0%} to {max(shares):.0%} of the weights; with the "
-        "covariance, the sum is exact."
-    )
-
-
-def _prediction_takeaway(rows: Sequence[PredictionRow]) -> str:
-    others = sorted(row["ratio"] for row in rows if not row["is_fitted"])
-    if not others:
-        return "No tree could be predicted from another."
-    close = sum(1 / 1.25 <= ratio <= 1.25 for ratio in others) / len(others)
-    return (
-        f"Predictions for another K or d_max are {others[0]:.2f} to {others[-1]:.2f} times the counted "
-        f"weights; {close:.0%} of them are within a factor of 1.25."
     )

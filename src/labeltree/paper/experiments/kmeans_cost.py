@@ -118,7 +118,6 @@ def run(
                     "fitted_seconds": "by the formula",
                 },
                 rows,
-                findings.table_takeaway(rows),
             ),
             Table(
                 "kmeans-trees",
@@ -136,7 +135,6 @@ def run(
                     "seconds": "CPU seconds",
                 },
                 trees,
-                findings.share_takeaway(trees),
             ),
         ],
         plots=[
@@ -145,12 +143,10 @@ def run(
                 "CPU seconds of K-means over the multiply-adds, one point per dataset, K and depth. The line "
                 "is the formula.",
                 findings.figure(rows),
-                findings.fit_takeaway(rows),
             )
         ]
         if rows
         else [],
-        claims=findings.claims(rows, trees),
     )
 
 

@@ -85,20 +85,9 @@ def _verdict(change: float, error: float, n_rows: int) -> Verdict:
     return "lower" if change < 0 else "higher"
 
 
-def overall(rows: Sequence[ChangeRow]) -> bool | None:
-    """Return whether precision falls: None if every change is within noise, False if one rises."""
-    verdicts = {row["verdict"] for row in rows}
-    return None if verdicts <= {"within noise"} else "higher" not in verdicts
-
-
 def written(rows: Sequence[ChangeRow]) -> str:
     """Write the changes with their standard errors."""
     changes = ", ".join(f"{row['precision']} {row['change']:+.2f} ± {row['error']:.2f}" for row in rows)
     beyond = [row["precision"] for row in rows if row["verdict"] != "within noise"]
     note = "" if len(beyond) == len(rows) else f", beyond noise: {', '.join(beyond) or 'none'}"
     return f"{changes} points{note}"
-
-
-def clearly_apart(low: ChangeRow, high: ChangeRow) -> bool:
-    """Return whether the change ``low`` is below the change ``high`` by more than the noise of both."""
-    return high["change"] - low["change"] > NOISE * float(np.hypot(low["error"], high["error"]))

@@ -27,15 +27,8 @@ from labeltree.paper.experiments.pruning_findings import (
     Precision,
     PruningRow,
     PruningSummary,
-    changes_takeaway,
     frontier_rows,
-    frontier_takeaway,
-    precision_claim,
-    sizes_takeaway,
-    suitable_takeaway,
-    threshold_claim,
     thresholds_figure,
-    thresholds_takeaway,
 )
 from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.rows import count, group, join_words, listed, mean, where
@@ -167,14 +160,12 @@ def run(
                     for row in means
                     if row["threshold"] in (0, threshold)
                 ],
-                sizes_takeaway(means, threshold),
             ),
             Table(
                 "pruning-thresholds",
                 "The same for more thresholds; a threshold of 0 is the model as trained.",
                 {"data": "dataset", "threshold": "threshold", **_COLUMNS},
                 means,
-                suitable_takeaway(means),
             ),
             Table(
                 "pruning-changes",
@@ -191,7 +182,6 @@ def run(
                     "verdict": "verdict",
                 },
                 where(changed, threshold=threshold),
-                changes_takeaway(changed, threshold),
             ),
             Table(
                 "pruning-changes-thresholds",
@@ -228,7 +218,6 @@ def run(
                 f"set to zero. The bars are {NOISE:g} standard errors: a change whose bar reaches 0 is "
                 f"within noise. The dotted line is the threshold of the table, {threshold:g}.",
                 thresholds_figure(means, changed, threshold),
-                thresholds_takeaway(changed, threshold),
             ),
             Plot(
                 "pruning-frontier",
@@ -238,10 +227,8 @@ def run(
                 f"loses at most {SMALL_LOSS:g} points of each precision on the test data, the circle the "
                 f"threshold of the table, {threshold:g}.",
                 frontier_figure({name: {"pruned": where(curve, data=name)} for name in frontiers}, threshold),
-                frontier_takeaway(curve, threshold),
             ),
         ],
-        claims=[precision_claim(changed, rows, threshold), threshold_claim(means, changed)],
     )
 
 

@@ -10,7 +10,7 @@ from labeltree.errors import InputError
 from labeltree.paper import theory
 from labeltree.paper.experiments import theory_findings as findings
 from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import listed, percent
+from labeltree.paper.experiments.rows import listed
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.theory_findings import BoundRow, RatioRow
 
@@ -105,14 +105,12 @@ def run(
                     "shown_exact": "exact value",
                 },
                 bounds,
-                findings.bounds_takeaway(bounds),
             ),
             Table(
                 "theory-ratio",
                 "Weights of a balanced tree relative to one-vs-rest (equation 15 of the paper).",
                 {"alpha": "alpha", "depth": "d", "ratio": "ratio", "weights": "weights"},
                 ratios,
-                findings.smallest_takeaway(ratios),
             ),
         ],
         plots=[
@@ -121,10 +119,8 @@ def run(
                 f"Weights of a balanced tree relative to one-vs-rest, for L = {labels:,} and "
                 f"K = {clusters:,}, by depth. The dashed step leads to the deepest tree, d = D.",
                 findings.ratio_figure(ratios),
-                findings.best_depth_takeaway(ratios),
             )
         ],
-        claims=findings.claims(labels, clusters, alphas, deepest, ratios, bounds),
     )
 
 
@@ -232,8 +228,6 @@ def _comparison(
             "cost_ratio": "relative to one-vs-rest",
         },
         rows,
-        f"Training a tree of depth {deepest} costs {percent(rows[-1]['cost_ratio'])} of one-vs-rest, but "
-        f"with dense weight vectors the tree would be {rows[-1]['dense_ratio']:.4g} times as large.",
     )
 
 
@@ -262,5 +256,4 @@ def _depths(labels: int, clusters: int, features: int, alphas: Sequence[float], 
             **{f"features_{alpha:g}": f"features (alpha = {alpha:g})" for alpha in alphas},
         },
         rows,
-        findings.depths_takeaway(deepest - 1, alphas),
     )

@@ -142,7 +142,6 @@ def run(
                     "tree_seconds": "seconds to build the tree",
                 },
                 rows,
-                findings.table_takeaway(rows),
             )
         ],
         plots=[
@@ -151,17 +150,14 @@ def run(
                 "Measured work and time over the formula, multiplied by one factor for trees and one for "
                 "one-vs-rest. On the line, both agree.",
                 findings.fitted_figure(rows),
-                findings.fitted_takeaway(rows),
             ),
             Plot(
                 "time-growth",
                 "Multiply-adds per pass and feature value of the data, by the number of labels; each K at "
                 "the depth that is cheapest by the formula. The dotted lines are the formula.",
                 findings.growth_figure(rows),
-                findings.growth_takeaway(rows),
             ),
         ],
-        claims=findings.claims(rows),
     )
 
 
