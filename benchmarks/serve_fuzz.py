@@ -161,7 +161,8 @@ class Requests:
 
     def _slow(self):
         content = post("/predict", VALID)
-        return content[: self._random.randrange(10, len(content) - 1)], "wait"
+        start = content.index(b"\r\n\r\n") + 4  # slow headers are left to a proxy
+        return content[: self._random.randrange(start, len(content) - 1)], "wait"
 
 
 async def send_one(place, content, then, counts):
@@ -222,7 +223,7 @@ def fuzz(model, count, seed, timeout=5):
         "requests": count,
         "kinds": dict(kinds.most_common()),
         "answers": {str(status): n for status, n in sorted(counts.items(), key=str)},
-        "server_errors": failed + metrics.count(b'status="5xx"'),
+        "server_errors": failed + metrics.count(b'status="5'),
         "unanswered": counts["no answer"],
         "alive": alive,
         "same_answer": before == after,

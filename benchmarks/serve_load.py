@@ -1,9 +1,9 @@
 """Load the service and a plain FastAPI handler with the same texts: requests per second, p50, p99, CPU time.
 
 usage: python benchmarks/serve_load.py MODEL TEXTS.tsv [--clients 1,8,64] [--seconds 4] [--rounds 3]
-       [--workers 1] [--plain-workers 1] [--memory] [--json]
+       [--workers 1] [--plain-workers 1] [--json]
 The clients send single texts over the loopback interface from one process. Both servers get the same load in
-turn, and the medians over the rounds are printed. --memory compares four worker processes with one instead.
+turn, and the medians over the rounds are printed.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import program
-from serve_tools import await_server, cpu_seconds, exchange, load, memory, post, running_server, serve_command
+from serve_tools import await_server, cpu_seconds, exchange, load, post, running_server, serve_command
 
 WARM_UP = 500  # requests
 
@@ -60,17 +60,8 @@ def free_port():
 
 
 def plain_server(model, workers):
-    """Start the plain handler with uvicorn, with the same event loop and HTTP parser."""
-    options = [
-        "--factory",
-        "--port",
-        str(free_port()),
-        "--loop",
-        "uvloop",
-        "--http",
-        "httptools",
-        "--no-access-log",
-    ]
+    """Start the plain handler with uvicorn and the same HTTP parser."""
+    options = ["--factory", "--port", str(free_port()), "--http", "httptools", "--no-access-log"]
     command = [sys.executable, "-m", "uvicorn", "serve_load:plain_app", *options, "--workers", str(workers)]
     folder = Path(__file__).parent
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
@@ -98,7 +89,7 @@ def measure(url, requests, n_clients, seconds):
         errors = await load(url, n_clients, next_request, on_answer)
         return errors, time.perf_counter() - start
 
-    errors, taken = _loop(run())
+    errors, taken = asyncio.run(run())
     if errors or wrong:
         raise SystemExit(f"error: {len(errors)} connections failed, {len(wrong)} wrong answers {wrong[:1]}")
     return {
@@ -107,13 +98,6 @@ def measure(url, requests, n_clients, seconds):
         "p50_ms": 1000 * float(np.percentile(times, 50)),
         "p99_ms": 1000 * float(np.percentile(times, 99)),
     }
-
-
-def _loop(task):
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(task)
 
 
 def read_requests(path, count=5000):
@@ -168,25 +152,6 @@ def print_row(row, first):
         )
 
 
-def compare_memory(arguments, requests):
-    """Measure the memory of one and of four workers after the same load."""
-    figures = {}
-    for workers in (1, 4):
-        with running_server(serve_command(arguments.model, "--workers", workers)) as (process, url):
-            measure(url, requests, 64, arguments.seconds)
-            ours, of_model = memory(process.pid, arguments.model)
-            figures[workers] = {"bytes": ours, "model_bytes": of_model}
-            if not arguments.json:
-                print(
-                    f"{workers} workers: {ours / 1e6:.1f} MB, and {of_model / 1e6:.1f} MB of the model",
-                    flush=True,
-                )
-    ratio = figures[4]["bytes"] / figures[1]["bytes"]
-    if not arguments.json:
-        print(f"ratio without the pages of the model: {ratio:.2f}")
-    return {"memory": figures, "ratio": ratio}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", type=Path)
@@ -196,11 +161,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--plain-workers", type=int, default=1)
-    parser.add_argument("--memory", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     requests = read_requests(arguments.texts)
-    result = (compare_memory if arguments.memory else compare)(arguments, requests)
+    result = compare(arguments, requests)
     if arguments.json:
         print(json.dumps(result))
 

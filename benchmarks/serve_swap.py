@@ -108,7 +108,7 @@ async def metric(url, name):
 
     pending = [get("/metrics")]
     await load(url, 1, lambda: pending.pop() if pending else None, on_answer)
-    return int(found[0].split()[1])
+    return int(float(found[0].split()[1]))
 
 
 def main():

@@ -451,9 +451,9 @@ def test_a_published_model_is_not_changed(folder, refused, cache):
 
 
 def test_the_service_names_a_model_by_its_address(folder):
-    from labeltree.serve.registry import Registry
+    from labeltree.serve.models import Models
 
-    (served,) = Registry([fetch(f"file://{folder}/model")], print)
+    (served,) = Models([fetch(f"file://{folder}/model")])
     assert served.name == "model"
 
 

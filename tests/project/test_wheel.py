@@ -31,7 +31,7 @@ def write_sdist(path: Path, names: set[str]) -> Path:
 def test_package_files() -> None:
     files = build_wheel.package_files()
     assert {"labeltree/py.typed", "labeltree/__init__.py", "labeltree/cli/app.py"} <= files
-    assert any(name.startswith("labeltree/serve/page/") for name in files)
+    assert any(name.startswith("labeltree/serve/web/") for name in files)
     assert not any(name.endswith((".so", ".pyc")) for name in files)
 
 

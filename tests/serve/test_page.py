@@ -17,14 +17,14 @@ import labeltree
 from labeltree.cli import main
 from labeltree.errors import InputError
 from labeltree.explain.parts import path_to
-from labeltree.serve import static
-from labeltree.serve.app import Service
-from labeltree.serve.assets import ASSETS, SCRIPTS, asset
-from labeltree.serve.process import listen
-from labeltree.serve.registry import Registry
-from labeltree.serve.results import LabelHits, read_frontier, read_label_hits
+from labeltree.serve import page as page_module
+from labeltree.serve.app import create_app
+from labeltree.serve.models import Models
+from labeltree.serve.page import FILES, SCRIPTS, make_page, page_file
+from labeltree.serve.page_data import LabelHits, Measured, read_frontier
+from labeltree.serve.server import listen
 from labeltree.serve.settings import ServiceSettings
-from labeltree.serve.tree_map import label_path, tree_view
+from labeltree.serve.tree_map import label_path, tree_map
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOSTILE = (
@@ -74,7 +74,7 @@ def below(part, node):
 def test_every_byte_of_a_tree_is_in_a_box(trained, limit):
     model = labeltree.load(trained)
     for tree, part in enumerate(model.trees):
-        root = tree_view(model, tree, depth=8, limit=limit)["root"]
+        root = tree_map(model, tree, depth=8, limit=limit)["root"]
         assert (root["bytes"], root["labels"]) == (part.node_bytes.sum(), model.n_labels)
         boxes = list(boxes_of(root))
         assert len(boxes) - 1 <= limit
@@ -93,7 +93,7 @@ def test_every_byte_of_a_tree_is_in_a_box(trained, limit):
 
 def test_a_view_has_the_figures_of_its_nodes(trained):
     model = labeltree.load(trained)
-    view = tree_view(model, 1, node=1, depth=1)
+    view = tree_map(model, 1, node=1, depth=1)
     assert (view["tree"], view["trees"], [box["node"] for box in view["path"]]) == (1, 2, [0])
     part = model.trees[1]
     assert view["root"]["features"] == part.used_features[1]
@@ -109,14 +109,14 @@ def test_a_label_is_found_however_small_it_is(trained):
     for label in range(model.n_labels):
         above = [node for node, _ in path_to(model.trees[0].tree, label)]
         assert [box["node"] for box in label_path(model, label)["path"]] == above
-        root = tree_view(model, node=above[-1], limit=1, label=label)["root"]
+        root = tree_map(model, node=above[-1], limit=1, label=label)["root"]
         assert [box["label"] for box in root["children"]] == [label]
 
 
 @pytest.mark.parametrize("wrong", [{"tree": 2}, {"node": 999}, {"depth": 0}, {"limit": 0}, {"label": 99}])
 def test_a_view_of_what_does_not_exist_is_refused(trained, wrong):
     with pytest.raises(InputError, match=f"{next(iter(wrong))} is "):
-        tree_view(labeltree.load(trained), **wrong)
+        tree_map(labeltree.load(trained), **wrong)
 
 
 # What was measured
@@ -126,10 +126,10 @@ def test_the_precision_of_each_label(run, folder, tmp_path):
     file = tmp_path / "precision.csv"
     code, out, _ = run("evaluate", folder / "model", folder / "test.svm", "--per-label", file, "--json")
     assert code == 0
-    hits = read_label_hits(file, 40)
+    hits = LabelHits.read(file, 40)
     assert hits.predicted.sum() == 50 * 5
     assert 100 * hits.correct.sum() / hits.predicted.sum() == pytest.approx(json.loads(out)["P@5"])
-    view = tree_view(labeltree.load(folder / "model"), hits=hits)
+    view = tree_map(labeltree.load(folder / "model"), hits=hits)
     assert view["root"]["precision"] == round(hits.correct.sum() / hits.predicted.sum(), 4)
     assert hits.precision(np.flatnonzero(hits.predicted == 0)) is None
     again = LabelHits.count(np.array([[2, -1], [2, 1]]), np.array([[True, True], [False, True]]), 3)
@@ -156,7 +156,7 @@ def test_an_existing_table_is_not_replaced(refused, folder, tmp_path):
 def test_damaged_precision_is_refused(tmp_path, content, message):
     (tmp_path / "p.csv").write_text(content)
     with pytest.raises(InputError, match=re.escape(message)):
-        read_label_hits(tmp_path / "p.csv", 10)
+        LabelHits.read(tmp_path / "p.csv", 10)
 
 
 @pytest.mark.parametrize("row", ["1,float32,,0,1,1,1,False", "1,float32,,9,nan,1,1,False", "x,a,,9,1,1,1,F"])
@@ -210,12 +210,12 @@ def test_the_page_is_one_file(run, refused, tagger, tmp_path):
 
 
 def test_a_large_model_is_summed_up(trained, monkeypatch):
-    monkeypatch.setattr(static, "_BOXES", 8)
-    monkeypatch.setattr(static, "_LABELS", 5)
-    monkeypatch.setattr(static, "_NAME_LENGTH", 4)
-    monkeypatch.setattr(static, "_LEAST_BOXES", 1)
+    monkeypatch.setattr(page_module, "_BOXES", 8)
+    monkeypatch.setattr(page_module, "_LABELS", 5)
+    monkeypatch.setattr(page_module, "_NAME_LENGTH", 4)
+    monkeypatch.setattr(page_module, "_LEAST_BOXES", 1)
     model = labeltree.load(trained)
-    page = static.static_page(model, "m", static.Results())
+    page = make_page(model, "m", Measured())
     data = embedded(page["content"].decode())
     assert (page["boxes"], page["labels"]) == (2 * (4 + 1), 5)
     assert data["labels"]["numbers"] == np.argsort(-model.label_counts, kind="stable")[:5].tolist()
@@ -228,12 +228,12 @@ def test_a_large_model_is_summed_up(trained, monkeypatch):
 
 
 def test_every_file_of_the_page_is_installed():
-    assert all(asset(name) for name in ASSETS)
-    named = re.findall(r'(?:src|href)="page/([^"]+)"', asset("index.html"))
-    assert sorted(named) == sorted(ASSETS.keys() - {"index.html"})
+    assert all(page_file(name) for name in FILES)
+    named = re.findall(r'(?:src|href)="page/([^"]+)"', page_file("index.html"))
+    assert sorted(named) == sorted(FILES.keys() - {"index.html"})
     assert [name for name in named if name.endswith(".js")] == list(SCRIPTS)
     for name in SCRIPTS:  # text becomes text nodes
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(", asset(name))
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(", page_file(name))
 
 
 # In a browser
@@ -274,7 +274,7 @@ def serving():
 
     def start(*paths, **settings):
         socket = listen("127.0.0.1", 0)
-        service = Service(Registry(paths, print), ServiceSettings(**settings))
+        service = create_app(Models(paths), ServiceSettings(**settings))
         server = uvicorn.Server(uvicorn.Config(service, log_level="warning", lifespan="on"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
         thread.start()

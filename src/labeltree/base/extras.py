@@ -18,9 +18,9 @@ EXTRAS = {
     "huggingface_hub": "hub",
     "matplotlib": "plots",
     "pooch": "download",
+    "prometheus_client": "serve",
     "requests": "download",
     "uvicorn": "serve",
-    "uvloop": "serve",
 }
 
 

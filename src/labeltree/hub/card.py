@@ -13,7 +13,7 @@ import numpy as np
 from labeltree.base.system import human_bytes
 from labeltree.errors import InputError
 from labeltree.explain.summary import describe_model
-from labeltree.serve.results import known_results
+from labeltree.serve.page_data import Measured
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
@@ -111,12 +111,12 @@ def _known_metrics(
     name = _printable(data or "held-out data")
     if metrics is not None:
         return {metric: value for metric, value in metrics.items() if "@" in metric}, name
-    frontier, hits = known_results(model)
+    measured = Measured.read(model)
     found: dict[str, float] = {}
-    for point in frontier or ():
+    for point in measured.frontier or ():
         if (point["trees"], point["bytes"]) == (len(model.trees), model.bytes):
             found = {metric: point[metric] / 100 for metric in ("P@1", "P@3", "P@5")}
-    share = None if hits is None else hits.precision(np.arange(model.n_labels))
+    share = None if measured.hits is None else measured.hits.precision()
     if not found and share is not None:
         found["P@5"] = share
     return found, name

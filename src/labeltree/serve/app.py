@@ -1,246 +1,368 @@
-"""The application: which function answers which request, and what all answers have in common."""
+"""The application: one function per path, from the validated request to the response."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import time
-import traceback
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from html import escape
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
-from labeltree.base.json import to_json
+from fastapi import FastAPI, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from labeltree._version import __version__
+from labeltree.base.limits import LARGEST_INT32, MAP_BOXES, MAP_DEPTH
 from labeltree.errors import InputError
-from labeltree.serve import answers
-from labeltree.serve.batching import NOTHING, THREADS, Batcher
-from labeltree.serve.errors import FAILED, RequestError
-from labeltree.serve.http import (
-    SAFETY,
-    Buffered,
-    ClientGone,
-    Deadline,
-    Headers,
-    Receive,
-    Scope,
-    Send,
-    check_host,
-    check_token,
-    read_body,
-    send_bytes,
-    send_error,
-)
+from labeltree.evaluation.decisions import Decision
+from labeltree.explain.label import describe_label, find_label
+from labeltree.explain.prediction import explain_labels, explain_prediction
+from labeltree.explain.summary import describe_model
+from labeltree.serve import requests
+from labeltree.serve.batcher import Batcher, Queries, Ranked, n_rows
+from labeltree.serve.errors import RequestError
+from labeltree.serve.guard import Guard
 from labeltree.serve.metrics import Metrics
-from labeltree.serve.registry import Registry
-from labeltree.serve.requests import Reader
-from labeltree.serve.routes import make_routes
-from labeltree.serve.settings import LARGE_BODY, ServiceSettings
+from labeltree.serve.models import Models, ServedModel
+from labeltree.serve.page import FILES, SECURITY_POLICY, page_file
+from labeltree.serve.page_data import overview
+from labeltree.serve.responses import ErrorResponse, JsonResponse, PredictResponse
+from labeltree.serve.settings import MOST_ANSWERS, MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
+from labeltree.serve.tree_map import label_path, tree_map
+from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
 
-# Paths that need no token: the page, which asks for one, and what machines ask before they send requests.
-_OPEN = ("/", "/healthz", "/readyz", "/docs", "/openapi.json", "/favicon.ico")
-# Explanations that may wait at a time.
-_MOST_EXPLANATIONS = 64
-
-log = logging.getLogger("labeltree.serve")
-T = TypeVar("T")
+Number = Annotated[int, Query(ge=0, le=LARGEST_INT32)]
+_FORM_FIELDS = 1000
 
 
-class Service:
-    """An ASGI application that serves models.
-
-    Predictions and explanations are answered here; what is not called thousands of times per second is left
-    to FastAPI (`routes.py`). Small predictions need not come here: `direct.py` answers them.
+def create_app(
+    models: Models, settings: ServiceSettings | None = None, metrics: Metrics | None = None
+) -> FastAPI:
+    """Return the service as an ASGI application.
 
     Parameters
     ----------
-    registry : Registry
-    settings : ServiceSettings
+    models : Models
+    settings : ServiceSettings, optional
     metrics : Metrics, optional
-        Shared by all worker processes.
+
+    Returns
+    -------
+    FastAPI
     """
+    settings, metrics = settings or ServiceSettings(), metrics or Metrics()
+    batcher = Batcher(metrics, settings.max_waiting)
 
-    def __init__(
-        self, registry: Registry, settings: ServiceSettings | None = None, metrics: Metrics | None = None
-    ) -> None:
-        self.registry, self.settings = registry, settings or ServiceSettings()
-        self.metrics = metrics or Metrics()
-        self.buffered = Buffered(self.settings.max_buffered)
-        self.reader = Reader(registry, self.settings)
-        self._routes = make_routes(registry, lambda: self.metrics.text(registry))
-        self._posts: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
-            "/predict": self._predict,
-            "/explain": self._explain,
-        }
-        self._explanations = 0
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        batcher.close()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        elif scope["type"] == "http":
-            await self._answer(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1000})
+    app = FastAPI(
+        title="labeltree",
+        version=__version__,
+        lifespan=life,
+        docs_url=None,  # the usual pages load scripts from other sites
+        redoc_url=None,
+        redirect_slashes=False,
+        default_response_class=JsonResponse,
+        responses={"4XX": {"model": ErrorResponse, "description": "Error"}},
+    )
+    app.add_middleware(Guard, settings=settings, metrics=metrics)
+    _handle_errors(app)
+    _add_predictions(app, models, settings, batcher)
+    _add_models(app, models)
+    _add_page(app, models)
+    _add_operation(app, metrics)
+    return app
 
-    # The life of a worker process
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        """Start and stop what runs beside the requests."""
-        await receive()
-        self.batcher = Batcher(self.metrics, self.settings.max_waiting)
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix=f"{THREADS}-answer")
-        self._refreshing: asyncio.Task[None] | None = None
-        watching = asyncio.create_task(self._watch()) if self.settings.watch else None
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        for task in (watching, self._refreshing):
-            if task is not None:
-                task.cancel()
-        self.batcher.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        await send({"type": "lifespan.shutdown.complete"})
+def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, batcher: Batcher) -> None:
+    @app.post("/predict", summary="Predict the labels of texts or rows", response_model=PredictResponse)
+    async def predict(body: requests.PredictRequest) -> Response:
+        served = models.find(body.model)
+        queries: Queries
+        if body.rows is not None:
+            queries = requests.to_matrix(served.model, body.rows, settings)
+        else:
+            texts = body.texts if body.text is None else [body.text]
+            queries = requests.check_texts(served.model, texts or [], settings)
+        decision = _decision(served, body)
+        top = body.top or (DEFAULT_TOP if decision is None else MAX_ACCEPTED)
+        if n_rows(queries) * top > MOST_ANSWERS:
+            what = f"{n_rows(queries):,} texts or rows with {top:,} labels each are too many for one answer"
+            raise RequestError(400, what, f"ask for at most {MOST_ANSWERS:,} labels in all")
+        ranked = await batcher.predict(served, queries, top)
+        if decision is not None and n_rows(queries):
+            ranked = decision.accept(*ranked)
+        return JsonResponse({"model": served.name, "predictions": _predictions(served, ranked, body)})
 
-    async def _watch(self) -> None:
-        while True:
-            await asyncio.sleep(self.settings.watch)
-            await self._refresh()
+    @app.post("/explain", summary="Explain the labels of a text or a row: paths, and words for and against")
+    def explain(body: requests.ExplainRequest) -> Response:
+        served = models.find(body.model)
+        model = served.model
+        query: Any
+        if body.row is not None:
+            query = requests.to_matrix(model, [body.row], settings)
+        else:
+            [query] = requests.check_texts(model, [body.text or ""], settings)
+        if body.label is None:
+            found = explain_prediction(model, query, top=body.top, words=body.words)
+        else:
+            label = body.label if isinstance(body.label, int) else find_label(model, body.label)
+            found = explain_labels(model, query, [label], words=body.words)
+        return JsonResponse({"model": served.name, "predictions": [asdict(item) for item in found]})
 
-    def refresh_soon(self) -> None:
-        """Open the new version of every model that has one, without waiting for it."""
-        self._refreshing = asyncio.create_task(self._refresh())
+    form = {"application/x-www-form-urlencoded": {"schema": requests.SuggestRequest.model_json_schema()}}
 
-    async def _refresh(self) -> None:
-        registry = self.registry
-        reloads, failures = registry.reloads, registry.failures
-        # A thread of its own: the others may be busy with requests.
+    @app.post(
+        "/models/{name}/suggest",
+        summary="Predict the labels of a text, in the format of Annif's http backend",
+        openapi_extra={"requestBody": {"required": True, "content": form}},
+    )
+    async def suggest(name: str, request: Request) -> Response:
+        served = models.find(name)
         try:
-            await asyncio.to_thread(self.registry.refresh)
-        except Exception as error:
-            _log_failure("opening new models", error)
-        self.metrics.add("reloads", registry.reloads - reloads)
-        self.metrics.add("reload_failures", registry.failures - failures)
-
-    # Requests
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        start = time.perf_counter()
-        path, method = scope["path"], scope["method"]
-        status = 500
-        try:
-            self.admit(path, scope["headers"])
-            post = self._posts.get(path)
-            if post is None and path.endswith("/suggest") and path.startswith("/models/"):
-                name = path[len("/models/") : -len("/suggest")]
-                post = lambda body: self._suggest(name, body)  # noqa: E731
-            if post is not None:
-                if method != "POST":
-                    raise RequestError(405, f"{method} is not supported here", "use POST")
-                with Deadline(self.settings.timeout) as deadline, self.buffered.holding() as hold:
-                    body = await read_body(scope, receive, self.settings.max_body, hold)
-                    deadline.received = True
-                    content = await post(body)
-                status = 200
-                await send_bytes(send, 200, content)
-            else:
-                status = await self._forward(scope, receive, send)
-        except ClientGone:
-            status = 499
-        except Exception as error:
-            wrong = self.error_of(error, f"{method} {path[:200]!a}")
-            status = wrong.status
-            await send_error(send, wrong)
-        finally:
-            self.metrics.count_request(_endpoint(path), status, time.perf_counter() - start)
-
-    def admit(self, path: str, headers: Headers) -> None:
-        """Raise a RequestError if a request may not be answered."""
-        if self.settings.hosts is not None:
-            check_host(headers, self.settings.hosts)
-        if self.settings.token is not None and not _is_open(path):
-            check_token(headers, self.settings.token)
-
-    def error_of(self, error: Exception, what: str) -> RequestError:
-        """Return the answer to a request that failed; what is a fault of the service is logged."""
-        if isinstance(error, RequestError):
-            return error
-        if isinstance(error, InputError):
-            return RequestError.of(error)
-        _log_failure(what, error)
-        return FAILED
-
-    async def _forward(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Let FastAPI answer; return the status."""
-        status = 500
-
-        async def send_safely(message: Any) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                known = {name for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *(pair for pair in SAFETY if pair[0] not in known),
-                ]
-            await send(message)
-
-        try:
-            await self._routes(scope, receive, send_safely)
-        except Exception as error:  # it has been answered (`routes.py`)
-            _log_failure(f"{scope['method']} {scope['path'][:200]!a}", error)
-        return status
-
-    async def _predict(self, body: bytes) -> bytes:
-        request = await self._maybe_on_thread(len(body) > LARGE_BODY, self.reader.predict, body)
-        if not request.n_rows:
-            return answers.prediction_json(request, NOTHING)
-        found = await self.batcher.predict(request.served, request.queries, request.top)
-        return await self._maybe_on_thread(request.is_large, answers.prediction_json, request, found)
-
-    async def _explain(self, body: bytes) -> bytes:
-        request = await self._maybe_on_thread(len(body) > LARGE_BODY, self.reader.explain, body)
-        if self._explanations >= _MOST_EXPLANATIONS:
-            raise RequestError(503, "too many requests are waiting", hint="try again later")
-        self._explanations += 1
-        try:
-            return await self.on_thread(lambda: to_json(answers.explanation(request)).encode())
-        finally:
-            self._explanations -= 1
-
-    async def _suggest(self, name: str, body: bytes) -> bytes:
-        request = await self._maybe_on_thread(len(body) > LARGE_BODY, self.reader.suggest, name, body)
-        found = await self.batcher.predict(request.served, [request.text], request.limit)
-        return to_json(answers.suggestions(request.served, found)).encode()
-
-    async def _maybe_on_thread(self, large: bool, call: Callable[..., T], *arguments: Any) -> T:
-        return await self.on_thread(lambda: call(*arguments)) if large else call(*arguments)
-
-    def on_thread(self, call: Callable[[], T]) -> asyncio.Future[T]:
-        """Call a function on a thread of its own."""
-        return asyncio.get_running_loop().run_in_executor(self._threads, call)
+            content = (await request.body()).decode()
+            fields = parse_qsl(content, True, errors="strict", max_num_fields=_FORM_FIELDS)
+        except ValueError:  # also UnicodeDecodeError
+            raise RequestError(400, "the form fields cannot be read", "send them URL-encoded") from None
+        body = requests.read_form(dict(fields))
+        texts = requests.check_texts(served.model, [body.text], settings)
+        ranked = await batcher.predict(served, texts, body.limit)
+        return JsonResponse({"results": _suggestions(served, ranked)})
 
 
-def _log_failure(what: str, error: Exception) -> None:
-    log.error("%s failed\n%s", what, "".join(traceback.format_exception(error)))
+def _decision(served: ServedModel, body: requests.PredictRequest) -> Decision | None:
+    """Return which labels to accept: by a threshold, or as stored in the model; None for all."""
+    if not body.accepted:
+        return None if body.threshold is None else Decision(body.threshold)
+    if served.model.decision is None:
+        hint = "send a threshold, or choose one with `labeltree threshold`"
+        raise RequestError(400, "the model has no threshold", hint)
+    return served.model.decision
 
 
-def _is_open(path: str) -> bool:
-    return path in _OPEN or path.startswith("/page/")
+def _predictions(served: ServedModel, ranked: Ranked, body: requests.PredictRequest) -> list[dict[str, Any]]:
+    names = served.model.label_names
+    rows = []
+    for labels, scores in zip(ranked[0].tolist(), ranked[1].tolist(), strict=True):
+        entries = []
+        for label, score in zip(labels, scores, strict=True):
+            if label >= 0:
+                entry: dict[str, Any] = {"label": label}
+                if body.names:
+                    entry["name"] = None if names is None else names[label]
+                if body.scores:
+                    entry["score"] = float(f"{score:.7g}")
+                entries.append(entry)
+        rows.append({"labels": entries})
+    return rows
 
 
-def _endpoint(path: str) -> str:
-    """Return what a path is counted as."""
-    first, _, rest = path[1:].partition("/")
-    if first == "models" and rest:
-        kind = rest.partition("/")[2].partition("/")[0]
-        return kind if kind in ("labels", "tree", "suggest") else "models"
-    return _KINDS.get(first, "other")
+def _suggestions(served: ServedModel, ranked: Ranked) -> list[dict[str, Any]]:
+    """Return labels as Annif expects them: a name in angle brackets is a URI."""
+    names, results = served.model.label_names, []
+    for label, score in zip(ranked[0][0].tolist(), ranked[1][0].tolist(), strict=True):
+        if label >= 0:
+            name = str(label) if names is None else names[label]
+            uri = name[1:-1] if name.startswith("<") and name.endswith(">") else name
+            results.append({"uri": uri, "label": name, "notation": None, "score": round(score, 7)})
+    return results
 
 
-_KINDS = {
-    **{name: name for name in ("predict", "explain", "models", "metrics")},
-    "": "page",
-    "page": "page",
-    "docs": "page",
-    "healthz": "health",
-    "readyz": "health",
-}
+def _add_models(app: FastAPI, models: Models) -> None:
+    @app.get("/models", summary="List the models")
+    async def list_models() -> Response:
+        lines = [
+            {
+                "name": served.name,
+                "labels": served.model.n_labels,
+                "features": served.model.n_features,
+                "trees": len(served.model.trees),
+                "bytes": served.model.bytes,
+                "text": served.model.text is not None,
+                "names": served.model.label_names is not None,
+            }
+            for served in models
+        ]
+        return JsonResponse({"models": lines})
+
+    @app.get("/models/{name}", summary="Describe a model, as `labeltree info` does")
+    def describe(name: str) -> Response:
+        served = models.find(name)
+        annif = {"is_trained": True, "modification_time": served.modified.isoformat()}
+        return JsonResponse({**describe_model(served.model), "model": served.name, **annif})
+
+    @app.get("/models/{name}/labels", summary="Search the labels of a model, the most frequent first")
+    def labels(
+        name: str,
+        search: Annotated[str, Query(max_length=MOST_NAME, description="A part of the name.")] = "",
+        offset: Number = 0,
+        limit: Annotated[int, Query(ge=1, le=MOST_LABELS)] = 50,
+    ) -> Response:
+        served = models.find(name)
+        model, names = served.model, served.model.label_names
+        found = served.search(search)
+        page = [
+            {
+                "label": label,
+                "name": None if names is None else names[label],
+                "count": int(model.label_counts[label]),
+            }
+            for label in found[offset : offset + limit]
+        ]
+        return JsonResponse({"total": len(found), "labels": page})
+
+    @app.get("/models/{name}/labels/{label:path}", summary="Describe a label, given by its number or name")
+    def label_profile(
+        name: str,
+        label: Annotated[str, Path(max_length=MOST_NAME)],
+        words: Annotated[int, Query(ge=0, le=MOST_WORDS)] = DEFAULT_WORDS,
+    ) -> Response:
+        served = models.find(name)
+        model = served.model
+        if label.isascii() and label.isdigit() and len(label) < 10 and int(label) < model.n_labels:
+            number = int(label)
+        else:
+            try:
+                number = find_label(model, label)
+            except InputError as error:
+                raise RequestError.of(error, 404) from None
+        return JsonResponse({"model": name, **asdict(describe_label(model, number, words=words))})
+
+
+def _add_page(app: FastAPI, models: Models) -> None:
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    async def page() -> Response:
+        return await file("index.html")
+
+    @app.api_route("/page/{name}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def file(name: str) -> Response:
+        if name not in FILES:
+            raise HTTPException(404)
+        headers = {"Content-Security-Policy": SECURITY_POLICY, "Cache-Control": "no-cache"}
+        return Response(page_file(name), media_type=FILES[name], headers=headers)
+
+    @app.get("/models/{name}/overview", summary="Describe a model as the page does, with measured results")
+    def about(name: str) -> Response:
+        served = models.find(name)
+        return JsonResponse(overview(served.model, served.measured))
+
+    @app.get("/models/{name}/tree", summary="Describe a node of a tree and the largest parts below it")
+    def tree(
+        name: str,
+        tree: Number = 0,
+        node: Number = 0,
+        depth: Annotated[int, Query(ge=MAP_DEPTH.least, le=MAP_DEPTH.most)] = 2,
+        limit: Annotated[int, Query(ge=MAP_BOXES.least, le=MAP_BOXES.most)] = 400,
+        label: Annotated[int | None, Query(ge=0, le=LARGEST_INT32, description="List this label.")] = None,
+    ) -> Response:
+        served = models.find(name)
+        hits = served.measured.hits
+        return JsonResponse(
+            tree_map(served.model, tree, node, depth=depth, limit=limit, label=label, hits=hits)
+        )
+
+    @app.get("/models/{name}/tree/path", summary="List the nodes above a label")
+    def path(name: str, label: Number, tree: Number = 0) -> Response:
+        return JsonResponse(label_path(models.find(name).model, label, tree))
+
+
+def _add_operation(app: FastAPI, metrics: Metrics) -> None:
+    @app.get("/healthz", summary="Whether the process is alive")
+    @app.get("/readyz", summary="Whether requests are answered")
+    async def health() -> PlainTextResponse:
+        return PlainTextResponse("ok\n")
+
+    @app.get("/metrics", summary="Metrics in the format of Prometheus")
+    def prometheus() -> PlainTextResponse:
+        return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/docs", include_in_schema=False)
+    def docs() -> HTMLResponse:
+        policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+        return HTMLResponse(_docs_page(app.openapi()), headers={"Content-Security-Policy": policy})
+
+
+def _handle_errors(app: FastAPI) -> None:
+    @app.exception_handler(HTTPException)
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        status = error.status_code
+        if status == 404:
+            return RequestError(404, "there is nothing at this path", "GET /docs lists the paths").response()
+        if status == 405:
+            return RequestError(405, f"{request.method[:20]} is not supported here").response()
+        return RequestError(status, "the body cannot be read", "send JSON in UTF-8").response()
+
+    @app.exception_handler(RequestValidationError)
+    async def validation_error(_: Request, error: RequestValidationError) -> Response:
+        return requests.first_problem(error.errors()).response()
+
+    @app.exception_handler(RequestError)
+    async def request_error(_: Request, error: RequestError) -> Response:
+        return error.response()
+
+    @app.exception_handler(InputError)
+    async def input_error(_: Request, error: InputError) -> Response:
+        return RequestError.of(error).response()
+
+    @app.exception_handler(Exception)  # the client learns that it failed; the log says why
+    async def failure(_: Request, error: Exception) -> Response:
+        return RequestError(500, "the service failed", "see its log").response()
+
+
+def _docs_page(schema: dict[str, Any]) -> str:
+    """Return a page that lists paths and fields, without anything from other sites."""
+    parts = []
+    for path, item in sorted(schema["paths"].items()):
+        for method, operation in item.items():
+            parts.append(f"<h2><code>{method.upper()} {escape(path)}</code></h2>")
+            parts.append(f"<p>{escape(operation['summary'])}</p>")
+            fields = {field["name"]: field["schema"] for field in operation.get("parameters", ())}
+            for content in operation.get("requestBody", {}).get("content", {}).values():
+                name = content["schema"].get("$ref", "").rpartition("/")[2]
+                body = schema["components"]["schemas"].get(name, content["schema"])
+                fields |= body["properties"]
+            parts += [
+                f"<p><code>{escape(name)}</code> {escape(field.get('description', ''))}"
+                f"<br><small>{escape(_describe_type(field))}</small></p>"
+                for name, field in fields.items()
+            ]
+    return _DOCS.replace("PATHS", "\n".join(parts))
+
+
+def _describe_type(field: dict[str, Any]) -> str:
+    """Return the type of a field of a JSON schema in words."""
+    if "anyOf" in field:
+        kinds = [_describe_type(kind) for kind in field["anyOf"] if kind.get("type") != "null"]
+        return " or ".join(kinds)
+    kind = str(field.get("type") or field["$ref"].rpartition("/")[2])
+    if kind == "array":
+        kind = f"list of {_describe_type(field['items'])}"
+    if "minimum" in field and "maximum" in field:
+        kind += f" from {field['minimum']} to {field['maximum']:,}"
+    default = field.get("default")
+    return kind if default is None else f"{kind}, default {json.dumps(default)}"
+
+
+_DOCS = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>labeltree: HTTP interface</title>
+<style>
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
+h2 { font-size: 1.1rem; margin-top: 2rem; }
+</style>
+<h1>labeltree: HTTP interface</h1>
+<p>The same as <a href="openapi.json">OpenAPI schema</a>. Errors are answered with
+<code>{"error": {"status": ..., "message": ..., "hint": ...}}</code>.</p>
+PATHS
+</html>
+"""

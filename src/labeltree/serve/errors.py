@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from labeltree.errors import InputError
+from labeltree.serve.responses import JsonResponse
+
+# Headers that belong to a status. What is left of a body that is late or too long is not read.
+_HEADERS = {
+    401: {"www-authenticate": "Bearer"},
+    408: {"connection": "close"},
+    413: {"connection": "close"},
+    503: {"retry-after": "1"},
+}
 
 
 class RequestError(Exception):
@@ -26,31 +34,14 @@ class RequestError(Exception):
         super().__init__(message)
 
     @classmethod
-    def of(cls, error: InputError) -> RequestError:
+    def of(cls, error: InputError, status: int = 400) -> RequestError:
         """Return an error of the library as one of a request, without the paths of files."""
         plain = error.replace(file=None, line=None)
-        return cls(400, plain.what, str(plain)[len(plain.what) + 2 :] or None)
+        return cls(status, plain.what, str(plain)[len(plain.what) + 2 :] or None)
 
-    def body(self) -> bytes:
-        """Return the JSON that is sent."""
+    def response(self) -> JsonResponse:
+        """Return what is sent to the client."""
         content: dict[str, Any] = {"status": self.status, "message": self.message}
         if self.hint:
             content["hint"] = self.hint
-        return json.dumps({"error": content}, ensure_ascii=False).encode("utf-8", "replace")
-
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers that belong to the status.
-
-        What is left of the body of a request that is late or too long is not read: the connection is closed.
-        """
-        return _HEADERS.get(self.status, [])
-
-
-_HEADERS = {
-    401: [(b"www-authenticate", b"Bearer")],
-    408: [(b"connection", b"close")],
-    413: [(b"connection", b"close")],
-    503: [(b"retry-after", b"1")],
-}
-# The client learns that it failed; why is for the operator.
-FAILED = RequestError(500, "the service failed", "see its log")
+        return JsonResponse({"error": content}, self.status, _HEADERS.get(self.status))

@@ -1,76 +1,221 @@
-"""The server of one process: uvicorn with our protocol, what signals do, and when it ends."""
+"""The server: one listening socket, and one or several processes that answer its requests."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
+import logging
+import multiprocessing
 import os
 import signal
-from collections.abc import Iterator
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from ipaddress import ip_address
+from multiprocessing.connection import wait
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 
-from labeltree.serve.app import Service
-from labeltree.serve.direct import DirectPredictions
-from labeltree.serve.protocol import protocol_with
+from labeltree.errors import InputError
+from labeltree.serve.app import create_app
+from labeltree.serve.guard import host_name
+from labeltree.serve.metrics import DIRECTORY, Metrics
+from labeltree.serve.models import Models
+from labeltree.serve.settings import ServiceSettings
 
 # Connections that wait to be accepted.
-BACKLOG = 1024
+_BACKLOG = 1024
+# A worker that ends earlier is started again after a pause. Seconds.
+_SHORT_LIFE = 2.0
+
+log = logging.getLogger("labeltree.serve")
 
 
-class Server(uvicorn.Server):
-    """A server that leaves the signals of its process as they were, and ends with its parent.
+def listen(host: str, port: int) -> socket.socket:
+    """Open the listening socket.
 
     Parameters
     ----------
-    service : Service
-    config : uvicorn.Config, optional
-        Of another server of this service.
+    host : str
+        A name or an address, of IPv4 or IPv6.
+    port : int
+        0 for any port that is free.
 
-    Attributes
-    ----------
-    service : Service
-    parent : int or None
-        The process to end with.
+    Returns
+    -------
+    socket
     """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with ExitStack() as stack:
+            made = stack.enter_context(socket.socket(family, kind, protocol))
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen(_BACKLOG)
+            stack.pop_all()  # it stays open if nothing failed
+    except (OSError, UnicodeError, OverflowError) as error:
+        what = f"cannot listen on {host}, port {port} ({getattr(error, 'strerror', None) or error})"
+        raise InputError(what, hint="choose another {port}", parameters={"port": None}) from None
+    return made
 
-    def __init__(self, service: Service, config: uvicorn.Config | None = None) -> None:
-        super().__init__(_config(service) if config is None else config)
-        self.service = service
-        self.parent: int | None = None
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Stop after SIGTERM and SIGINT; open new models after SIGHUP."""
-        loop = asyncio.get_running_loop()
+def allowed_hosts(listening: socket.socket, own: str, more: Sequence[str]) -> frozenset[str] | None:
+    """Return the names by which clients may address the service.
+
+    Parameters
+    ----------
+    listening : socket
+    own : str
+        The name of this machine that was given to listen on.
+    more : sequence of str
+        Other names that were given.
+
+    Returns
+    -------
+    frozenset of str or None
+        None for any name: if none is given, and the service can be reached from other machines.
+    """
+    if not (more or ip_address(listening.getsockname()[0]).is_loopback):
+        return None
+    return frozenset({"localhost", "127.0.0.1", "::1", *map(host_name, (own, *more))})
+
+
+def run(
+    paths: Sequence[Path],
+    settings: ServiceSettings,
+    listening: socket.socket,
+    workers: int = 1,
+    *,
+    quiet: bool = False,
+) -> None:
+    """Serve until SIGTERM or SIGINT; running requests are finished. SIGHUP opens new versions of the models.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Model directories.
+    settings : ServiceSettings
+    listening : socket
+    workers : int, default 1
+        Number of processes. With one, it is this process.
+    quiet : bool, default False
+        Print errors only.
+    """
+    _start_log(quiet)
+    metrics = Metrics()
+    models = Models(paths, metrics)
+    host, port = listening.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    log.info("serving %s at %s", ", ".join(served.name for served in models), address)
+    if workers == 1:
+        _serve(models, settings, metrics, listening)
+        return
+    del models  # every worker opens its own: it cannot inherit objects
+    with tempfile.TemporaryDirectory(prefix="labeltree-metrics-") as folder:
+        os.environ[DIRECTORY] = folder
+        try:
+            _Supervisor(workers, paths, settings, listening, quiet).run()
+        finally:
+            del os.environ[DIRECTORY]
+
+
+def _serve(models: Models, settings: ServiceSettings, metrics: Metrics, listening: socket.socket) -> None:
+    """Answer requests in this process."""
+    config = uvicorn.Config(
+        create_app(models, settings, metrics),
+        loop="asyncio",  # uvloop logs a traceback when a client goes away with a second request waiting
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(settings.timeout)),
+    )
+    # uvicorn stops after these, and then raises them once more, for the handlers that were there before.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    signal.signal(signal.SIGHUP, lambda *_: models.check_soon())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
+    models.watch(settings.watch)
+    uvicorn.Server(config).run([listening])
+
+
+def _work(paths: Sequence[Path], settings: ServiceSettings, listening: socket.socket, quiet: bool) -> None:
+    """Be a worker process."""
+    _start_log(quiet)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def end_with_parent() -> None:
+        wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    metrics = Metrics()
+    _serve(Models(paths, metrics), settings, metrics, listening)
+
+
+class _Supervisor:
+    """Starts worker processes, starts one again if it ends, and passes signals on."""
+
+    def __init__(self, n_workers: int, *arguments: Any) -> None:
+        self._arguments = arguments
+        self._stopping = False
+        self._workers: dict[SpawnProcess, float] = {}
+        self._n_workers = n_workers
+
+    def run(self) -> None:
+        """Run until SIGTERM or SIGINT, and until all workers have ended."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self.handle_exit, number, None)
-        loop.add_signal_handler(signal.SIGHUP, self.service.refresh_soon)
-        self.service.registry.refresh()  # models may have changed before, when the signal was ignored
-        yield
+            signal.signal(number, self._stop)
+        signal.signal(signal.SIGHUP, self._pass_on)
+        for _ in range(self._n_workers):
+            self._start()
+        while not self._stopping:
+            wait([worker.sentinel for worker in self._workers], timeout=0.2)
+            for worker in [worker for worker in self._workers if not worker.is_alive()]:
+                since = self._workers.pop(worker)
+                log.warning("worker %s ended with code %s; starting it again", worker.pid, worker.exitcode)
+                if time.monotonic() - since < _SHORT_LIFE:
+                    time.sleep(1)
+                self._start()
+        self._pass_on(signal.SIGTERM)
+        for worker in self._workers:
+            worker.join()
 
-    async def on_tick(self, counter: int) -> bool:
-        """Return whether to stop. That of uvicorn also writes the date, which no answer has."""
-        return self.should_exit or (self.parent is not None and os.getppid() != self.parent)
+    def _start(self) -> None:
+        # A worker that does not listen to SIGHUP yet would be ended by it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        worker = multiprocessing.get_context("spawn").Process(target=_work, args=self._arguments)
+        worker.start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._workers[worker] = time.monotonic()
+
+    def _stop(self, *_: Any) -> None:
+        self._stopping = True
+
+    def _pass_on(self, number: int, *_: Any) -> None:
+        for worker in self._workers:
+            if worker.pid is not None and worker.is_alive():
+                os.kill(worker.pid, number)
 
 
-def _config(service: Service) -> uvicorn.Config:
-    limits = service.settings
-    settings: dict[str, Any] = {
-        "http": protocol_with(limits.timeout, limits.max_body, DirectPredictions(service)),
-        "loop": "uvloop",
-        "ws": "none",
-        "lifespan": "on",
-        "log_config": None,
-        "access_log": False,
-        "server_header": False,
-        "date_header": False,
-        "proxy_headers": False,
-        "backlog": BACKLOG,
-        "timeout_keep_alive": 75,
-        "timeout_graceful_shutdown": max(1, round(limits.timeout)),
-    }
-    config = uvicorn.Config(service, **settings)
-    config.load()
-    return config
+def _start_log(quiet: bool) -> None:
+    """Print what the operator should know on standard error, one line each."""
+    logging.raiseExceptions = False  # nobody may read it any more
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("note: %(message)s"))
+    log.handlers[:] = [handler]
+    log.setLevel(logging.ERROR if quiet else logging.INFO)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

@@ -6,14 +6,11 @@ from dataclasses import dataclass, field
 
 from labeltree.base import limits
 
-# Labels in one answer, and words for and against a label.
+# Labels per text, and in one answer; words for and against a label; characters of a label's name.
 MOST_LABELS = 1000
+MOST_ANSWERS = 100_000
 MOST_WORDS = 100
-# Characters of the name of a label, or a part of it, in a request.
 MOST_NAME = 1000
-# Larger bodies (bytes) and answers (labels) are read and written by a thread, so that others need not wait.
-LARGE_BODY = 65536
-LARGE_ANSWER = 1000
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class ServiceSettings:
     timeout : float
         Seconds in which a request must arrive and be answered.
     watch : float
-        Seconds between two looks at the model directories; 0 to look only after SIGHUP.
+        Seconds between checks for new versions of the models; 0 to check only after SIGHUP.
     hosts : frozenset of str or None
         The names by which clients may address the service; None for any. A page in a browser cannot
         choose the name, so it cannot reach a local service under a name of its own (DNS rebinding).

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from labeltree.trees.tree import LabelTree, node_alpha
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
-    from labeltree.serve.results import LabelHits
+    from labeltree.serve.page_data import LabelHits
 
 
 class Rest(TypedDict):
@@ -46,43 +44,12 @@ class Box(TypedDict, total=False):
 
 
 class View(TypedDict):
-    """What `tree_view` returns: a node with some of what is below it, and the nodes above it."""
+    """What `tree_map` returns: a node with some of what is below it, and the nodes above it."""
 
     tree: int
     trees: int
     path: list[Box]
     root: Box
-
-
-@dataclass(frozen=True, eq=False)
-class Figures:
-    """Figures of a tree that take a pass over all its nodes.
-
-    Attributes
-    ----------
-    below : ndarray of int64
-        Bytes of each node and of all nodes below it.
-    alpha : ndarray of float64
-        See `labeltree.tree.node_alpha`.
-    """
-
-    below: NDArray[np.int64]
-    alpha: NDArray[np.float64]
-
-
-# Without references to the model, which is closed when nothing else uses it.
-_FIGURES: WeakKeyDictionary[Model, dict[int, Figures]] = WeakKeyDictionary()
-
-
-def tree_figures(model: Model, tree: int) -> Figures:
-    """Compute the figures of a tree, once per model."""
-    known = _FIGURES.setdefault(model, {})
-    if tree not in known:
-        part = model.trees[tree]
-        known[tree] = Figures(
-            _sums_below(part.tree, part.node_bytes), node_alpha(part.tree, part.used_features)
-        )
-    return known[tree]
 
 
 def _sums_below(tree: LabelTree, values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -93,7 +60,7 @@ def _sums_below(tree: LabelTree, values: NDArray[np.int64]) -> NDArray[np.int64]
     return total
 
 
-def tree_view(
+def tree_map(
     model: Model,
     tree: int = 0,
     node: int = 0,
@@ -136,7 +103,7 @@ def tree_view(
         limits.checked("label", label, limits.Whole(0, model.n_labels - 1))
         shape = boxes.shape
         wanted = {int(shape.child_ptr[u]) + column for u, column in path_to(shape, label)}
-    root = boxes.node(node, float(boxes.figures.below[node]))
+    root = boxes.whole(node)
     left, order = limit, 0
     largest = [(-root["bytes"], order, root, depth)]
     while largest and left > 0:
@@ -151,7 +118,7 @@ def tree_view(
     return {
         "tree": tree,
         "trees": len(model.trees),
-        "path": [boxes.node(u, float(boxes.figures.below[u])) for u in _above(boxes.shape, node)],
+        "path": [boxes.whole(u) for u in _above(boxes.shape, node)],
         "root": root,
     }
 
@@ -166,7 +133,7 @@ def label_path(model: Model, label: int, tree: int = 0) -> dict[str, Any]:
         "tree": tree,
         "label": label,
         "name": label_name(model, label),
-        "path": [boxes.node(u, float(boxes.figures.below[u])) for u in nodes],
+        "path": [boxes.whole(u) for u in nodes],
     }
 
 
@@ -186,9 +153,15 @@ class _Boxes:
         self.model, self.hits = model, hits
         self.part = model.trees[tree]
         self.shape = self.part.tree
-        self.figures = tree_figures(model, tree)
+        self.below = _sums_below(self.shape, self.part.node_bytes)
+        self._alpha = node_alpha(self.shape, self.part.used_features)
+
+    def whole(self, node: int) -> Box:
+        """Return a node with the bytes of all that is below it."""
+        return self.node(node, float(self.below[node]))
 
     def node(self, node: int, n_bytes: float) -> Box:
+        """Return a node as a child of another, with its share of the bytes."""
         labels = self.shape.labels[self.shape.first[node] : self.shape.last[node]]
         box: Box = {
             "node": node,
@@ -197,11 +170,12 @@ class _Boxes:
             "labels": labels.size,
             "features": int(self.part.used_features[node]),
         }
-        if not np.isnan(self.figures.alpha[node]):
-            box["alpha"] = round(float(self.figures.alpha[node]), 4)
+        if not np.isnan(self._alpha[node]):
+            box["alpha"] = round(float(self._alpha[node]), 4)
         return self._with_precision(box, labels)
 
     def label(self, label: int, n_bytes: float) -> Box:
+        """Return a label."""
         box: Box = {
             "label": label,
             "name": label_name(self.model, label),
@@ -224,7 +198,7 @@ class _Boxes:
         children = self.shape.children[first:last]
         inner, share = children >= 0, int(self.part.node_bytes[node]) / children.size
         sizes = np.full(children.size, share)
-        sizes[inner] += self.figures.below[children[inner]]
+        sizes[inner] += self.below[children[inner]]
         counts = np.zeros(children.size, np.int64)
         counts[~inner] = self.model.label_counts[~children[~inner]]
         needed = np.isin(np.arange(first, last), list(wanted))

@@ -108,7 +108,7 @@ def _percent(fractions: dict[str, float]) -> dict[str, float]:
 def _write_per_label(found: Predictions, labeled: Labeled, file: Path) -> None:
     from labeltree.base.files import write_whole
     from labeltree.evaluation.metrics import hits, pad_labels
-    from labeltree.serve.results import LabelHits
+    from labeltree.serve.page_data import LabelHits
 
     ranked = pad_labels(found.labels[:, :_MAX_RANK], _MAX_RANK)
     correct = hits(labeled.truth, ranked, _MAX_RANK)

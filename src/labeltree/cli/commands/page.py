@@ -42,20 +42,15 @@ def page(
     network and no other file. Small groups of a large tree are summed up.
     """
     from labeltree.base.files import check_output, write_whole
-    from labeltree.serve.overview import Results
-    from labeltree.serve.results import known_results, read_frontier, read_label_hits
-    from labeltree.serve.static import static_page
+    from labeltree.serve.page import make_page
+    from labeltree.serve.page_data import Measured
 
     stages = Stages(quiet or json)
     check_output(out, overwrite)
     opened = open_model(stages, model)
-    points, hits = known_results(
-        opened,
-        None if frontier is None else read_frontier(frontier),
-        None if precision is None else read_label_hits(precision, opened.n_labels),
-    )
+    measured = Measured.read(opened, frontier, precision)
     with stages.stage("page", f"writing {out}"):
-        made = static_page(opened, model.resolve().name, Results.of_model(opened, points, hits))
+        made = make_page(opened, model.resolve().name, measured)
         with write_whole(out) as file:
             file.write(made["content"])
     figures = {

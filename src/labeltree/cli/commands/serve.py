@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from labeltree.base import limits
 from labeltree.base.extras import EXTRAS, optional
-from labeltree.cli import options, printing
+from labeltree.cli import options
 from labeltree.cli.published import model_place
 from labeltree.errors import InputError
 
@@ -95,17 +94,10 @@ def serve(
     """
     for package in (name for name, extra in EXTRAS.items() if extra == "serve"):
         optional(package)
-    from labeltree.serve.process import allowed_hosts, listen, run
-    from labeltree.serve.registry import Registry
+    from labeltree.serve.server import allowed_hosts, listen, run
     from labeltree.serve.settings import ServiceSettings
 
     token = _read_token(token_file)
-
-    def report(line: str) -> None:
-        if not quiet:
-            with contextlib.suppress(OSError):  # nobody reads it any more
-                printing.note(line)
-
     with listen(host, port) as listening:
         settings = ServiceSettings(
             max_body=max_body,
@@ -113,11 +105,10 @@ def serve(
             max_length=max_length,
             timeout=timeout,
             watch=watch,
-            hosts=allowed_hosts(listening, [host], allow_host or []),
+            hosts=allowed_hosts(listening, host, allow_host or []),
             token=token,
         )
-        registry = Registry(models, report)
-        run(registry, settings, listening, workers, report)
+        run(models, settings, listening, workers, quiet=quiet)
 
 
 def _read_token(file: Path | None) -> str | None:

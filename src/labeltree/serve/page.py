@@ -1,32 +1,56 @@
-"""The page as one file: the tree, the sizes and the labels of a model, without a service."""
+"""The page: its files for the service, or one file with the tree, the sizes and the labels of a model."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from labeltree.base.limits import MAP_DEPTH
 from labeltree.explain.parts import label_name
-from labeltree.serve.assets import SCRIPTS, STYLE, asset, with_inline_files
-from labeltree.serve.overview import Results, overview
-from labeltree.serve.tree_map import Box, tree_view
+from labeltree.serve.page_data import Measured, overview
+from labeltree.serve.tree_map import Box, tree_map
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
 
-# Bounds of the file, whatever the size of the model: boxes of all trees, and of each at least; labels that
-# can be found; characters of a name.
+# The scripts in the order in which they are loaded, and the type of every file that the service sends.
+SCRIPTS = (
+    *("dom.js", "source.js", "words.js", "ask.js", "squares.js"),
+    *("map.js", "labels.js", "about.js", "main.js"),
+)
+_STYLE = "page.css"
+FILES = {
+    "index.html": "text/html; charset=utf-8",
+    _STYLE: "text/css; charset=utf-8",
+    **dict.fromkeys(SCRIPTS, "text/javascript; charset=utf-8"),
+}
+# Only files of the service itself; no frame, no form to other sites, no code in the markup.
+SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# Bounds of the single file, whatever the size of the model: boxes of all trees, and of each at least;
+# labels that can be found; characters of a name.
 _BOXES, _LEAST_BOXES = 4000, 100
 _LABELS = 20_000
 _NAME_LENGTH = 100
 
 
-class StaticPage(TypedDict):
+@cache
+def page_file(name: str) -> str:
+    """Return the content of one of `FILES`."""
+    return (files("labeltree.serve") / "web" / name).read_text(encoding="utf-8")
+
+
+class Page(TypedDict):
     """A page, and how much of the model is in it."""
 
     content: bytes
@@ -34,7 +58,7 @@ class StaticPage(TypedDict):
     labels: int
 
 
-def static_page(model: Model, name: str, results: Results) -> StaticPage:
+def make_page(model: Model, name: str, measured: Measured) -> Page:
     """Make a page that needs nothing else: no service, no network, no other file.
 
     Parameters
@@ -42,17 +66,16 @@ def static_page(model: Model, name: str, results: Results) -> StaticPage:
     model : Model
     name : str
         What the page calls the model.
-    results : Results
-        What was measured about the model.
+    measured : Measured
 
     Returns
     -------
-    StaticPage
+    Page
         The largest groups of each tree are in it, and the most frequent labels; the rest is summed up.
     """
     limit = max(_LEAST_BOXES, _BOXES // len(model.trees))
     roots = [
-        tree_view(model, tree, depth=MAP_DEPTH.most, limit=limit, hits=results.hits)["root"]
+        tree_map(model, tree, depth=MAP_DEPTH.most, limit=limit, hits=measured.hits)["root"]
         for tree in range(len(model.trees))
     ]
     frequent = np.argsort(-model.label_counts, kind="stable")[:_LABELS]
@@ -64,7 +87,7 @@ def static_page(model: Model, name: str, results: Results) -> StaticPage:
             box["names"] = [_short(name) for name in box["names"]]
     data = {
         "model": {"name": name},
-        "overview": {**overview(model, results), "labels_embedded": frequent.size},
+        "overview": {**overview(model, measured), "labels_embedded": frequent.size},
         "trees": roots,
         "labels": {
             "numbers": frequent.tolist(),
@@ -98,7 +121,7 @@ def _lowest_nodes(model: Model, tree: int, root: Box) -> Any:
 
 def _render(data: dict[str, Any]) -> str:
     """Return the page. Its policy allows its own style and script by their hashes, and nothing else."""
-    style, script = asset(STYLE), "".join(map(asset, SCRIPTS))
+    style, script = page_file(_STYLE), "".join(map(page_file, SCRIPTS))
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
@@ -107,7 +130,10 @@ def _render(data: dict[str, Any]) -> str:
     embedded = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         embedded = embedded.replace(character, f"\\u{ord(character):04x}")
-    page = with_inline_files(style, script, f'<script type="application/json" id="data">{embedded}</script>')
+    data_element = f'<script type="application/json" id="data">{embedded}</script>'
+    page = re.sub(r'<script defer src="page/[^"]+"></script>\n', "", page_file("index.html"))
+    page = page.replace(f'<link rel="stylesheet" href="page/{_STYLE}">', f"<style>{style}</style>")
+    page = page.replace("</body>", f"{data_element}\n<script>{script}</script>\n</body>")
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     return page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{meta}', 1)
 

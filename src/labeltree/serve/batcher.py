@@ -1,0 +1,166 @@
+"""Batches: requests that arrive while others are being predicted are predicted together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labeltree.serve.errors import RequestError
+from labeltree.serve.metrics import Metrics
+from labeltree.serve.models import ServedModel
+
+# Texts, or rows of features, of one request.
+Queries: TypeAlias = list[str] | sp.csr_matrix
+# The best labels and their scores, rows x top, as from `Model.predict`.
+Ranked: TypeAlias = tuple[NDArray[np.int32], NDArray[np.float32]]
+
+# Maximum number of rows and of characters per batch, which then takes a few milliseconds.
+BATCH_ROWS = 64
+BATCH_LENGTH = 100_000
+
+
+class _Waiting(NamedTuple):
+    """A request, or a piece of a large one, in the queue."""
+
+    served: ServedModel
+    queries: Queries
+    top: int
+    ranked: asyncio.Future[Ranked]
+
+    @property
+    def n_rows(self) -> int:
+        return n_rows(self.queries)
+
+    @property
+    def length(self) -> int:
+        return sum(map(len, self.queries)) if isinstance(self.queries, list) else int(self.queries.nnz)
+
+
+class Batcher:
+    """Predicts the queries of requests on one thread, in batches when there are many.
+
+    A request is predicted at once if no other is. Those that arrive meanwhile form the next batch, which
+    starts when the current one ends: there is no timer, and batches grow with the load. A request with many
+    rows is cut into pieces that queue one after the other, so that small requests need not wait for all.
+
+    Parameters
+    ----------
+    metrics : Metrics
+    max_waiting : int
+        Rows that may wait.
+    """
+
+    def __init__(self, metrics: Metrics, max_waiting: int) -> None:
+        self._metrics, self._max_waiting = metrics, max_waiting
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="labeltree-predict")
+        self._queue: deque[_Waiting] = deque()
+        self._running: asyncio.Task[None] | None = None
+        self.n_waiting = 0
+
+    async def predict(self, served: ServedModel, queries: Queries, top: int) -> Ranked:
+        """Return the best labels of each query and their scores, queries x top.
+
+        Raises
+        ------
+        RequestError
+            If too many are waiting.
+        """
+        size = n_rows(queries)
+        if self.n_waiting + size > self._max_waiting:
+            self._metrics.refused.inc()
+            raise RequestError(503, "too many requests are waiting", "try again later")
+        self.n_waiting += size
+        try:
+            pieces = [
+                await self._add(served, queries[at : at + BATCH_ROWS], top)
+                for at in range(0, size, BATCH_ROWS)
+            ]
+        finally:
+            self.n_waiting -= size
+        if not pieces:
+            return np.empty((0, 0), np.int32), np.empty((0, 0), np.float32)
+        labels, scores = zip(*pieces, strict=True)
+        return np.concatenate(labels), np.concatenate(scores)
+
+    def _add(self, served: ServedModel, queries: Queries, top: int) -> asyncio.Future[Ranked]:
+        loop = asyncio.get_running_loop()
+        request = _Waiting(served, queries, top, loop.create_future())
+        self._queue.append(request)
+        if self._running is None:
+            self._running = loop.create_task(self._run())
+        return request.ranked
+
+    async def _run(self) -> None:
+        """Predict batches until the queue is empty."""
+        while batch := self._next_batch():
+            self._metrics.rows.observe(sum(request.n_rows for request in batch))
+            results = await asyncio.get_running_loop().run_in_executor(self._thread, _predict, batch)
+            for request, result in zip(batch, results, strict=True):
+                if request.ranked.done():
+                    continue
+                if isinstance(result, Exception):
+                    request.ranked.set_exception(result)
+                else:
+                    request.ranked.set_result(result)
+        self._running = None
+
+    def _next_batch(self) -> list[_Waiting]:
+        batch: list[_Waiting] = []
+        rows = length = 0
+        while self._queue:
+            request = self._queue[0]
+            if not request.ranked.done():  # not cancelled after the time limit
+                rows, length = rows + request.n_rows, length + request.length
+                if batch and (rows > BATCH_ROWS or length > BATCH_LENGTH):
+                    break
+                batch.append(request)
+            self._queue.popleft()
+        return batch
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def n_rows(queries: Queries) -> int:
+    """Return the number of texts or rows."""
+    return len(queries) if isinstance(queries, list) else int(queries.shape[0])
+
+
+def _predict(batch: list[_Waiting]) -> list[Ranked | Exception]:
+    """Predict the requests of a batch, those for the same model together."""
+    results: dict[int, Ranked | Exception] = {}
+    groups: dict[tuple[int, bool], list[int]] = {}
+    for i, request in enumerate(batch):
+        groups.setdefault((id(request.served), isinstance(request.queries, list)), []).append(i)
+    for members in groups.values():
+        requests = [batch[i] for i in members]
+        try:
+            labels, scores = _predict_together(requests)
+        except Exception as error:  # the requests of other models have answers
+            results |= dict.fromkeys(members, error)
+            continue
+        at = 0
+        for i, request in zip(members, requests, strict=True):
+            rows = slice(at, at + request.n_rows)
+            results[i] = labels[rows, : request.top], scores[rows, : request.top]
+            at = rows.stop
+    return [results[i] for i in range(len(batch))]
+
+
+def _predict_together(requests: list[_Waiting]) -> Ranked:
+    model = requests[0].served.model
+    queries: list[Any] = [request.queries for request in requests]
+    if isinstance(queries[0], list):
+        assert model.text is not None
+        X = model.text.transform(list(chain.from_iterable(queries)), threads=1)
+    else:
+        X = queries[0] if len(queries) == 1 else sp.vstack(queries, "csr")
+    return model.predict(X, top=max(request.top for request in requests), threads=1)

@@ -1,0 +1,152 @@
+"""What holds for every request: host name, token, limits on body and time, metrics, and safe headers."""
+
+from __future__ import annotations
+
+import hmac
+import time
+
+import anyio
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from labeltree.serve.errors import RequestError
+from labeltree.serve.metrics import Metrics
+from labeltree.serve.settings import ServiceSettings
+
+# Paths that need no token: what tells whether the service runs, and the page, which asks for the token.
+_OPEN = ("/", "/healthz", "/readyz", "/favicon.ico")
+# Bytes beyond the limit that are read and dropped, so that a client that sends first gets the answer.
+_DISCARDED = 64_000_000
+# A type is never guessed, and other sites do not learn addresses.
+_SAFETY = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
+
+
+class _ClientGone(Exception):
+    """The client has closed the connection before its request was complete."""
+
+
+class Guard:
+    """Middleware that lets only permitted requests pass, with their whole body, and counts all of them.
+
+    Parameters
+    ----------
+    app : ASGI application
+    settings : ServiceSettings
+    metrics : Metrics
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: Metrics) -> None:
+        self._app, self._settings, self._metrics = app, settings, metrics
+        self._buffered = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = time.perf_counter()
+        exchange = _Exchange(scope, receive, send)
+        try:
+            await self._answer(exchange)
+        except RequestError as error:
+            await error.response()(scope, receive, exchange.send)
+        except _ClientGone:
+            exchange.status = 499
+        finally:
+            endpoint = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(endpoint, exchange.status).inc()
+            self._metrics.seconds.labels(endpoint).observe(time.perf_counter() - start)
+
+    async def _answer(self, exchange: _Exchange) -> None:
+        headers, seconds = Headers(scope=exchange.scope), self._settings.timeout
+        self._admit(exchange.scope["path"], headers)
+        try:
+            with anyio.move_on_after(seconds) as limit:
+                await self._read(exchange, headers)
+                await self._app(exchange.scope, exchange.replay, exchange.send)
+        finally:
+            self._buffered -= exchange.size
+        if limit.cancelled_caught and not exchange.started:
+            what, status = ("was not answered", 504) if exchange.complete else ("did not arrive", 408)
+            raise RequestError(status, f"the request {what} within {seconds:g} seconds")
+
+    def _admit(self, path: str, headers: Headers) -> None:
+        """Raise an error if a request may not be answered."""
+        hosts, token = self._settings.hosts, self._settings.token
+        # A request without a host does not come from a browser.
+        if hosts is not None and "host" in headers and host_name(headers["host"]) not in hosts:
+            what = "the service is not known by this host name"
+            raise RequestError(403, what, "start it with --allow-host")
+        if token is not None and path not in _OPEN and not path.startswith("/page/"):
+            given = headers.getlist("authorization")
+            kind, _, value = (given[0] if len(given) == 1 else "").partition(" ")
+            # The comparison takes the same time wherever the difference is.
+            same = hmac.compare_digest(value.strip().encode("latin-1"), token.encode())
+            if not same or kind.lower() != "bearer":
+                what = "the bearer token is missing or wrong"
+                raise RequestError(401, what, "send Authorization: Bearer TOKEN")
+        if headers.get("transfer-encoding", "chunked").strip().lower() != "chunked":
+            raise RequestError(415, "the transfer encoding is not supported", "send the body as it is")
+        if headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise RequestError(415, "the content encoding is not supported", "send the body as it is")
+
+    async def _read(self, exchange: _Exchange, headers: Headers) -> None:
+        """Read the body of a request, within the limits."""
+        most = self._settings.max_body
+        too_long = RequestError(413, f"the body is too long, expected at most {most:,} bytes")
+        if "expect" in headers and int(headers.get("content-length", "0")[:19]) > most:
+            raise too_long  # the client waits for this before it sends the body
+        parts: list[bytes] = []
+        size, more = 0, True
+        while more and size <= most + _DISCARDED:
+            message = await exchange.receive()
+            if message["type"] == "http.disconnect":
+                raise _ClientGone
+            part, more = message.get("body", b""), message.get("more_body", False)
+            size += len(part)
+            if size > most:
+                parts.clear()
+                continue
+            if self._buffered + len(part) > self._settings.max_buffered:
+                raise RequestError(503, "too many requests are arriving", "try again later")
+            self._buffered += len(part)
+            exchange.size += len(part)
+            parts.append(part)
+        if size > most:
+            raise too_long
+        exchange.body, exchange.complete = b"".join(parts), True
+
+
+class _Exchange:
+    """A request and its answer."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope, self.receive, self._send = scope, receive, send
+        self.body: bytes | None = b""
+        self.size = 0  # bytes that count as buffered
+        self.complete = self.started = False
+        self.status = 500
+
+    async def replay(self) -> Message:
+        """Return the body that has been read, and later whether the client is gone."""
+        if self.body is None:
+            return await self.receive()
+        body, self.body = self.body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer."""
+        if message["type"] == "http.response.start":
+            gone = self.complete and await Request(self.scope, self.receive).is_disconnected()
+            self.status, self.started = 499 if gone else message["status"], True
+            message["headers"] = [*message["headers"], *_SAFETY]
+        await self._send(message)
+
+
+def host_name(value: str) -> str:
+    """Return the name in a Host header: without the port, in small letters."""
+    host, _, port = value.strip().lower().rpartition(":")
+    if not host or not (port.isdigit() or not port) or (":" in host and not host.endswith("]")):
+        host = value.strip().lower()
+    return host.strip("[]").rstrip(".")

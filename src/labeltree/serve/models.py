@@ -1,0 +1,163 @@
+"""The models that are served: opened once, and exchanged as a whole when a directory has a new model."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.errors import InputError
+from labeltree.explain.parts import label_name
+from labeltree.model.layout import MANIFEST
+from labeltree.model.model import load
+from labeltree.serve.errors import RequestError
+from labeltree.serve.metrics import Metrics
+from labeltree.serve.page_data import Measured
+
+if TYPE_CHECKING:
+    from labeltree.model.model import Model
+
+log = logging.getLogger("labeltree.serve")
+Version: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A model as it was when it was opened; a request uses one from beginning to end.
+
+    Attributes
+    ----------
+    name : str
+    model : Model
+    version : tuple of int or None
+        Identifies the files that were opened.
+    measured : Measured
+        Results in the directory of the model when it was opened.
+    """
+
+    name: str
+    model: Model
+    version: Version | None
+    measured: Measured
+
+    @property
+    def modified(self) -> datetime:
+        """When the manifest was written, which is the last file of a model."""
+        nanoseconds = 0 if self.version is None else self.version[-1]
+        return datetime.fromtimestamp(nanoseconds / 1e9, timezone.utc)
+
+    @cached_property
+    def _by_frequency(self) -> NDArray[np.intp]:
+        return np.argsort(-self.model.label_counts, kind="stable")
+
+    @cached_property
+    def _folded_names(self) -> list[str]:
+        return [label_name(self.model, label).casefold() for label in range(self.model.n_labels)]
+
+    def search(self, part: str) -> list[int]:
+        """Return the labels whose name, or number, contains a text in any case; the most frequent first."""
+        wanted, names = part.casefold(), self._folded_names
+        return [label for label in self._by_frequency.tolist() if wanted in names[label]]
+
+
+class Models:
+    """The served models by name.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Model directories; a model has the name of its directory.
+    metrics : Metrics, optional
+        Counts the models that are exchanged.
+    """
+
+    def __init__(self, paths: Iterable[Path], metrics: Metrics | None = None) -> None:
+        self._paths: dict[str, Path] = {}
+        self._metrics = metrics or Metrics()
+        self._failed: dict[str, Version] = {}
+        self._check = threading.Event()
+        for path in paths:
+            name = path.name or path.resolve().name
+            if name in self._paths:
+                what = f"two models have the name {name!r}, expected directories with different names"
+                raise InputError(what, file=path, hint="use a symbolic link with another name")
+            self._paths[name] = path
+        self._served = {name: _open(name, path) for name, path in self._paths.items()}
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        return iter(self._served.values())
+
+    def find(self, name: str | None = None) -> ServedModel:
+        """Return a model; without a name, the first one.
+
+        Raises
+        ------
+        RequestError
+            With status 404, if there is no model of this name.
+        """
+        name = next(iter(self._served)) if name is None else name
+        if name not in self._served:
+            raise RequestError(404, f"there is no model {name[:100]!r}", "GET /models lists the models")
+        return self._served[name]
+
+    def watch(self, seconds: float) -> None:
+        """Start a thread that opens new versions: this often (0 for never), and after `check_soon`."""
+
+        def run() -> None:
+            while True:
+                self._check.wait(seconds or None)
+                self._check.clear()
+                self.refresh()
+
+        threading.Thread(target=run, name="labeltree-watch", daemon=True).start()
+
+    def check_soon(self) -> None:
+        """Let the thread look for new versions now."""
+        self._check.set()
+
+    def refresh(self) -> None:
+        """Open the models whose directory has changed.
+
+        If one cannot be opened, the old one is kept until the directory changes again.
+        """
+        for name, path in self._paths.items():
+            version = _version(path)
+            if version is None or version in (self._served[name].version, self._failed.get(name)):
+                continue  # without a directory, the model is just being replaced, or gone
+            try:
+                self._served[name] = _open(name, path)
+            except Exception as error:  # the service continues, whatever it is
+                self._failed[name] = version
+                self._metrics.reload_failures.inc()
+                log.warning("%s: kept the old model: %s", name, str(error) or type(error).__name__)
+            else:
+                self._failed.pop(name, None)
+                self._metrics.reloads.inc()
+                log.info("%s: opened the new model", name)
+
+
+def _open(name: str, path: Path) -> ServedModel:
+    """Open a model. If it is replaced meanwhile, the old version is noted, so that it is opened again."""
+    version = _version(path)
+    model = load(path)
+    if model.text is not None:
+        model.text.transform([""])  # makes the vocabulary, for which the first request would have to wait
+    return ServedModel(name, model, version, Measured.of(model))
+
+
+def _version(path: Path) -> Version | None:
+    """Identify the files of a model directory; None if there is no model."""
+    try:
+        folder, manifest = os.stat(path), os.stat(path / MANIFEST)
+    except OSError:
+        return None
+    return folder.st_dev, folder.st_ino, manifest.st_ino, manifest.st_size, manifest.st_mtime_ns

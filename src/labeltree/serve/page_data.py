@@ -1,0 +1,187 @@
+"""What a page shows about a model as a whole: its figures, and what was measured about it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.base.files import read_pieces
+from labeltree.errors import InputError
+from labeltree.explain.summary import describe_model
+from labeltree.model.layout import MANIFEST
+
+if TYPE_CHECKING:
+    from labeltree.model.model import Model
+
+# Names of the files in a model directory. Neither is part of the model: other readers ignore them.
+FRONTIER = "frontier.csv"
+PRECISION = "precision.csv"
+_PRECISION_COLUMNS = ("label", "predicted", "correct")
+_MOST_POINTS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class LabelHits:
+    """How often each label was predicted for some labeled data, and how often correctly.
+
+    Attributes
+    ----------
+    predicted, correct : ndarray of int64
+    """
+
+    predicted: NDArray[np.int64]
+    correct: NDArray[np.int64]
+
+    @classmethod
+    def count(cls, labels: NDArray[np.int32], hits: NDArray[np.bool_], n_labels: int) -> LabelHits:
+        """Count predictions, given which of them are correct; missing ones are -1."""
+        hits = hits & (labels >= 0)
+        return cls(
+            np.bincount(labels[labels >= 0], minlength=n_labels),
+            np.bincount(labels[hits], minlength=n_labels),
+        )
+
+    def precision(self, labels: NDArray[Any] | None = None) -> float | None:
+        """Return the share of correct predictions, of some labels or all; None if there are none."""
+        where: Any = slice(None) if labels is None else labels
+        predicted = int(self.predicted[where].sum())
+        return int(self.correct[where].sum()) / predicted if predicted else None
+
+    def to_csv(self) -> bytes:
+        """Return a table of the labels that were predicted."""
+        labels = np.flatnonzero(self.predicted)
+        rows = np.column_stack([labels, self.predicted[labels], self.correct[labels]])
+        lines = [",".join(_PRECISION_COLUMNS), *(",".join(map(str, row)) for row in rows.tolist())]
+        return ("\n".join(lines) + "\n").encode()
+
+    @classmethod
+    def read(cls, path: Path, n_labels: int) -> LabelHits:
+        """Read the table that `labeltree evaluate --per-label` writes."""
+        predicted, correct = np.zeros(n_labels, np.int64), np.zeros(n_labels, np.int64)
+        for line, row in _rows(path, _PRECISION_COLUMNS, n_labels):
+            try:
+                label, n_predicted, n_correct = (int(row[name]) for name in _PRECISION_COLUMNS)
+            except (TypeError, ValueError):
+                raise InputError("expected three whole numbers", file=path, line=line) from None
+            if not (0 <= label < n_labels and 0 <= n_correct <= n_predicted < 2**62):
+                what = f"expected a label from 0 to {n_labels - 1}, and at most as many correct as predicted"
+                raise InputError(what, file=path, line=line, hint="evaluate the model again")
+            predicted[label], correct[label] = n_predicted, n_correct
+        return cls(predicted, correct)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What was measured about a model.
+
+    Attributes
+    ----------
+    frontier : list of dict or None
+        Size and precision of other stored forms of the model.
+    hits : LabelHits or None
+    faults : list of str
+        What is wrong with the files, if they cannot be read.
+    written : str or None
+        When the model was written, if known.
+    """
+
+    frontier: list[dict[str, Any]] | None = None
+    hits: LabelHits | None = None
+    faults: list[str] = field(default_factory=list)
+    written: str | None = None
+
+    @classmethod
+    def read(cls, model: Model, frontier: Path | None = None, precision: Path | None = None) -> Measured:
+        """Read given files, and those in the directory of the model instead of what is not given."""
+        if model.path is not None:
+            frontier = frontier or _if_file(model.path / FRONTIER)
+            precision = precision or _if_file(model.path / PRECISION)
+        return cls(
+            None if frontier is None else read_frontier(frontier),
+            None if precision is None else LabelHits.read(precision, model.n_labels),
+            written=_modified(model),
+        )
+
+    @classmethod
+    def of(cls, model: Model) -> Measured:
+        """Read the files in the directory of a model; a damaged one is a fault."""
+        try:
+            return cls.read(model)
+        except InputError as error:
+            name = Path(error.file or "").name
+            return cls(faults=[str(error.replace(file=name))], written=_modified(model))
+
+
+def overview(model: Model, measured: Measured) -> dict[str, Any]:
+    """Return the figures of a model, when it was written, its frontier and its precision."""
+    figures = describe_model(model)
+    del figures["model"]  # the path of the directory
+    hits = measured.hits
+    return {
+        **figures,
+        "bytes": model.bytes,
+        "written": measured.written,
+        "frontier": measured.frontier,
+        "precision": None if hits is None else hits.precision(),
+        "predictions": 0 if hits is None else int(hits.predicted.sum()),
+        "faults": measured.faults,
+    }
+
+
+def read_frontier(path: Path) -> list[dict[str, Any]]:
+    """Read a table of size against precision, as points with numbers."""
+    points = []
+    for line, row in _rows(path, ("trees", "weights", "model_bytes", "P@1", "P@3", "P@5"), _MOST_POINTS):
+        try:
+            n_bytes = int(row["model_bytes"])
+            precision = {name: float(row[name]) for name in ("P@1", "P@3", "P@5")}
+            threshold = float(row["threshold"]) if row.get("threshold") else None
+            trees = int(row["trees"])
+        except (TypeError, ValueError):
+            n_bytes = 0
+        if n_bytes < 1 or not all(map(math.isfinite, [*precision.values(), threshold or 0.0])):
+            raise InputError("not a point of a frontier", file=path, line=line, hint="measure it again")
+        point: dict[str, Any] = {"trees": trees, "weights": row["weights"], "threshold": threshold}
+        point |= {"bytes": n_bytes, **precision, "chosen": row.get("chosen") == "True"}
+        points.append(point)
+    return points
+
+
+def _rows(path: Path, columns: tuple[str, ...], most: int) -> Iterator[tuple[int, dict[str, str]]]:
+    """Read a CSV file that has these columns, and at most so many rows."""
+    pieces = [piece.tobytes() for piece, _ in read_pieces(path, 1 << 20)]
+    try:
+        reader = csv.DictReader(io.StringIO(b"".join(pieces).decode()))
+        missing = [name for name in columns if name not in (reader.fieldnames or ())]
+        if missing:
+            raise InputError(f"the column {missing[0]!r} is missing", file=path)
+        for number, row in enumerate(reader):
+            if number == most:
+                raise InputError(f"there are more than {most:,} rows", file=path)
+            yield reader.line_num, row
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"not a table in CSV ({error})", file=path) from None
+
+
+def _if_file(path: Path) -> Path | None:
+    return path if path.is_file() else None
+
+
+def _modified(model: Model) -> str | None:
+    """Return when the manifest was written, as far as the file system knows."""
+    try:
+        seconds = (model.path / MANIFEST).stat().st_mtime if model.path is not None else None
+    except OSError:
+        return None
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
