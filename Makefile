@@ -1,4 +1,4 @@
-# make demo: run all steps on synthetic data.  make test: what CI runs.  make fuzz: MUTATIONS of models and data,
+# make demo: run all steps on a small catalogue.  make test: what CI runs.  make fuzz: MUTATIONS of models and data,
 # then random tests, for MINUTES; or only those of TESTS="tests/data/test_svm.py -k reader".
 # make build: install again after a change.  make wheel: build and try a wheel.  make docs: build the site in build/site.
 # make bench DATA=DIR: compare with other libraries (see benchmarks/README.md).
@@ -11,7 +11,7 @@ PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 .PHONY: demo test fuzz guided-fuzz build wheel annif-check lint tidy docs bench bench-kernels bench-scale bench-seeds bench-optimum bench-compact bench-tables crash powercut sanitize clean
 
 demo: $(VENV)/.installed
-	$(BIN)/labeltree demo --report build/demo
+	$(BIN)/labeltree demo
 
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -126,8 +126,10 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(BIN)/python $(SOURCES)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[all]'
-	touch $@
+	@echo "Installing labeltree and its dependencies in $(VENV) and compiling the extension (a few minutes) ..."
+	@start=$$(date +%s); $(BIN)/python -m pip install --quiet --disable-pip-version-check '.[all]' && \
+	    echo "Installed in $$(($$(date +%s) - start)) s."
+	@touch $@
 
 $(VENV)/.installed-test: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check $(if $(CI),-Ccmake.define.LABELTREE_WERROR=ON) '.[test]'

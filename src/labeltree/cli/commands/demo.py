@@ -1,4 +1,4 @@
-"""`labeltree demo`: the whole workflow on synthetic data, with a comment on each step."""
+"""`labeltree demo`: the whole workflow on a small catalogue of products, step by step."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,58 +17,32 @@ from labeltree.cli import options, printing
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_RANKS
 
-if TYPE_CHECKING:
-    from labeltree.data.dataset import Dataset
-    from labeltree.paper.experiments import Claim
-    from labeltree.training.plan import Plan
-
-LIKE, SCALE = "eur-lex", 0.15
-# The experiments of the paper that take seconds, with few seeds.
-SEEDS = (0, 1)
-EXPERIMENTS = ("statistics", "fixed-k", "alpha", "pruning", "theory")
+FILES = ("catalogue-train.tsv", "catalogue-test.tsv")
+DOCUMENTS = (
+    "Boots with a good grip on wet rock.",
+    "A light for the handlebar that charges from a USB port.",
+    "Keeps tea hot on a long walk.",
+)
 
 
 def demo(
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Keep the data, the model and the report in this new directory."),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Directory for the report. Default: `report` in the --out directory, or a temporary one.",
-        ),
+        Path | None, typer.Option(metavar="DIR", help="Keep the data and the model in this new directory.")
     ] = None,
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """Show the whole workflow on synthetic data.
+    """Show the whole workflow on a small catalogue of products.
 
-    Generates data, estimates the size of a model, trains and evaluates it, predicts labels, and reproduces
-    figures of the paper. Takes less than half a minute. The figures need matplotlib (the extra plots).
+    Estimates the size of a model, trains and evaluates it, predicts the labels of new documents, and
+    explains one of them. Takes a few seconds.
     """
-    from labeltree.paper import experiments
-
     if out is not None and out.exists():
         raise InputError("already exists", file=out, hint="choose a new directory")
-    if report is not None and report.exists() and not report.is_dir():
-        raise InputError("is a file, not a directory", file=report, hint="choose another name")
-    with_report = True
-    try:
-        experiments.check_plots(EXPERIMENTS)
-    except InputError as error:
-        if report is not None:
-            raise
-        printing.note(f"Skipping the report: {error}.")
-        with_report = False
     with contextlib.ExitStack() as stack:
-        if report is None and with_report:
-            # A temporary report is kept, for the user to open it.
-            report = out / "report" if out else Path(tempfile.mkdtemp(prefix="labeltree-report-"))
         if out is None:
             out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labeltree-demo-")))
-        figures = run_demo(out, report, threads=threads, write=(lambda line: None) if json else _print)
+        figures = run_demo(out, threads=threads, write=(lambda line: None) if json else _print)
     if json:
         printing.print_json(figures)
 
@@ -76,128 +51,67 @@ def _print(line: str) -> None:
     print(line, flush=True)
 
 
-def run_demo(
-    directory: Path, report: Path | None, *, write: Callable[[str], None], threads: int | None = None
-) -> dict[str, Any]:
-    """Generate data, estimate, train, evaluate and predict; then run quick experiments of the paper.
+def run_demo(directory: Path, *, write: Callable[[str], None], threads: int | None = None) -> dict[str, Any]:
+    """Estimate, train, evaluate, predict and explain.
 
     Parameters
     ----------
     directory : Path
-        Where the data and the model are written; created if it does not exist.
-    report : Path or None
-        Directory for the report of the experiments; created if it does not exist. Files are replaced. None
-        for no experiments.
+        For the data and the model; created if it does not exist.
     write : callable
-        Takes the comments, line by line.
+        Takes the output, line by line.
     threads : int, optional
         Default: all CPUs.
 
     Returns
     -------
     dict
-        The figures in the comments.
+        The figures in the output.
     """
-    from labeltree.data.svm import read_svm, write_svm
-    from labeltree.data.synthetic import synthesize
-    from labeltree.evaluation.evaluate import Labeled
-    from labeltree.model.publish import directory_bytes
+    from labeltree.data.read import read_data
+    from labeltree.explain.prediction import explain_prediction
     from labeltree.training.build import build_plan
     from labeltree.training.fill import train_model
 
     directory.mkdir(parents=True, exist_ok=True)
-    train_file, test_file, path = (directory / name for name in ("train.svm", "test.svm", "model"))
+    for name in FILES:
+        content = files("labeltree.data").joinpath("examples", name).read_bytes()
+        (directory / name).write_bytes(content)
+    train = read_data(directory / FILES[0], threads=threads)
 
-    write(f"$ labeltree synth . --like {LIKE} --scale {SCALE}")
-    for file, part in zip((train_file, test_file), synthesize(LIKE, SCALE), strict=True):
-        write_svm(file, part)
-    train, test = read_svm(train_file, threads=threads), read_svm(test_file, threads=threads)
-    write(
-        f"  Synthetic data like EUR-Lex: {train.n_instances:,} training and {test.n_instances:,} test\n"
-        f"  documents, {train.n_features:,} words, {train.n_labels:,} labels."
-    )
-
-    write("\n$ labeltree estimate train.svm")
+    write(f"$ labeltree estimate {FILES[0]}")
     plan = build_plan(train, threads=threads)
-    for line in _estimate(plan):
-        write(f"  {line}")
+    write(f"  {train.n_instances:,} documents, {train.n_features:,} terms, {train.n_labels:,} labels")
+    write(f"  The model will take {human_bytes(plan.model_bytes)}: exactly {plan.model_bytes:,} bytes.")
 
-    write("\n$ labeltree train train.svm model")
+    write(f"\n$ labeltree train {FILES[0]} model")
     start = time.perf_counter()
-    model = train_model(train, plan, path)
+    model = train_model(train, plan, directory / "model")
     seconds = time.perf_counter() - start
-    on_disk = directory_bytes(path)
-    write(
-        f"  {plan.n_nodes:,} nodes, {plan.n_nodes - 1 + plan.n_labels:,} classifiers and "
-        f"{plan.n_weights:,} weights in {seconds:.1f} s, without pruning."
-    )
+    write(f"  {plan.n_weights:,} weights in {seconds:.1f} s; {model.bytes:,} bytes on disk")
 
-    write("\n$ labeltree evaluate model test.svm")
-    start = time.perf_counter()
-    labels, scores = model.predict(test.X, threads=threads)
-    per_row = 1000 * (time.perf_counter() - start) / test.n_instances
-    found = Labeled.of(test, model).metrics(labels, DEFAULT_RANKS)
-    percent = {name: 100 * value for name, value in found.items()}
-    precision = ", ".join(f"P@{k} {percent[f'P@{k}']:.1f}%" for k in DEFAULT_RANKS)
-    write(f"  {precision}, {per_row:.2f} ms per document.")
+    write(f"\n$ labeltree evaluate model {FILES[1]}")
+    found = {name: 100 * value for name, value in model.evaluate(directory / FILES[1]).items()}
+    write("  " + ", ".join(f"P@{k} {found[f'P@{k}']:.1f}%" for k in DEFAULT_RANKS))
 
-    write("\n$ labeltree predict model test.svm | head")
-    for row in range(2):
-        write(f"  {_prediction(row, labels[row], scores[row], test.Y[row].indices)}")
+    write("\n$ labeltree predict model documents.txt --top 3")
+    names, scores = model.predict(DOCUMENTS, top=3, threads=threads)
+    for document, row, row_scores in zip(DOCUMENTS, names, scores, strict=True):
+        best = ", ".join(f"{name} {score:.2f}" for name, score in zip(row, row_scores, strict=True))
+        write(f"  {document}\n    {best}")
 
-    page = None
-    if report is not None:
-        names, seeds = ",".join(EXPERIMENTS), ",".join(map(str, SEEDS))
-        write(f"\n$ labeltree reproduce {names} . -o report --seeds {seeds}")
-        page, claims = _experiments(train, test, report, threads)
-        write(
-            f"  {sum(claim.holds is True for claim in claims)} of {len(claims)} claims of the paper hold on "
-            "this data; the report shows which, and why."
-        )
-
-    write(f"\nestimated {plan.model_bytes} bytes, on disk {on_disk} bytes")
-    if page is not None:
-        write(f"report {page}")
+    write(f'\n$ labeltree explain model "{DOCUMENTS[-1]}" --top 1')
+    for explanation in explain_prediction(model, DOCUMENTS[-1], top=1, words=3):
+        for step in explanation.paths[0].steps:
+            terms = ", ".join(f"{word.name} {word.weight:+.2f}" for word in step.supporting)
+            write(f"  {'  ' * step.depth}{', '.join(step.child.frequent)}: {terms}")
     return {
         "instances": train.n_instances,
         "features": train.n_features,
         "labels": train.n_labels,
-        "nodes": plan.n_nodes,
         "weights": plan.n_weights,
         "estimated_bytes": plan.model_bytes,
-        "model_bytes": on_disk,
+        "model_bytes": model.bytes,
         "train_seconds": seconds,
-        "milliseconds_per_row": per_row,
-        **{name: round(value, 4) for name, value in percent.items()},
-        "report": None if page is None else str(page),
+        **{name: round(value, 4) for name, value in found.items()},
     }
-
-
-def _estimate(plan: Plan) -> list[str]:
-    size, one_vs_rest = human_bytes(plan.model_bytes), human_bytes(plan.ovr_bytes)
-    alpha = ", ".join(f"{row['alpha']:.2f}" for row in plan.depths()[1:])
-    return [
-        f"The model will take {size}, exactly {plan.model_bytes:,} bytes: known before training.",
-        f"One-vs-rest would take {one_vs_rest} in the same format. A tree takes less because a node needs",
-        f"weights only for the words of its own documents, a share of its parent's (alpha: {alpha}).",
-    ]
-
-
-def _prediction(row: int, labels: Any, scores: Any, truth: Any) -> str:
-    true_labels = set(truth.tolist())
-    best = ", ".join(
-        f"{label}{'*' * (label in true_labels)} {score:.2f}"
-        for label, score in zip(labels, scores, strict=True)
-    )
-    return f"document {row}, with {printing.plural(len(true_labels), 'label')} (*): {best}"
-
-
-def _experiments(
-    train: Dataset, test: Dataset, report: Path, threads: int | None
-) -> tuple[Path, list[Claim]]:
-    from labeltree.paper import experiments
-
-    session = experiments.Session([experiments.Split(f"synthetic-{LIKE}", train, test)], SEEDS, threads)
-    results = [experiments.run(name, session) for name in EXPERIMENTS]
-    claims = [claim for result in results for claim in result.claims]
-    return experiments.save(results, report, overwrite=True), claims

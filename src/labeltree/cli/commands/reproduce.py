@@ -222,7 +222,6 @@ def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[st
     found = {
         result.name: {
             "settings": result.settings,
-            "claims": [vars(claim) for claim in result.claims],
             "tables": {table.name: table.rows for table in result.tables if table.shown},
         }
         for result in results
@@ -231,25 +230,13 @@ def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[st
 
 
 def _summary(results: Sequence[Result], report: Path) -> list[str]:
-    """Return the claims of each experiment, or else its results; a table of verdicts; where the report is."""
-    from labeltree.paper.experiments.report import VERDICTS, verdict
-
+    """Return the shown tables of each experiment, and where the report is."""
     lines = []
     for result in results:
-        lines += [f"{result.name}: {result.title}"]
-        findings = [f"{verdict(claim)}: {claim.sentence}" for claim in result.claims]
-        for text in findings or [table.takeaway for table in result.tables if table.takeaway]:
-            lines += textwrap.wrap(
-                text, 100, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False
-            )
-        lines += ["", *([] if findings else _table(result.tables[0]))]
-    counts = [
-        (result.name, *(str(sum(verdict(claim) == word for claim in result.claims)) for word in VERDICTS))
-        for result in results
-        if result.claims
-    ]
-    verdicts = [*printing.table(("", *VERDICTS), counts, left=1), ""] if counts else []
-    return [*lines, *verdicts, f"report {report}"]
+        lines += [f"{result.name}: {result.title}", ""]
+        for table in result.tables:
+            lines += _table(table) if table.shown else []
+    return [*lines, f"report {report}"]
 
 
 def _table(table: Table) -> list[str]:

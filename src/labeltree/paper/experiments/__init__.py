@@ -18,7 +18,7 @@ from labeltree.base import plots as figures
 from labeltree.base.progress import Progress
 from labeltree.errors import InputError
 from labeltree.paper.experiments.output import save
-from labeltree.paper.experiments.result import Claim, Plot, Result, Table
+from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.session import Session, Split
 from labeltree.paper.experiments.sources import load_splits
 
@@ -45,7 +45,6 @@ __all__ = [
     "WITHOUT_DATA",
     "WITHOUT_PLOTS",
     "WITH_TEST",
-    "Claim",
     "Plot",
     "Result",
     "Session",

@@ -10,9 +10,8 @@ import numpy as np
 from labeltree.base import plots as figures
 from labeltree.base.extras import optional
 from labeltree.base.progress import Progress, part_of
-from labeltree.paper import theory
-from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
-from labeltree.paper.experiments.rows import by_dataset, distinct, group, mean, where
+from labeltree.paper.experiments.result import Plot, Result, Table
+from labeltree.paper.experiments.rows import distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
 from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.tree import describe_depths, node_alpha
@@ -98,13 +97,6 @@ def run(
         name="alpha",
         title="How the number of used features falls with depth",
         source="Figure 7 of the paper (appendix E)",
-        introduction=(
-            "The formulas for balanced trees assume that every node uses the same share alpha of its "
-            "parent's features. In a real tree, alpha differs from node to node: it is the number of "
-            "features that a node uses, divided by that of its parent. The average over a depth is weighted "
-            "by the number of children, because each child has a weight vector of that length (equation 45 "
-            "of the paper)."
-        ),
         settings={
             "clusters (K)": clusters,
             "largest depth (d_max)": max_depth,
@@ -125,7 +117,6 @@ def run(
                     "alpha_most": "largest",
                 },
                 summary,
-                _lowest_nodes(summary),
             ),
             Table(
                 "alpha",
@@ -141,12 +132,10 @@ def run(
                 "Number of nodes by alpha, for the trees of seed "
                 f"{first}. The box shows the weighted average of the depth.",
                 _figure(drawn, drawn_averages),
-                _depth_1(drawn_averages),
             )
         ]
         if drawn
         else [],
-        claims=_claims(session, summary, clusters),
     )
 
 
@@ -206,21 +195,6 @@ def _summarize(averages: Sequence[DepthRow]) -> list[AlphaSummary]:
     return rows
 
 
-def _depth_1(averages: Sequence[DepthRow]) -> str:
-    """Write the averages at depth 1."""
-    found = {row["data"]: row["alpha"] for row in where(averages, depth=1)}
-    return f"At depth 1, the weighted average of alpha is {by_dataset(found, lambda a: f'{a:.3f}')}."
-
-
-def _lowest_nodes(summary: Sequence[AlphaSummary]) -> str:
-    """Write how many features the deepest nodes use."""
-    deepest = {row["data"]: row["mean_used_features"] for row in summary}  # the last row of each dataset
-    if not deepest:
-        return "No tree has a node below its root."
-    features = by_dataset(deepest, lambda n: f"{n:,}", "features")
-    return f"A node at the largest depth uses, on average, {features}."
-
-
 def _figure(nodes: Sequence[NodeRow], averages: Sequence[DepthRow]) -> Figure:
     """Draw a histogram per dataset and depth; a row per dataset if there are several depths."""
     names, deepest = distinct(nodes, "data"), max(row["depth"] for row in nodes)
@@ -254,56 +228,3 @@ def _histogram(axes: Axes, alphas: Sequence[float], average: float) -> None:
     axes.grid(axis="x", visible=False)
     axes.yaxis.set_major_locator(optional("matplotlib.ticker").MaxNLocator(4, integer=True))
     figures.box(axes, f"average {average:.3f}")
-
-
-def _claims(session: Session, summary: Sequence[AlphaSummary], clusters: int) -> list[Claim]:
-    small: Findings = {}
-    bounded: Findings = {}
-    for split in session.splits:
-        depths = where(summary, data=split.name)
-        if not depths:
-            small[split.name] = bounded[split.name] = None, "no node below the root"
-            continue
-        below = sum(row["alpha"] < 0.5 for row in depths)
-        found = ", ".join(f"{row['alpha']:.3f}" for row in depths)
-        small[split.name] = 2 * below > len(depths), f"{found} from depth 1 down"
-        averages = [(row["depth"], row["alpha"]) for row in depths]
-        bounded[split.name] = within_bound(split.used_labels, clusters, averages)
-    return [
-        Claim.from_findings(
-            "Most averages are small, much lower than 0.5 (tested: below it at the majority of depths).",
-            small,
-        ),
-        Claim.from_findings(
-            "Theorem 1: if alpha is below a bound, a tree has fewer weights than one-vs-rest. The averages "
-            "are below the bound, down to the deepest tree that the theorem covers.",
-            bounded,
-        ),
-    ]
-
-
-def within_bound(
-    n_labels: int, clusters: int, averages: Sequence[tuple[int, float]]
-) -> tuple[bool | None, str]:
-    """Compare the averages of a tree with the bound of Theorem 1.
-
-    Parameters
-    ----------
-    n_labels, clusters : int
-        L and K.
-    averages : sequence of tuple
-        Depth and average of alpha, by increasing depth.
-
-    Returns
-    -------
-    tuple of bool or None, and str
-        Whether all averages are below the bound for the depth of the tree, or for the largest depth that the
-        theorem covers; None if it covers none. And the numbers that show it.
-    """
-    largest = int(theory.largest_depth(n_labels, clusters)) if n_labels > 1 else 1
-    depth = min(averages[-1][0] + 1, largest)
-    if depth < 2 or (depth > 2 and clusters < 4):
-        return None, f"too few labels or clusters, D = {largest}"
-    bound = float(theory.alpha_bound(n_labels, clusters, depth))
-    most = max(alpha for of_depth, alpha in averages if of_depth < depth)
-    return most < bound, f"{most:.3f} against {bound:.3f} for depth {depth}"

@@ -88,13 +88,6 @@ def run(
         name="growth",
         title="Trees with another K or depth, predicted from one tree",
         source="beyond section 3 of the paper, which assumes a constant alpha",
-        introduction=(
-            "The paper's formulas assume the same alpha for all nodes. Real nodes with many children also "
-            "use many features, so a product of averages per depth is too small; the covariance of the two "
-            "accounts for the difference. For trees that were not built, a function is fitted to the nodes "
-            "of one tree: the features that a node uses as a power of the number of its labels. With the "
-            "spread of the sizes of siblings, it predicts the weights of trees with another K or depth."
-        ),
         settings={
             "clusters (K)": list(clusters),
             "depths (d_max)": list(depths),
@@ -118,7 +111,6 @@ def run(
                     "spread": "spread",
                 },
                 averages,
-                _average_takeaway(averages),
             ),
             Table(
                 "growth-predictions",
@@ -232,24 +224,4 @@ def _ratios(rows: Sequence[PredictionRow], clusters: Sequence[int], depths: Sequ
             }
             for (data, fitted), group in groups.items()
         ],
-        _prediction_takeaway(rows),
-    )
-
-
-def _average_takeaway(rows: Sequence[AverageRow]) -> str:
-    shares = [row["product_share"] for row in rows]
-    return (
-        f"The product of averages gives {min(shares):.0%} to {max(shares):.0%} of the weights; with the "
-        "covariance, the sum is exact."
-    )
-
-
-def _prediction_takeaway(rows: Sequence[PredictionRow]) -> str:
-    others = sorted(row["ratio"] for row in rows if not row["is_fitted"])
-    if not others:
-        return "No tree could be predicted from another."
-    close = sum(1 / 1.25 <= ratio <= 1.25 for ratio in others) / len(others)
-    return (
-        f"Predictions for another K or d_max are {others[0]:.2f} to {others[-1]:.2f} times the counted "
-        f"weights; {close:.0%} of them are within a factor of 1.25."
     )

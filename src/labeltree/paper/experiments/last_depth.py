@@ -9,7 +9,7 @@ import numpy as np
 
 from labeltree.base import plots as figures
 from labeltree.base.progress import Progress, part_of
-from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
+from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.rows import count, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.sizes import unfinished
@@ -91,15 +91,6 @@ def run(
         name="last-depth",
         title="A large alpha at the last depth: is it due to unfinished nodes?",
         source="the explanation in appendix E of the paper",
-        introduction=(
-            "Appendix E finds one average of alpha that is not small, at the last depth of the largest tree, "
-            "and explains it: in a tree that is not balanced, some nodes at depth d_max - 1 still have many "
-            "more than K labels, which would be split further if the tree had not reached d_max. Such "
-            "unfinished nodes use more features than the other nodes of their depth, so their alpha is "
-            "larger; and they have more children, so they dominate the average, which is weighted by the "
-            "number of children. Here each tree is cut off at several d_max, and the unfinished nodes of the "
-            "last depth (with more than K labels) are compared with the others."
-        ),
         settings={"clusters (K)": clusters, "depths (d_max)": list(depths), "seeds": list(session.seeds)},
         tables=[
             Table(
@@ -108,7 +99,6 @@ def run(
                 "number of children, used features are the mean per node. Means over the seeds.",
                 _COLUMNS,
                 summary,
-                _share_takeaway(summary),
             ),
             Table("last-depth", "One row per tree.", {**_COLUMNS, "seed": "seed"}, rows, shown=False),
         ],
@@ -119,12 +109,10 @@ def run(
                 f"the others. Means over {count(len(session.seeds), 'seed')}. The dotted line is "
                 f"{LARGE_ALPHA:g}.",
                 _figure(summary),
-                _alpha_takeaway(summary),
             )
         ]
         if summary
         else [],
-        claims=_claims(session, rows, summary),
     )
 
 
@@ -181,27 +169,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _share_takeaway(summary: Sequence[LastDepth]) -> str:
-    if not summary:
-        return "No tree has a node below its root."
-    most = max(summary, key=lambda row: row["children_share"])
-    if not most["children_share"]:
-        return "No node is unfinished: every tree separates its labels before d_max."
-    return (
-        f"Unfinished nodes have at most {most['children_share']:.0%} of the children of the last depth "
-        f"({most['data']}, d_max = {most['max_depth']})."
-    )
-
-
-def _alpha_takeaway(summary: Sequence[LastDepth]) -> str:
-    large = [row for row in summary if row["alpha"] >= LARGE_ALPHA]
-    most = max(summary, key=lambda row: row["alpha"])
-    return (
-        f"The average at the last depth is at least {LARGE_ALPHA:g} in {len(large)} of {len(summary)} cases; "
-        f"the largest is {most['alpha']:.3f} ({most['data']}, d_max = {most['max_depth']})."
-    )
-
-
 def _figure(summary: Sequence[LastDepth]) -> Figure:
     """Draw a panel per dataset with the averages over d_max."""
     names = distinct(summary, "data")
@@ -226,58 +193,3 @@ def _draw(axes: Axes, rows: Sequence[LastDepth]) -> None:
     axes.set_xlim(min(depths) - 0.3, max(depths) + 0.3)
     axes.set_ylim(0, 1.02)
     axes.set_xlabel("d_max")
-
-
-def _claims(session: Session, rows: Sequence[LastDepthRow], summary: Sequence[LastDepth]) -> list[Claim]:
-    larger: Findings = {}
-    cause: Findings = {}
-    for split in session.splits:
-        larger[split.name] = _larger(where(rows, data=split.name))
-        cause[split.name] = _explained(where(summary, data=split.name))
-    return [
-        Claim.from_findings(
-            "Unfinished nodes use more features, and have a larger alpha, than the other nodes of the last "
-            "depth (tested: both, in every tree that has nodes of both kinds).",
-            larger,
-        ),
-        Claim.from_findings(
-            f"A large average of alpha at the last depth (at least {LARGE_ALPHA:g}) is due to unfinished "
-            "nodes (tested: they have most of the children of the depth, and the average of the other nodes "
-            f"is below {LARGE_ALPHA:g}).",
-            cause,
-        ),
-    ]
-
-
-def _larger(rows: Sequence[LastDepthRow]) -> tuple[bool | None, str]:
-    features, alpha, trees = 0, 0, 0
-    for row in rows:
-        if row["features_unfinished"] is None or row["features_others"] is None:
-            continue
-        trees += 1
-        features += row["features_unfinished"] > row["features_others"]
-        alpha += (row["alpha_unfinished"] or 0) > (row["alpha_others"] or 0)
-    if not trees:
-        return None, "no tree has both"
-    return (
-        features == alpha == trees,
-        f"more features in {features}, larger alpha in {alpha} of {trees} trees",
-    )
-
-
-def _explained(summary: Sequence[LastDepth]) -> tuple[bool | None, str]:
-    large = [row for row in summary if row["alpha"] >= LARGE_ALPHA]
-    if not large:
-        most = max((row["alpha"] for row in summary), default=None)
-        return None, "no node below the root" if most is None else f"no average is large, at most {most:.3f}"
-    explained = [
-        row["children_share"] > 0.5 and (row["alpha_others"] is None or row["alpha_others"] < LARGE_ALPHA)
-        for row in large
-    ]
-    found = "; ".join(
-        f"{row['alpha']:.3f} at d_max = {row['max_depth']}, {row['children_share']:.0%} of the children "
-        "below unfinished nodes, other nodes "
-        + ("none" if row["alpha_others"] is None else f"{row['alpha_others']:.3f}")
-        for row in large
-    )
-    return all(explained), found

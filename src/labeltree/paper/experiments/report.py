@@ -13,41 +13,13 @@ from urllib.parse import quote
 from labeltree._version import __version__
 from labeltree.base import plots as figures
 from labeltree.paper.experiments.cells import format_cell, format_column, is_number
-from labeltree.paper.experiments.result import Claim, Plot, Result, Table
+from labeltree.paper.experiments.result import Plot, Result, Table
 
 TITLE = "Space efficiency of label trees: the paper's experiments, reproduced"
 PAPER = (
     "Exploring Space Efficiency in a Tree-based Linear Model for Extreme Multi-label Classification, "
     "by He-Zhe Lin, Cheng-Hung Liu and Chih-Jen Lin"
 )
-VERDICTS = ("holds", "holds in part", "does not hold", "inconclusive")
-
-
-def verdict(claim: Claim) -> str:
-    """Return whether a claim holds, as one of `VERDICTS`."""
-    if claim.holds is None:
-        return "inconclusive"
-    return "holds" if claim.holds else "holds in part" if claim.partly else "does not hold"
-
-
-def tally(claims: Sequence[Claim]) -> str:
-    """Count the claims by verdict.
-
-    Examples
-    --------
-    >>> tally([Claim("A.", True), Claim("B.", None), Claim("C.", True)])
-    '2 hold, 1 is inconclusive'
-    """
-    verdicts = [verdict(claim) for claim in claims]
-    forms = {
-        "holds": ("holds", "hold"),
-        "holds in part": ("holds in part", "hold in part"),
-        "does not hold": ("does not hold", "do not hold"),
-        "inconclusive": ("is inconclusive", "are inconclusive"),
-    }
-    return ", ".join(
-        f"{number} {forms[word][number != 1]}" for word in VERDICTS if (number := verdicts.count(word))
-    )
 
 
 def render(results: Sequence[Result], created: datetime | None = None) -> str:
@@ -69,8 +41,7 @@ def render(results: Sequence[Result], created: datetime | None = None) -> str:
     numbers: dict[str, Iterator[int]] = {"Figure": count(1), "Table": count(1)}
     sections = [_section(number, result, numbers) for number, result in enumerate(results, 1)]
     contents = "\n".join(
-        f'<li><a href="#{escape(result.name)}">{escape(result.title)}</a>{_tally(result)}</li>'
-        for result in results
+        f'<li><a href="#{escape(result.name)}">{escape(result.title)}</a></li>' for result in results
     )
     style = files("labeltree.paper.experiments").joinpath("report.css").read_text("utf-8")
     return f"""<!DOCTYPE html>
@@ -87,7 +58,6 @@ def render(results: Sequence[Result], created: datetime | None = None) -> str:
 <main>
 <header>
 <h1>{escape(TITLE)}</h1>
-<p>{escape(_lead(results))}</p>
 <p class="note">Created with labeltree {escape(__version__)} on {created:%Y-%m-%d at %H:%M}. The paper:
 {escape(PAPER)}.</p>
 </header>
@@ -104,26 +74,7 @@ def render(results: Sequence[Result], created: datetime | None = None) -> str:
 """
 
 
-def _lead(results: Sequence[Result]) -> str:
-    claims = [claim for result in results for claim in result.claims]
-    if not claims:
-        return "The experiments of the paper, repeated on this data."
-    return (
-        f"{len(claims)} claims of the paper, checked against this data: {tally(claims)}. All verdicts, and "
-        "the sentence above each figure and table, are computed from the numbers shown."
-    )
-
-
-def _tally(result: Result) -> str:
-    return f' <span class="note">{tally(result.claims)}</span>' if result.claims else ""
-
-
 def _section(number: int, result: Result, numbers: dict[str, Iterator[int]]) -> str:
-    claims = "\n".join(
-        f'<li><span class="verdict {verdict(claim).replace(" ", "-")}">{verdict(claim)}</span>'
-        f" {_text(claim.sentence)}</li>"
-        for claim in result.claims
-    )
     settings = "; ".join(
         f"{key.replace('_', ' ') if '(' not in key else key}: {format_cell(key, value)}"
         for key, value in result.settings.items()
@@ -132,8 +83,6 @@ def _section(number: int, result: Result, numbers: dict[str, Iterator[int]]) -> 
         f'<section id="{escape(result.name)}">',
         f"<h2>{number}. {_text(result.title)}</h2>",
         f'<p class="note">Reproduces {escape(result.source)}</p>',
-        f"<p>{_text(result.introduction)}</p>",
-        f'<ul class="claims">\n{claims}\n</ul>' if claims else "",
         *(_figure(next(numbers["Figure"]), plot, result) for plot in result.plots),
         *(_table(next(numbers["Table"]), table) for table in result.tables if table.shown),
         _long_tables(result),
@@ -143,10 +92,6 @@ def _section(number: int, result: Result, numbers: dict[str, Iterator[int]]) -> 
     return "\n".join(part for part in parts if part) + "\n"
 
 
-def _takeaway(text: str) -> str:
-    return f"<h3>{_text(text)}</h3>\n" if text else ""
-
-
 def _figure(number: int, plot: Plot, result: Result) -> str:
     drawn = base64.b64encode(figures.svg(plot.figure)).decode()
     links = [_link(f"{plot.name}.png", "PNG"), _link(f"{plot.name}.svg", "SVG")]
@@ -154,7 +99,7 @@ def _figure(number: int, plot: Plot, result: Result) -> str:
         links.append(_link(f"{plot.name}.csv", "CSV"))
     width = round(96 * plot.figure.get_figwidth())
     least = round(0.7 * width)  # in a narrower window it scrolls
-    return f"""{_takeaway(plot.takeaway)}<figure>
+    return f"""<figure>
 <div class="scroll card" tabindex="0">
 <img src="data:image/svg+xml;base64,{drawn}" width="{width}" style="min-width:{least}px"
 alt="{escape(plot.caption)}">
@@ -186,7 +131,7 @@ def _table(number: int, table: Table) -> str:
         f"<tr{_classes('group' * new)}>{''.join(row)}</tr>"
         for new, row in zip(new_group, zip(*cells, strict=True), strict=True)
     )
-    return f"""{_takeaway(table.takeaway)}<figure>
+    return f"""<figure>
 {_caption(f"Table {number}.", table.caption, _link(f"{table.name}.csv", "CSV"))}
 <div class="scroll" tabindex="0">
 <table>

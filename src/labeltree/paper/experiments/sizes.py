@@ -182,7 +182,6 @@ def tables(
     name: str,
     summary: Sequence[SizeSummary],
     rows: Sequence[SizeRow],
-    takeaway: str,
     more_columns: dict[str, str] | None = None,
 ) -> list[Table]:
     """Return the table of the means, which the report shows, and that of all seeds."""
@@ -194,7 +193,6 @@ def tables(
             "of d_max. Means over the seeds.",
             {**COLUMNS, **(more_columns or {})},
             summary,
-            takeaway,
         ),
         Table(name, "One row per seed and depth.", {**COLUMNS, "seed": "seed"}, rows, shown=False),
     ]

@@ -7,12 +7,8 @@ from typing import TypedDict
 import numpy as np
 
 from labeltree.base.progress import Progress
-from labeltree.data.published import SOURCES
-from labeltree.paper.experiments.result import Claim, Findings, Result, Table
-from labeltree.paper.experiments.rows import by_dataset
+from labeltree.paper.experiments.result import Result, Table
 from labeltree.paper.experiments.session import Session, Split
-
-SPARSE = 0.01
 
 
 class StatisticsRow(TypedDict):
@@ -47,16 +43,10 @@ def run(session: Session, progress: Progress | None = None) -> Result:
         rows.append(_count(split))
         if progress is not None:
             progress((number + 1) / len(session.splits))
-    density = {row["data"]: _density(row) for row in rows}
     return Result(
         name="statistics",
         title="The datasets",
         source="Table 5 of the paper",
-        introduction=(
-            "Trees are small where data is sparse: instances with few feature values, and labels with few "
-            "instances, whose nodes use few features. The table therefore adds measures of sparsity to the "
-            "counts that the paper gives."
-        ),
         settings={},
         tables=[
             Table(
@@ -75,14 +65,8 @@ def run(session: Session, progress: Progress | None = None) -> Result:
                     "one_instance_share": "labels with one instance",
                 },
                 sorted(rows, key=lambda row: row["labels"]),
-                "An average instance has "
-                + by_dataset(density, lambda share: f"{share:.2%}", "of the features that occur")
-                + "."
-                if rows
-                else "",
             )
         ],
-        claims=_claims(rows),
     )
 
 
@@ -101,33 +85,3 @@ def _count(split: Split) -> StatisticsRow:
         "labels_a_row": train.Y.nnz / train.n_instances,
         "one_instance_share": float((instances_per_label == 1).mean()),
     }
-
-
-def _density(row: StatisticsRow) -> float:
-    """Return the share of the features that occur which an average instance has."""
-    return row["nonzeros_a_row"] / max(row["used_features"], 1)
-
-
-def _claims(rows: list[StatisticsRow]) -> list[Claim]:
-    sparse: Findings = {}
-    published: Findings = {}
-    for row in rows:
-        sparse[row["data"]] = _density(row) < SPARSE, f"{_density(row):.2%}"
-        if source := SOURCES.get(row["data"]):
-            # The paper does not say whether it counts all features and labels or those that occur.
-            counts = (
-                ("instances", source.n_instances, (row["instances"],)),
-                ("features", source.n_features, (row["features"], row["used_features"])),
-                ("labels", source.n_labels, (row["labels"], row["used_labels"])),
-            )
-            published[row["data"]] = (
-                all(printed in ours for _, printed, ours in counts),
-                ", ".join(f"{ours[0]:,} of {printed:,} {what}" for what, printed, ours in counts),
-            )
-    claims = []
-    if sparse:
-        statement = "The data is sparse (tested: an instance has less than 1% of the features that occur)."
-        claims.append(Claim.from_findings(statement, sparse))
-    if published:
-        claims.append(Claim.from_findings("The counts are those of the paper's table.", published))
-    return claims

@@ -14,14 +14,12 @@ from labeltree.base import plots as figures
 from labeltree.base.progress import Progress, part_of
 from labeltree.errors import InputError
 from labeltree.model.model import Model
-from labeltree.paper.experiments.result import Claim, Findings, Plot, Result, Table
+from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.rows import (
-    by_dataset,
     count,
     distinct,
     group,
     listed,
-    percent,
     where,
 )
 from labeltree.paper.experiments.session import Session, check_seeds
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 LOSSES = ("squared_hinge", "hinge", "logistic")
 TIGHT = 0.9  # share of non-zero weights from which the bound counts as tight
-ALL = 0.999  # share that counts as all
 _COLUMNS = {
     "data": "dataset",
     "loss": "loss",
@@ -129,15 +126,6 @@ def run(
         name="tight-bound",
         title="Is the estimated size a tight bound?",
         source="equations 7, 8 and 18 of the paper",
-        introduction=(
-            "The size of a tree is known before training because the paper counts a weight for every feature "
-            "that a node uses. It calls this a tight upper bound of the number of non-zero weights, since "
-            "the gradient of a used feature is a sum over instances that is rarely zero. That needs a loss "
-            "whose derivative is not zero, as the logistic loss. With hinge and squared hinge, the "
-            "derivative is zero for every instance beyond the margin, and a feature that occurs only in such "
-            "instances keeps a weight of exactly zero. Here the non-zero weights of trained trees are "
-            "counted."
-        ),
         settings={
             "seeds": list(seeds),
             "losses": list(losses),
@@ -154,7 +142,6 @@ def run(
                 f"{PAPER_WEIGHT_BYTES} per weight. Means over {count(len(seeds), 'seed')}.",
                 _COLUMNS,
                 summary,
-                _excess(summary),
             ),
             Table(
                 "tight-bound-depths",
@@ -170,10 +157,8 @@ def run(
                 f"Share of the counted weights that are non-zero after training, by loss. Means over "
                 f"{count(len(seeds), 'seed')}; the dotted line is {TIGHT:.0%}.",
                 _figure(summary),
-                _takeaway(summary),
             )
         ],
-        claims=_claims(summary),
     )
 
 
@@ -223,29 +208,6 @@ def _summarize(rows: Sequence[DepthNonzeros]) -> list[LossNonzeros]:
     return summary
 
 
-def _takeaway(summary: Sequence[LossNonzeros]) -> str:
-    found = [
-        f"{by_dataset({row['data']: row['nonzero_share'] for row in where(summary, loss=loss)})} with "
-        f"{_words(loss)}"
-        for loss in distinct(summary, "loss")
-    ]
-    return f"Of the counted weights, these are non-zero: {'; '.join(found)}."
-
-
-def _excess(summary: Sequence[LossNonzeros]) -> str:
-    """Write by how much the bound exceeds the size of the non-zeros, with the first loss."""
-    loss = summary[0]["loss"]
-    excess = {
-        row["data"]: row["bound_bytes"] / max(row["nonzero_bytes"], 1) - 1
-        for row in where(summary, loss=loss)
-    }
-    return f"With {_words(loss)}, the bound exceeds the size of the non-zeros by {by_dataset(excess)}."
-
-
-def _words(loss: str) -> str:
-    return f"{loss.replace('_', ' ')} loss"
-
-
 def _figure(summary: Sequence[LossNonzeros]) -> Figure:
     """Draw bars per dataset, one for each loss."""
     names, losses = distinct(summary, "data"), distinct(summary, "loss")
@@ -265,30 +227,3 @@ def _figure(summary: Sequence[LossNonzeros]) -> Figure:
         axes.set_ylabel("non-zero weights (%)")
         figure.legend(loc="outside lower center", ncols=len(losses))
     return figure
-
-
-def _claims(summary: Sequence[LossNonzeros]) -> list[Claim]:
-    claims = []
-    for loss in distinct(summary, "loss"):
-        rows = where(summary, loss=loss)
-        findings: Findings = {
-            row["data"]: (row["share_least"] >= (ALL if loss == "logistic" else TIGHT), _found(row))
-            for row in rows
-        }
-        if loss == "logistic":
-            statement = (
-                "With logistic loss, whose derivative is never zero, the weight of every used feature is "
-                f"non-zero (tested: at least {ALL:.1%} in every tree)."
-            )
-        else:
-            statement = (
-                f"With {_words(loss)}, the number of counted weights is a tight bound of the non-zero ones "
-                f"(tested: at least {TIGHT:.0%} in every tree)."
-            )
-        claims.append(Claim.from_findings(statement, findings))
-    return claims
-
-
-def _found(row: LossNonzeros) -> str:
-    least, most = percent(row["share_least"]), percent(row["share_most"])
-    return least if least == most else f"{least} to {most}"

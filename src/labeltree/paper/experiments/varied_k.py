@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from labeltree.base import plots as figures
@@ -11,8 +10,8 @@ from labeltree.base.progress import Progress, part_of
 from labeltree.paper.experiments import sizes
 from labeltree.paper.experiments.fixed_k import CLUSTERS
 from labeltree.paper.experiments.fixed_k import DEPTHS as FIXED_DEPTHS
-from labeltree.paper.experiments.result import Claim, Findings, Plot, Result
-from labeltree.paper.experiments.rows import MOST_LISTED, count, distinct, join_words, percent, where
+from labeltree.paper.experiments.result import Plot, Result
+from labeltree.paper.experiments.rows import count
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.sizes import SizeRow, SizeSummary
 
@@ -76,20 +75,12 @@ def run(session: Session, progress: Progress | None = None, *, depths: Sequence[
         name="varied-k",
         title="Size of a tree relative to one-vs-rest, K chosen for the depth",
         source="Figure 5 of the paper",
-        introduction=(
-            "With a fixed K, a tree of few labels ends early, and a tree of many labels has wide nodes just "
-            "above its leaves. Here K is chosen for the depth, K = ceil(L^(1/d_max)), so that all nodes of a "
-            f"balanced tree have the same number of children. Trees of the same d_max with K = {CLUSTERS} "
-            "are shown for comparison: which K gives the smaller model?"
-        ),
         settings={
             "clusters (K)": "ceil(L^(1/d_max))",
             "depths (d_max)": list(depths),
             "seeds": list(session.seeds),
         },
-        tables=sizes.tables(
-            "varied-k", summary, rows, _comparison(summary), {"fixed_k_ratio": f"ratio at K = {CLUSTERS}"}
-        ),
+        tables=sizes.tables("varied-k", summary, rows, {"fixed_k_ratio": f"ratio at K = {CLUSTERS}"}),
         plots=[
             Plot(
                 "varied-k",
@@ -97,10 +88,8 @@ def run(session: Session, progress: Progress | None = None, *, depths: Sequence[
                 f"{count(len(session.seeds), 'seed')}; the band is the range over the seeds. The dashed line "
                 f"is the paper's count with K = {CLUSTERS}.",
                 sizes.figure(summary, _finish, 2.9),
-                _development(summary, depths),
             )
         ],
-        claims=_claims(session, summary, depths),
     )
 
 
@@ -120,60 +109,3 @@ def _finish(axes: Axes, rows: list[VariedSummary], highest: float) -> None:
     )
     axes.set_xticks(depths, [f"{row['max_depth']}\nK = {row['clusters']:,}" for row in rows])
     figures.headroom(axes, max(highest, *fixed), 0.08)
-
-
-def _comparison(summary: Sequence[VariedSummary]) -> str:
-    """Count how often K = 100 gives the smaller tree."""
-    compared = [row for row in summary if row["clusters"] != CLUSTERS]
-    smaller = sum(row["fixed_k_ratio"] < row["ratio"] for row in compared)
-    return f"K = {CLUSTERS} gives the smaller tree in {smaller} of {count(len(compared), 'comparison')}."
-
-
-def _development(summary: Sequence[VariedSummary], depths: Sequence[int]) -> str:
-    """Write how the ratio changes from the smallest depth to the largest."""
-    first, last = depths[0], depths[-1]
-    ratio = {name: sizes.ratios(summary, name) for name in distinct(summary, "data")}
-    change = f"From d_max = {first} to {last},"
-    if len(ratio) <= MOST_LISTED:
-        found = [f"from {percent(r[first])} to {percent(r[last])} on {name}" for name, r in ratio.items()]
-        return f"{change} the size relative to one-vs-rest goes {join_words(found)}."
-    smaller = sum(r[last] < r[first] for r in ratio.values())
-    return f"{change} the tree becomes smaller on {smaller} of {len(ratio)} datasets."
-
-
-def _claims(session: Session, summary: Sequence[VariedSummary], depths: Sequence[int]) -> list[Claim]:
-    falls: Findings = {}
-    wider: Findings = {}
-    for name, split in session.by_name.items():
-        # With K or fewer labels there is no tree.
-        trees = [row for row in where(summary, data=name) if row["clusters"] < split.used_labels]
-        ratio = sizes.ratios(summary, name)
-        steps = [ratio[b] < ratio[a] for a, b in pairwise(depths)]
-        falls[name] = (
-            all(steps) if steps and len(trees) == len(depths) else None,
-            ", ".join(percent(ratio[d]) for d in depths),
-        )
-        right = [
-            row["ratio"] < row["fixed_k_ratio"]
-            if row["clusters"] > CLUSTERS
-            else row["fixed_k_ratio"] < row["ratio"]
-            for row in trees
-            if row["clusters"] != CLUSTERS < split.used_labels
-        ]
-        wider[name] = (
-            (2 * sum(right) > len(right), f"{sum(right)} of {len(right)} depths")
-            if right
-            else (None, "no two trees to compare")
-        )
-    return [
-        Claim.from_findings(
-            "The model becomes smaller as the depth grows (d_max = "
-            f"{join_words([str(depth) for depth in depths])}).",
-            falls,
-        ),
-        Claim.from_findings(
-            "At the same d_max, a larger K generally gives a smaller model (tested: against "
-            f"K = {CLUSTERS}, at the majority of depths).",
-            wider,
-        ),
-    ]
