@@ -1,94 +1,117 @@
-"""`labeltree demo`: the whole workflow on the documents of an imaginary shop."""
+"""`labeltree demo`: the whole workflow on a small catalogue of products, step by step."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
+import time
+from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from labeltree.base.system import human_bytes
-from labeltree.cli import options
+from labeltree.cli import options, printing
 from labeltree.errors import InputError
+from labeltree.settings import DEFAULT_RANKS
 
-_CLUSTERS = 10  # there are only 84 labels
-_NEW = ("Keeps tea hot on a long walk.", "A light for the handlebar of a bicycle.")
+FILES = ("catalogue-train.tsv", "catalogue-test.tsv")
+DOCUMENTS = (
+    "Boots with a good grip on wet rock.",
+    "A light for the handlebar that charges from a USB port.",
+    "Keeps tea hot on a long walk.",
+)
 
 
 def demo(
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="New directory for the model. Default: a temporary one."
-        ),
+        Path | None, typer.Option(metavar="DIR", help="Keep the data and the model in this new directory.")
     ] = None,
     threads: options.Threads = None,
+    json: options.Json = False,
 ) -> None:
-    """Estimate, train, evaluate, predict and explain, on 400 product descriptions."""
+    """Show the whole workflow on a small catalogue of products.
+
+    Estimates the size of a model, trains and evaluates it, predicts the labels of new documents, and
+    explains one of them. Takes a few seconds.
+    """
     if out is not None and out.exists():
-        raise InputError("already exists", file=out, hint="choose another directory")
-    if out is not None:
-        out.mkdir(parents=True)
-        _run(out, threads)
-        return
-    with tempfile.TemporaryDirectory(prefix="labeltree-demo-") as place:
-        _run(Path(place), threads)
+        raise InputError("already exists", file=out, hint="choose a new directory")
+    with contextlib.ExitStack() as stack:
+        if out is None:
+            out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labeltree-demo-")))
+        figures = run_demo(out, threads=threads, write=(lambda line: None) if json else _print)
+    if json:
+        printing.print_json(figures)
 
 
-def documents(name: str) -> Path:
-    """Return a file of the example documents: in an installed package, or in the repository."""
-    import labeltree
-
-    package = Path(labeltree.__file__).parent
-    for folder in (package / "examples", package.parents[1] / "examples"):
-        if (folder / name).is_file():
-            return folder / name
-    raise InputError("the example documents are not installed", file=package / "examples" / name)
+def _print(line: str) -> None:
+    print(line, flush=True)
 
 
-def _run(place: Path, threads: int | None) -> None:
+def run_demo(directory: Path, *, write: Callable[[str], None], threads: int | None = None) -> dict[str, Any]:
+    """Estimate, train, evaluate, predict and explain.
+
+    Parameters
+    ----------
+    directory : Path
+        For the data and the model; created if it does not exist.
+    write : callable
+        Takes the output, line by line.
+    threads : int, optional
+        Default: all CPUs.
+
+    Returns
+    -------
+    dict
+        The figures in the output.
+    """
     from labeltree.data.read import read_data
-    from labeltree.explain import explain_prediction
-    from labeltree.settings import ModelSettings, TreeSettings
-    from labeltree.training.train import build_plan, train_dataset
+    from labeltree.explain.prediction import explain_prediction
+    from labeltree.training.fill import train_model
+    from labeltree.training.train import build_plan
 
-    train, test = documents("catalogue-train.tsv"), documents("catalogue-test.tsv")
-    dataset = read_data(train, threads=threads)
-    tree = TreeSettings(clusters=_CLUSTERS)
-    plan = build_plan(dataset, tree, threads=threads)
-    _step(
-        f"labeltree estimate {train.name} --clusters {_CLUSTERS}",
-        f"{dataset.n_instances} documents, {dataset.n_features} words, {dataset.n_labels} labels",
-        f"the model will take {human_bytes(plan.model_bytes)}, exactly {plan.model_bytes:,} bytes",
-    )
-    _, model = train_dataset(dataset, place / "model", ModelSettings(tree), threads=threads)
-    _step(
-        f"labeltree train {train.name} model --clusters {_CLUSTERS}",
-        f"{plan.n_nodes} nodes, {plan.n_problems} classifiers; on disk {model.bytes:,} bytes",
-    )
-    found = model.evaluate(test)
-    _step(
-        f"labeltree evaluate model {test.name}",
-        ", ".join(f"P@{k} {100 * found[f'P@{k}']:.1f}%" for k in (1, 3, 5)),
-    )
-    names, scores = model.predict(list(_NEW), top=3)
-    _step(
-        "labeltree predict model -",
-        *(
-            f"{text}  {', '.join(f'{name} {score:.2f}' for name, score in zip(*row, strict=True))}"
-            for text, row in zip(_NEW, zip(names, scores, strict=True), strict=True)
-        ),
-    )
-    (best,) = explain_prediction(model, _NEW[0], top=1)
-    steps = [
-        f"{step.score:.2f} {', '.join(step.child.frequent)}{' ...' * (step.child.labels > 3)}: "
-        + ", ".join(f"{word.name} {word.product:+.2f}" for word in step.supporting[:3])
-        for step in best.paths[0].steps
-    ]
-    _step(f'labeltree explain model "{_NEW[0]}"', f"{best.name}:", *(f"  {step}" for step in steps))
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        content = files("labeltree.data").joinpath("examples", name).read_bytes()
+        (directory / name).write_bytes(content)
+    train = read_data(directory / FILES[0], threads=threads)
 
+    write(f"$ labeltree estimate {FILES[0]}")
+    plan = build_plan(train, threads=threads)
+    write(f"  {train.n_instances:,} documents, {train.n_features:,} terms, {train.n_labels:,} labels")
+    write(f"  The model will take {human_bytes(plan.model_bytes)}: exactly {plan.model_bytes:,} bytes.")
 
-def _step(command: str, *lines: str) -> None:
-    """Print a command and what it finds."""
-    print(f"$ {command}", *(f"  {line}" for line in lines), "", sep="\n")
+    write(f"\n$ labeltree train {FILES[0]} model")
+    start = time.perf_counter()
+    model = train_model(train, plan, directory / "model")
+    seconds = time.perf_counter() - start
+    write(f"  {plan.n_weights:,} weights in {seconds:.1f} s; {model.bytes:,} bytes on disk")
+
+    write(f"\n$ labeltree evaluate model {FILES[1]}")
+    found = {name: 100 * value for name, value in model.evaluate(directory / FILES[1]).items()}
+    write("  " + ", ".join(f"P@{k} {found[f'P@{k}']:.1f}%" for k in DEFAULT_RANKS))
+
+    write("\n$ labeltree predict model documents.txt --top 3")
+    names, scores = model.predict(DOCUMENTS, top=3, threads=threads)
+    for document, row, row_scores in zip(DOCUMENTS, names, scores, strict=True):
+        best = ", ".join(f"{name} {score:.2f}" for name, score in zip(row, row_scores, strict=True))
+        write(f"  {document}\n    {best}")
+
+    write(f'\n$ labeltree explain model "{DOCUMENTS[-1]}" --top 1')
+    for explanation in explain_prediction(model, DOCUMENTS[-1], top=1, words=3):
+        for step in explanation.paths[0].steps:
+            terms = ", ".join(f"{word.name} {word.weight:+.2f}" for word in step.supporting)
+            write(f"  {'  ' * step.depth}{', '.join(step.child.frequent)}: {terms}")
+    return {
+        "instances": train.n_instances,
+        "features": train.n_features,
+        "labels": train.n_labels,
+        "weights": plan.n_weights,
+        "estimated_bytes": plan.model_bytes,
+        "model_bytes": model.bytes,
+        "train_seconds": seconds,
+        **{name: round(value, 4) for name, value in found.items()},
+    }
