@@ -130,9 +130,7 @@ def run_page(blocks):
             for command in filter(str.strip, block.text.split("\n")):
                 run_command(command, False, block.place)
         elif block.tag == "demo":
-            compare(
-                block.text, run_command("labeltree demo --report build/demo", False, block.place), block.place
-            )
+            compare(block.text, run_command("labeltree demo", False, block.place), block.place)
 
 
 def commands_of(block):

@@ -12,8 +12,6 @@ from labeltree import Dataset, InputError, SolverSettings, build_tree, make_plan
 from labeltree.model.model import Model
 from labeltree.paper import experiments
 from labeltree.paper.experiments import Session, Split, pruning
-from labeltree.paper.experiments.paired import NOISE, compare, row_precision
-from labeltree.paper.experiments.pruning_findings import precision_claim, threshold_claim
 
 SEEDS = (0, 3)
 THRESHOLDS = (0.05, 0.1, 0.3)
@@ -113,29 +111,6 @@ def test_tables_hold_means_over_the_seeds(result):
     assert [(row["pruning"], row["threshold"]) for row in shown] == [("no", 0), ("yes", 0.1)]
 
 
-def test_figure_and_words(result, done):
-    plot, curve = result.plots
-    precision, size = plot.figure.axes
-    curves = [line for line in precision.lines if len(line.get_xdata()) == len(THRESHOLDS) + 1]
-    assert [line.get_ydata()[0] for line in curves] == [0] * 3
-    assert [text.get_text() for text in precision.get_xticklabels()] == ["none", "0.05", "0.1", "0.3"]
-    assert {text.get_text() for text in precision.texts} == {"P@1", "P@3", "P@5"}
-    means = table_rows(result, "pruning-thresholds")
-    shares = [100 * row["disk_bytes"] / means[0]["disk_bytes"] for row in means]
-    assert list(size.lines[0].get_ydata()) == pytest.approx(shares)
-    change = means[2]["P@1"] - means[0]["P@1"]
-    assert plot.takeaway == (
-        f"A threshold of 0.1 changes P@1 by {change:+.2f} points on one, which is within noise."
-    )
-    assert [axes.get_title(loc="left") for axes in curve.figure.axes] == ["one: P@1", "one: P@3", "one: P@5"]
-    assert curve.takeaway.startswith("The smallest model that loses at most 0.1 points takes ")
-    assert "Skipped for lack of test data: no test." in result.introduction
-    assert result.settings["left_out"] == ["no test"]
-    assert result.settings["tolerance"] == 0.001
-    assert done == sorted(done)
-    assert done[-1] == pytest.approx(1)
-
-
 def test_the_frontier_has_every_form_and_the_papers_threshold(result):
     """Means over the seeds; the smallest form that loses at most 0.1 points is marked."""
     rows, runs = (table_rows(result, f"pruning-{name}") for name in ("frontier", "runs"))
@@ -168,90 +143,6 @@ def test_changes_are_paired_over_the_rows(result, models, splits):
     assert row["error"] == pytest.approx(difference.std(ddof=1) / np.sqrt(60))
     means = {row["threshold"]: row["P@3"] for row in table_rows(result, "pruning-thresholds")}
     assert row["change"] == pytest.approx(means[0.1] - means[0])
-
-
-def rows_with(n_rows, worse, better=0):
-    """Return before and after of one seed: so many rows lose their hit, so many gain one."""
-    before = np.zeros((n_rows, 5), bool)
-    before[: n_rows // 2, 0] = True
-    after = before.copy()
-    after[:worse, 0] = False
-    after[n_rows - better :, 0] = better > 0
-    return [[row_precision(hits)] for hits in (before, after)]
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "worse", "better", "verdict"),
-    [
-        (1000, 40, 0, "lower"),
-        (1000, 5, 0, "within noise"),  # 5 rows, a standard error of 2.2
-        (1000, 6, 0, "lower"),
-        (1000, 60, 40, "within noise"),
-        (1000, 70, 40, "lower"),
-        (1000, 40, 70, "higher"),
-        (1000, 0, 0, "within noise"),
-        (20, 10, 0, "within noise"),  # too few rows
-    ],
-)
-def test_noise_is_told_from_change(n_rows, worse, better, verdict):
-    row = compare("a", 0.1, *rows_with(n_rows, worse, better))[0]
-    assert (row["precision"], row["verdict"]) == ("P@1", verdict)
-    assert row["change"] == pytest.approx(100 * (better - worse) / n_rows)
-    assert (row["rows_worse"], row["rows_better"]) == (worse, better)
-
-
-def changes(name, threshold, *points, error=0.05):
-    """Return rows with these changes of P@1, P@3 and P@5."""
-    return [
-        {
-            "data": name,
-            "threshold": threshold,
-            "precision": f"P@{k}",
-            "change": point,
-            "error": error,
-            "verdict": "within noise" if abs(point) <= NOISE * error else "lower" if point < 0 else "higher",
-        }
-        for k, point in zip((1, 3, 5), points, strict=True)
-    ]
-
-
-def means_of(name, by_threshold):
-    return [
-        {"data": name, "threshold": t, **{f"P@{k}": 50 + change for k in (1, 3, 5)}}
-        for t, change in by_threshold.items()
-    ]
-
-
-def test_claims_follow_the_numbers():
-    rows = [{"data": name, "threshold": 0.1, "pruned_share": 0.5} for name in "abcd"]
-    made = changes("a", 0.1, -1, -0.05, -0.5)  # falls, one of them within noise
-    made += changes("b", 0.1, 0.1, -0.05, 0.02)  # within noise
-    made += changes("c", 0.1, -1, 0.5, 1)  # falls and rises
-    claim = precision_claim(made, rows, 0.1)
-    assert (claim.holds, claim.partly) == (False, True)
-    assert (
-        "Yes on a (P@1 -1.00 ± 0.05, P@3 -0.05 ± 0.05, P@5 -0.50 ± 0.05 points, beyond noise: P@1, P@5; "
-        "50% of the non-zero weights pruned)" in claim.sentence
-    )
-    assert "No on c (" in claim.sentence
-    assert "Inconclusive on b (" in claim.sentence
-    assert "beyond noise: none" in claim.sentence
-    assert precision_claim(changes("b", 0.1, -0.1, -0.1, -0.1), rows, 0.1).holds is None
-
-    gentle = means_of("a", {0: 0, 0.05: -0.01, 0.1: -0.05, 0.2: -0.9})
-    harsh = means_of("b", {0: 0, 0.05: -0.3, 0.1: -0.6, 0.2: -0.9})
-    of_gentle = changes("a", 0.05, *[-0.01] * 3) + changes("a", 0.1, *[-0.05] * 3)
-    of_harsh = changes("b", 0.05, *[-0.3] * 3) + changes("b", 0.1, *[-0.6] * 3)
-    claim = threshold_claim(gentle + harsh, of_gentle + of_harsh)
-    assert claim.holds
-    assert "is 0.1 on a, 0 on b. At 0.05, b loses 0.30 ± 0.05 points" in claim.sentence
-    noisy = changes("b", 0.05, *[-0.3] * 3, error=0.2) + changes("b", 0.1, *[-0.6] * 3, error=0.3)
-    claim = threshold_claim(gentle + harsh, of_gentle + noisy)
-    assert claim.holds is None
-    assert claim.sentence.endswith("The difference is within noise.")
-    same = threshold_claim(gentle + [row | {"data": "b"} for row in gentle], of_gentle)
-    assert same.holds is False
-    assert threshold_claim(gentle, of_gentle).holds is None
 
 
 @pytest.mark.parametrize("broken", ["compress", "predict"])

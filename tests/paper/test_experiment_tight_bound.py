@@ -1,4 +1,4 @@
-"""The experiment `tight-bound`: non-zero weights recounted from trained models, and claims that can fail."""
+"""The experiment `tight-bound`: non-zero weights recounted from trained models."""
 
 import tempfile
 
@@ -56,26 +56,6 @@ def test_every_weight_is_nonzero_with_logistic_loss_only(result):
     share = {(row["data"], row["loss"]): row["nonzero_share"] for row in result.tables[0].rows}
     assert share["plain", "logistic"] == share["topics", "logistic"] == 1
     assert share["plain", "hinge"] < 1
-    squared, hinge, logistic = result.claims
-    assert "squared hinge loss" in squared.sentence
-    assert hinge.holds == (min(share["plain", "hinge"], share["topics", "hinge"]) >= 0.9)
-    assert logistic.holds
-
-
-def summary_row(loss, least, most=None):
-    return {"data": "a", "loss": loss, "share_least": least, "share_most": most or least}
-
-
-def test_claims_can_fail():
-    for loss, share, holds in (
-        ("squared_hinge", 0.95, True),
-        ("squared_hinge", 0.68, False),
-        ("logistic", 1.0, True),
-        ("logistic", 0.99, False),
-    ):
-        (claim,) = tight_bound._claims([summary_row(loss, share, share + 0.001)])
-        assert claim.holds is holds, (loss, share)
-    assert "(68% to 95%)" in tight_bound._claims([summary_row("hinge", 0.68, 0.95)])[0].sentence
 
 
 def test_figure_and_progress(result, done):
@@ -84,7 +64,6 @@ def test_figure_and_progress(result, done):
     assert sorted(heights) == pytest.approx(
         sorted(100 * row["nonzero_share"] for row in result.tables[0].rows)
     )
-    assert result.plots[0].takeaway.endswith("100% on plain and 100% on topics with logistic loss.")
     assert done == sorted(done)
     assert done[-1] == pytest.approx(1)
 

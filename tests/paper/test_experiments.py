@@ -1,22 +1,18 @@
 """The numbers of the experiments against a recount from scratch; shared trees; written files."""
 
 import csv
-import math
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse
 from helpers import disk_bytes, make_data, node_rows, random_data
 
-from labeltree import Dataset, InputError, build_tree, make_plan, synthesize, train_model
-from labeltree.base.plots import COLOURS, label_ends, log_axes, new_figure, png, small_multiples, svg
+from labeltree import InputError, build_tree, make_plan, synthesize, train_model
+from labeltree.base.plots import new_figure, png, svg
 from labeltree.base.plots import table as csv_table
-from labeltree.paper import experiments, theory
-from labeltree.paper.experiments import Claim, Plot, Result, Session, Split, Table, fixed_k
-from labeltree.paper.experiments.alpha import within_bound
-from labeltree.paper.experiments.rows import percent
+from labeltree.paper import experiments
+from labeltree.paper.experiments import Plot, Result, Session, Split, Table
 from labeltree.paper.experiments.varied_k import root_above
 from labeltree.settings import SolverSettings
 
@@ -152,28 +148,6 @@ def test_statistics_agree_with_a_recount():
         "one_instance_share": (y.sum(axis=0) == 1).mean(),
     }
     assert other["test_instances"] is None
-    sparse, published = result.claims
-    assert sparse.holds is False
-    assert published.holds is False  # not the real EUR-Lex
-    assert "50 of 15,449 instances" in published.sentence
-
-
-# Claims
-
-
-def test_claims_follow_the_numbers(session):
-    result = experiments.run("fixed-k", session, clusters=3, depths=(2, 3, 4))
-    means = result.tables[0].rows
-    last = {row["data"]: row["ratio"] for row in means if row["max_depth"] == 4}
-    smaller, ranges, drops, settles, finished = result.claims
-    assert smaller.holds == all(ratio < 1 for ratio in last.values())
-    assert ranges.holds == all(ratio <= 0.4 for ratio in last.values())  # few labels
-    at = {(row["data"], row["max_depth"]): row["ratio"] for row in means}
-    assert drops.holds == all(at[name, 3] <= 0.9 * at[name, 2] for name in last)
-    for name, ratio in last.items():
-        assert f"{name} ({100 * ratio:.3g}%" in smaller.sentence
-    assert settles.holds == all(abs(ratio / at[name, 3] - 1) < 0.05 for name, ratio in last.items())
-    assert "unfinished" in finished.sentence
 
 
 def test_the_share_of_unfinished_labels_agrees_with_a_deeper_tree(session):
@@ -192,60 +166,6 @@ def test_the_share_of_unfinished_labels_agrees_with_a_deeper_tree(session):
         assert row["unfinished_share"] == pytest.approx(cut / data.n_labels)
         seen.add(cut > 0)
     assert seen == {True, False} or seen == {True}
-
-
-def settled(shares, ratios, clusters=3):
-    """Return the claims about settling, for one dataset with these shares and ratios at d_max 2, 3, 4."""
-    data = make_data(60)
-    summary = [
-        {"data": "a", "max_depth": d, "ratio": r, "labeltree_ratio": r, "depth": 4, "unfinished_share": share}
-        for d, r, share in zip((2, 3, 4), ratios, shares, strict=True)
-    ]
-    return fixed_k._claims(Session([Split("a", data)], (0,)), summary, clusters, (2, 3, 4))[3:]
-
-
-def test_the_cause_of_settling_is_tested():
-    change, cause = settled((0.9, 0.01, 0), (0.8, 0.5, 0.49))
-    assert change.holds
-    assert cause.holds
-    change, cause = settled((0.9, 0.7, 0.3), (0.8, 0.5, 0.49))  # settles although labels are not separated
-    assert change.holds
-    assert cause.holds is False
-    assert "70% of the labels in unfinished nodes" in cause.sentence
-    change, cause = settled((0.9, 0.7, 0.3), (0.8, 0.5, 0.3))  # nothing to explain
-    assert change.holds is False
-    assert cause.holds is None
-
-
-def test_a_claim_over_datasets():
-    assert Claim.from_findings("S.", {"a": (True, "1")}) == Claim("S. Yes on a (1).", True)
-    assert Claim.from_findings("S.", {"a": (None, "1")}) == Claim("S. Inconclusive on a (1).", None)
-    mixed = Claim.from_findings("S.", {"a": (True, "1"), "b": (False, "2"), "c": (None, "3")})
-    assert mixed == Claim("S. Yes on a (1). No on b (2). Inconclusive on c (3).", False, partly=True)
-    assert Claim.from_findings("S.", {"a": (False, "1")}) == Claim("S. No on a (1).", False)
-
-
-def test_labels_that_never_occur_do_not_make_a_claim_hold():
-    """They make one-vs-rest larger as the paper counts, and have a node that uses no features."""
-    data = make_data(200)
-    wide = scipy.sparse.hstack([data.Y, scipy.sparse.csr_matrix((200, 4000))]).tocsr()
-    splits = [Split("plain", data), Split("unused", Dataset.from_matrices(data.X, wide))]
-    plain, unused = (experiments.run("fixed-k", [split], seeds=(0,), clusters=5) for split in splits)
-    assert unused.tables[0].rows[-1]["ratio"] < 0.05 < 0.4 < plain.tables[0].rows[-1]["ratio"]
-    assert [claim.holds for claim in unused.claims[:2]] == [claim.holds for claim in plain.claims[:2]]
-    assert "for the 40 labels that occur" in unused.claims[0].sentence
-    plain, unused = (experiments.run("alpha", [split], seeds=(0,), clusters=5) for split in splits)
-    found = [{row["depth"]: row["alpha"] for row in result.tables[0].rows} for result in (plain, unused)]
-    assert found[0] == pytest.approx(found[1])
-
-
-def test_alpha_is_compared_with_the_bound_of_theorem_1():
-    averages = [(1, 0.4), (2, 0.7)]
-    # 4,108 labels and K = 100: D = 2, so the theorem does not cover nodes at depth 2.
-    assert within_bound(4108, 100, averages) == (True, "0.400 against 0.500 for depth 2")
-    bound = float(theory.alpha_bound(30_000, 100, 3))
-    assert within_bound(30_000, 100, averages) == (bound > 0.7, f"0.700 against {bound:.3f} for depth 3")
-    assert within_bound(150, 100, averages)[0] is None
 
 
 # Shared trees
@@ -331,59 +251,6 @@ def test_figures_are_the_same_bytes_each_time(session):
     assert png(first.figure).startswith(b"\x89PNG")
 
 
-def test_names_are_drawn_as_they_are(recwarn):
-    """A dollar sign does not start a formula, and a character that the font lacks gives no warning."""
-    data = make_data(60)
-    result = experiments.run("alpha", [Split("$x_{$ 日本", data)], seeds=(0,), clusters=5)
-    assert svg(result.plots[0].figure)
-    assert png(result.plots[0].figure)
-    assert not recwarn.list
-
-
-def test_figures_say_what_they_show(session):
-    """Every figure, and every table of the report, comes with a sentence computed from its numbers."""
-    one, two = (Session(session.splits[:n], SEEDS[:1], threads=1) for n in (1, 2))
-    for name, options in (
-        ("statistics", {}),
-        ("fixed-k", {"clusters": 3}),
-        ("varied-k", {}),
-        ("alpha", {"clusters": 3}),
-    ):
-        for shared in (one, two):
-            result = experiments.run(name, shared, **options)
-            for part in [*result.plots, *(table for table in result.tables if table.shown)]:
-                assert part.takeaway.endswith(".")
-    plot = experiments.run("fixed-k", one, clusters=3).plots[0]
-    ratio = experiments.run("fixed-k", one, clusters=3).tables[0].rows[-1]["ratio"]
-    assert (
-        plot.takeaway
-        == f"As the paper counts, a tree with d_max = 6 takes {percent(ratio)} of the one-vs-rest "
-        "size on awkward: it is larger."
-    )
-    assert ratio > 1
-
-
-def test_names_of_lines_do_not_overlap():
-    _, (axes,) = new_figure(1, 1)
-    axes.set_ylim(0, 1)
-    label_ends(axes, [(1, 0.5, "a", "k"), (1, 0.5, "b", "k"), (1, 0.52, "c", "k"), (1, 0.95, "d", "k")], 0.1)
-    heights = {text.get_text(): text.get_position()[1] for text in axes.texts}
-    assert sorted(heights.values()) == pytest.approx([0.5067 - 0.1, 0.5067, 0.5067 + 0.1, 0.95], abs=1e-3)
-    assert heights["c"] == max(heights["a"], heights["b"], heights["c"])
-
-
-def test_logarithmic_axes_have_plain_ticks():
-    """A tick that is a formula would be parsed, and the parser's cache keeps the callers' data alive."""
-    figure, panels = new_figure(1, 2)
-    for axes, values in zip(panels, ([0.01, 0.5], [1e6, 2e9]), strict=True):
-        axes.plot(values, values)
-        log_axes(axes, "s")
-        figure.draw_without_rendering()
-        labels = [tick.get_text() for tick in axes.get_xticklabels() if tick.get_text()]
-        assert len(labels) >= 2
-        assert not any("$" in label for label in labels)
-
-
 def test_a_missing_matplotlib_is_reported_first(session, monkeypatch):
     def work(*_, **__):
         raise AssertionError("started to work")
@@ -396,30 +263,6 @@ def test_a_missing_matplotlib_is_reported_first(session, monkeypatch):
     with pytest.raises(InputError, match="needs matplotlib"):
         experiments.check_plots(["statistics", "pruning"])
     experiments.run("statistics", session)
-
-
-def test_small_multiples_have_room_for_six():
-    for count in range(1, 7):
-        figure, axes = small_multiples(count)
-        assert len(axes) == len(figure.axes) == count
-        assert 4.5 < figure.get_figwidth() <= 3 * 3.5
-    assert len(new_figure(2, 3)[1]) == 6
-    assert len(set(COLOURS)) == 6
-
-
-def test_tiny_data_that_cannot_be_split():
-    data = make_data(20, labels=4)
-    for name in ("fixed-k", "varied-k", "alpha"):
-        result = experiments.run(name, [Split("tiny", data)], seeds=(0,))
-        assert all(math.isfinite(row.get("ratio", 0)) for table in result.tables for row in table.rows)
-        if name != "varied-k":  # with K = 100 there is no tree to compare
-            assert {claim.holds for claim in result.claims} == {None}
-        else:  # but with K = 2 there is one
-            assert result.claims[0].holds is not None
-            assert result.claims[1].holds is None
-    assert not result.plots  # no node below the root, no alpha
-    nodes = result.tables[1]
-    assert csv_table(nodes.rows, nodes.columns).startswith(b"data,seed,depth,")
 
 
 def test_save_writes_everything_once(session, tmp_path):
@@ -452,7 +295,7 @@ def test_csv_has_the_keys_of_all_rows(tmp_path):
 def test_result_parts_are_optional(tmp_path):
     figure, (axes,) = new_figure(1, 1)
     axes.plot([0, 1])
-    result = Result("n", "T", "s", "i", {}, plots=[Plot("n", "c", figure)])
+    result = Result("n", "T", "s", {}, plots=[Plot("n", "c", figure)])
     assert {p.name for p in experiments.save([result], tmp_path).parent.iterdir()} == {
         "report.html",
         "n.png",

@@ -230,10 +230,12 @@ def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[st
 
 
 def _summary(results: Sequence[Result], report: Path) -> list[str]:
-    """Return the first table of each experiment, and where the report is."""
+    """Return the shown tables of each experiment, and where the report is."""
     lines = []
     for result in results:
-        lines += [f"{result.name}: {result.title}", "", *_table(result.tables[0])]
+        lines += [f"{result.name}: {result.title}", ""]
+        for table in result.tables:
+            lines += _table(table) if table.shown else []
     return [*lines, f"report {report}"]
 
 

@@ -97,13 +97,6 @@ def run(
         name="alpha",
         title="How the number of used features falls with depth",
         source="Figure 7 of the paper (appendix E)",
-        introduction=(
-            "The formulas for balanced trees assume that every node uses the same share alpha of its "
-            "parent's features. In a real tree, alpha differs from node to node: it is the number of "
-            "features that a node uses, divided by that of its parent. The average over a depth is weighted "
-            "by the number of children, because each child has a weight vector of that length (equation 45 "
-            "of the paper)."
-        ),
         settings={
             "clusters (K)": clusters,
             "largest depth (d_max)": max_depth,

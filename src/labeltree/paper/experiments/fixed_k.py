@@ -59,15 +59,6 @@ def run(
         name="fixed-k",
         title=f"Size of a tree relative to one-vs-rest, K = {clusters}",
         source="Figure 4 of the paper",
-        introduction=(
-            "A node of a label tree trains only on the instances of its labels, so it needs weights only for "
-            "the features of these instances. One-vs-rest has a weight for every label and feature. How much "
-            "smaller is a tree? Its size follows from the tree and the data, so nothing is trained. The "
-            "paper counts 12 bytes per weight of a tree (8 for the weight, 4 for its index) and 8 bytes per "
-            "weight of one-vs-rest. labeltree's own files store either model in dense blocks of 4 bytes per "
-            "weight, with a list of features per node, so their ratio is that of two models in the same "
-            "format. One tree is built per seed and cut off at each depth."
-        ),
         settings={"clusters (K)": clusters, "depths (d_max)": list(depths), "seeds": list(session.seeds)},
         tables=sizes.tables(
             "fixed-k",

@@ -88,13 +88,6 @@ def run(
         name="growth",
         title="Trees with another K or depth, predicted from one tree",
         source="beyond section 3 of the paper, which assumes a constant alpha",
-        introduction=(
-            "The paper's formulas assume the same alpha for all nodes. Real nodes with many children also "
-            "use many features, so a product of averages per depth is too small; the covariance of the two "
-            "accounts for the difference. For trees that were not built, a function is fitted to the nodes "
-            "of one tree: the features that a node uses as a power of the number of its labels. With the "
-            "spread of the sizes of siblings, it predicts the weights of trees with another K or depth."
-        ),
         settings={
             "clusters (K)": list(clusters),
             "depths (d_max)": list(depths),

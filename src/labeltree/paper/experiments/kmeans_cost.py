@@ -4,21 +4,94 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
+from labeltree.base import plots as figures
+from labeltree.base.extras import optional
 from labeltree.base.progress import Progress, part_of
 from labeltree.errors import InputError
 from labeltree.paper import theory
-from labeltree.paper.experiments import kmeans_findings as findings
-from labeltree.paper.experiments.kmeans_findings import FittedRow, KMeansRow, TreeCost
 from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import join_words, listed
+from labeltree.paper.experiments.rows import distinct, listed
 from labeltree.paper.experiments.session import Session
 from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.kmeans import MAX_KMEANS_ITERATIONS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class KMeansRow(TypedDict):
+    """K-means of all nodes of one depth of one tree."""
+
+    data: str
+    clusters: int
+    seed: int
+    depth: int
+    nodes: int
+    labels: int
+    nonzeros: int
+    iterations: int
+    multiply_adds: int
+    seconds: float
+
+
+class FittedRow(KMeansRow):
+    """The same, with the seconds that the formula predicts."""
+
+    fitted_seconds: float
+
+
+class TreeCost(TypedDict):
+    """All depths of one tree, next to the formula for a balanced tree."""
+
+    data: str
+    clusters: int
+    seed: int
+    depth: int
+    iterations: int
+    vector_nonzeros: int
+    cost: float
+    multiply_adds: int
+    cost_share: float
+    seconds: float
+
+
+def figure(rows: Sequence[FittedRow]) -> Figure:
+    """Draw seconds over multiply-adds, with a color per dataset and a marker per K."""
+    line = optional("matplotlib.lines").Line2D
+    names, clusters = distinct(rows, "data"), sorted(distinct(rows, "clusters"))
+    colour = {name: figures.COLOURS[i % len(figures.COLOURS)] for i, name in enumerate(names)}
+    marker = {K: figures.MARKERS[i % len(figures.MARKERS)] for i, K in enumerate(clusters)}
+    figure, (axes,) = figures.new_figure(1, 1, panel=(5.0, 3.6))
+    with figures.style():
+        for row in rows:
+            axes.plot(
+                row["multiply_adds"],
+                row["seconds"],
+                color=colour[row["data"]],
+                marker=marker[row["clusters"]],
+                linestyle="",
+            )
+        ends = sorted((row["multiply_adds"], row["fitted_seconds"]) for row in rows)
+        axes.plot(*zip(ends[0], ends[-1], strict=True), color=figures.MUTED, linewidth=1, zorder=1)
+        figures.log_axes(axes)
+        axes.yaxis.set_major_formatter(optional("matplotlib.ticker").EngFormatter("s"))
+        axes.set(xlabel="multiply-adds", ylabel="CPU seconds")
+        handles = [
+            *(line([], [], color=colour[name], marker="o", linestyle="", label=name) for name in names),
+            *(
+                line([], [], color=figures.MUTED, marker=marker[K], linestyle="", label=f"K = {K}")
+                for K in clusters
+            ),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    return figure
+
 
 CLUSTERS, MAX_DEPTH = (10, 30, 100), 6
 ITERATIONS, QUICK_ITERATIONS = (5, MAX_KMEANS_ITERATIONS), (1, 2)
@@ -82,16 +155,6 @@ def run(
         name="kmeans",
         title="The cost of K-means: the formula compared with measurements",
         source="appendix A of the paper, part 2",
-        introduction=(
-            "Before anything is trained, the labels are clustered. Appendix A gives the cost of building the "
-            "tree as O(nnz(V) K iterations d): at each depth, each iteration compares every non-zero of the "
-            "label vectors V with K centroids. Here the nodes of each depth of a tree are clustered once "
-            f"more on one thread, with exactly {join_words([str(n) for n in iterations])} iterations, so "
-            "that the multiply-adds are known: K times the iterations times the non-zeros of the labels that "
-            "are clustered at this depth. The formula omits a constant factor, so it is multiplied by one "
-            "factor for all measurements, chosen so that the errors cancel on a logarithmic scale. The "
-            f"seconds are CPU time{f', the fastest of {repeats} short runs' if repeats > 1 else ''}."
-        ),
         settings={
             "clusters (K)": list(clusters),
             "largest depth (d_max)": max_depth,
@@ -142,7 +205,7 @@ def run(
                 "kmeans",
                 "CPU seconds of K-means over the multiply-adds, one point per dataset, K and depth. The line "
                 "is the formula.",
-                findings.figure(rows),
+                figure(rows),
             )
         ]
         if rows

@@ -91,15 +91,6 @@ def run(
         name="last-depth",
         title="A large alpha at the last depth: is it due to unfinished nodes?",
         source="the explanation in appendix E of the paper",
-        introduction=(
-            "Appendix E finds one average of alpha that is not small, at the last depth of the largest tree, "
-            "and explains it: in a tree that is not balanced, some nodes at depth d_max - 1 still have many "
-            "more than K labels, which would be split further if the tree had not reached d_max. Such "
-            "unfinished nodes use more features than the other nodes of their depth, so their alpha is "
-            "larger; and they have more children, so they dominate the average, which is weighted by the "
-            "number of children. Here each tree is cut off at several d_max, and the unfinished nodes of the "
-            "last depth (with more than K labels) are compared with the others."
-        ),
         settings={"clusters (K)": clusters, "depths (d_max)": list(depths), "seeds": list(session.seeds)},
         tables=[
             Table(

@@ -1,4 +1,4 @@
-"""Compare two models on the same test rows: the change of precision, and whether it exceeds the noise."""
+"""Compare two models on the same test rows: the change of precision and its standard error."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ PRECISIONS: tuple[PrecisionName, ...] = ("P@1", "P@3", "P@5")
 RANKS = (1, 3, 5)
 # Standard errors beyond which a change counts: by chance, one of three changes exceeds them in 5% of cases.
 NOISE = 2.4
-MIN_ROWS = 30  # with fewer test rows, the standard error itself is too uncertain
-
-Verdict = Literal["lower", "higher", "within noise"]
 
 
 class ChangeRow(TypedDict):
@@ -29,7 +26,6 @@ class ChangeRow(TypedDict):
     rows_worse: int
     change: float
     error: float
-    verdict: Verdict
 
 
 def row_precision(hits: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -73,21 +69,6 @@ def compare(
             "rows_worse": int((difference[:, k] < 0).sum()),
             "change": float(change[k]),
             "error": float(error[k]),
-            "verdict": _verdict(float(change[k]), float(error[k]), n_rows),
         }
         for k, name in enumerate(PRECISIONS)
     ]
-
-
-def _verdict(change: float, error: float, n_rows: int) -> Verdict:
-    if n_rows < MIN_ROWS or abs(change) <= NOISE * error:
-        return "within noise"
-    return "lower" if change < 0 else "higher"
-
-
-def written(rows: Sequence[ChangeRow]) -> str:
-    """Write the changes with their standard errors."""
-    changes = ", ".join(f"{row['precision']} {row['change']:+.2f} ± {row['error']:.2f}" for row in rows)
-    beyond = [row["precision"] for row in rows if row["verdict"] != "within noise"]
-    note = "" if len(beyond) == len(rows) else f", beyond noise: {', '.join(beyond) or 'none'}"
-    return f"{changes} points{note}"

@@ -83,7 +83,6 @@ def _section(number: int, result: Result, numbers: dict[str, Iterator[int]]) -> 
         f'<section id="{escape(result.name)}">',
         f"<h2>{number}. {_text(result.title)}</h2>",
         f'<p class="note">Reproduces {escape(result.source)}</p>',
-        f"<p>{_text(result.introduction)}</p>",
         *(_figure(next(numbers["Figure"]), plot, result) for plot in result.plots),
         *(_table(next(numbers["Table"]), table) for table in result.tables if table.shown),
         _long_tables(result),

@@ -64,8 +64,6 @@ class Result:
     title : str
     source : str
         The part of the paper that it reproduces, such as "Figure 4 of the paper".
-    introduction : str
-        What is measured and why, in a paragraph.
     settings : dict
         What the experiment was run with.
     tables, plots : list
@@ -74,7 +72,6 @@ class Result:
     name: str
     title: str
     source: str
-    introduction: str
     settings: dict[str, Any]
     tables: list[Table] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 Row = TypeVar("Row", bound=Mapping[str, Any])
-
-# A sentence lists at most this many datasets; of more it names the two extremes.
-MOST_LISTED = 3
 
 
 def where(rows: Iterable[Row], **values: Any) -> list[Row]:
@@ -62,17 +59,6 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def join_words(words: Sequence[str]) -> str:
-    """Join words as a sentence does.
-
-    Examples
-    --------
-    >>> join_words(["a", "b", "c"])
-    'a, b and c'
-    """
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
 def percent(ratio: float) -> str:
     """Write a ratio in percent, with three digits.
 
@@ -82,32 +68,3 @@ def percent(ratio: float) -> str:
     ('25.2%', '1.23%')
     """
     return f"{100 * ratio:.3g}%"
-
-
-def by_dataset(values: Mapping[str, float], write: Callable[[float], str] = percent, unit: str = "") -> str:
-    """List a number per dataset, or for many datasets the smallest and the largest.
-
-    Parameters
-    ----------
-    values : mapping of str to float
-        Name of a dataset -> its number.
-    write : callable
-        Writes a number; by default in percent.
-    unit : str
-        Words that follow the first number, such as "of the features".
-
-    Examples
-    --------
-    >>> by_dataset({"a": 0.25, "b": 0.5}, unit="of the features")
-    '25% of the features on a and 50% on b'
-    >>> by_dataset({"a": 4, "b": 1, "c": 3, "d": 2}, str, "points")
-    'between 1 (b) and 4 (a) points'
-    """
-    unit = f" {unit}" if unit else ""
-    if len(values) > MOST_LISTED:
-        low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
-        return f"between {write(values[low])} ({low}) and {write(values[high])} ({high}){unit}"
-    units = [unit, *[""] * (len(values) - 1)]
-    return join_words(
-        [f"{write(value)}{of} on {name}" for (name, value), of in zip(values.items(), units, strict=True)]
-    )

@@ -10,8 +10,6 @@ from labeltree.base.progress import Progress
 from labeltree.paper.experiments.result import Result, Table
 from labeltree.paper.experiments.session import Session, Split
 
-SPARSE = 0.01
-
 
 class StatisticsRow(TypedDict):
     """Counts of one dataset."""
@@ -49,11 +47,6 @@ def run(session: Session, progress: Progress | None = None) -> Result:
         name="statistics",
         title="The datasets",
         source="Table 5 of the paper",
-        introduction=(
-            "Trees are small where data is sparse: instances with few feature values, and labels with few "
-            "instances, whose nodes use few features. The table therefore adds measures of sparsity to the "
-            "counts that the paper gives."
-        ),
         settings={},
         tables=[
             Table(

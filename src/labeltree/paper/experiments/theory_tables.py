@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
+from labeltree.base import plots as figures
 from labeltree.base.progress import Progress
 from labeltree.errors import InputError
 from labeltree.paper import theory
-from labeltree.paper.experiments import theory_findings as findings
 from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import listed
+from labeltree.paper.experiments.rows import distinct, listed, where
 from labeltree.paper.experiments.session import Session
-from labeltree.paper.experiments.theory_findings import BoundRow, RatioRow
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class RatioRow(TypedDict):
+    """Weights of a balanced tree, and relative to one-vs-rest."""
+
+    labels: int
+    clusters: int
+    alpha: float
+    depth: int
+    ratio: float
+    weights: float
+
+
+class BoundRow(TypedDict):
+    """Bound on alpha of Theorem 1 for one depth."""
+
+    labels: int
+    clusters: int
+    depth: int
+    bound: float
+    printed: float | None
+    exact: float
+    shown_bound: str
+    shown_exact: str
+
+
+def ratio_figure(ratios: Sequence[RatioRow]) -> Figure:
+    """Draw the ratio over the depth, one line per alpha."""
+    figure, (axes,) = figures.new_figure(1, 1, panel=(5.0, 3.4))
+    depths = distinct(ratios, "depth")
+    with figures.style():
+        ends = []
+        for number, alpha in enumerate(distinct(ratios, "alpha")):
+            colour = figures.COLOURS[number % len(figures.COLOURS)]
+            marker = figures.MARKERS[number % len(figures.MARKERS)]
+            line = [row["ratio"] for row in where(ratios, alpha=alpha)]
+            axes.plot(depths[:-1], line[:-1], color=colour, marker=marker)
+            axes.plot(depths[-2:], line[-2:], color=colour, marker=marker, linestyle="--")
+            ends.append((depths[-1], line[-1], f"alpha = {alpha:g}", colour))
+        axes.set_xticks(depths)
+        axes.set(xlabel="depth d", ylabel="weights, tree / one-vs-rest")
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
+        figures.label_ends(axes, ends, gap=0.06)
+    return figure
+
 
 # The example of section 5.1, and the bounds on alpha that the paper prints for it, by depth.
 LABELS, CLUSTERS = 200_000_000, 100
@@ -74,14 +122,6 @@ def run(
         name="theory",
         title="Balanced trees: what the formulas predict",
         source="Figures 3 and 6, Tables 2 and 4, Theorems 1 and 2 of the paper",
-        introduction=(
-            "How large will a label tree be, before there is any data? The paper answers this for a "
-            f"balanced tree: every node above the last depth has K = {clusters:,} children and uses the "
-            f"share alpha of its parent's features. These are its formulas for L = {labels:,} labels. The "
-            f"deepest tree, in which every node has at least two labels, has depth D = {deepest}. The "
-            "formulas count weights. In bytes the ratio is 1.5 times as large, because a tree stores an "
-            "index with each weight."
-        ),
         settings={
             "labels": labels,
             "clusters": clusters,
@@ -118,7 +158,7 @@ def run(
                 "theory-ratio",
                 f"Weights of a balanced tree relative to one-vs-rest, for L = {labels:,} and "
                 f"K = {clusters:,}, by depth. The dashed step leads to the deepest tree, d = D.",
-                findings.ratio_figure(ratios),
+                ratio_figure(ratios),
             )
         ],
     )

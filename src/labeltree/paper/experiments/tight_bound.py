@@ -126,15 +126,6 @@ def run(
         name="tight-bound",
         title="Is the estimated size a tight bound?",
         source="equations 7, 8 and 18 of the paper",
-        introduction=(
-            "The size of a tree is known before training because the paper counts a weight for every feature "
-            "that a node uses. It calls this a tight upper bound of the number of non-zero weights, since "
-            "the gradient of a used feature is a sum over instances that is rarely zero. That needs a loss "
-            "whose derivative is not zero, as the logistic loss. With hinge and squared hinge, the "
-            "derivative is zero for every instance beyond the margin, and a feature that occurs only in such "
-            "instances keeps a weight of exactly zero. Here the non-zero weights of trained trees are "
-            "counted."
-        ),
         settings={
             "seeds": list(seeds),
             "losses": list(losses),

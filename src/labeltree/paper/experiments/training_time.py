@@ -8,9 +8,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 
+from labeltree.base import plots as figures
+from labeltree.base.extras import optional
 from labeltree.base.progress import Progress
 from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset
@@ -18,15 +21,133 @@ from labeltree.data.published.presets import PRESETS
 from labeltree.data.synthetic import synthesize
 from labeltree.errors import InputError, ResourceError
 from labeltree.paper import theory
-from labeltree.paper.experiments import time_findings as findings
 from labeltree.paper.experiments.result import Plot, Result, Table
 from labeltree.paper.experiments.rows import count, distinct, listed, where
 from labeltree.paper.experiments.session import Session
-from labeltree.paper.experiments.time_findings import MeasuredRow, TimeRow
 from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
 from labeltree.training.fill import train_model
 from labeltree.training.train import build_plan
 from labeltree.training.tree_plan import TreePlan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Measured = Literal["multiply_adds", "train_seconds"]
+Fitted = Literal["fitted_multiply_adds", "fitted_seconds"]
+MEASURES: tuple[tuple[Measured, Fitted, str], ...] = (
+    ("multiply_adds", "fitted_multiply_adds", "multiply-adds per pass"),
+    ("train_seconds", "fitted_seconds", "seconds"),
+)
+
+
+class MeasuredRow(TypedDict):
+    """One trained model: its shape, its cost by the formula, and what was measured."""
+
+    like: str
+    scale: float
+    kind: str
+    labels: int
+    instances: int
+    features: int
+    nonzeros: float
+    labels_each: float
+    clusters: int | None
+    max_depth: int
+    depth: int
+    nodes: int
+    weights: int
+    model_bytes: int
+    cost: float
+    multiply_adds: int
+    train_seconds: float
+    tree_seconds: float | None
+
+
+class TimeRow(MeasuredRow):
+    """A trained model, and what the formula predicts for it."""
+
+    fitted_multiply_adds: float
+    fitted_seconds: float
+
+
+def fitted_figure(rows: Sequence[TimeRow]) -> Figure:
+    """Draw measured over fitted on logarithmic axes, with a color per K and a marker per d."""
+    line = optional("matplotlib.lines").Line2D
+    colours = _colours(rows)
+    depths = sorted(distinct(rows, "max_depth"))
+    marker = {d: figures.MARKERS[number % len(figures.MARKERS)] for number, d in enumerate(depths)}
+    figure, panels = figures.new_figure(1, 2, panel=(4.2, 3.4))
+    with figures.style():
+        for axes, (key, fitted, name) in zip(panels, MEASURES, strict=True):
+            for row in rows:
+                axes.plot(row[fitted], row[key], color=colours[_name(row)], marker=marker[row["max_depth"]])
+            values = [value for row in rows for value in (row[key], row[fitted])]
+            ends = min(values), max(values)
+            axes.plot(ends, ends, color=figures.MUTED, linewidth=1, zorder=1)
+            figures.log_axes(axes, "s" if key == "train_seconds" else "")
+            axes.set(title=name, xlabel="formula", ylabel="measured")
+        handles = [
+            *(line([], [], color=colour, label=name) for name, colour in colours.items()),
+            *(
+                line([], [], color=figures.MUTED, marker=marker[d], linestyle="", label=f"d = {d}")
+                for d in depths
+                if d > 1
+            ),
+        ]
+        figure.legend(handles=handles, loc="outside lower center", ncols=4)
+    return figure
+
+
+def growth_figure(rows: Sequence[TimeRow]) -> Figure:
+    """Draw the work per feature value over L: one-vs-rest, and each K at its cheapest depth."""
+    colours = _colours(rows)
+    figure, (axes,) = figures.new_figure(1, 1, panel=(5.0, 3.4))
+    with figures.style():
+        ends = []
+        for number, (name, line) in enumerate(_lines(rows).items()):
+            labels, work = [row["labels"] for row in line], [_work(row) for row in line]
+            formula = [
+                w * row["fitted_multiply_adds"] / row["multiply_adds"]
+                for w, row in zip(work, line, strict=True)
+            ]
+            marker = figures.MARKERS[number % len(figures.MARKERS)]
+            axes.plot(labels, work, color=colours[name], marker=marker)
+            axes.plot(labels, formula, color=colours[name], linestyle=":")
+            ends.append((labels[-1], work[-1], name, colours[name]))
+        figures.log_axes(axes)
+        n_labels = distinct(rows, "labels")
+        axes.set_xticks(n_labels, [f"{n:,}" for n in n_labels])
+        axes.set(xlabel="labels (L)", ylabel="multiply-adds per feature value")
+        figures.label_ends(axes, ends, gap=0.06)
+    return figure
+
+
+def _work(row: TimeRow) -> float:
+    """Return the multiply-adds of a pass per feature value of the data."""
+    return float(row["multiply_adds"] / (row["instances"] * row["nonzeros"]))
+
+
+def _lines(rows: Sequence[TimeRow]) -> dict[str, list[TimeRow]]:
+    """Return, by increasing L, one-vs-rest, and of each K the depth that costs least by the formula."""
+    best: dict[tuple[int, int], TimeRow] = {}
+    for row in sorted(rows, key=lambda row: row["cost"], reverse=True):
+        best[row["clusters"] or 0, row["labels"]] = row
+    lines: dict[str, list[TimeRow]] = {}
+    for _, row in sorted(best.items(), key=lambda item: item[0]):
+        lines.setdefault(_name(row), []).append(row)
+    return lines
+
+
+def _name(row: TimeRow) -> str:
+    return f"K = {row['clusters']}" if row["clusters"] else "one-vs-rest"
+
+
+def _colours(rows: Sequence[TimeRow]) -> dict[str, str]:
+    names = list(_lines(rows))
+    trees = [name for name in names if name != "one-vs-rest"]
+    cycle = zip(trees, figures.COLOURS * len(trees), strict=False)
+    return ({"one-vs-rest": figures.INK} if len(trees) < len(names) else {}) | dict(cycle)
+
 
 SCALES = (1 / 1000, 1 / 300, 1 / 100, 1 / 30, 1 / 10)
 QUICK_SCALES = (1 / 2000, 1 / 1000, 1 / 500)
@@ -97,19 +218,6 @@ def run(
         name="time",
         title="Training time: the formulas compared with measurements",
         source="equations 4 and 5 and appendix A of the paper",
-        introduction=(
-            "A tree trains faster than one-vs-rest because most of its nodes see few instances. Appendix A "
-            "gives the cost of a balanced tree of depth d as l n log L (K (d - 1) + L / K^(d-1)), and that "
-            "of one-vs-rest as L l n, for l instances with n non-zero features each. These formulas omit "
-            "constant factors, so each is multiplied by one factor for all its models, chosen so that the "
-            "errors cancel on a logarithmic scale. They are compared with two measurements: the "
-            "multiply-adds of one pass of the solver over all nodes, counted exactly, and the seconds of "
-            "training, which include as many passes as each node needs, and reading and writing. Building "
-            "the tree is timed separately. Unlike in the formulas, the trees are not balanced, and the "
-            "number of labels per instance does not grow with L. Models that cost more than "
-            f"{largest_cost:g} by their formula are skipped."
-            + (f" {count(len(skipped), 'model')} did not fit: {skipped[0]}." if skipped else "")
-        ),
         settings={
             "like": like,
             "scales": list(scales),
@@ -117,6 +225,7 @@ def run(
             "depths": list(depths),
             "largest_cost": largest_cost,
             "quick": quick,
+            "skipped": len(skipped),
             "seed": seed,
             "threads": threads,
             "loss": settings.loss,
@@ -149,13 +258,13 @@ def run(
                 "time",
                 "Measured work and time over the formula, multiplied by one factor for trees and one for "
                 "one-vs-rest. On the line, both agree.",
-                findings.fitted_figure(rows),
+                fitted_figure(rows),
             ),
             Plot(
                 "time-growth",
                 "Multiply-adds per pass and feature value of the data, by the number of labels; each K at "
                 "the depth that is cheapest by the formula. The dotted lines are the formula.",
-                findings.growth_figure(rows),
+                growth_figure(rows),
             ),
         ],
     )
@@ -264,7 +373,7 @@ def _fit(rows: Sequence[MeasuredRow]) -> list[TimeRow]:
             np.exp(np.mean([np.log(row[measure] / row["cost"]) for row in where(rows, kind=kind)]))
         )
         for kind in distinct(rows, "kind")
-        for measure, _, _ in findings.MEASURES
+        for measure, _, _ in MEASURES
     }
     return [
         {

@@ -75,12 +75,6 @@ def run(session: Session, progress: Progress | None = None, *, depths: Sequence[
         name="varied-k",
         title="Size of a tree relative to one-vs-rest, K chosen for the depth",
         source="Figure 5 of the paper",
-        introduction=(
-            "With a fixed K, a tree of few labels ends early, and a tree of many labels has wide nodes just "
-            "above its leaves. Here K is chosen for the depth, K = ceil(L^(1/d_max)), so that all nodes of a "
-            f"balanced tree have the same number of children. Trees of the same d_max with K = {CLUSTERS} "
-            "are shown for comparison: which K gives the smaller model?"
-        ),
         settings={
             "clusters (K)": "ceil(L^(1/d_max))",
             "depths (d_max)": list(depths),
