@@ -5,6 +5,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+NATIVE := $(shell find native -name '*.h' -o -name '*.cpp')
 comma := ,
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 8 --dist worksteal
 
@@ -15,7 +16,7 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
-	$(BIN)/clang-format --dry-run --Werror native/*
+	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
 	@echo "$(BIN)/mypy & $(PYTEST)"; $(BIN)/mypy & types=$$!; $(PYTEST); tests=$$?; wait $$types && exit $$tests
 
 # Tries MUTATIONS random changes of models and as many of data files, and fuzzes each of TARGETS for MINUTES, unless
@@ -53,7 +54,7 @@ annif-check: $(VENV)/.installed
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
-	$(BIN)/clang-format -i native/*
+	$(BIN)/clang-format -i $(NATIVE)
 	$(BIN)/mypy
 
 # Static analysis of the native code; takes a few minutes.
@@ -61,7 +62,7 @@ tidy: $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check clang-tidy cmake nanobind ninja
 	$(BIN)/cmake -S . -B build/tidy -G Ninja -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DPython_EXECUTABLE="$(abspath $(BIN))/python" \
 	    -DCMAKE_MAKE_PROGRAM="$(abspath $(BIN))/ninja" > /dev/null
-	$(BIN)/clang-tidy -p build/tidy --quiet native/*.cpp
+	$(BIN)/clang-tidy -p build/tidy --quiet $(filter %.cpp,$(NATIVE))
 
 # Warnings are errors.
 docs: $(VENV)/.installed-docs
@@ -120,7 +121,7 @@ bench-scale: $(VENV)/.installed
 bench-tables: $(VENV)/.installed
 	$(BIN)/python benchmarks/publish.py
 
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*) $(shell find src -type f -not -path '*__pycache__*')
+SOURCES := pyproject.toml CMakeLists.txt $(NATIVE) $(shell find src -type f -not -path '*__pycache__*')
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

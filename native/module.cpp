@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "binding.h"
-#include "memory.h"
+#include "common/binding.h"
+#include "common/memory.h"
 
 namespace labeltree {
 void bind_beam_search(nb::module_&);

@@ -1,4 +1,4 @@
-"""Types of the compiled kernels (native/*.cpp)."""
+"""Types of the compiled kernels (native/)."""
 
 from collections.abc import Callable, Iterable, Sequence
 

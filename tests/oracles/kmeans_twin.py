@@ -1,4 +1,4 @@
-"""K-means, slowly: its start, greedy k-means++ (native/seeding.h) or random labels, and its comparisons."""
+"""K-means, slowly: greedy k-means++ (native/cluster/seeding.h) or random labels, and its comparisons."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def mix(z):
 
 
 class Random:
-    """SplitMix64 (native/random.h)."""
+    """SplitMix64 (native/common/random.h)."""
 
     def __init__(self, seed, stream):
         self.state = mix(seed) ^ mix(stream + 0x632BE59BD9B4E019 & MASK)

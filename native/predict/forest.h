@@ -1,0 +1,87 @@
+// The trees of a model as the beam search reads them: arrays that may be mapped files, checked so that no query can
+// read outside them.
+#pragma once
+
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include <nanobind/stl/string.h>
+
+#include "blocks/stored.h"
+
+namespace labeltree {
+
+// codec, child_ptr, children, feature_ptr, features, weight_ptr, weights as bytes, scales, biases. Features are int32
+// or, if sparse, uint16.
+using AnyArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using TreeArrays = std::tuple<std::string, In<int64_t>, In<int32_t>, In<int64_t>, AnyArray, In<int64_t>, In<uint8_t>,
+                              In<float>, In<float>>;
+
+template <class T>
+std::span<const T> typed(const AnyArray& array, const char* name) {
+    require(array.dtype() == nb::dtype<T>(), name, "has the wrong type for the codec");
+    return {static_cast<const T*>(array.data()), array.size()};
+}
+
+// A tree with its blocks, and what the search must know of its shape.
+class SearchTree {
+  public:
+    TreeShape shape;
+    Blocks blocks;
+    std::vector<uint8_t> kinds;               // of each node's children: has_nodes, has_leaves
+    std::unique_ptr<FeatureIndex[]> indexes;  // of each block
+    int64_t max_width = 1;                    // nodes of the widest level
+    int64_t max_children = 0;
+    int64_t n_levels = 0;
+
+    static constexpr uint8_t has_nodes = 1, has_leaves = 2;
+
+    SearchTree(TreeArrays given, int64_t n_features, int64_t n_labels) : arrays_(std::move(given)) {
+        const auto& [codec, child_ptr, children, feature_ptr, features, weight_ptr, weights, scales, biases] = arrays_;
+        shape = {span_of(child_ptr), span_of(children)};
+        blocks.codec = choose(codecs, codec, "codec");
+        blocks.feature_ptr = span_of(feature_ptr);
+        if (blocks.codec == Codec::sparse)
+            blocks.short_features = typed<uint16_t>(features, "features");
+        else
+            blocks.features = typed<int32_t>(features, "features");
+        blocks.weight_ptr = span_of(weight_ptr);
+        blocks.bytes = span_of(weights);
+        blocks.scales = span_of(scales);
+        blocks.biases = span_of(biases);
+        check_shape(shape, n_labels);
+        blocks.check(shape, n_features);
+        measure();
+        indexes = std::make_unique<FeatureIndex[]>(blocks.n_blocks());
+    }
+
+  private:
+    void measure() {
+        std::vector<int32_t> depth(shape.n_nodes());
+        std::vector<int64_t> width(1, 1);
+        kinds.resize(shape.n_nodes());
+        for (int64_t u = 0; u < shape.n_nodes(); ++u) {
+            max_children = std::max(max_children, shape.n_children(u));
+            for (const int32_t child : shape.children_of(u)) {
+                kinds[u] |= child < 0 ? has_leaves : has_nodes;
+                if (child < 0) continue;
+                depth[child] = depth[u] + 1;
+                if (depth[child] == std::ssize(width)) width.push_back(0);
+                ++width[depth[child]];
+            }
+        }
+        max_width = *std::max_element(width.begin(), width.end());
+        n_levels = std::ssize(width);
+    }
+
+    TreeArrays arrays_;  // keeps them alive
+};
+
+struct Forest {
+    std::vector<SearchTree> trees;
+    int64_t n_features, n_labels;
+    float bias;
+};
+
+}  // namespace labeltree
