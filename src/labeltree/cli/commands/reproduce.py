@@ -98,7 +98,7 @@ def reproduce(
     """
     from labeltree.data.published import SOURCES
     from labeltree.paper import experiments
-    from labeltree.paper.experiments import output
+    from labeltree.paper.experiments import report as output
     from labeltree.paper.experiments.session import check_seeds
 
     names = _experiments(what)
@@ -241,7 +241,7 @@ def _summary(results: Sequence[Result], report: Path) -> list[str]:
 
 def _table(table: Table) -> list[str]:
     """Return the caption and the rows of a table, and an empty line; nothing if it has no rows."""
-    from labeltree.paper.experiments.cells import format_column
+    from labeltree.paper.experiments.report import format_column
 
     if not table.rows:
         return []

@@ -17,10 +17,9 @@ from typing import Any
 from labeltree.base import plots as figures
 from labeltree.base.progress import Progress
 from labeltree.errors import InputError
-from labeltree.paper.experiments.output import save
+from labeltree.paper.experiments.report import save
 from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.session import Session, Split
-from labeltree.paper.experiments.sources import load_splits
+from labeltree.paper.experiments.session import Session, Split, load_splits
 
 # Name of an experiment -> its module, in the order of the report.
 EXPERIMENTS = {

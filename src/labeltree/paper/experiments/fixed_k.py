@@ -10,8 +10,9 @@ from labeltree.base.progress import Progress, part_of
 from labeltree.base.system import human_bytes
 from labeltree.errors import InputError
 from labeltree.paper.experiments import sizes
-from labeltree.paper.experiments.result import Plot, Result
-from labeltree.paper.experiments.rows import (
+from labeltree.paper.experiments.result import (
+    Plot,
+    Result,
     count,
     listed,
     percent,

@@ -7,8 +7,7 @@ from typing import TypedDict
 
 from labeltree.base.progress import Progress, part_of
 from labeltree.errors import InputError
-from labeltree.paper.experiments.result import Result, Table
-from labeltree.paper.experiments.rows import listed
+from labeltree.paper.experiments.result import Result, Table, listed
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.growth import DepthAverages, FeatureGrowth
 from labeltree.training.tree_plan import TreePlan

@@ -15,8 +15,7 @@ from labeltree.base.extras import optional
 from labeltree.base.progress import Progress, part_of
 from labeltree.errors import InputError
 from labeltree.paper import theory
-from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import distinct, listed
+from labeltree.paper.experiments.result import Plot, Result, Table, distinct, listed
 from labeltree.paper.experiments.session import Session
 from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.kmeans import MAX_KMEANS_ITERATIONS

@@ -9,8 +9,7 @@ import numpy as np
 
 from labeltree.base import plots as figures
 from labeltree.base.progress import Progress, part_of
-from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import count, distinct, group, mean, where
+from labeltree.paper.experiments.result import Plot, Result, Table, count, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.sizes import unfinished
 from labeltree.training.tree_plan import TreePlan

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,10 @@ from labeltree.evaluation import metrics
 from labeltree.evaluation.labeled import Validation
 from labeltree.model.frontier import Point, PointReport, measure
 from labeltree.model.model import Model
-from labeltree.paper.experiments import paired
-from labeltree.paper.experiments.paired import NOISE, PRECISIONS, ChangeRow, PrecisionName
-from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import (
+from labeltree.paper.experiments.result import (
+    Plot,
+    Result,
+    Table,
     count,
     distinct,
     group,
@@ -41,6 +41,72 @@ from labeltree.training.plan import Plan
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+PrecisionName = Literal["P@1", "P@3", "P@5"]
+PRECISIONS: tuple[PrecisionName, ...] = ("P@1", "P@3", "P@5")
+RANKS = (1, 3, 5)
+# Standard errors beyond which a change counts: by chance, one of three changes exceeds them in 5% of cases.
+NOISE = 2.4
+
+
+class ChangeRow(TypedDict):
+    """Change of one precision on one dataset when weights below a threshold are set to zero."""
+
+    data: str
+    threshold: float
+    precision: PrecisionName
+    rows: int
+    rows_better: int
+    rows_worse: int
+    change: float
+    error: float
+
+
+def row_precision(hits: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return P@1, P@3 and P@5 of each row in percent, rows x 3, from its hits among the first five."""
+    return np.stack([100 * hits[:, :k].sum(axis=1) / k for k in RANKS], axis=1)
+
+
+def compare(
+    data: str,
+    threshold: float,
+    before: Sequence[NDArray[np.float64]],
+    after: Sequence[NDArray[np.float64]],
+) -> list[ChangeRow]:
+    """Test whether precision changes, paired over the rows.
+
+    Parameters
+    ----------
+    data : str
+        Name of the dataset.
+    threshold : float
+    before, after : sequence of arrays, one per seed
+        ``row_precision`` of the two models. The seeds share the test rows, so they are averaged row by row
+        before the standard error is computed over the rows.
+
+    Returns
+    -------
+    list of ChangeRow
+        One per precision. The change is in points, ``error`` is its standard error.
+    """
+    difference = np.mean(after, axis=0) - np.mean(before, axis=0)
+    n_rows = len(difference)
+    change = difference.mean(axis=0)
+    error = difference.std(axis=0, ddof=1) / np.sqrt(n_rows) if n_rows > 1 else np.full(len(RANKS), np.inf)
+    return [
+        {
+            "data": data,
+            "threshold": threshold,
+            "precision": name,
+            "rows": n_rows,
+            "rows_better": int((difference[:, k] > 0).sum()),
+            "rows_worse": int((difference[:, k] < 0).sum()),
+            "change": float(change[k]),
+            "error": float(error[k]),
+        }
+        for k, name in enumerate(PRECISIONS)
+    ]
+
 
 SMALL_LOSS = 0.1  # points of P@k that a suitable threshold may cost
 
@@ -243,7 +309,7 @@ def run(
         change
         for (name, tried_threshold), precision in by_row.items()
         if tried_threshold
-        for change in paired.compare(name, tried_threshold, by_row[name, 0.0], precision)
+        for change in compare(name, tried_threshold, by_row[name, 0.0], precision)
     ]
     skipped = [split.name for split in session.splits if split.test is None]
     return Result(
@@ -392,7 +458,7 @@ def _measure(
             hits.append(metrics.hits(validation.truth, ranked, max(DEFAULT_RANKS)))
     measured: list[tuple[PruningRow, NDArray[np.float64]]] = []
     for point, nonzeros, found in zip([points[0], *points[len(dense) :]], sizes, hits, strict=True):
-        precision = paired.row_precision(found)
+        precision = row_precision(found)
         row: PruningRow = {
             "data": split.name,
             "test_instances": test.n_instances,

@@ -1,19 +1,107 @@
-"""Render results as one HTML page that needs no other file."""
+"""Write results: values for readers, tables as CSV, figures as PNG and SVG, and one HTML page."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from html import escape
 from importlib.resources import files
 from itertools import count
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from labeltree._version import __version__
 from labeltree.base import plots as figures
-from labeltree.paper.experiments.cells import format_cell, format_column, is_number
+from labeltree.base.files import REPLACE, write_whole
+from labeltree.base.system import human_bytes
+from labeltree.errors import InputError
 from labeltree.paper.experiments.result import Plot, Result, Table
+
+HUGE = 1e12  # from here on, numbers are written with an exponent
+
+
+def format_column(key: str, values: Sequence[Any]) -> list[str]:
+    """Write a column; its fractions all get as many decimals as the largest one needs.
+
+    Parameters
+    ----------
+    key : str
+        The key of the column: ``..._bytes`` and ``..._share`` get units.
+    values : sequence
+
+    Returns
+    -------
+    list of str
+
+    Examples
+    --------
+    >>> format_column("ratio", [0.38731, 0.087, None])
+    ['0.3873', '0.0870', '-']
+    >>> format_column("threshold", [0.0, 0.02, 0.1])
+    ['0.00', '0.02', '0.10']
+    >>> format_column("ratio", [1.0, 0.00000214])  # too small for the decimals of the largest
+    ['1', '2.14e-06']
+    """
+    sizes = [abs(value) for value in values if isinstance(value, float) and value]
+    floats = all(isinstance(value, (float, type(None))) for value in values)
+    if sizes and floats and max(sizes) >= HUGE:
+        return ["-" if value is None else f"{value:.2e}" for value in values]
+    if sizes and floats and max(sizes) < 1000:
+        decimals = 3 - max(math.floor(math.log10(max(sizes))), -1)
+        while decimals > 0 and all(round(size, decimals - 1) == size for size in sizes):
+            decimals -= 1
+        if min(sizes) >= 10**-decimals and not key.endswith(("bytes", "share")):
+            return ["-" if value is None else f"{value:.{decimals}f}" for value in values]
+    return [format_cell(key, value) for value in values]
+
+
+def format_cell(key: str, value: Any) -> str:
+    """Write one value; ``..._bytes`` and ``..._share`` get units.
+
+    Examples
+    --------
+    >>> format_cell("labels", 4108), format_cell("tree_bytes", 1_300_000_000), format_cell("ratio", 0.25173)
+    ('4,108', '1.3 GB', '0.2517')
+    >>> format_cell("one_instance_share", 0.125), format_cell("weights", 2e14), format_cell("note", None)
+    ('12.5%', '2.00e+14', '-')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(format_cell(key, item) for item in value) or "none"
+    if not isinstance(value, (int, float)):
+        return str(value)
+    if key.endswith("bytes"):
+        return human_bytes(round(value))
+    if key.endswith("share"):
+        return f"{100 * value:.3g}%"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if abs(value) >= HUGE or 0 < abs(value) < 1e-4:
+        return f"{value:.2e}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def is_number(text: str) -> bool:
+    """Return whether a value that is already written is a number.
+
+    Examples
+    --------
+    >>> is_number("0.9999995"), is_number("bibtex")
+    (True, False)
+    """
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
 
 TITLE = "Space efficiency of label trees: the paper's experiments, reproduced"
 PAPER = (
@@ -169,3 +257,72 @@ def _text(text: str) -> str:
 
 def _classes(names: str) -> str:
     return f' class="{names}"' if names else ""
+
+
+REPORT = "report.html"
+
+
+def save(results: Sequence[Result], out: Path | str, *, overwrite: bool = False) -> Path:
+    """Write every table and figure, and a report.html that shows them.
+
+    Parameters
+    ----------
+    results : sequence of Result
+    out : path-like
+        The directory; created if it does not exist.
+    overwrite : bool, default False
+        Replace existing files of the same names.
+
+    Returns
+    -------
+    Path
+        The report. It can be read without the other files.
+    """
+    out = Path(out)
+    check_out(out, [result.name for result in results], overwrite)
+    for result in results:
+        save_parts(result, out)
+    return save_report(results, out)
+
+
+def check_out(out: Path, names: Iterable[str], overwrite: bool) -> None:
+    """Check that results can be written to a directory, and replace none unless ``overwrite``."""
+    existing = next(path for path in (out, *out.parents) if path.exists())
+    if not existing.is_dir():
+        raise InputError("is a file, not a directory", file=existing, hint="choose another name")
+    if not os.access(existing, os.W_OK):
+        raise InputError("the directory is not writable", file=existing, hint="check its permissions")
+    if overwrite or not out.is_dir():
+        return
+    prefixes = tuple(f"{name}{end}" for name in names for end in (".", "-"))
+    for path in sorted(out.iterdir()):
+        ours = path.name.startswith(prefixes) and path.suffix in (".csv", ".png", ".svg")
+        if path.name == REPORT or ours:
+            raise InputError(
+                "the file already exists",
+                file=path,
+                hint=REPLACE,
+                parameters={"overwrite": True},
+            )
+
+
+def save_parts(result: Result, out: Path) -> None:
+    """Write the tables and figures of one result."""
+    out.mkdir(parents=True, exist_ok=True)
+    for table in result.tables:
+        _write(out / f"{table.name}.csv", figures.table(table.rows, table.columns))
+    for plot in result.plots:
+        _write(out / f"{plot.name}.png", figures.png(plot.figure))
+        _write(out / f"{plot.name}.svg", figures.svg(plot.figure))
+
+
+def save_report(results: Sequence[Result], out: Path) -> Path:
+    """Write the report about results whose tables and figures are in the same directory."""
+    out.mkdir(parents=True, exist_ok=True)
+    _write(out / REPORT, render(results).encode())
+    return out / REPORT
+
+
+def _write(path: Path, content: bytes) -> None:
+    with write_whole(path) as file:
+        file.write(content)

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from labeltree.base import plots as figures
 from labeltree.base.progress import Progress, part_of
-from labeltree.paper.experiments.result import Table
-from labeltree.paper.experiments.rows import distinct, group, mean, where
+from labeltree.paper.experiments.result import Table, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
 from labeltree.training.tree_plan import TreePlan
 

@@ -9,8 +9,7 @@ from labeltree.base import plots as figures
 from labeltree.base.progress import Progress
 from labeltree.errors import InputError
 from labeltree.paper import theory
-from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import distinct, listed, where
+from labeltree.paper.experiments.result import Plot, Result, Table, distinct, listed, where
 from labeltree.paper.experiments.session import Session
 
 if TYPE_CHECKING:

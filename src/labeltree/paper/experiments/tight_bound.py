@@ -14,8 +14,10 @@ from labeltree.base import plots as figures
 from labeltree.base.progress import Progress, part_of
 from labeltree.errors import InputError
 from labeltree.model.model import Model
-from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import (
+from labeltree.paper.experiments.result import (
+    Plot,
+    Result,
+    Table,
     count,
     distinct,
     group,

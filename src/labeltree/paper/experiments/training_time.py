@@ -21,8 +21,7 @@ from labeltree.data.published.presets import PRESETS
 from labeltree.data.synthetic import synthesize
 from labeltree.errors import InputError, ResourceError
 from labeltree.paper import theory
-from labeltree.paper.experiments.result import Plot, Result, Table
-from labeltree.paper.experiments.rows import count, distinct, listed, where
+from labeltree.paper.experiments.result import Plot, Result, Table, count, distinct, listed, where
 from labeltree.paper.experiments.session import Session
 from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
 from labeltree.training.fill import train_model

@@ -10,8 +10,7 @@ from labeltree.base.progress import Progress, part_of
 from labeltree.paper.experiments import sizes
 from labeltree.paper.experiments.fixed_k import CLUSTERS
 from labeltree.paper.experiments.fixed_k import DEPTHS as FIXED_DEPTHS
-from labeltree.paper.experiments.result import Plot, Result
-from labeltree.paper.experiments.rows import count
+from labeltree.paper.experiments.result import Plot, Result, count
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.experiments.sizes import SizeRow, SizeSummary
 
