@@ -57,7 +57,7 @@ def main() -> int:
 
 def work(target: str, place: Path, seed: int, first: int, count: int) -> None:
     """Try mutations one after the other, and report each on standard output."""
-    sys.path.insert(0, str(TESTS))
+    sys.path[:0] = [str(TESTS / folder) for folder in ("common", "oracles", "servers", "fuzz")]
     attempt = (mutated_models if target == "models" else mutated_files)(place, seed)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     for number in range(first, first + count):

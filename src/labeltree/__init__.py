@@ -9,15 +9,14 @@ from labeltree.errors import InputError
 if TYPE_CHECKING:
     from labeltree import paper, trees
     from labeltree.data import published as datasets
+    from labeltree.data.columns import Columns
     from labeltree.data.dataset import Dataset
     from labeltree.data.documents import read_documents
-    from labeltree.data.formats import Columns
     from labeltree.data.read import read_data
-    from labeltree.data.reader import read_text
+    from labeltree.data.records import read_text
     from labeltree.data.summary import describe_data
     from labeltree.data.svm import read_svm, write_svm
     from labeltree.data.synthetic import synthesize
-    from labeltree.data.text_settings import TextSettings
     from labeltree.data.tfidf import TextFeatures
     from labeltree.estimators import scorers
     from labeltree.estimators.classifier import LabelTreeClassifier
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from labeltree.hub.loading import load
     from labeltree.hub.push import push
     from labeltree.model.model import Model
-    from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+    from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TextSettings, TreeSettings
     from labeltree.training.fill import train_model
     from labeltree.training.plan import Plan, make_plan
     from labeltree.training.train import build_plan, train
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 # Where each public name is defined. Imported on first use, so that `import labeltree` stays fast.
 _HOMES = {
-    "Columns": "data.formats",
+    "Columns": "data.columns",
     "Dataset": "data.dataset",
     "LabelTree": "trees.tree",
     "LabelTreeClassifier": "estimators.classifier",
@@ -47,7 +46,7 @@ _HOMES = {
     "SolverSettings": "settings",
     "StorageSettings": "settings",
     "TextFeatures": "data.tfidf",
-    "TextSettings": "data.text_settings",
+    "TextSettings": "settings",
     "TreeSettings": "settings",
     "build_plan": "training.train",
     "build_tree": "trees.kmeans",
@@ -61,7 +60,7 @@ _HOMES = {
     "read_data": "data.read",
     "read_documents": "data.documents",
     "read_svm": "data.svm",
-    "read_text": "data.reader",
+    "read_text": "data.records",
     "synthesize": "data.synthetic",
     "train": "training.train",
     "train_model": "training.fill",

@@ -141,7 +141,7 @@ def test_every_reader_limits_lines(tmp_path, monkeypatch, name):
 
 
 def test_long_lines_are_joined_in_linear_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("labeltree.data.lines._PIECE_BYTES", 64)
+    monkeypatch.setattr("labeltree.data.records._PIECE_BYTES", 64)
     (tmp_path / "rows.txt").write_bytes(b"first\n" + b"x" * 4_000_000 + b"\nlast")
     start = time.process_time()
     texts = [text for text, _ in read_text(tmp_path / "rows.txt", "txt", require_labels=False)]

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 
 from labeltree import TextSettings, _native
-from labeltree.data.term_counts import make_analyzer
+from labeltree.data.tfidf import make_analyzer
 
 SPACES = [c for c in map(chr, range(sys.maxunicode + 1)) if c.isspace()]
 ODD = ["\u200b", "\ufeff", "\0", "_", "'", "-", "\u0301", "\u200d", "\ud800", "\udc00"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from labeltree import Dataset, _native, explain_prediction, load, read_documents, read_svm, write_svm
-from labeltree.data.scaling import TOLERANCE, unit_rows, unit_values
+from labeltree.data.dataset import TOLERANCE, unit_rows, unit_values
 from labeltree.errors import InputError
 from labeltree.explain.prediction import explain_labels
 

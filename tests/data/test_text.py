@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from labeltree import Columns, InputError, TextSettings, read_documents, read_text
 from labeltree.data import documents as documents_module
-from labeltree.data import tsv as tsv_module
-from labeltree.data.formats import format_of
-from labeltree.data.lines import _PIECE_BYTES
+from labeltree.data.columns import format_of
+from labeltree.data.records import _PIECE_BYTES
 
 DOCUMENTS = [("one two", ["a", "b"]), ("Größe, “drei”", ["c"]), ("", []), ("four", ["a"])]
 
@@ -292,7 +291,7 @@ def test_lines_are_read_natively_as_in_python(
     rows = [sorted({names.index(label) for label in labels}) for _, labels in expected]
     terms, _, X = text_twin.learn([text for text, _ in expected], settings)
 
-    count = functools.partial(tsv_module.count_tsv, piece_bytes=piece_bytes, chunk_bytes=chunk_bytes)
+    count = functools.partial(documents_module.count_tsv, piece_bytes=piece_bytes, chunk_bytes=chunk_bytes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(documents_module, "count_tsv", count)
         read = functools.partial(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from labeltree import InputError, TextSettings
-from labeltree.data import term_counts, tfidf
+from labeltree.data import tfidf
 from labeltree.data.tfidf import TextFeatures, learn_features
 from labeltree.errors import NoTermError
 from labeltree.model.directory import ModelDirectory
@@ -107,7 +107,7 @@ def test_features_equal_those_of_the_twin_on_any_number_of_threads(documents, ch
     """Also with unpaired surrogates, and however the documents are cut into batches and chunks."""
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setattr(term_counts, "CHUNK_BYTES", chunk_bytes)
+        patch.setattr(tfidf, "CHUNK_BYTES", chunk_bytes)
         names, idf, expected = text_twin.learn(documents, chosen)
         if not names or any("\ud800" <= character <= "\udfff" for character in "".join(names)):
             with pytest.raises(InputError, match="surrogate" if names else ""):
@@ -132,7 +132,7 @@ def test_batches_do_not_matter(monkeypatch, chunk_bytes, threads):
     ]
     chosen = TextSettings(min_df=2, sublinear=True)
     expected = chosen.vectorizer().fit_transform(texts)
-    monkeypatch.setattr(term_counts, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(tfidf, "CHUNK_BYTES", chunk_bytes)
     features, X = learn_features(texts, chosen, threads=threads)
     assert_same(X, expected)
     assert_same(features.transform(texts, threads=threads), chosen.vectorizer().fit(texts).transform(texts))
@@ -140,7 +140,7 @@ def test_batches_do_not_matter(monkeypatch, chunk_bytes, threads):
 
 def test_an_error_between_batches_is_raised(monkeypatch):
     """The batch that is being analyzed, with the help of Python, does not block its caller."""
-    monkeypatch.setattr(term_counts, "CHUNK_BYTES", 10)
+    monkeypatch.setattr(tfidf, "CHUNK_BYTES", 10)
 
     def texts():
         for _ in range(100):

@@ -13,9 +13,9 @@ from helpers import make_data
 
 import labeltree
 from labeltree import write_svm
-from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError
 from labeltree.model.compress import Budget
+from labeltree.settings import TextSettings
 from labeltree.tuning import search as search_module
 from labeltree.tuning.bench import Bench, DataSource
 from labeltree.tuning.candidate import Candidate

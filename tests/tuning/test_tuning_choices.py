@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import make_data, train_small
 
-from labeltree.base.stages import Stages
+from labeltree.base.progress import Stages
 from labeltree.evaluation.labeled import Validation
 from labeltree.evaluation.row_metrics import RowMetric
 from labeltree.model.frontier import first_trees

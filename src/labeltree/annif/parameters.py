@@ -8,7 +8,6 @@ from dataclasses import fields
 from typing import Any
 
 from labeltree.base import limits
-from labeltree.data.text_settings import TextSettings
 from labeltree.settings import (
     DEFAULT_BEAM,
     SOLVER_LIMITS,
@@ -16,6 +15,7 @@ from labeltree.settings import (
     TREE_LIMITS,
     SolverSettings,
     StorageSettings,
+    TextSettings,
     TreeSettings,
 )
 

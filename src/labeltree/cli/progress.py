@@ -1,5 +1,5 @@
 """Progress of a command: the stages of the library."""
 
-from labeltree.base.stages import Stages
+from labeltree.base.progress import Stages
 
 __all__ = ["Stages"]

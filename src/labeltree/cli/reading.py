@@ -14,12 +14,12 @@ from labeltree.errors import InputError
 
 if TYPE_CHECKING:
     from labeltree.base.progress import Progress
+    from labeltree.data.columns import Columns
     from labeltree.data.dataset import Dataset
     from labeltree.data.documents import Batch
-    from labeltree.data.formats import Columns
     from labeltree.data.summary import DataSummary
-    from labeltree.data.text_settings import TextSettings
     from labeltree.model.model import Model
+    from labeltree.settings import TextSettings
 
 
 def _as_options(separator: str, format: str | None) -> str:
@@ -73,7 +73,7 @@ class Source:
         if not self.is_text:
             options.refuse_for_svm(id_column, settings)
             return
-        from labeltree.data.formats import Columns as Default
+        from labeltree.data.columns import Columns as Default
 
         refuse_base_for_text(one_based)
         default = Default() if model is None or model.text is None else model.text.columns

@@ -11,11 +11,11 @@ import typer
 
 from labeltree.base import limits
 from labeltree.cli.options import limited, spelled
-from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError
+from labeltree.settings import TextSettings
 
 if TYPE_CHECKING:
-    from labeltree.data.formats import Columns
+    from labeltree.data.columns import Columns
 
 READING = "Text input"
 _FEATURES = "Text features (TF-IDF)"
@@ -78,7 +78,7 @@ class Reading:
 
     def format(self, data: str) -> str | None:
         """Return the format of a data file; None if neither option nor name shows it."""
-        from labeltree.data.formats import format_of
+        from labeltree.data.columns import format_of
 
         return self.data_format or format_of(data)
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from labeltree.base.files import display_name
 from labeltree.base.progress import Progress
 from labeltree.base.system import threads_to_use
+from labeltree.data.columns import Columns, format_of
 from labeltree.data.documents import read_documents
-from labeltree.data.formats import Columns, format_of
 from labeltree.data.svm import read_svm
-from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError
+from labeltree.settings import TextSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

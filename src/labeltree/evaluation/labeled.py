@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree import _native
+from labeltree.data.columns import SEPARATORS
 from labeltree.data.dataset import Dataset, TextSource, csr_arrays
-from labeltree.data.rules import SEPARATORS
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
 from labeltree.settings import DEFAULT_RANKS

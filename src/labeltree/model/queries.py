@@ -12,8 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.base import limits
-from labeltree.data.dataset import canonical_csr, csr_arrays
-from labeltree.data.scaling import unit_values
+from labeltree.data.dataset import canonical_csr, csr_arrays, unit_values
 from labeltree.errors import InputError
 from labeltree.settings import ScoreSettings
 from labeltree.trees.tree import LabelTree, pointers

@@ -18,17 +18,22 @@ from numpy.typing import ArrayLike
 
 from labeltree.base import limits
 from labeltree.base.limits import AUTO
-from labeltree.base.progress import Stage, part_of, silent
-from labeltree.base.stages import Stages
+from labeltree.base.progress import Stage, Stages, part_of, silent
 from labeltree.base.system import available_memory, human_bytes, threads_to_use
+from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
-from labeltree.data.formats import Columns
 from labeltree.data.read import check_path, read_data
 from labeltree.data.summary import describe_data, summary_lines
-from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError, ResourceError
 from labeltree.model.model import Model
-from labeltree.settings import ModelSettings, ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+from labeltree.settings import (
+    ModelSettings,
+    ScoreSettings,
+    SolverSettings,
+    StorageSettings,
+    TextSettings,
+    TreeSettings,
+)
 from labeltree.training.costs import with_costs
 from labeltree.training.fill import describe_run, train_model
 from labeltree.training.plan import Plan, make_plan

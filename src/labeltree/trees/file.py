@@ -21,9 +21,15 @@ import numpy as np
 from labeltree.base.files import display_name, read_pieces
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.trees.clusters import number_clusters
-from labeltree.trees.hierarchy import Rows, nest_parents
-from labeltree.trees.nested import label_numbers, make_tree, number_labels, shorten
+from labeltree.trees.given import (
+    Rows,
+    label_numbers,
+    make_tree,
+    nest_parents,
+    number_clusters,
+    number_labels,
+    shorten,
+)
 from labeltree.trees.tree import LabelTree
 
 _PIECE_BYTES = 1 << 20

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from labeltree.base.progress import Progress, part_of
 from labeltree.data.dataset import Dataset
-from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError
 from labeltree.evaluation.labeled import Validation, check_known
-from labeltree.settings import SolverSettings
+from labeltree.settings import SolverSettings, TextSettings
 from labeltree.training.costs import default_cost
 from labeltree.training.plan import Plan, make_plan
 from labeltree.trees.kmeans import LabelVectors, build_tree

@@ -6,8 +6,7 @@ import sys
 from contextlib import AbstractContextManager
 
 from labeltree.base.display import escaped, human_seconds
-from labeltree.base.progress import Progress
-from labeltree.base.stages import Stages
+from labeltree.base.progress import Progress, Stages
 from labeltree.base.system import human_bytes
 from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.trial import Point, Trial

@@ -11,8 +11,7 @@ from labeltree.base import plots as figures
 from labeltree.base.extras import optional
 from labeltree.base.files import write_whole
 from labeltree.base.system import human_bytes
-from labeltree.data.text_settings import TextSettings
-from labeltree.settings import ScoreSettings, StorageSettings, TreeSettings
+from labeltree.settings import ScoreSettings, StorageSettings, TextSettings, TreeSettings
 from labeltree.tuning.candidate import Candidate
 from labeltree.tuning.settings_file import settings_bytes
 from labeltree.tuning.trial import Point, Trial

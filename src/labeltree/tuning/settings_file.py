@@ -9,9 +9,8 @@ from typing import Any
 
 from labeltree.base import limits
 from labeltree.base.json import parse_json
-from labeltree.data.text_settings import TEXT_LIMITS
 from labeltree.errors import InputError
-from labeltree.settings import SOLVER_LIMITS, STORAGE_LIMITS, TREE_LIMITS
+from labeltree.settings import SOLVER_LIMITS, STORAGE_LIMITS, TEXT_LIMITS, TREE_LIMITS
 
 # Everything that a settings file may contain. The names are those of the library; options of the command line
 # have dashes instead of underscores. A tree is given as a file of its own.

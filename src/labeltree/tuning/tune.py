@@ -14,19 +14,17 @@ from typing import Any
 import numpy as np
 
 from labeltree.base import limits
-from labeltree.base.progress import Progress
-from labeltree.base.stages import Stages
+from labeltree.base.progress import Progress, Stages
 from labeltree.base.system import threads_to_use
 from labeltree.base.tempdirs import temporary_directory
+from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
-from labeltree.data.formats import Columns
 from labeltree.data.read import check_path, features_of, read_data, resolve_format
-from labeltree.data.text_settings import TextSettings
 from labeltree.errors import InputError
 from labeltree.evaluation.row_metrics import METRIC
 from labeltree.model.compress import Budget
 from labeltree.model.layout import SPARSE
-from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings
+from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings, TextSettings
 from labeltree.training.plan import Plan
 from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.tree import LabelTree

@@ -52,7 +52,7 @@ def convert(
     feature_names.
     """
     from labeltree.base.files import check_output
-    from labeltree.data.formats import format_of
+    from labeltree.data.columns import format_of
     from labeltree.data.svm import write_svm
 
     form = "npz" if output.suffix.lower() == ".npz" else format_of(output)
@@ -77,7 +77,7 @@ def convert(
         if form == "svm":
             write_svm(output, dataset, header=header)
         else:
-            from labeltree.data.arrays import write_npz
+            from labeltree.data.export import write_npz
 
             write_npz(output, dataset)
     size = output.stat().st_size

@@ -20,7 +20,7 @@ from labeltree.settings import DEFAULT_SHARE
 if TYPE_CHECKING:
     from labeltree.data.dataset import Dataset
     from labeltree.data.summary import DataSummary
-    from labeltree.data.text_settings import TextSettings
+    from labeltree.settings import TextSettings
     from labeltree.tuning.result import TuningResult
 
 _BUDGET = "Budget"

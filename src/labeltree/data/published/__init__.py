@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeltree.data.published.catalogue import Fetched, cache_directory, fetch
 from labeltree.data.published.checks import Check
-from labeltree.data.published.presets import PRESETS, Preset
-from labeltree.data.published.sources import SOURCES, Source
+from labeltree.data.published.sources import PRESETS, SOURCES, Preset, Source
 
 if TYPE_CHECKING:
     from labeltree.data.synthetic import synthesize

@@ -1,4 +1,4 @@
-"""The formats of files of documents: how one is detected, and where a document has its text and labels.
+"""Where documents have their text and labels: formats of files, columns, and what must be present.
 
 | format | a document is | labels are separated by |
 |---|---|---|
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import reprlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
@@ -179,3 +180,48 @@ def check_format(path: str | os.PathLike[str], format: str | None, require_label
 def tidy_label(label: str) -> str:
     """Replace whitespace in a label by single spaces: a tab or a newline would break files of labels."""
     return " ".join(label.split())
+
+
+class ColumnField(str):
+    """A field of `Columns` that a hint names, as in ``columns=Columns(id="...")``."""
+
+    def __repr__(self) -> str:
+        return f'Columns({self}="...")'
+
+
+TEXT, LABELS, ID, SEPARATORS = map(ColumnField, ("text", "labels", "id", "separators"))
+KINDS = {TEXT: "text", LABELS: "label", ID: "ID"}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a document must have."""
+
+    name: str
+    columns: Columns
+    require_labels: bool
+    strict: bool
+
+    def wanted(self) -> list[tuple[str, ColumnField]]:
+        """Return the columns that must exist, and the fields that name them."""
+        texts = [(key, TEXT) for key in self.columns.texts]
+        return [*texts, (self.columns.labels, LABELS)] if self.require_labels else texts
+
+    def check(self, record: Record, line: int) -> Record:
+        """Return a document; refuse one without text or labels if nothing may be missing."""
+        if self.strict:
+            no_text = not (record.text and record.text.strip())
+            if no_text or (self.require_labels and not record.labels):
+                raise InputError(
+                    f"the document has no {'text' if no_text else 'labels'}",
+                    file=self.name,
+                    line=line,
+                    hint="correct it, or remove {strict}",
+                    parameters={"strict": None},
+                )
+        return record
+
+
+def some_names(names: list[str]) -> str:
+    """Return names for a message, not too many and not too long."""
+    return ", ".join(map(reprlib.repr, names[:20]))

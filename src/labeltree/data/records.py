@@ -1,0 +1,416 @@
+"""Read the documents of a TSV, CSV, JSONL or text file, one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import itertools
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from labeltree.base.files import display_name, read_pieces
+from labeltree.data.columns import (
+    ID,
+    KINDS,
+    LABELS,
+    TEXT,
+    ColumnField,
+    Columns,
+    Document,
+    Labels,
+    Record,
+    Rules,
+    check_format,
+    checked_columns,
+    some_names,
+    tidy_label,
+)
+from labeltree.errors import InputError
+
+
+def read_text(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    columns: Columns | None = None,
+    *,
+    require_labels: bool = True,
+    strict: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> Iterator[Document]:
+    """Read documents one at a time; only one is in memory.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, in UTF-8, plain or compressed; "-" for standard input.
+    format : {"tsv", "csv", "jsonl", "txt"}, optional
+        Default: detected from the extension of the file name.
+    columns : Columns, optional
+        Names of the columns and separators of labels.
+    require_labels : bool, default True
+        Reject a file that has no column for labels.
+    strict : bool, default False
+        Reject a document without text, and with `require_labels` one without labels or with a null among
+        them. Otherwise, a text or labels that are null or missing in JSONL are empty.
+    progress : callable, optional
+        Called periodically with the fraction of the file read so far, if its length is known.
+
+    Yields
+    ------
+    Document
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read. The message names the first invalid line.
+    """
+    rows = Records(path, format, columns, require_labels=require_labels, strict=strict, progress=progress)
+    return (Document(text or "", labels or []) for text, labels, _ in rows)
+
+
+class Records:
+    """The documents of a file, one at a time, as the file has them.
+
+    Parameters
+    ----------
+    path, format, columns, require_labels, strict, progress
+        As in :func:`read_text`.
+    eager : bool, default False
+        Take from a pipe what it has to give, without waiting for more.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        format: str | None = None,
+        columns: Columns | None = None,
+        *,
+        require_labels: bool = True,
+        strict: bool = False,
+        progress: Callable[[float], None] | None = None,
+        eager: bool = False,
+    ) -> None:
+        format = check_format(path, format, require_labels)
+        self._rules = Rules(display_name(path), checked_columns(columns, Columns()), require_labels, strict)
+        self._lines = Lines(path, progress, eager=eager)
+        self._parse = _PARSERS[format]
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next document has still to be read from the file."""
+        return self._lines.waiting
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._parse(self._rules, self._lines)
+
+
+_PIECE_BYTES = 1 << 20
+
+
+class Lines:
+    """The lines of a file of documents, without their line ends.
+
+    Parameters
+    ----------
+    path, progress
+        As in :func:`labeltree.read_text`.
+    eager : bool
+        Take from a pipe what it has to give, without waiting for more.
+
+    Attributes
+    ----------
+    waiting : bool
+        Whether the next line with a document has still to be read from the file.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], progress: Callable[[float], None] | None, *, eager: bool
+    ) -> None:
+        self.waiting = True
+        self._path, self._progress, self._eager = path, progress, eager
+        self._name = display_name(path)
+
+    def __iter__(self) -> Iterator[str]:
+        number = 1
+        begun: list[bytes] = []  # parts of a line that has not ended
+        read = read_pieces(self._path, _PIECE_BYTES, self._progress, eager=self._eager)
+        with contextlib.closing(read) as pieces:
+            for piece, last in pieces:
+                *ended, rest = piece.tobytes().split(b"\n")
+                if ended:
+                    ended[0] = b"".join([*begun, ended[0]])
+                    begun = []
+                if rest:
+                    begun.append(rest)
+                if last and begun:
+                    ended.append(b"".join(begun))
+                filled = max((i for i in range(len(ended) - 1, -1, -1) if ended[i].strip()), default=0)
+                for i, raw in enumerate(ended):
+                    self.waiting = i >= filled  # the rest is blank lines
+                    yield decode_line(raw, self._name, number)
+                    number += 1
+
+
+def decode_line(raw: bytes, name: str, number: int) -> str:
+    """Decode a line and remove its line end."""
+    try:
+        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        wrong = error.object[error.start]
+        raise InputError(
+            f"the byte 0x{wrong:02x} is not UTF-8",
+            file=name,
+            line=number,
+            hint="convert the file to UTF-8 (for example with iconv -f latin1 -t utf-8)",
+        ) from None
+    return text.removesuffix("\r")
+
+
+_ID = "id"  # what the first of three columns is called
+
+
+def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Record]:
+    """Split lines; the first one sets the number of columns, and further tabs belong to the text."""
+    split, named = rules.columns.split(" "), rules.columns.id is not None
+    if named and rules.columns.id != _ID:
+        raise InputError(
+            f"the ID column is {rules.columns.id!r}, but the columns of a TSV file have no names",
+            file=rules.name,
+            hint=f"use {_ID!r} for the first of three columns",
+        )
+    least, columns = 3 if named else 2 if rules.require_labels else 1, 0
+    for number, line in enumerate(lines, 1):
+        if not line and columns != 1:
+            continue
+        fields = line.split("\t", columns - 1 if columns else 2)
+        if not columns and len(fields) >= least:
+            columns = len(fields)
+        check_columns(len(fields), columns, least, rules.name, number)
+        labels = split(fields[-2]) if columns > 1 else None
+        yield rules.check(Record(fields[-1], labels, fields[0] if named else ""), number)
+
+
+def parse_txt(rules: Rules, lines: Lines) -> Iterator[Record]:
+    """Take each line as a text without labels."""
+    return (rules.check(Record(line, None), number) for number, line in enumerate(lines, 1))
+
+
+def check_columns(n_fields: int, columns: int, least: int, name: str, line: int) -> None:
+    """Refuse a line with fewer fields than the columns of the file (0: not known), or than the least."""
+    if n_fields >= max(columns, least):
+        return
+    wanted = {1: "text", 2: "labels and text", 3: "id, labels and text"}.get(
+        columns, "labels and text, or id, labels and text,"
+    )
+    raise InputError(
+        f"expected {wanted} separated by tabs, got {n_fields} column{'s' * (n_fields != 1)}",
+        file=name,
+        line=line,
+        hint="correct the line, or set another {format}",
+        parameters={"format": None},
+    )
+
+
+_LONGEST_FIELD = 2**31 - 1  # the default limit of Python is 128 kB
+_DELIMITERS = (",", ";", "\t", "|")
+_PUNCTUATION = re.compile(r"[^\w\s.-]|\t")
+_DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
+
+
+def parse_csv(rules: Rules, lines: Lines) -> Iterator[Record]:
+    """Parse records; the header sets the columns, and unless it is given, the delimiter."""
+    name, columns = rules.name, rules.columns
+    with _long_fields():
+        rest = iter(lines)
+        start = next(rest, None)
+        if not start:
+            raise InputError(
+                "the file is empty" if start is None else "the first line is empty, expected a header",
+                file=name,
+                line=None if start is None else 1,
+                hint="check that this is the right file",
+            )
+        delimiter = columns.delimiter or _detected(start, columns)
+        again = (line + "\n" for line in itertools.chain([start], rest))
+        records = csv.reader(again, strict=True, delimiter=delimiter)
+        first = 1
+        try:
+            header = [column.strip() for column in next(records, [])]
+            texts = [_column(name, header, column, TEXT, delimiter) for column in columns.texts]
+            labelled = rules.require_labels or columns.labels in header
+            labels_at = _column(name, header, columns.labels, LABELS, delimiter) if labelled else -1
+            id_at = None if columns.id is None else _column(name, header, columns.id, ID, delimiter)
+            split = columns.split(",")
+            first = records.line_num + 1
+            for record in records:
+                if record and len(record) != len(header):
+                    raise InputError(
+                        f"the record has {len(record)} fields, expected {len(header)} as in the header",
+                        file=name,
+                        line=first,
+                        hint=f"quote fields that contain {_DELIMITER_NAMES.get(delimiter, repr(delimiter))}",
+                    )
+                if record:  # not a blank line
+                    labels = split(record[labels_at]) if labelled else None
+                    text = " ".join(record[at] for at in texts)
+                    yield rules.check(Record(text, labels, "" if id_at is None else record[id_at]), first)
+                first = records.line_num + 1
+        except csv.Error as error:
+            raise InputError(
+                f"not a CSV record ({error})",
+                file=name,
+                line=first,
+                hint="close each quoted field, and double the quotes inside it",
+            ) from None
+
+
+def _detected(header: str, columns: Columns) -> str:
+    """Return the delimiter with which the header has most of the columns; a comma if none does."""
+    wanted = {*columns.texts, columns.labels, columns.id}
+
+    def found(delimiter: str) -> int:
+        try:
+            names = next(csv.reader([header], delimiter=delimiter), [])
+        except csv.Error:
+            return 0
+        return len(wanted & {name.strip() for name in names})
+
+    return max(_DELIMITERS, key=found)
+
+
+@contextlib.contextmanager
+def _long_fields() -> Iterator[None]:
+    before = csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _column(name: str, header: list[str], wanted: str, field: ColumnField, delimiter: str) -> int:
+    """Return the position of a column."""
+    if (count := header.count(wanted)) > 1:
+        what = f"the header has {count} columns named {wanted!r}"
+        raise InputError(what, file=name, line=1, hint="rename all but one of them")
+    if wanted in header:
+        return header.index(wanted)
+    separated = "" if delimiter == "," else f" separated by {delimiter!r}"
+    hint = f"set the name of the {KINDS[field]} column ({{columns}})"
+    if len(header) == 1 and _PUNCTUATION.search(header[0]):  # perhaps several columns
+        hint += ", or the character between columns ({delimiter})"
+    raise InputError(
+        f"the header has no column {wanted!r}{separated}, only {some_names(header)}",
+        file=name,
+        line=1,
+        hint=hint,
+        parameters={"columns": field, "delimiter": None},
+    )
+
+
+def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Record]:
+    """Parse lines; the first ones, as many as were read at once, have all columns between them."""
+    missing = rules.wanted()
+    first, members = 0, dict[str, None]()
+    begun: list[tuple[Record, int]] = []  # until all columns were seen, so that their names are correct
+    for number, line in enumerate(lines, 1):
+        if not line or line.isspace():
+            continue
+        record, found = _json_record(line, rules, number)
+        if not missing:
+            yield rules.check(record, number)
+            continue
+        first = first or number
+        members.update(dict.fromkeys(found))
+        begun.append((record, number))
+        missing = [(key, field) for key, field in missing if key not in found]
+        if missing and lines.waiting:
+            break
+        if not missing:
+            yield from (rules.check(*each) for each in begun)
+            begun = []
+    if missing and begun:
+        key, field = missing[0]
+        raise InputError(
+            f"the object has no {key!r}" + (f", only {some_names(list(members))}" if members else ""),
+            file=rules.name,
+            line=first,
+            hint=f"add it, or set the name of the {KINDS[field]} column ({{columns}})",
+            parameters={"columns": field},
+        )
+
+
+def _json_record(line: str, rules: Rules, number: int) -> tuple[Record, dict[str, Any]]:
+    """Parse a line; return the document and the object."""
+    try:
+        return _parsed(line, rules)
+    except InputError as error:
+        raise error.replace(file=rules.name, line=number) from None
+
+
+def _parsed(line: str, rules: Rules) -> tuple[Record, dict[str, Any]]:
+    """Parse a line. Errors do not name the file and the line."""
+    columns = rules.columns
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON ({error})", hint="write one JSON object per line") from None
+    if not isinstance(found, dict):
+        example = f'{{"{columns.texts[0]}": "...", "{columns.labels}": ["a", "b"]}}'
+        what = f"expected a JSON object, got {_kind(found)}"
+        raise InputError(what, hint=f"write one object per line, such as {example}")
+    texts = [text for key in columns.texts if (text := found.get(key)) is not None]
+    for key in columns.texts:
+        if not isinstance(found.get(key), str | None):
+            raise InputError(f"{key!r} is {_kind(found[key])}, expected a string")
+    labels = _json_labels(found.get(columns.labels), rules)
+    identity: Any = None if columns.id is None else found.get(columns.id)
+    if isinstance(identity, dict | list | bool):
+        raise InputError(f"{columns.id!r} is {_kind(identity)}, expected a string or a number")
+    record = Record(" ".join(texts) if texts else None, labels, "" if identity is None else str(identity))
+    if "\\u" in line:
+        _check_surrogates(record)
+    return record, found
+
+
+def _json_labels(labels: Any, rules: Rules) -> Labels | None:
+    key = rules.columns.labels
+    if labels is None:
+        return None
+    if isinstance(labels, str):
+        return rules.columns.split(",")(labels)
+    if not isinstance(labels, list):
+        if not _is_label(labels):
+            raise InputError(f"{key!r} is {_kind(labels)}, expected a string, an integer or a list of them")
+        return [str(labels)]
+    if None in labels:
+        if rules.strict and rules.require_labels:
+            hint = "correct it, or remove {strict}"
+            raise InputError(f"{key!r} contains null", hint=hint, parameters={"strict": None})
+        labels = [label for label in labels if label is not None]
+    for label in labels:
+        if not _is_label(label):
+            raise InputError(f"{key!r} contains {_kind(label)}, expected only strings and integers")
+    return [text for label in labels if (text := tidy_label(str(label)))]
+
+
+def _is_label(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _check_surrogates(document: Record) -> None:
+    try:
+        "".join([document.text or "", *(document.labels or ()), document.id]).encode()
+    except UnicodeEncodeError:
+        what = "the document contains an unpaired surrogate, such as \\ud800"
+        raise InputError(what, hint="use valid Unicode text") from None
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+_PARSERS = {"tsv": parse_tsv, "csv": parse_csv, "jsonl": parse_jsonl, "txt": parse_txt}

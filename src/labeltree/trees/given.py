@@ -1,0 +1,308 @@
+"""Trees given by the user: nested lists, a hierarchy, or clusters of labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labeltree.errors import InputError
+from labeltree.trees.tree import LabelTree, label_number
+
+# Positions of parents that are not names. The root's children are kept in the last place, which is -1.
+_ROOT, _UNKNOWN = -1, -2
+
+
+def from_parents(
+    names: Sequence[str],
+    parents: Sequence[str | None],
+    label_names: Sequence[str] | int,
+    *,
+    add_missing: bool = False,
+) -> LabelTree:
+    """Build a tree from a hierarchy: the parent of each label and of each group of labels.
+
+    A label that is a parent becomes a leaf child of its own node. A node with one child is replaced by that
+    child. Names that are not labels and have no labels below them are ignored, with a warning.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Labels and groups. A parent that is not among them is a group under the root.
+    parents : sequence of str or None
+        The parent of each; None or "" for the root.
+    label_names : sequence of str or int
+        Names of the labels 0, 1, ...; or the number of labels, if labels are numbers.
+    add_missing : bool, default False
+        Add labels that are not in the hierarchy as a separate child of the root; otherwise they are an error.
+
+    Returns
+    -------
+    LabelTree
+
+    Examples
+    --------
+    >>> tree = from_parents(
+    ...     ["cat", "dog", "rose", "persian"], ["animal", "animal", "", "cat"],
+    ...     ["cat", "dog", "persian", "rose"],
+    ... )
+    >>> tree.n_nodes, tree.labels.tolist()  # [[["cat", "persian"], "dog"], "rose"]
+    (3, [0, 2, 1, 3])
+    """
+    if len(names) != len(parents):
+        raise InputError(f"expected one parent per name, got {len(names)} names and {len(parents)} parents")
+    rows = Rows([str(name) for name in names], ["" if parent is None else str(parent) for parent in parents])
+    numbers = label_numbers(label_names)
+    return make_tree(nest_parents(rows, numbers), numbers, add_missing=add_missing)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a hierarchy: a name and its parent each, "" for the root; and where they were read."""
+
+    names: list[str]
+    parents: list[str]
+    file: str | None = None
+    lines: list[int] | None = None
+
+    def where(self, row: int) -> dict[str, Any]:
+        """Return the fields of an `InputError` that say where a row is."""
+        return {"file": self.file, "line": None if self.lines is None or row < 0 else self.lines[row]}
+
+    def place(self, row: int) -> str:
+        """Describe where a row is, within a sentence."""
+        return f"names[{row}]" if self.lines is None else f"line {self.lines[row]}"
+
+
+def nest_parents(rows: Rows, numbers: Mapping[str, int]) -> list[Any]:
+    """Nest a hierarchy as lists of label numbers. A label with children is the first child of its node."""
+    place: dict[str, int] = {}  # of each name, in order of appearance
+    parent: list[int] = []  # place of the parent, _ROOT or _UNKNOWN
+    row_of: list[int] = []  # where the parent was given
+
+    def find(name: str) -> int:
+        if name not in place:
+            place[name] = len(parent)
+            parent.append(_UNKNOWN)
+            row_of.append(-1)
+        return place[name]
+
+    for row, (name, upper) in enumerate(zip(rows.names, rows.parents, strict=True)):
+        me, above = find(name), find(upper) if upper else _ROOT
+        if parent[me] not in (_UNKNOWN, above):
+            first = "the root" if parent[me] == _ROOT else repr(list(place)[parent[me]])
+            second = repr(upper) if upper else "the root"
+            both = f"{first} ({rows.place(row_of[me])}) and {second} ({rows.place(row)})"
+            raise InputError(
+                f"{name!r} has two parents, {both}", **rows.where(row), hint="remove one of them"
+            )
+        parent[me], row_of[me] = above, row
+    below: list[list[int]] = [[] for _ in range(len(parent) + 1)]  # the last are the root's
+    for me, above in enumerate(parent):
+        below[max(above, _ROOT)].append(me)
+    order = list(below[-1])
+    for me in order:  # the list gets longer during the loop
+        order.extend(below[me])
+    names = list(place)
+    if len(order) < len(parent):
+        _raise_cycle(rows, names, parent, row_of, set(order))
+    content: list[list[Any]] = [[] for _ in below]
+    n_empty = 0
+    for me in reversed(order):  # children before their parents, the last first
+        label = numbers.get(names[me])
+        own = ([] if label is None else [label]) + content[me][::-1]
+        if own:
+            content[max(parent[me], _ROOT)].append(own)
+        n_empty += not own
+    if not content[-1]:
+        shown = f" ({shorten(', '.join(names[:3]))})" if names else ""
+        raise InputError(
+            f"no name in the hierarchy is a label of the data{shown}",
+            **rows.where(0 if names else -1),
+            hint="use the names of the labels as they are in the data",
+        )
+    if n_empty:
+        warnings.warn(
+            f"{n_empty:,} of the {len(names):,} names in the hierarchy are not labels of the data and have "
+            "no labels below them; they are ignored.",
+            stacklevel=3,
+        )
+    return content[-1][::-1]
+
+
+def _raise_cycle(
+    rows: Rows, names: list[str], parent: list[int], row_of: list[int], reached: set[int]
+) -> NoReturn:
+    me = next(k for k in range(len(names)) if k not in reached)
+    seen: dict[int, None] = {}  # in the order of the way up
+    while me not in seen:
+        seen[me] = None
+        me = parent[me]
+    way = list(seen)
+    cycle = [repr(names[k]) for k in way[way.index(me) :]]
+    shown = " below ".join(cycle[:3] + ["..."] * (len(cycle) > 3) + cycle[:1])
+    raise InputError(
+        f"the hierarchy has a cycle: {shown}", **rows.where(row_of[me]), hint="change one of these parents"
+    )
+
+
+def from_clusters(
+    clusters: Sequence[Sequence[Any]], label_names: Sequence[str] | int, *, add_missing: bool = False
+) -> LabelTree:
+    """Build a tree of depth 2 from clusters: each is a child of the root, and its labels are leaves.
+
+    Parameters
+    ----------
+    clusters : sequence of sequences
+        Labels, by name or number. A cluster with a single label becomes a leaf.
+    label_names, add_missing
+        As in :func:`from_parents`.
+
+    Returns
+    -------
+    LabelTree
+
+    Examples
+    --------
+    >>> from_clusters([[0, 3], [1, 2], [4]], 5).labels.tolist()
+    [0, 3, 1, 2, 4]
+    """
+    numbers = label_numbers(label_names)
+    nested = number_labels([list(cluster) for cluster in clusters], numbers)
+    return make_tree(nested, numbers, add_missing=add_missing)
+
+
+def number_clusters(
+    file: str, lines: Sequence[tuple[int, Sequence[str]]], numbers: Mapping[str, int]
+) -> list[Any]:
+    """Replace the names by label numbers in clusters of a file, given with their line numbers."""
+    line_of: dict[int, int] = {}
+    nested = []
+    for line, names in lines:
+        for name in names:
+            if name not in numbers:
+                raise InputError(
+                    f"{shorten(name)} is not a label of the data",
+                    file=file,
+                    line=line,
+                    hint="write one cluster of labels per line, or a table with the header label,parent",
+                )
+            label = numbers[name]
+            if label in line_of:
+                raise InputError(
+                    f"the label {name!r} is also on line {line_of[label]}",
+                    file=file,
+                    line=line,
+                    hint="keep each label once",
+                )
+            line_of[label] = line
+        nested.append([numbers[name] for name in names])
+    return nested
+
+
+def label_numbers(label_names: Sequence[str] | int) -> dict[str, int]:
+    """Return the number of each label by its name; a count means labels that are named by their numbers."""
+    names = map(str, range(label_names)) if isinstance(label_names, int) else label_names
+    return {name: label for label, name in enumerate(names)}
+
+
+def number_labels(nested: list[Any], numbers: Mapping[str, int]) -> list[Any]:
+    """Copy nested lists, with label numbers instead of names."""
+    root: list[Any] = []
+    queue: list[tuple[list[Any], list[Any]]] = [(nested, root)]
+    for original, copy in queue:  # the queue gets longer during the loop
+        if not original:
+            raise InputError("a node of the tree has no children", hint="remove its empty list")
+        for child in original:
+            if isinstance(child, list):
+                copy.append([])
+                queue.append((child, copy[-1]))
+            else:
+                copy.append(label_number(child, numbers))
+    return root
+
+
+def make_tree(
+    nested: list[Any],
+    numbers: Mapping[str, int],
+    *,
+    add_missing: bool,
+    unused: NDArray[np.bool_] | None = None,
+    file: str | None = None,
+) -> LabelTree:
+    """Make a tree from nested lists of label numbers.
+
+    A node with one child is replaced by the child, since its classifier could not distinguish anything.
+
+    Parameters
+    ----------
+    nested : list
+        The root. It is changed.
+    numbers : mapping of str to int
+        All labels, by name, in the order of their numbers.
+    add_missing : bool
+        Add labels that are missing as a separate child of the root; otherwise they are an error.
+    unused : ndarray of bool, optional
+        Labels without instances, which are added in any case.
+    file : str, optional
+        The file of the tree, for messages.
+
+    Returns
+    -------
+    LabelTree
+    """
+    nodes = [nested]
+    for node in nodes:  # the list gets longer during the loop
+        nodes.extend(child for child in node if isinstance(child, list))
+    count = np.zeros(len(numbers), np.int64)
+    np.add.at(count, [child for node in nodes for child in node if not isinstance(child, list)], 1)
+    if (count > 1).any():
+        repeated = _examples(numbers, np.flatnonzero(count > 1))
+        raise InputError(
+            f"the tree contains {repeated} more than once", file=file, hint="keep each label once"
+        )
+    missing = np.flatnonzero(count == 0)
+    required = missing if unused is None else missing[~unused[missing]]
+    if required.size:
+        are = "is" if required.size == 1 else "are"
+        missing_labels = f"{required.size:,} of the {len(numbers):,} labels {are} missing from the tree"
+        examples = _examples(numbers, required)
+        if not add_missing:
+            raise InputError(
+                f"{missing_labels} ({examples})",
+                file=file,
+                hint="add them, or use {add_missing} to put them under a separate node",
+                parameters={"add_missing": True},
+            )
+        where = "" if file is None else f" in {file}"
+        warnings.warn(
+            f"{missing_labels}{where} ({examples}); they are put under a separate child of the root.",
+            stacklevel=3,
+        )
+    if missing.size:
+        nested.append(missing.tolist())
+    for node in reversed(nodes):  # children before their parents
+        node[:] = [_without_single_child(child) for child in node]
+    while len(nested) == 1 and isinstance(nested[0], list):
+        nested = nested[0]
+    return LabelTree.from_nested([_without_single_child(child) for child in nested])
+
+
+def _without_single_child(child: Any) -> Any:
+    return child[0] if isinstance(child, list) and len(child) == 1 else child
+
+
+def _examples(numbers: Mapping[str, int], labels: Iterable[int]) -> str:
+    """Name the first few of some labels."""
+    chosen = list(labels)
+    names = list(numbers)
+    return ", ".join([repr(names[label]) for label in chosen[:3]] + ["..."] * (len(chosen) > 3))
+
+
+def shorten(text: str) -> str:
+    """Quote a string, or its beginning."""
+    return repr(text if len(text) <= 40 else text[:37] + "...")
