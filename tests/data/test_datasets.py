@@ -291,7 +291,8 @@ def test_the_command_in_a_separate_process(server, tmp_path):
 
 
 def test_pooch_is_not_imported_before_it_is_needed():
-    script = "import sys, labeltree.cli, labeltree.data.published; assert not {'pooch', 'requests'} & set(sys.modules)"
+    modules = "{'pooch', 'requests'}"
+    script = f"import sys, labeltree.cli, labeltree.data.published; assert not {modules} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
