@@ -35,7 +35,8 @@ def test_help_without_arguments(run):
 
 def test_every_command_is_listed_in_one_line(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    listed = run("--help")[1].split("Commands:\n")[1].splitlines()
+    lines = run("--help")[1].split("Every day:\n")[1].splitlines()
+    listed = [line for line in lines if line.startswith(" ")]
     assert [line.split()[0] for line in listed] == list(COMMANDS)
     assert all(line.endswith(".") for line in listed)
 

@@ -119,20 +119,20 @@ def test_limitations_depend_on_the_model(tagger, trained):
     assert "bag of terms" in model_card(tagger)
 
 
-def test_the_command(tagger, tmp_path, run, refused):
-    out = tmp_path / "README.md"
+def test_the_card_is_printed_by_a_dry_run(tagger, tmp_path, run, refused):
+    push = ["push", tagger.path, f"file://{tmp_path}/there", "--dry-run"]
     options = ["--title", "Tags", "--language", "en", "--license", "mit", "--test"]
-    code, shown, _ = run("card", tagger.path, "-o", out, *options, "examples/catalogue-test.tsv")
-    assert (code, shown) == (0, f"card  {out}\n")
-    metadata, body = parts(out.read_text())
+    code, shown, _ = run(*push, *options, "examples/catalogue-test.tsv")
+    assert code == 0
+    metadata, body = parts(shown)
     assert metadata["model-index"][0]["results"][0]["dataset"]["name"] == "catalogue-test.tsv (100 rows)"
     assert body.startswith("\n# Tags\n")
-    assert "already exists" in refused("card", tagger.path, "-o", out)
-    assert "expected the code" in refused("card", tagger.path, "--language", "x", "--test", "missing")
-    code, shown, err = run("card", tagger.path, "--quiet")
+    assert "expected the code" in refused(*push, "--language", "x", "--test", "missing")
+    code, shown, err = run(*push, "--quiet")
     assert (code, err) == (0, "")
-    assert shown == model_card(labeltree.load(tagger.path))
-    assert json.loads(run("card", tagger.path, "--json")[1])["card"] == shown
+    assert shown == model_card(labeltree.load(tagger.path), address=push[2])
+    assert json.loads(run(*push, "--json")[1])["card"] == shown
+    assert not (tmp_path / "there").exists()
 
 
 def test_a_model_without_names(tmp_path):

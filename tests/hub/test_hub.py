@@ -78,7 +78,6 @@ def test_directories_are_no_addresses(tmp_path):
         ("https://host/m?key=/../x", "m"),
         ("https://host/..", "model"),
         ("memory://..", "model"),
-        ("zip://m::https://host/x.zip", "m"),
     ],
 )
 def test_the_place_in_the_cache_is_below_it(url, name, tmp_path):
@@ -106,7 +105,6 @@ def test_every_address_has_a_place_of_its_own():
 def test_files_of_an_address():
     assert Address("https://u:pw@host/m?key=1").file("a/b") == "https://u:pw@host/m/a/b?key=1"
     assert Address("zip://m::https://host/x.zip?k").file("a") == "zip://m/a::https://host/x.zip?k"
-    assert Address("simplecache::s3://b/m/").file("a") == "simplecache::s3://b/m/a"
     hub = Address("hf://user/name@v1/sub/folder").hub
     assert (hub.repo, hub.revision, hub.file("a/b")) == ("user/name", "v1", "sub/folder/a/b")
 

@@ -25,24 +25,17 @@ from labeltree.errors import InputError, alternatives
 # The base class of all errors in the arguments; Typer does not export it.
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
-# The subcommands in the order of the help. Each is a function in the module of the same name.
-COMMANDS = (
-    *("estimate", "train", "evaluate", "predict", "threshold", "info", "explain", "tree", "verify"),
-    *(
-        "compress",
-        "frontier",
-        "tune",
-        "compare",
-        "serve",
-        "page",
-        "card",
-        "push",
-        "plan",
-        "fill",
-        "join",
+# The subcommands in the sections of the help. Each is a function in the module of the same name.
+SECTIONS = {
+    "Every day": (
+        *("estimate", "train", "predict", "evaluate", "explain", "threshold", "tune", "compare", "compress"),
+        *("frontier", "info", "serve"),
     ),
-    *("reproduce", "download", "convert", "synth", "demo"),
-)
+    "Publishing": ("push", "page", "verify", "tree", "convert"),
+    "Many machines": ("plan", "fill", "join"),
+    "The paper": ("reproduce", "download", "synth", "demo"),
+}
+COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
 # What to do when memory runs out.
 _MORE_MEMORY = "use a machine with more memory"
@@ -134,10 +127,12 @@ class _Group(_Plain, typer.core.TyperGroup):
         super().__init__(**{**options, "commands": _Commands()})
 
     def format_options(self, context: Any, formatter: Any) -> None:
-        """Write the options and the list of commands."""
+        """Write the options and the commands, section by section."""
         super().format_options(context, formatter)
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(command)) for name, command in self.commands.items()])
+        width = max(map(len, COMMANDS))
+        for title, names in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), _summary(self.commands[name])) for name in names])
 
 
 def _summary(command: Any) -> str:

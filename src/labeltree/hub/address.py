@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from labeltree.errors import InputError
 
-_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*::)*([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_CHAIN = re.compile(r"::[A-Za-z][\w+.-]*://")
 _HUB_PATH = re.compile(r"([\w.-]+/[\w.-]+)(?:@([^/@]+))?((?:/[^/]+)*)")
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 _WEB = ("http", "https")
@@ -80,12 +81,11 @@ class Address:
         found = _SCHEME.match(url)
         if found is None or not url.isprintable():
             raise InputError("not an address of a model", file=url, hint=f"write an address {EXPECTED}")
+        if _CHAIN.search(url):  # not shown: it may contain a password
+            raise InputError("chained addresses are not supported", hint=f"write an address {EXPECTED}")
         self.url, self.scheme = url, found[1].lower()
-        # Archives and other layers of fsspec are written before the address of their file, with :: between.
-        self._layers = re.split(r"::(?=[A-Za-z][\w+.-]*:)", url)
-        self._main = next(i for i, layer in enumerate(self._layers) if "://" in layer)
-        self.shown = "::".join(map(_public, self._layers))
-        path = _public(self._layers[self._main]).partition("://")[2].rstrip("/")
+        self.shown = _public(url)
+        path = self.shown.partition("://")[2].rstrip("/")
         if not path:
             raise InputError("the address has no path", file=self.shown, hint=f"write an address {EXPECTED}")
         last = path.rpartition("/")[2].partition("@")[0]
@@ -108,23 +108,20 @@ class Address:
 
     def file(self, name: str) -> str:
         """Return the address of a file of the model."""
-        return "::".join(self._with_name(self._layers, name))
+        return self._with_name(self.url, name)
 
     def shown_file(self, name: str) -> str:
         """Return the address of a file for messages."""
-        return "::".join(self._with_name([_public(layer) for layer in self._layers], name))
+        return self._with_name(self.shown, name)
 
-    def _with_name(self, layers: list[str], name: str) -> list[str]:
-        base, mark, query = layers[self._main].partition("?" if self.is_web else "\0")
-        return [
-            f"{base.rstrip('/')}/{name}{mark}{query}" if i == self._main else layer
-            for i, layer in enumerate(layers)
-        ]
+    def _with_name(self, url: str, name: str) -> str:
+        base, mark, query = url.partition("?" if self.is_web else "\0")
+        return f"{base.rstrip('/')}/{name}{mark}{query}"
 
     @property
     def is_hub(self) -> bool:
         """Whether the model is on the Hugging Face Hub."""
-        return self.scheme == "hf" and not self.is_layered
+        return self.scheme == "hf"
 
     @property
     def is_web(self) -> bool:
@@ -132,22 +129,17 @@ class Address:
         return self.scheme in _WEB
 
     @property
-    def is_layered(self) -> bool:
-        """Whether the files are in an archive, or behind another layer of fsspec."""
-        return len(self._layers) > 1
-
-    @property
     def has_secret(self) -> bool:
         """Whether messages leave out a part of the address."""
         return self.shown != self.url
 
 
-def _public(layer: str) -> str:
-    """Return an address without passwords and keys; refuse one that anybody on the way could answer for."""
-    scheme = layer.partition("://")[0].lower()
+def _public(url: str) -> str:
+    """Return an address without passwords and keys; refuse unencrypted ones on other machines."""
+    scheme = url.partition("://")[0].lower()
     if scheme not in _WEB:  # elsewhere, a name before @ may be that of a container
-        return re.sub(r"://[^/@]*:[^/]*@", "://", layer)
-    shown = re.sub(r"://[^/?#]*@", "://", layer).partition("?")[0].partition("#")[0]
+        return re.sub(r"://[^/@]*:[^/]*@", "://", url)
+    shown = re.sub(r"://[^/?#]*@", "://", url).partition("?")[0].partition("#")[0]
     try:
         host = urlsplit(shown).hostname
     except ValueError:
@@ -162,6 +154,6 @@ def _public(layer: str) -> str:
 
 def local_directory(address: Address) -> Path | None:
     """Return the directory of an address that begins with file://; None for all others."""
-    if address.scheme not in ("file", "local") or address.is_layered:
+    if address.scheme not in ("file", "local"):
         return None
     return Path(os.path.abspath(address.url.partition("://")[2]))

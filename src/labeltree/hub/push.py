@@ -86,8 +86,8 @@ def push(
         If there is a model already, or the address cannot be written.
     """
     target = Address(address)
-    if target.is_web or target.is_layered:
-        hint = "copy the directory of the model to the server" if target.is_web else "unpack it first"
+    if target.is_web:
+        hint = "copy the directory of the model to the server"
         raise InputError("nothing can be published at this address", file=target.shown, hint=hint)
     source = _directory_of(model)
     with stage("verify", f"verifying {source}"):

@@ -164,7 +164,7 @@ class FileStore:
 
 def _options(address: Address) -> dict[str, Any]:
     """Return options of the file system: for the web, no limit on the whole time, and no way out of https."""
-    if not address.is_web or address.is_layered:
+    if not address.is_web:
         return {}
     aiohttp = optional("aiohttp")
     secure = address.scheme == "https"

@@ -2,14 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
-from labeltree.cli.cards import About
+from labeltree.cli.prediction import Search, note_missed, open_model, predict_file
 from labeltree.cli.progress import Stages
+from labeltree.cli.text_options import Reading
+from labeltree.settings import DEFAULT_RANKS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_CARD = "Card"
+_option: Any = typer.Option
+
+
+@dataclass(frozen=True)
+class About:
+    """What the card says and the model does not contain."""
+
+    title: Annotated[
+        str | None,
+        _option(metavar="TEXT", rich_help_panel=_CARD, help="Title. Default: the name of the model."),
+    ] = None
+    language: Annotated[
+        list[str] | None,
+        _option(
+            metavar="CODE",
+            rich_help_panel=_CARD,
+            help="Language of the documents, such as en; repeat it for several.",
+        ),
+    ] = None
+    license: Annotated[
+        str | None,
+        _option(metavar="NAME", rich_help_panel=_CARD, help="License of the model, such as cc-by-4.0."),
+    ] = None
+    test: Annotated[
+        str | None,
+        _option(
+            metavar="DATA",
+            rich_help_panel=_CARD,
+            help="Evaluate the model on this labeled data. Default: what labeltree frontier or evaluate "
+            "wrote into the model directory.",
+        ),
+    ] = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is any of it."""
+        return any(value for value in vars(self).values())
+
+    def card(self, stages: Stages, path: Path, address: str | None = None) -> str:
+        """Return the card of a model, which is evaluated first if there is test data."""
+        from labeltree.base.files import display_name
+        from labeltree.evaluation.evaluate import Labeled
+        from labeltree.hub.card import check_codes, model_card
+
+        languages = self.language or ()
+        check_codes(languages, self.license)
+        about: dict[str, Any] = {
+            "title": self.title,
+            "languages": languages,
+            "license": self.license,
+            "address": address,
+        }
+        if self.test is None:
+            return model_card(open_model(stages, path), **about)
+        found = predict_file(stages, path, self.test, Reading(), None, Search(), top=5, threads=None)
+        labeled = Labeled.of(found.dataset, found.model)
+        note_missed(labeled)
+        name = display_name(self.test).rpartition("/")[2]
+        metrics = labeled.metrics(found.labels, DEFAULT_RANKS)
+        data = f"{name} ({found.speed['rows']:,} rows)"
+        return model_card(found.model, **about, metrics=metrics, data=data)
 
 
 @options.takes(about=About)
@@ -31,6 +100,7 @@ def push(
         bool,
         typer.Option("--private", help="Create a repository on the Hugging Face Hub that others cannot see."),
     ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the card and publish nothing.")] = False,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -38,7 +108,8 @@ def push(
     """Publish a model.
 
     All files are verified first. Anybody who may read ADDRESS can use it in place of a model directory, in
-    every command and in labeltree.load. Files at ADDRESS that are not of a model are kept.
+    every command and in labeltree.load. Files at ADDRESS that are not of a model are kept. The card is
+    MODEL/README.md, if it exists and no option of the card is given; otherwise it is generated.
     """
     from labeltree.errors import InputError
     from labeltree.hub.address import Address
@@ -48,6 +119,15 @@ def push(
         raise InputError("--no-card is given with options of the card", hint="remove one of them")
     stages = Stages(quiet or json)
     shown = Address(address).shown
+    if dry_run:
+        written = model / "README.md"
+        is_own = written.is_file() and not about.is_given
+        content = None if not card else written.read_text() if is_own else about.card(stages, model, shown)
+        if json:
+            printing.print_json({"model": str(model), "address": shown, "card": content})
+        elif content is not None:
+            print(content, end="")
+        return
     text = (lambda: about.card(stages, model, shown)) if about.is_given else card
     done = publish(model, address, overwrite=overwrite, private=private, card=text, stage=stages.stage)
     if json:
