@@ -268,7 +268,7 @@ def test_models_and_addresses_that_are_refused(trained, refused):
         labeltree.push(unsaved, "memory://m")
     for url, what in (
         ("https://host/m", "nothing can be published at this address; copy the directory"),
-        ("zip://m::memory://m.zip", "nothing can be published at this address"),
+        ("zip://m::memory://m.zip", "chained addresses are not supported"),
         ("model", "not an address of a model; write an address such as hf://"),
         ("memory://a\nb", "not an address of a model"),
     ):
