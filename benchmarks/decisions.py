@@ -15,9 +15,8 @@ import numpy as np
 
 import labeltree
 from labeltree.data.read import read_data
+from labeltree.evaluation.accepted import Decision, labeled_candidates
 from labeltree.evaluation.calibration import fit_calibration, reliability
-from labeltree.evaluation.candidates import rank
-from labeltree.evaluation.decisions import Decision
 from labeltree.evaluation.thresholds import choose_threshold
 from labeltree.settings import MAX_ACCEPTED
 
@@ -42,7 +41,7 @@ def main(train_file: str, test_file: str) -> None:
 
         def ranked(dataset):
             truth = dataset.align(model.label_names, model.n_labels).Y
-            return rank(truth, *model.predict(dataset.X, top=MAX_ACCEPTED))[0]
+            return labeled_candidates(truth, *model.predict(dataset.X, top=MAX_ACCEPTED))[0]
 
         validation, unseen = ranked(rows(held_out)), ranked(test)
         decisions = {"0.5": Decision(0.5), "training": model.decision}

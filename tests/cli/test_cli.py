@@ -410,7 +410,7 @@ def test_demo(run, refused, tmp_path):
     size = disk_bytes(tmp_path / "d" / "model")
     assert code == 0
     assert f"exactly {size:,} bytes" in out
-    assert f"on disk {size:,} bytes" in out
+    assert f"{size:,} bytes on disk" in out
     assert "P@1" in out
     assert "already exists" in refused("demo", "--out", tmp_path / "d")
 

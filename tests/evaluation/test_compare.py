@@ -11,8 +11,9 @@ from helpers import make_data, train_small
 import labeltree
 from labeltree import metrics
 from labeltree.errors import InputError
-from labeltree.evaluation.compare import compare_models, paired_differences
+from labeltree.evaluation.compare import paired_differences
 from labeltree.evaluation.row_metrics import METRIC, RowMetric, row_metrics
+from labeltree.tuning.compare import compare_models
 
 
 @pytest.fixture(scope="module")

@@ -12,16 +12,15 @@ from sklearn.metrics import f1_score, precision_score, recall_score
 import labeltree
 from labeltree import InputError, load
 from labeltree.data.svm import write_svm
+from labeltree.evaluation.accepted import Candidates, Decision
 from labeltree.evaluation.calibration import (
     Calibration,
     calibration_gain,
     fit_calibration,
     reliability,
 )
-from labeltree.evaluation.candidates import Candidates
-from labeltree.evaluation.choosing import choose
-from labeltree.evaluation.decisions import Decision
 from labeltree.evaluation.thresholds import choose_threshold, cross_validate
+from labeltree.model.decide import decide
 
 
 def ranked(rows=60, labels=12, top=6, seed=0):
@@ -281,11 +280,11 @@ def test_choices_are_checked(trained):
     folder, data = trained
     model = load(folder / "model")
     with pytest.raises(InputError, match="one goal"):
-        choose(model, data, metric="row_f1", min_recall=0.5)
+        decide(model, data, metric="row_f1", min_recall=0.5)
     with pytest.raises(InputError, match="metric is 'f1'"):
-        choose(model, data, metric="f1")
+        decide(model, data, metric="f1")
     with pytest.warns(UserWarning, match="looks like the training data"):
-        choice = choose(model, data, calibrate=True)
+        choice = decide(model, data, calibrate=True)
     assert choice.figures()["micro_f1"] > 0.3
 
 
@@ -438,7 +437,7 @@ def test_data_with_mostly_unknown_labels_is_refused(run, refused, tagger, tsv):
     with pytest.raises(
         InputError, match=r"^only \d+ of \d+ label occurrences .* \(columns=Columns\(separators="
     ):
-        choose(model, labeltree.read_data(wrong, like=model))
+        decide(model, labeltree.read_data(wrong, like=model))
     assert (tagger / "manifest.json").read_bytes() == before
     assert run("threshold", tagger, wrong, "--label-separator", "+")[0] == 0
     # Many labels are unknown, but each is rare.
@@ -457,7 +456,7 @@ def test_few_rows_are_noted(run, tagger, tsv):
     assert "chance" not in run("threshold", tagger, tsv(documents(50, 1)))[2]
     model = load(tagger)
     with pytest.warns(UserWarning, match="chance decides which threshold is best"):
-        choose(model, labeltree.read_data(tsv(documents(49, 1)), like=model))
+        decide(model, labeltree.read_data(tsv(documents(49, 1)), like=model))
 
 
 def test_goals_are_checked_before_anything_is_read(refused, tmp_path):

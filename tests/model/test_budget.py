@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import Dataset, InputError, load
-from labeltree.evaluation.labeled import Validation
 from labeltree.model.compress import (
     Budget,
     Form,
@@ -22,6 +21,7 @@ from labeltree.model.compress import (
     loss,
     threshold_grid,
 )
+from labeltree.model.labeled import Validation
 from labeltree.settings import SolverSettings, StorageSettings
 
 

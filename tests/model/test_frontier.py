@@ -7,7 +7,6 @@ import pytest
 from helpers import disk_bytes, make_data, train_small
 
 from labeltree import load, write_svm
-from labeltree.evaluation.labeled import Validation
 from labeltree.model.frontier import (
     chosen_points,
     default_storages,
@@ -15,6 +14,7 @@ from labeltree.model.frontier import (
     measure,
     tree_counts,
 )
+from labeltree.model.labeled import Validation
 from labeltree.settings import StorageSettings
 
 NAMES = ("frontier.csv", "frontier.png", "frontier.svg")

@@ -9,7 +9,7 @@ import pytest
 from helpers import contents, random_data
 
 from labeltree import InputError, build_tree, load, make_plan, train_model
-from labeltree.evaluation.decisions import Decision
+from labeltree.evaluation.accepted import Decision
 from labeltree.training.parts import fill_part, join_parts, plan_parts
 
 OLD, NEW = random_data(5, labels=9), random_data(instances=30, labels=6)

@@ -179,7 +179,7 @@ def test_trees_and_vectors_are_made_once(session, monkeypatch):
     monkeypatch.setattr(_native, "label_vectors", lambda *a: vectors.append("vectors") or real(*a))
     trees = []
     monkeypatch.setattr(
-        "labeltree.training.build.build_tree",
+        "labeltree.training.train.build_tree",
         lambda *a, **k: trees.append((k["clusters"], k["seed"])) or build_tree(*a, **k),
     )
     shared = Session(session.splits, SEEDS, threads=1)

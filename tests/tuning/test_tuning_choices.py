@@ -9,9 +9,9 @@ import pytest
 from helpers import make_data, train_small
 
 from labeltree.base.progress import Stages
-from labeltree.evaluation.labeled import Validation
 from labeltree.evaluation.row_metrics import RowMetric
 from labeltree.model.frontier import first_trees
+from labeltree.model.labeled import Validation
 from labeltree.training.score import CANDIDATES
 from labeltree.tuning import search as search_module
 from labeltree.tuning.candidate import Candidate

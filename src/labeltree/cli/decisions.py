@@ -9,9 +9,8 @@ from labeltree.cli import printing
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
+    from labeltree.evaluation.accepted import Candidates, Decision
     from labeltree.evaluation.calibration import ReliabilityBin
-    from labeltree.evaluation.candidates import Candidates
-    from labeltree.evaluation.decisions import Decision
 
 _F1 = {"micro_f1": "micro F1", "macro_f1": "macro F1", "row_f1": "row F1"}
 _PERCENT = {"precision": "P", "recall": "R", **_F1, "coverage": "coverage", "rows_without": "no label"}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from labeltree.data.dataset import Dataset
-    from labeltree.evaluation.evaluate import Labeled, Missed
+    from labeltree.model.labeled import Labeled, Missed
     from labeltree.model.model import Model
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.data.dataset import Dataset
-from labeltree.evaluation.labeled import Source
 
 _FREQUENT = 5
 _EXAMPLES = 8
@@ -138,7 +137,7 @@ def _warnings(dataset: Dataset, spell: Spell) -> Iterator[str]:
     yield from suspicions(dataset, spell)
 
 
-def suspicions(dataset: Dataset, spell: Spell, model: Source | None = None) -> Iterator[str]:
+def suspicions(dataset: Dataset, spell: Spell, model: Any | None = None) -> Iterator[str]:
     """Yield warnings of labels and features that look as if the data had been read wrongly.
 
     If it was read for a model, labels that the model knows are not suspicious.

@@ -15,7 +15,7 @@ from labeltree.base.limits import AUTO, Optional, checked
 from labeltree.errors import InputError
 from labeltree.estimators.fitting import CHECKS_OF_X, check_rows
 from labeltree.estimators.targets import read_target
-from labeltree.evaluation.decisions import Decision
+from labeltree.evaluation.accepted import Decision
 from labeltree.model.model import Model
 from labeltree.model.queries import as_matrix, reach
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.base import limits
-from labeltree.evaluation.candidates import Candidates
+from labeltree.evaluation.accepted import Candidates
 
 N_BINS = 10
 # Groups of labels that the map is fitted to: correct labels in each, and their number.

@@ -119,6 +119,23 @@ def hits(truth: Any, predicted: Any, k: int) -> npt.NDArray[np.bool_]:
     return _Ranking.of(truth, predicted, k).hits
 
 
+def precision_of(hits: npt.NDArray[np.bool_], k: int) -> float:
+    """Return P@k from the hits of each instance: the only place where it is computed."""
+    return float(row_precision(hits, k).mean() / k)
+
+
+def row_precision(hits: npt.NDArray[np.bool_], k: int) -> npt.NDArray[np.int64]:
+    """Return k times P@k of each instance: its hits among the first k predictions."""
+    counts: npt.NDArray[np.int64] = hits[:, :k].sum(axis=1)
+    return counts
+
+
+def paired_gain(differences: _Floats) -> tuple[Any, Any]:
+    """Return the mean of paired differences over their last axis, and its standard error."""
+    means, spread = differences.mean(axis=-1), differences.std(axis=-1)
+    return means, spread / np.sqrt(differences.shape[-1])
+
+
 def precision_at_k(truth: Any, predicted: Any, k: int) -> float:
     """Return P@k: the share of true labels among the first k predictions; a missing prediction is a miss.
 
@@ -222,7 +239,7 @@ class _Ranking:
         return cls(truth, labels, np.append(true_pairs, -1)[np.searchsorted(true_pairs, pairs)] == pairs)
 
     def precision(self, k: int) -> float:
-        return float(self.hits[:, :k].sum(axis=1).mean() / k)
+        return precision_of(self.hits, k)
 
     def recall(self, k: int) -> float:
         return float((self.hits[:, :k].sum(axis=1) / np.maximum(np.diff(self.truth.indptr), 1)).mean())

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from labeltree.base import limits
 from labeltree.evaluation import metrics
-from labeltree.evaluation.candidates import rank
-from labeltree.evaluation.decisions import Decision
+from labeltree.evaluation.accepted import Decision, labeled_candidates
 from labeltree.evaluation.thresholds import choose_threshold
 from labeltree.settings import MAX_ACCEPTED
 
@@ -61,7 +60,7 @@ class RowMetric:
 
 def standard_error(values: _Floats) -> float:
     """Return the standard error of a mean."""
-    return float(values.std() / np.sqrt(values.size))
+    return float(metrics.paired_gain(values)[1])
 
 
 def labels_needed(metric: str) -> int:
@@ -107,7 +106,7 @@ def row_metrics(
         kind, _, rank = name.partition("@")
         k = int(rank or 0)
         if kind == "P":
-            found[name] = RowMetric(hits[:, :k].sum(axis=1) / k, ones)
+            found[name] = RowMetric(metrics.row_precision(hits, k) / k, ones)
         elif kind == "nDCG":
             discounts = 1.0 / np.log2(np.arange(2, k + 2))
             ideal = np.cumsum(discounts)[np.clip(counts.astype(np.int64), 1, k) - 1]
@@ -138,7 +137,7 @@ def _micro_f1(
     truth: sp.csr_matrix, labels: NDArray[Any], scores: NDArray[Any], decision: Decision | None
 ) -> RowMetric:
     """Return F1 over all labels of the rows with labels; the other rows do not count."""
-    candidates, _ = rank(truth, labels, scores)
+    candidates, _ = labeled_candidates(truth, labels, scores)
     if decision is None and candidates.ends.size:
         decision = choose_threshold(candidates)
     kept = np.zeros(0, np.bool_) if decision is None else candidates.accepted(decision)

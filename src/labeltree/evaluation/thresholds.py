@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.errors import InputError
-from labeltree.evaluation.candidates import Candidates
-from labeltree.evaluation.decisions import Decision
+from labeltree.evaluation.accepted import Candidates, Decision
 
 # The threshold of a label is chosen as if it had so many more true instances, with the scores of all labels.
 PRIORS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,15 @@ from labeltree.base import limits
 from labeltree.base.progress import Progress, part_of
 from labeltree.base.system import human_bytes
 from labeltree.errors import InputError
-from labeltree.evaluation.labeled import Predictor, Validation
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.files import ModelWriter
+from labeltree.model.labeled import Validation
 from labeltree.model.layout import SPARSE, ArrayFile, Layout, float32_threshold, is_scaled
 from labeltree.model.pack import pack_blocks, remove_loose, reserve_blocks, write_small
 from labeltree.settings import StorageSettings
+
+if TYPE_CHECKING:
+    from labeltree.model.model import Model
 
 # Thresholds are round numbers: how many per power of ten, and how many powers below the largest weight.
 PER_DECADE = 24
@@ -306,7 +309,7 @@ class Trials:
     ----------
     directory : Path
         It must exist.
-    source : Predictor
+    source : Model
         The float32 model.
     write : callable
         Takes storage settings, a directory to create and a progress callback, and returns the copy.
@@ -320,8 +323,8 @@ class Trials:
     def __init__(
         self,
         directory: Path,
-        source: Predictor,
-        write: Callable[[StorageSettings, Path, Progress | None], Predictor],
+        source: Model,
+        write: Callable[[StorageSettings, Path, Progress | None], Model],
         validation: Validation | None,
         threads: int | None,
         report: Callable[[Trial], None] | None,
@@ -360,7 +363,7 @@ class Trials:
             self._written(form, progress)
         return self._copies[form]
 
-    def _written(self, form: Form, progress: Progress | None) -> Predictor:
+    def _written(self, form: Form, progress: Progress | None) -> Model:
         place = self._copies[form] = self._directory / form.storage.codec
         if form.storage.prune is not None:
             place = self._copies[form] = place.with_name(f"{form.storage.codec}-{form.storage.prune:g}")

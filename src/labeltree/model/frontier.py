@@ -14,7 +14,6 @@ from labeltree.base.progress import Progress
 from labeltree.base.system import threads_to_use
 from labeltree.base.tempdirs import temporary_directory
 from labeltree.evaluation import metrics
-from labeltree.evaluation.labeled import Validation
 from labeltree.model.compress import (
     Form,
     Trial,
@@ -24,6 +23,7 @@ from labeltree.model.compress import (
     sparse_bytes,
     threshold_grid,
 )
+from labeltree.model.labeled import Validation
 from labeltree.model.model import Model
 from labeltree.settings import DEFAULT_RANKS, StorageSettings
 
@@ -58,7 +58,7 @@ class Point:
     @property
     def trial(self) -> Trial:
         """The form with P@1, P@3 and P@5 in percent."""
-        return Trial(self.form, tuple(100 * float(self.hits[:, :k].mean()) for k in DEFAULT_RANKS))
+        return Trial(self.form, tuple(100 * metrics.precision_of(self.hits, k) for k in DEFAULT_RANKS))
 
     def report(self, chosen: bool) -> PointReport:
         """Return all figures of the point."""

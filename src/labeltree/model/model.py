@@ -21,10 +21,8 @@ from labeltree.base.system import available_memory, free_disk, human_bytes, thre
 from labeltree.data.dataset import Dataset
 from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError, ResourceError
+from labeltree.evaluation.accepted import Decision
 from labeltree.evaluation.calibration import Calibration
-from labeltree.evaluation.decisions import Decision
-from labeltree.evaluation.evaluate import labeled_data
-from labeltree.evaluation.labeled import Validation
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.compress import (
     Budget,
@@ -40,6 +38,7 @@ from labeltree.model.compress import (
     write_compact,
 )
 from labeltree.model.files import ModelWriter, amend_model, new_model
+from labeltree.model.labeled import Validation, labeled_data
 from labeltree.model.layout import tree_folder
 from labeltree.model.manifest import RESTORE, Description, Manifest, carried_over, stored_as
 from labeltree.model.open import read_parts

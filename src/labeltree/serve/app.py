@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from labeltree._version import __version__
 from labeltree.base.limits import LARGEST_INT32, MAP_BOXES, MAP_DEPTH
 from labeltree.errors import InputError
-from labeltree.evaluation.decisions import Decision
+from labeltree.evaluation.accepted import Decision
 from labeltree.explain.label import describe_label, find_label
 from labeltree.explain.prediction import explain_labels, explain_prediction
 from labeltree.explain.summary import describe_model

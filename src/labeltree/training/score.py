@@ -13,8 +13,7 @@ from labeltree import _native
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.candidates import Candidates
-from labeltree.evaluation.decisions import Decision
+from labeltree.evaluation.accepted import Candidates, Decision
 from labeltree.evaluation.thresholds import MIN_DECISION_ROWS, choose_threshold
 from labeltree.model.pack import TrainedBlocks
 from labeltree.model.queries import as_matrix
@@ -135,7 +134,7 @@ def choose_score(held_out: HeldOut) -> ScoreSettings:
         truth = held_out.truth(size)
         gains = np.array([_precision(truth, labels) for labels, _ in held_out.ranked(size, CANDIDATES)])
         gains -= gains[0].copy()
-        means, errors = gains.mean(axis=1), gains.std(axis=1) / np.sqrt(truth.shape[0])
+        means, errors = metrics.paired_gain(gains)
         best = int(np.argmax(np.where(means > certainty * errors, means, 0)))
         if best == 0:
             break

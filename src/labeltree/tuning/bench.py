@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from labeltree.base.progress import Progress, part_of
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.evaluation.labeled import Validation, check_known
+from labeltree.evaluation.labeled import check_known
+from labeltree.model.labeled import Validation
 from labeltree.settings import SolverSettings, TextSettings
 from labeltree.training.costs import default_cost
 from labeltree.training.plan import Plan, make_plan

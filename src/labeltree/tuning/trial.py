@@ -15,16 +15,15 @@ from labeltree.base.progress import Progress
 from labeltree.base.tempdirs import temporary_directory
 from labeltree.data.dataset import Dataset
 from labeltree.evaluation import metrics
-from labeltree.evaluation.labeled import Validation
 from labeltree.evaluation.row_metrics import (
     METRIC,
     RowMetric,
     labels_needed,
     row_metrics,
-    standard_error,
 )
 from labeltree.model.compress import sparse_bytes
 from labeltree.model.frontier import first_trees
+from labeltree.model.labeled import Validation
 from labeltree.model.model import Model
 from labeltree.settings import ScoreSettings
 from labeltree.training.fill import train_model
@@ -256,7 +255,6 @@ class _Judge:
         Clearly means by more than two standard errors of the paired differences.
         """
         rows = [self.measure(model, score)[self._metric].rows for score in CANDIDATES]
-        gains = [float((other - rows[0]).mean()) for other in rows]
-        errors = [standard_error(other - rows[0]) for other in rows]
+        gains, errors = metrics.paired_gain(np.array(rows) - rows[0])
         clear = [gain if gain > _CLEARLY * error else 0.0 for gain, error in zip(gains, errors, strict=True)]
         return CANDIDATES[int(np.argmax(clear))]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from labeltree.data.dataset import Dataset
-    from labeltree.evaluation.compare import Compared
     from labeltree.model.model import Model
+    from labeltree.tuning.compare import Compared
 
 _F1_NOTE = (
     "F1 counts the labels from a threshold of scores on. stored: the threshold of the model; best: it has\n"
@@ -50,8 +50,8 @@ def compare(
     Prints metrics, size and prediction time side by side. Differences from the first model have a 95%
     interval and a p-value of a paired bootstrap over the rows; an asterisk marks those with p < 0.05.
     """
-    from labeltree.evaluation.compare import compare_models
-    from labeltree.evaluation.evaluate import Labeled
+    from labeltree.model.labeled import Labeled
+    from labeltree.tuning.compare import compare_models
 
     *names, data = paths
     if len(names) < 2:

@@ -23,7 +23,7 @@ from labeltree.cli.progress import Stages
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
-    from labeltree.evaluation.evaluate import Labeled
+    from labeltree.model.labeled import Labeled
 
 _MAX_RANK = max(DEFAULT_RANKS)
 
@@ -71,7 +71,7 @@ def evaluate(
     read with the same columns and separators as in training.
     """
     from labeltree.base.files import check_output
-    from labeltree.evaluation.evaluate import Labeled
+    from labeltree.model.labeled import Labeled
 
     if per_label is not None:
         check_output(per_label, overwrite)
@@ -127,7 +127,7 @@ def _decisions(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return what is printed about accepted labels and scores, as JSON and as lines."""
     from labeltree.evaluation import calibration
-    from labeltree.evaluation.candidates import rank
+    from labeltree.evaluation.accepted import labeled_candidates
 
     model = found.model
     is_own = model.score.replace(search.score, search.score_scale) == model.score
@@ -150,7 +150,7 @@ def _decisions(
         lines += ["", accepted_line(figures)]
     if not is_ranked:
         return figures, lines
-    candidates, _ = rank(labeled.truth, labels, scores)
+    candidates, _ = labeled_candidates(labeled.truth, labels, scores)
     if thresholds:
         figures["thresholds"] = rows = threshold_rows(candidates, decision)
         lines += ["", *threshold_table(rows)]

@@ -53,9 +53,9 @@ def frontier(
     """
     from labeltree.base import plots as figures
     from labeltree.base.files import check_output
-    from labeltree.evaluation.labeled import Validation
     from labeltree.model.compress import check_source
     from labeltree.model.frontier import chosen_points, measure
+    from labeltree.model.labeled import Validation
     from labeltree.model.model import load
 
     figures.require()

@@ -67,8 +67,8 @@ def threshold(
     a recall to be reached. `labeltree predict --accepted` uses it. With --calibrate, scores become
     probabilities; the ranking stays the same.
     """
-    from labeltree.evaluation.choosing import check_goal, choose
-    from labeltree.evaluation.evaluate import Labeled
+    from labeltree.model.decide import check_goal, decide
+    from labeltree.model.labeled import Labeled
 
     check_goal(metric, min_precision, min_recall)
     stages = Stages(quiet or json)
@@ -77,7 +77,7 @@ def threshold(
     dataset = source.read(stages, threads)
     source.note_suspicions(dataset)
     with printing.warnings_as_notes(), stages.stage("choose", "choosing a threshold"):
-        choice = choose(
+        choice = decide(
             opened,
             dataset,
             metric=metric,

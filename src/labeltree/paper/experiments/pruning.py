@@ -19,8 +19,8 @@ from labeltree.base.system import free_disk, human_bytes
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.labeled import Validation
 from labeltree.model.frontier import Point, PointReport, measure
+from labeltree.model.labeled import Validation
 from labeltree.model.model import Model
 from labeltree.paper.experiments.result import (
     Plot,

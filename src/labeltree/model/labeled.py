@@ -1,4 +1,4 @@
-"""Evaluating predictions: metrics at ranks, F1 of the accepted labels, and what cannot be predicted."""
+"""Labeled data, matched with a model: to evaluate its predictions, or to show what a choice costs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,78 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree.data.dataset import Dataset
-from labeltree.data.read import Reader, read_data
+from labeltree import _native
+from labeltree.data.dataset import Dataset, csr_arrays
+from labeltree.data.read import read_data
 from labeltree.data.summary import as_arguments, suspicions
+from labeltree.errors import InputError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.candidates import rank
-from labeltree.evaluation.decisions import Decision
-from labeltree.evaluation.labeled import Source, known_occurrences, mostly_known
-from labeltree.settings import MAX_ACCEPTED
+from labeltree.evaluation.accepted import Decision, labeled_candidates
+from labeltree.evaluation.labeled import check_known, known_occurrences, mostly_known
+from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
+
+if TYPE_CHECKING:
+    from labeltree.model.model import Model
 
 
-class OpenModel(Reader, Source, Protocol):
-    """A model, as far as reading labeled data for it needs it."""
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Data that models are evaluated on: features, and labels as the model numbers them."""
+
+    X: sp.csr_matrix
+    truth: sp.csr_matrix
+
+    @classmethod
+    def of(cls, dataset: Dataset, model: Model) -> Validation:
+        """Match data with a model; data that cannot show what a choice costs is refused.
+
+        Warns about data that looks like the training data: it has as many rows, and as many of each label.
+        """
+        if dataset.text is not None and (model.text is None or dataset.text.contents != model.text.contents):
+            what = "the validation data was read with text features that are not the model's"
+            raise InputError(what, hint="read the documents with the features of the model")
+        if dataset.n_features > model.n_features:
+            raise InputError(
+                f"the validation data has {dataset.n_features:,} features, but the model has "
+                f"{model.n_features:,}",
+                hint="use data with the features of the training data",
+            )
+        if dataset.Y.nnz == 0:
+            raise InputError("the validation data has no labels", hint="use labeled data")
+        truth = dataset.align(model.label_names, model.n_labels).Y
+        check_known(truth, dataset, model.n_labels)
+        counts = np.bincount(truth.indices, minlength=truth.shape[1])
+        same = counts.size == model.n_labels and np.array_equal(counts, model.label_counts)
+        if same and dataset.n_instances == model.n_instances:
+            warnings.warn(
+                "The validation data looks like the training data: it has as many rows, and as many of each "
+                "label. A model is better on its training data than on any other, so this choice does not "
+                "show what to expect on other data.",
+                stacklevel=3,
+            )
+        if dataset.one_based is not None:  # a file need not mention the last features
+            dataset = dataset.widen(model.n_features)
+        return cls(dataset.X, truth)
+
+    def fingerprint(self) -> int:
+        """Return a checksum of features and labels."""
+        crc = 0
+        for array in (*csr_arrays(self.X), *csr_arrays(self.truth)):
+            crc = _native.crc32c(array.view(np.uint8), crc)
+        return crc
+
+    def precision(self, model: Model, threads: int | None) -> tuple[float, ...]:
+        """Return P@1, P@3 and P@5 of a model in percent."""
+        top = max(DEFAULT_RANKS)
+        labels = metrics.pad_labels(model.predict(self.X, top=top, threads=threads)[0], top)
+        hits = metrics.hits(self.truth, labels, top)
+        return tuple(100 * metrics.precision_of(hits, k) for k in DEFAULT_RANKS)
 
 
 class Missed(TypedDict):
@@ -44,15 +98,15 @@ class Labeled:
     dataset : Dataset
     truth : csr_matrix, rows x labels
         Labels that the model does not know follow those of the model.
-    model : Source
+    model : Model
     """
 
     dataset: Dataset
     truth: sp.csr_matrix
-    model: Source
+    model: Model
 
     @classmethod
-    def of(cls, dataset: Dataset, model: Source) -> Labeled:
+    def of(cls, dataset: Dataset, model: Model) -> Labeled:
         """Match data with a model."""
         return cls(dataset, dataset.align(model.label_names, model.n_labels).Y, model)
 
@@ -70,7 +124,7 @@ class Labeled:
         Rows without labels are left out.
         """
         kept = decision.accept(labels[:, :MAX_ACCEPTED], scores[:, :MAX_ACCEPTED])
-        found = rank(self.truth, *kept)[0].measure(decision)
+        found = labeled_candidates(self.truth, *kept)[0].measure(decision)
         return {
             "micro_F1": found["micro_f1"],
             "macro_F1": found["macro_f1"],
@@ -117,7 +171,7 @@ class Labeled:
             )
 
 
-def labeled_data(data: Dataset | str | os.PathLike[str], model: OpenModel) -> Labeled:
+def labeled_data(data: Dataset | str | os.PathLike[str], model: Model) -> Labeled:
     """Match data with a model, after reading a file; warn of what looks wrong, at the caller's caller."""
     notes: list[str] = []
     if not isinstance(data, Dataset):

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from labeltree.base import limits
 from labeltree.errors import InputError
+from labeltree.evaluation.accepted import Candidates, Decision, labeled_candidates
 from labeltree.evaluation.calibration import Calibration, calibration_gain, fit_calibration
-from labeltree.evaluation.candidates import Candidates, rank
-from labeltree.evaluation.decisions import Decision
-from labeltree.evaluation.labeled import Validation
 from labeltree.evaluation.thresholds import MIN_DECISION_ROWS, choose_threshold, cross_validate
+from labeltree.model.labeled import Validation
 from labeltree.settings import MAX_ACCEPTED
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def check_goal(metric: str | None, min_precision: float | None, min_recall: floa
         limits.checked(name, value, limits.Optional(limits.TARGET))
 
 
-def choose(
+def decide(
     model: Model,
     validation: Dataset,
     *,
@@ -111,7 +110,7 @@ def choose(
     check_goal(metric, min_precision, min_recall)
     data = Validation.of(validation, model)
     labels, scores = model.predict(data.X, top=MAX_ACCEPTED, calibrated=False, threads=threads)
-    candidates, unlabeled = rank(data.truth, labels, scores)
+    candidates, unlabeled = labeled_candidates(data.truth, labels, scores)
     n_rows = candidates.row_true.size
     if n_rows < MIN_DECISION_ROWS:
         warnings.warn(
