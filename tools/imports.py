@@ -3,7 +3,8 @@
     python tools/imports.py
 
 Data flows one way: a module imports from its own package and from those before it. Imports inside functions
-and under TYPE_CHECKING count, too; the few that reach upward are listed here one by one.
+and under TYPE_CHECKING count, too; the few that reach upward are listed here one by one. A cycle is one of
+imports that are run.
 """
 
 from __future__ import annotations
@@ -35,11 +36,14 @@ UPWARD = {
 }
 
 
-def import_graph(source: Path = SOURCE) -> dict[str, set[str]]:
-    """Return the modules that each module imports, by their names below the package."""
+def import_graph(source: Path = SOURCE, *, types: bool = True) -> dict[str, set[str]]:
+    """Return the modules that each module imports, by their names below the package.
+
+    Without ``types``, imports under TYPE_CHECKING are left out: they are never run.
+    """
     files = {_name(source, path): path for path in source.rglob("*.py") if path != source / "__init__.py"}
     known = {*files, "_native"}
-    return {name: _imports(path, known) - {name} for name, path in sorted(files.items())}
+    return {name: _imports(path, known, types) - {name} for name, path in sorted(files.items())}
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
@@ -71,9 +75,12 @@ def _name(source: Path, path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports(path: Path, known: set[str]) -> set[str]:
+def _imports(path: Path, known: set[str], types: bool) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if not types:
+        tree.body = [node for node in tree.body if not _is_type_checking(node)]
+    for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -85,6 +92,10 @@ def _imports(path: Path, known: set[str]) -> set[str]:
     return found & known
 
 
+def _is_type_checking(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
 def main() -> int:
     """Print the order; the exit code is 1 if an import breaks it or there is a cycle."""
     graph = import_graph()
@@ -92,7 +103,7 @@ def main() -> int:
         for package in packages:
             modules = [name for name in graph if name.partition(".")[0] == package]
             print(f"{package}: {', '.join(name.partition('.')[2] or name for name in modules)}")
-    loop, wrong = cycle(graph), violations(graph)
+    loop, wrong = cycle(import_graph(types=False)), violations(graph)
     print(f"cycle: {' -> '.join(loop) or 'none'}")
     print(f"against the order: {', '.join(f'{a} -> {b}' for a, b in wrong) or 'none'}")
     return int(bool(loop or wrong))

@@ -14,10 +14,11 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from labeltree import InputError, TextSettings
 from labeltree.data import tfidf
-from labeltree.data.tfidf import TextFeatures, learn_features
+from labeltree.data.tfidf import learn_features
 from labeltree.errors import NoTermError
 from labeltree.model.directory import ModelDirectory
 from labeltree.model.files import ModelReader
+from labeltree.model.open import read_text_features
 
 WORDS = st.sampled_from(
     ["the", "The", "a", "über", "Straße", "ΣΊΣΥΦΟΣ", "東京", "don't", "42", "x1", "_", "été", "e\u0301te"]
@@ -64,7 +65,7 @@ def stored(features, place):
         (place / name).write_bytes(content)
     files = {name: {"bytes": len(content)} for name, content in features.contents.items()}
     with ModelDirectory(place) as directory:
-        return TextFeatures.load(ModelReader(directory, {"files": files}), len(features.names))
+        return read_text_features(ModelReader(directory, {"files": files}), len(features.names))
 
 
 @examples(150)

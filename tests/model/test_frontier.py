@@ -76,11 +76,10 @@ def test_default_forms_keep_some_weights_and_not_all(model):
 
 
 def test_the_command(run, folder, tmp_path):
-    command = ("frontier", folder / "model", folder / "test.svm", "-o", tmp_path / "o")
+    command = ("compress", folder / "model", "--validation", folder / "test.svm", "--report", tmp_path / "o")
     code, out, err = run(*command, "--json", "--max-loss", 1)
     assert (code, err) == (0, "")
     figures = json.loads(out)
-    assert figures["files"] == [str(tmp_path / "o" / name) for name in NAMES]
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == sorted(NAMES)
     points = figures["points"]
     (chosen,) = [point for point in points if point["chosen"]]
@@ -110,24 +109,26 @@ def test_several_trees_have_a_chosen_point_each(model, data, tmp_path):
 
 def test_refusals(run, refused, folder, tmp_path, monkeypatch):
     model, test, out = folder / "model", folder / "test.svm", tmp_path / "o"
-    assert "no such model" in refused("frontier", tmp_path / "no", test, "-o", out)
-    assert "no such file" in refused("frontier", model, tmp_path / "no.svm", "-o", out)
-    assert "no such directory" in refused("frontier", model, test, "-o", tmp_path / "no" / "o")
+    assert "no such model" in refused("compress", tmp_path / "no", "--validation", test, "--report", out)
+    assert "no such file" in refused("compress", model, "--validation", tmp_path / "no.svm", "--report", out)
+    assert "no such directory" in refused(
+        "compress", model, "--validation", test, "--report", tmp_path / "no" / "o"
+    )
     write_svm(tmp_path / "wide.svm", make_data(20, features=99))
-    assert "99 features" in refused("frontier", model, tmp_path / "wide.svm", "-o", out)
+    assert "99 features" in refused("compress", model, "--validation", tmp_path / "wide.svm", "--report", out)
     assert run("compress", model, tmp_path / "small", "-q")[0] == 0
-    assert "already compact" in refused("frontier", tmp_path / "small", test, "-o", out)
+    assert "already compact" in refused("compress", tmp_path / "small", "--validation", test, "--report", out)
     assert not out.exists()
     out.mkdir()
     (out / "frontier.png").write_bytes(b"mine")
-    assert "already exists" in refused("frontier", model, test, "-o", out)
+    assert "already exists" in refused("compress", model, "--validation", test, "--report", out)
     assert (out / "frontier.png").read_bytes() == b"mine"
 
     def stop(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("labeltree.model.model.Model.predict", stop)
-    code, _, err = run("frontier", model, test, "-o", tmp_path / "new")
+    code, _, err = run("compress", model, "--validation", test, "--report", tmp_path / "new")
     assert (code, err.splitlines()[-1]) == (130, "stopped; nothing was written")
     assert not (tmp_path / "new").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["o", "small", "wide.svm"]

@@ -29,7 +29,7 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 SECTIONS = {
     "Every day": (
         *("estimate", "train", "predict", "evaluate", "explain", "threshold", "tune", "compare", "compress"),
-        *("frontier", "info", "serve"),
+        *("info", "serve"),
     ),
     "Publishing": ("push", "page", "verify", "tree", "convert"),
     "Many machines": ("plan", "fill", "join"),

@@ -19,14 +19,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree import _native
-from labeltree.base.json import parse_json
-from labeltree.base.limits import LARGEST_VALUE
 from labeltree.base.system import threads_to_use
 from labeltree.data.columns import Columns
 from labeltree.data.dataset import wrap_csr
 from labeltree.errors import InputError, NoTermError
-from labeltree.model.files import ModelReader
-from labeltree.model.manifest import RESTORE
 from labeltree.settings import TextSettings
 
 if TYPE_CHECKING:
@@ -120,27 +116,9 @@ class TextFeatures:
             IDF_FILE: idf.getvalue(),
         }
 
-    @classmethod
-    def load(cls, reader: ModelReader, n_features: int) -> TextFeatures:
-        """Read and check the files in a model directory."""
-        idf = reader.array(IDF_FILE, "<f8", n_features)
-        if not ((idf >= 1 / LARGEST_VALUE) & (idf <= LARGEST_VALUE)).all():
-            raise _damaged(reader, IDF_FILE, "the file contains invalid weights")
-        names, stored = _parsed(reader, TERMS_FILE), _parsed(reader, SETTINGS_FILE)
-        if not (
-            isinstance(names, list)
-            and all(type(name) is str for name in names)
-            and len(names) == len(set(names)) == n_features
-        ):
-            what = f"expected {n_features:,} distinct terms, one per feature"
-            raise _damaged(reader, TERMS_FILE, what)
-        try:
-            settings, columns = stored["tfidf"], Columns.restored(stored["columns"])
-            if set(settings) != {item.name for item in fields(TextSettings)}:
-                raise ValueError(stored)
-            return cls(TextSettings(**settings), tuple(names), idf, columns)
-        except (AttributeError, KeyError, TypeError, ValueError):  # an InputError is a ValueError
-            raise _damaged(reader, SETTINGS_FILE, "the settings of TF-IDF are invalid") from None
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle keeps: the fields, without what is computed from them."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 class Transformer:
@@ -165,18 +143,6 @@ class Transformer:
         features = self._features
         self.counts.flush()
         return features, weighted(self.counts, None, features.idf, features.settings.sublinear, self._threads)
-
-
-def _parsed(reader: ModelReader, name: str) -> Any:
-    content = reader.text(name)
-    try:
-        return parse_json(content)
-    except ValueError as error:
-        raise _damaged(reader, name, f"the file cannot be read ({error})") from None
-
-
-def _damaged(reader: ModelReader, name: str, what: str) -> InputError:
-    return InputError(what, file=reader.path / name, hint=RESTORE)
 
 
 def learn_features(

@@ -7,6 +7,7 @@ files; features and weights are mapped, and only read by `Model.verify`.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.base.json import parse_json
+from labeltree.base.limits import LARGEST_VALUE
 from labeltree.base.system import available_memory, human_bytes
-from labeltree.data.tfidf import TextFeatures
+from labeltree.data.columns import Columns
+from labeltree.data.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE, TextFeatures
 from labeltree.errors import InputError, ResourceError
 from labeltree.model.blocks import NO_FLOATS, TreeBlocks
 from labeltree.model.directory import ModelDirectory, read_manifest, read_whole
@@ -33,6 +36,7 @@ from labeltree.model.layout import (
     tree_folder,
 )
 from labeltree.model.manifest import RESTORE, Manifest
+from labeltree.settings import TextSettings
 from labeltree.trees.tree import LabelTree
 
 # The largest absolute value of a stored weight, which is multiplied by a scale.
@@ -64,7 +68,7 @@ def _read_parts(directory: ModelDirectory) -> ModelParts:
     trees = tuple(_read_tree(reader, t, manifest) for t in range(len(manifest["trees"])))
     _check_weights(path, manifest, trees)
     names = _read_names(reader, manifest["labels"]) if LABEL_NAMES in manifest["files"] else None
-    text = TextFeatures.load(reader, manifest["features"]) if TEXT_FILES[0] in manifest["files"] else None
+    text = read_text_features(reader, manifest["features"]) if TEXT_FILES[0] in manifest["files"] else None
     thresholds = _read_thresholds(reader, manifest) if THRESHOLDS in manifest["files"] else None
     return ModelParts(path, manifest, trees, _read_label_counts(reader, manifest), names, text, thresholds)
 
@@ -230,3 +234,32 @@ def _read_names(reader: ModelReader, n_labels: int) -> tuple[str, ...]:
 
 def _damaged(what: str, file: Path) -> InputError:
     return InputError(what, file=file, hint=RESTORE)
+
+
+def read_text_features(reader: ModelReader, n_features: int) -> TextFeatures:
+    """Read and check how a model computes features from text."""
+    idf = reader.array(IDF_FILE, "<f8", n_features)
+    if not ((idf >= 1 / LARGEST_VALUE) & (idf <= LARGEST_VALUE)).all():
+        raise _damaged("the file contains invalid weights", reader.path / IDF_FILE)
+    names, stored = _parsed(reader, TERMS_FILE), _parsed(reader, SETTINGS_FILE)
+    if not (
+        isinstance(names, list)
+        and all(type(name) is str for name in names)
+        and len(names) == len(set(names)) == n_features
+    ):
+        raise _damaged(f"expected {n_features:,} distinct terms, one per feature", reader.path / TERMS_FILE)
+    try:
+        settings, columns = stored["tfidf"], Columns.restored(stored["columns"])
+        if set(settings) != {item.name for item in fields(TextSettings)}:
+            raise ValueError(stored)
+        return TextFeatures(TextSettings(**settings), tuple(names), idf, columns)
+    except (AttributeError, KeyError, TypeError, ValueError):  # an InputError is a ValueError
+        raise _damaged("the settings of TF-IDF are invalid", reader.path / SETTINGS_FILE) from None
+
+
+def _parsed(reader: ModelReader, name: str) -> Any:
+    content = reader.text(name)
+    try:
+        return parse_json(content)
+    except ValueError as error:
+        raise _damaged(f"the file cannot be read ({error})", reader.path / name) from None

@@ -13,11 +13,16 @@ from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
+from labeltree.cli.size_report import check_report, report_lines, report_sizes
+from labeltree.errors import InputError
 
 if TYPE_CHECKING:
     from labeltree.model.compress import Trial
+    from labeltree.model.frontier import PointReport
 
 _BUDGET = "Budget"
+# The loss whose smallest model a report marks, in percentage points.
+_REPORTED_LOSS = 0.1
 _HEAD = ("weights", "threshold", "non-zeros", "bytes", "P@1", "P@3", "P@5")
 _WIDTHS = (8, 9, 15, 15, 6, 6, 6)
 
@@ -25,7 +30,10 @@ _WIDTHS = (8, 9, 15, 15, 6, 6, 6)
 @options.takes(text=text_options.Reading)
 def compress(
     model: options.ModelPath,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Model directory to write.")],
+    out: Annotated[
+        Path | None, typer.Argument(metavar="OUT", help="Model directory to write. With --report, optional.")
+    ] = None,
+    *,
     text: text_options.Reading,
     weights: Annotated[
         str | None,
@@ -73,6 +81,15 @@ def compress(
             metavar="DATA", help="Labeled data that the model was not trained on.", rich_help_panel=_BUDGET
         ),
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Evaluate the model in every form on the validation data, and write frontier.csv, .png and "
+            ".svg with their sizes and precisions. If DIR is MODEL, the page of the model shows them.",
+            rich_help_panel=_BUDGET,
+        ),
+    ] = None,
     threads: options.Threads = None,
     overwrite: options.Overwrite = False,
     one_based: options.OneBasedLikeModel = None,
@@ -92,15 +109,23 @@ def compress(
     from labeltree.settings import StorageSettings
 
     # Refuse what is wrong with the options before anything is read.
-    Budget(max_loss, max_size).check(weights, prune, validation is not None)
-    StorageSettings(weights, prune)
+    if out is None and report is None:
+        raise InputError("no output is given", hint="add OUT, or --report DIR")
+    if report is not None and validation is None:
+        raise InputError("--report needs validation data", hint="add --validation DATA")
+    if out is not None:
+        Budget(max_loss, max_size).check(weights, prune, validation is not None)
+        StorageSettings(weights, prune)
     read_manifest(model)
-    check_apart(model, out)
-    check_target(out, overwrite)
+    if out is not None:
+        check_apart(model, out)
+        check_target(out, overwrite)
+    if report is not None:
+        check_report(report, overwrite)
     stages = Stages(quiet or json)
     tried: list[Trial] = []
 
-    def report(trial: Trial) -> None:
+    def show(trial: Trial) -> None:
         tried.append(trial)
         if validation is not None and not (quiet or json):
             if len(tried) == 1:
@@ -115,6 +140,17 @@ def compress(
         source = Source(validation, text, one_based, opened)
         dataset = source.read(stages, threads)
         source.note_suspicions(dataset)
+    points: list[PointReport] = []
+    loss = _REPORTED_LOSS if max_loss is None else max_loss
+    if report is not None:
+        assert dataset is not None
+        points = report_sizes(model, opened, dataset, report, loss, threads, stages)
+        if not (quiet or json):
+            print(*report_lines(points, report, loss), sep="\n")
+    if out is None:
+        if json:
+            printing.print_json({"model": str(model), "points": points, "seconds": stages.seconds})
+        return
     try:
         with printing.warnings_as_notes(), stages.stage("compress", f"compressing {model}") as progress:
             small = opened.compress(
@@ -127,7 +163,7 @@ def compress(
                 overwrite=overwrite,
                 threads=threads,
                 progress=progress,
-                report=report,
+                report=show,
             )
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(str(stop) or "stopped; nothing was written") from None
@@ -144,6 +180,7 @@ def compress(
         **chosen.report(),
         "model_bytes": directory_bytes(out),
         "tried": [trial.report() for trial in tried],
+        **({"points": points} if points else {}),
         "seconds": stages.seconds,
     }
     if max_loss is not None and figures["weights"] == "float32":
