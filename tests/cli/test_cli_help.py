@@ -65,7 +65,6 @@ def test_every_command_is_listed_in_one_line(run, monkeypatch):
         ("train d m --json=1", "option '--json' does not take a value; see `labeltree train --help`"),
         ("train d", "missing argument 'MODEL'; see `labeltree train --help`"),
         ("train d m x", "unexpected argument (x); see `labeltree train --help`"),
-        ("compress m", "no output is given; add OUT, or --report DIR"),
         ("compress m o --prune -1", "--prune is -1.0, expected a number from 0 to 1e+15;"),
         ("compress m o --max-loss nan", "--max-loss is nan, expected a number from 0 to 100;"),
         ("compress m o --max-size -5", "--max-size is '-5', expected a number of bytes such as 8GB"),

@@ -24,7 +24,6 @@ TAGS = {
     "pycon": "runs as a doctest, with the same names",
     "console": "lines after `$ ` run, and what follows is their output",
     "bash": "lines run one by one",
-    "demo": "the output of `make demo`",
     "text": "is not run: data, layouts, and commands of other programs",
 }
 
@@ -129,8 +128,6 @@ def run_page(blocks):
         elif block.tag == "bash":
             for command in filter(str.strip, block.text.split("\n")):
                 run_command(command, False, block.place)
-        elif block.tag == "demo":
-            compare(block.text, run_command("labeltree demo", False, block.place), block.place)
 
 
 def commands_of(block):

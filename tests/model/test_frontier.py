@@ -109,6 +109,8 @@ def test_several_trees_have_a_chosen_point_each(model, data, tmp_path):
 
 def test_refusals(run, refused, folder, tmp_path, monkeypatch):
     model, test, out = folder / "model", folder / "test.svm", tmp_path / "o"
+    assert "no output is given" in refused("compress", model)
+    assert "--report needs validation data" in refused("compress", model, "--report", out)
     assert "no such model" in refused("compress", tmp_path / "no", "--validation", test, "--report", out)
     assert "no such file" in refused("compress", model, "--validation", tmp_path / "no.svm", "--report", out)
     assert "no such directory" in refused(
