@@ -14,7 +14,7 @@ from labeltree import Dataset, write_svm
 from labeltree.cli import main
 from labeltree.data.published import SOURCES, download
 
-# Output is as wide as on no terminal, without colours; data sets are the tests' own. Subprocesses inherit it.
+# Output is as wide as on no terminal, without colors; data sets are the tests' own. Subprocesses inherit it.
 os.environ |= {"COLUMNS": "100", "LINES": "24", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
 for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "PYTHONIOENCODING"):
     os.environ.pop(name, None)

@@ -176,7 +176,7 @@ class SparseEncoder {
 
     std::vector<uint8_t> block() const {
         if (SparseBlock::head_bytes(std::ssize(sizes_)) + std::ssize(rows_) > SparseBlock::max_bytes)
-            throw std::length_error("the pruned weights of a node take more than 2 GB");
+            throw std::overflow_error("the pruned weights of a node take more than 2 GB");
         std::vector<uint8_t> out(static_cast<size_t>(SparseBlock::head_bytes(std::ssize(sizes_))) + rows_.size());
         uint8_t* at = out.data();
         const auto put = [&](size_t number) {

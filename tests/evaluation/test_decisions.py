@@ -451,11 +451,13 @@ def test_few_rows_are_noted(run, tagger, tsv):
     data = tsv([*documents(2, 1), "\tcommon word1\n"])
     code, _, err = run("threshold", tagger, data)
     assert code == 0
-    assert "note: The validation data has 2 rows with labels; with fewer than 50, chance decides" in err
+    assert (
+        "note: The validation data has 2 rows with labels; with fewer than 50, the best threshold is" in err
+    )
     assert load(tagger).decision.rows == 2
-    assert "chance" not in run("threshold", tagger, tsv(documents(50, 1)))[2]
+    assert "random" not in run("threshold", tagger, tsv(documents(50, 1)))[2]
     model = load(tagger)
-    with pytest.warns(UserWarning, match="chance decides which threshold is best"):
+    with pytest.warns(UserWarning, match="the best threshold is mostly random"):
         decide(model, labeltree.read_data(tsv(documents(49, 1)), like=model))
 
 

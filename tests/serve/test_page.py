@@ -365,7 +365,7 @@ def test_the_service_in_a_browser(tab, tagger, folder, serving):
         e.checkVisibility() && !e.textContent.trim() && !e.ariaLabel && !e.labels?.length).length"""
     assert tab.evaluate(unnamed) == 0
     assert tab.locator("main, header, footer, nav[aria-label], section[aria-labelledby]").count() >= 8
-    # A narrow window, in both colour schemes.
+    # A narrow window, in both color schemes.
     tab.set_viewport_size({"width": 390, "height": 844})
     for scheme in ("light", "dark"):
         tab.emulate_media(color_scheme=scheme)

@@ -102,11 +102,11 @@ def write_plot(candidates: Candidates, plot: Path) -> None:
     names = {"precision": "precision", "recall": "recall", **_F1}
     figure, (axes,) = figures.new_figure(1, 1, panel=(6.4, 4.2))
     with figures.style():
-        for name, colour in zip(names, figures.COLOURS, strict=False):
-            axes.plot(grid, values[name], color=colour, label=names[name])
-        for name, colour in list(zip(names, figures.COLOURS, strict=False))[2:]:
+        for name, color in zip(names, figures.COLORS, strict=False):
+            axes.plot(grid, values[name], color=color, label=names[name])
+        for name, color in list(zip(names, figures.COLORS, strict=False))[2:]:
             at = int(values[name].argmax())
-            axes.plot(grid[at], values[name][at], "o", color=colour)
+            axes.plot(grid[at], values[name][at], "o", color=color)
         axes.set_xlabel("threshold")
         axes.set_ylabel("%")
         figure.legend(loc="outside lower center", ncols=len(names))

@@ -275,7 +275,7 @@ MaxSize = Annotated[
         "--max-size",
         limits.MAX_SIZE,
         "SIZE",
-        "Prune the trained weights as little as makes the model fit in SIZE, such as 50MB",
+        "Prune the trained weights just enough for the model to fit in SIZE, such as 50MB",
         _STORAGE,
     ),
 ]

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from labeltree.base.progress import Stages
 from labeltree.cli import options, printing
-from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.cli.text_options import Reading
 from labeltree.settings import DEFAULT_BEAM

@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
+from labeltree.base.progress import Stages
 from labeltree.cli import printing
-from labeltree.cli.progress import Stages
 from labeltree.hub.address import is_address
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeltree.base.progress import Stages
 from labeltree.cli import printing
-from labeltree.cli.progress import Stages
 from labeltree.cli.text_options import Reading, Text, refuse_base_for_text
 from labeltree.errors import InputError
 

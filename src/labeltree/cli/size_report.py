@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import printing
-from labeltree.cli.progress import Stages
 
 if TYPE_CHECKING:
     from labeltree.data.dataset import Dataset

@@ -13,7 +13,7 @@ class OutputError(OSError):
 
 
 class _Results(io.FileIO):
-    """Standard output: an error is told from those of other files."""
+    """Standard output: errors are distinguishable from those of other files."""
 
     def write(self, content: Any) -> int:
         """Write some bytes."""
@@ -42,7 +42,8 @@ def prepare_streams() -> None:
     """Replace the standard streams of this process by streams with these errors.
 
     A closed one gets its number back, which the next file would get otherwise, and with it what is printed.
-    Standard output that is closed cannot be written, standard input is empty, and standard error takes all.
+    Standard output that is closed cannot be written, standard input is empty, and what is written to
+    standard error is discarded.
     """
     for stream, access in (
         (sys.stdin, os.O_RDONLY),

@@ -125,7 +125,7 @@ class Columns:
 
 
 def checked_columns(columns: Any, default: Columns) -> Columns:
-    """Return the columns, or the default for None; refuse what are none, such as a name."""
+    """Return the columns, or the default for None; refuse anything else, such as a name."""
     if columns is not None and not isinstance(columns, Columns):
         what = f"columns is of type {type(columns).__name__}, expected Columns"
         raise InputError(what, hint='pass labeltree.Columns(text="...", labels="...")')

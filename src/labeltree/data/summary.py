@@ -194,7 +194,7 @@ def _separators(
         )
     elif 20 * len(enclosed) >= len(names):
         yield (
-            f"{_of(len(enclosed), len(names))} as if quotes or brackets belonged to them, such as "
+            f"{_of(len(enclosed), len(names))} with quotes or brackets, such as "
             f"{enclosed[0]!r}. Remove them, or check how labels are separated."
         )
     single = int(np.diff(dataset.Y.indptr).max(initial=0)) <= 1

@@ -12,7 +12,7 @@ from labeltree.evaluation.accepted import Candidates, Decision
 
 # The threshold of a label is chosen as if it had so many more true instances, with the scores of all labels.
 PRIORS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-# With fewer rows, chance decides.
+# With fewer rows, the choice would be random.
 MIN_DECISION_ROWS = 50
 
 _Floats = NDArray[np.float64]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from labeltree.model.model import Model
 
 CARD = "README.md"
-# The last line of a card. Who edits the card and removes it keeps the card when the model is replaced.
-_MARK = "<!-- Written by labeltree, again with each model. Remove this line to keep the card as it is. -->"
+# The last line of a card. A card without it was edited, and is kept when the model is replaced.
+_MARK = "<!-- Written by labeltree and rewritten with each model. Remove this line to keep the card. -->"
 _TAGS = ("labeltree", "multi-label-classification", "extreme-multi-label-classification")
 _MOST_LABELS = 20  # in the table
 _LONGEST_NAME = 80  # characters

@@ -213,7 +213,7 @@ class _Upload:
             raise InputError(what, file=self._source, hint="publish it again")
 
     def _new_card(self, there: Iterable[str], stored: Callable[[], bytes]) -> bytes | None:
-        """Return the card to write; None if the stored one is kept, or there shall be none."""
+        """Return the card to write; None if the stored card is kept, or none is wanted."""
         card, own = self._card, self._source / CARD
         is_given = not isinstance(card, bool) or own.is_file()
         if not card:

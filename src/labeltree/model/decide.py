@@ -115,7 +115,7 @@ def decide(
     if n_rows < MIN_DECISION_ROWS:
         warnings.warn(
             f"The validation data has {n_rows:,} row{'s' * (n_rows != 1)} with labels; with fewer than "
-            f"{MIN_DECISION_ROWS}, chance decides which threshold is best.",
+            f"{MIN_DECISION_ROWS}, the best threshold is mostly random.",
             stacklevel=2,
         )
     calibration = model.calibration if calibrate is None else None

@@ -153,7 +153,7 @@ def _pieces(file: int, at: int, end: int) -> Iterator[bytes]:
 
 
 def _write(file: int, content: bytes, at: int) -> int:
-    """Write all of some bytes; return their number."""
+    """Write bytes completely; return their number."""
     written = 0
     while written < len(content):
         written += os.pwrite(file, content[written:], at + written)

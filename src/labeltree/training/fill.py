@@ -342,8 +342,7 @@ def _train_panels(
                 missing,
                 finished,
             )
-        except (
-            ValueError
-        ) as error:  # the plan belongs to other data of the same shape, or a block is too large
-            hint = "make the plan again" if "plan" in str(error) else "use fewer {clusters}"
-            raise InputError(str(error), hint=hint, parameters={"clusters": None}) from None
+        except OverflowError as error:  # a block is too large
+            raise InputError(str(error), hint="use fewer {clusters}", parameters={"clusters": None}) from None
+        except ValueError as error:  # the plan belongs to other data of the same shape
+            raise InputError(str(error), hint="make the plan again") from None

@@ -21,7 +21,7 @@ from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
 from labeltree.training.memory import PANEL_BYTES, TRIAL_ROWS
 from labeltree.training.plan import Plan
 
-# The first one is kept unless another ranks better beyond doubt.
+# The first one is kept unless another ranks clearly better.
 CANDIDATES = (
     ScoreSettings(),
     ScoreSettings("sigmoid", 2.0),

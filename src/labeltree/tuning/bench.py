@@ -23,7 +23,7 @@ from labeltree.trees.kmeans import LabelVectors, build_tree
 from labeltree.trees.tree import LabelTree
 from labeltree.tuning.candidate import Candidate
 
-# With fewer rows to validate on, chance decides.
+# With fewer validation rows, the choice would be random.
 _MIN_VALIDATION = 10
 # Trials on a part of the training rows are validated on up to so many of the others, too.
 _MORE_VALIDATION = 10_000

@@ -214,7 +214,7 @@ def _figure(result: TuningResult) -> Figure:
                 [point.metrics[result.metric] for point in points],
                 linestyle="none",
                 marker=figures.MARKERS[number % len(figures.MARKERS)],
-                color=figures.COLOURS[number % len(figures.COLOURS)],
+                color=figures.COLORS[number % len(figures.COLORS)],
                 label=f"{trees} tree{'s' * (trees > 1)}",
             )
         edge = [point for _, point in result.frontier]

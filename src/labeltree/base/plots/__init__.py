@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colors, which color-blind readers can tell apart, ordered by contrast with white. Lines
 # also differ in their markers.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, MUTED, GRID = "#22272e", "#6b7480", "#e4e8ec"
 MOST_COLUMNS = 3
@@ -133,13 +133,13 @@ def label_ends(axes: Axes, ends: Sequence[tuple[float, float, str, str]], gap: f
     from sklearn.isotonic import isotonic_regression
 
     place = axes.transData + axes.transAxes.inverted()
-    heights = sorted((float(place.transform((x, y))[1]), name, colour) for x, y, name, colour in ends)
+    heights = sorted((float(place.transform((x, y))[1]), name, color) for x, y, name, color in ends)
     # The nearest heights that are at least a gap apart: without the gaps, the nearest that do not fall.
     steps = [gap * number for number in range(len(heights))]
     spread = isotonic_regression([height - step for (height, *_), step in zip(heights, steps, strict=True)])
-    for (_, name, colour), height, step in zip(heights, spread, steps, strict=True):
+    for (_, name, color), height, step in zip(heights, spread, steps, strict=True):
         axes.text(
-            1.02, float(height) + step, name, transform=axes.transAxes, color=colour, va="center", fontsize=9
+            1.02, float(height) + step, name, transform=axes.transAxes, color=color, va="center", fontsize=9
         )
 
 

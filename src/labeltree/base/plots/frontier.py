@@ -39,8 +39,8 @@ def frontier_figure(rows: Mapping[str, Curves], threshold: float | None = None) 
         for number, (data, curves) in enumerate(rows.items()):
             for k, name in enumerate(_PRECISIONS):
                 axes = panels[len(_PRECISIONS) * number + k]
-                for curve, colour in zip(curves.values(), cycle(figures.COLOURS), strict=False):
-                    _draw_curve(axes, name, curve, colour, threshold)
+                for curve, color in zip(curves.values(), cycle(figures.COLORS), strict=False):
+                    _draw_curve(axes, name, curve, color, threshold)
                 figures.title(axes, f"{data}: {name}" if data else name)
                 axes.set_xscale("log")
                 _size_ticks(axes)
@@ -52,7 +52,7 @@ def frontier_figure(rows: Mapping[str, Curves], threshold: float | None = None) 
 
 
 def _draw_curve(
-    axes: Axes, name: str, points: Sequence[Mapping[str, Any]], colour: str, threshold: float | None
+    axes: Axes, name: str, points: Sequence[Mapping[str, Any]], color: str, threshold: float | None
 ) -> None:
     pruned = sorted(
         (point for point in points if point["threshold"] is not None), key=lambda point: point["threshold"]
@@ -60,7 +60,7 @@ def _draw_curve(
     axes.plot(
         [point["model_bytes"] for point in pruned],
         [point[name] for point in pruned],
-        color=colour,
+        color=color,
         marker="o",
         markersize=3.5,
         linewidth=1.4,
@@ -68,7 +68,7 @@ def _draw_curve(
     for point in points:
         place = [point["model_bytes"]], [point[name]]
         if point["threshold"] is None:
-            axes.plot(*place, color=colour, marker=_DENSE[point["weights"]], linestyle="none")
+            axes.plot(*place, color=color, marker=_DENSE[point["weights"]], linestyle="none")
         if point["chosen"]:
             axes.plot(*place, color=figures.INK, marker="*", markersize=13, linestyle="none", zorder=4)
         if threshold is not None and point["threshold"] == threshold:
@@ -99,7 +99,7 @@ def _legend(figure: Figure, names: Sequence[str], threshold: float | None) -> No
         line(
             [],
             [],
-            color=figures.COLOURS[number % len(figures.COLOURS)],
+            color=figures.COLORS[number % len(figures.COLORS)],
             marker="o",
             markersize=3.5,
             label=name,

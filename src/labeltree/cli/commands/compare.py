@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.prediction import note_missed, open_model
-from labeltree.cli.progress import Stages
 from labeltree.cli.published import Published, fetched, model_place
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError

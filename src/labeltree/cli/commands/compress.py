@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labeltree.base import limits
+from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.cli.size_report import check_report, report_lines, report_sizes
 from labeltree.errors import InputError

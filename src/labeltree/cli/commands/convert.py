@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.prediction import open_model
-from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError
 

@@ -1,4 +1,4 @@
-"""`labeltree demo`: the whole workflow on a small catalogue of products, step by step."""
+"""`labeltree demo`: the whole workflow on a small catalog of products, step by step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def demo(
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
-    """Show the whole workflow on a small catalogue of products.
+    """Show the whole workflow on a small catalog of products.
 
     Estimates the size of a model, trains and evaluates it, predicts the labels of new documents, and
     explains one of them. Takes a few seconds.

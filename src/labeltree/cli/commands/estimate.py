@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.cli.training_options import Training
 from labeltree.errors import ResourceError

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labeltree.base.progress import Stages
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.decisions import (
     accepted_line,
@@ -19,7 +20,6 @@ from labeltree.cli.decisions import (
     write_plot,
 )
 from labeltree.cli.prediction import Predictions, Search, Speed, note_missed, predict_file
-from labeltree.cli.progress import Stages
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:

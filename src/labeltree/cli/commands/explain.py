@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from labeltree.base import limits
+from labeltree.base.progress import Stages
 from labeltree.cli import drawing, options, printing, text_options
 from labeltree.cli.prediction import Search
-from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TypedDict
 
+from labeltree.base.progress import Stages
 from labeltree.base.system import peak_memory
 from labeltree.cli import options, printing
-from labeltree.cli.progress import Stages
 from labeltree.errors import InputError
 
 

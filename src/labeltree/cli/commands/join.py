@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes, peak_memory
 from labeltree.cli import options, printing
-from labeltree.cli.progress import Stages
 
 
 class JoinReport(TypedDict):

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.prediction import open_model
-from labeltree.cli.progress import Stages
 
 
 def page(

@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING, TypedDict
 
 from labeltree.base.limits import AUTO
+from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.cli.training_options import Training
 

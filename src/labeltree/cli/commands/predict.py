@@ -11,10 +11,10 @@ from typing import IO, Annotated, Any, Literal
 import typer
 
 from labeltree.base import limits
+from labeltree.base.progress import Stages
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.answers import answers, formatted, table_head
 from labeltree.cli.prediction import BatchPrediction, Search, open_model
-from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_TOP, MAX_ACCEPTED

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.prediction import Search, note_missed, open_model, predict_file
-from labeltree.cli.progress import Stages
 from labeltree.cli.text_options import Reading
 from labeltree.settings import DEFAULT_RANKS
 

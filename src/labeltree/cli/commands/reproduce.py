@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from labeltree.base import limits
-from labeltree.base.progress import ignore
+from labeltree.base.progress import Stages, ignore
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError, ResourceError
 

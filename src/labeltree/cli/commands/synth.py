@@ -9,8 +9,8 @@ from typing import Annotated, TypedDict
 import typer
 
 from labeltree.base import limits
+from labeltree.base.progress import Stages
 from labeltree.cli import options, printing
-from labeltree.cli.progress import Stages
 from labeltree.data.published import PRESETS
 from labeltree.errors import InputError
 

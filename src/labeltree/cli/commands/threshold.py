@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from labeltree.base import limits
+from labeltree.base.progress import Stages
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.prediction import note_unknown, open_model
-from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 
 _GOAL = "Goal"
@@ -62,7 +62,7 @@ def threshold(
 ) -> None:
     """Choose which labels a model accepts, and store the choice in it.
 
-    Finds the score from which on labels are accepted, by the F1 of all labels (micro_f1), on average over
+    Finds the lowest score at which labels are accepted, by the F1 of all labels (micro_f1), on average over
     labels (macro_f1, with thresholds per label where that helps) or over rows (row_f1), or by a precision or
     a recall to be reached. `labeltree predict --accepted` uses it. With --calibrate, scores become
     probabilities; the ranking stays the same.

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from labeltree.base.limits import AUTO
+from labeltree.base.progress import Stages
 from labeltree.base.system import available_memory, human_bytes, peak_memory
 from labeltree.cli import options, printing, text_options
-from labeltree.cli.progress import Stages
 from labeltree.cli.reading import Source
 from labeltree.cli.training_options import Training
 from labeltree.errors import InputError, ResourceError

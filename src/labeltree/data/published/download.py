@@ -112,7 +112,7 @@ def _sha256(path: Path) -> str:
 
 
 def _check_address(url: str) -> None:
-    """Refuse addresses that anybody on the way could answer for."""
+    """Refuse addresses whose answers could be forged in transit."""
     parts = urlsplit(url)
     if parts.scheme == "http" and parts.hostname and parts.hostname not in _THIS_MACHINE:
         raise InputError(

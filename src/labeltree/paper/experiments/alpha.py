@@ -221,7 +221,7 @@ def _figure(nodes: Sequence[NodeRow], averages: Sequence[DepthRow]) -> Figure:
 
 def _histogram(axes: Axes, alphas: Sequence[float], average: float) -> None:
     heights, edges = np.histogram(alphas, bins=BINS, range=(0, 1))
-    axes.bar(edges[:-1], heights, width=1 / BINS, align="edge", color=figures.COLOURS[0])
+    axes.bar(edges[:-1], heights, width=1 / BINS, align="edge", color=figures.COLORS[0])
     figures.headroom(axes, float(heights.max()), 0.3)
     axes.set_xlim(0, 1)
     axes.grid(axis="x", visible=False)

@@ -64,7 +64,7 @@ def figure(rows: Sequence[FittedRow]) -> Figure:
     """Draw seconds over multiply-adds, with a color per dataset and a marker per K."""
     line = optional("matplotlib.lines").Line2D
     names, clusters = distinct(rows, "data"), sorted(distinct(rows, "clusters"))
-    colour = {name: figures.COLOURS[i % len(figures.COLOURS)] for i, name in enumerate(names)}
+    color = {name: figures.COLORS[i % len(figures.COLORS)] for i, name in enumerate(names)}
     marker = {K: figures.MARKERS[i % len(figures.MARKERS)] for i, K in enumerate(clusters)}
     figure, (axes,) = figures.new_figure(1, 1, panel=(5.0, 3.6))
     with figures.style():
@@ -72,7 +72,7 @@ def figure(rows: Sequence[FittedRow]) -> Figure:
             axes.plot(
                 row["multiply_adds"],
                 row["seconds"],
-                color=colour[row["data"]],
+                color=color[row["data"]],
                 marker=marker[row["clusters"]],
                 linestyle="",
             )
@@ -82,7 +82,7 @@ def figure(rows: Sequence[FittedRow]) -> Figure:
         axes.yaxis.set_major_formatter(optional("matplotlib.ticker").EngFormatter("s"))
         axes.set(xlabel="multiply-adds", ylabel="CPU seconds")
         handles = [
-            *(line([], [], color=colour[name], marker="o", linestyle="", label=name) for name in names),
+            *(line([], [], color=color[name], marker="o", linestyle="", label=name) for name in names),
             *(
                 line([], [], color=figures.MUTED, marker=marker[K], linestyle="", label=f"K = {K}")
                 for K in clusters

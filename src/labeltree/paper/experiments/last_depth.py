@@ -186,7 +186,7 @@ def _draw(axes: Axes, rows: Sequence[LastDepth]) -> None:
     depths = [row["max_depth"] for row in rows]
     for number, (key, label) in enumerate(LINES):
         values = [np.nan if row[key] is None else row[key] for row in rows]  # type: ignore[literal-required]
-        axes.plot(depths, values, color=figures.COLOURS[number], marker=figures.MARKERS[number], label=label)
+        axes.plot(depths, values, color=figures.COLORS[number], marker=figures.MARKERS[number], label=label)
     axes.axhline(LARGE_ALPHA, color=figures.MUTED, linestyle=":", linewidth=1.2, zorder=1)
     axes.set_xticks(depths)
     axes.set_xlim(min(depths) - 0.3, max(depths) + 0.3)

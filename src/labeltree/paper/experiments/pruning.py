@@ -205,13 +205,13 @@ def _draw_precision(axes: Axes, changed: Sequence[ChangeRow]) -> None:
         rows = where(changed, precision=name)
         values = np.array([0.0, *(row["change"] for row in rows)])
         noise = NOISE * np.array([0.0, *(row["error"] for row in rows)])
-        colour = figures.COLOURS[number]
-        axes.plot(values, color=colour, marker=figures.MARKERS[number], alpha=0.85)
+        color = figures.COLORS[number]
+        axes.plot(values, color=color, marker=figures.MARKERS[number], alpha=0.85)
         places = np.arange(1, len(values)) + 0.08 * (number - 1)  # side by side
         axes.errorbar(
-            places, values[1:], noise[1:], fmt="none", ecolor=colour, elinewidth=1, capsize=2, alpha=0.6
+            places, values[1:], noise[1:], fmt="none", ecolor=color, elinewidth=1, capsize=2, alpha=0.6
         )
-        ends.append((len(values) - 1, float(values[-1]), name, colour))
+        ends.append((len(values) - 1, float(values[-1]), name, color))
         lowest = min(lowest, float((values - noise).min()))
     axes.axhline(0, color=figures.MUTED, linewidth=0.8, zorder=1)
     axes.set_ylabel("change of precision (points)", fontsize=9)
@@ -221,13 +221,13 @@ def _draw_precision(axes: Axes, changed: Sequence[ChangeRow]) -> None:
 
 def _draw_sizes(axes: Axes, rows: Sequence[PruningSummary]) -> None:
     ends = []
-    for name, colour, values in (
+    for name, color, values in (
         ("on disk", figures.INK, [row["disk_bytes"] for row in rows]),
-        ("12 bytes per\nnon-zero", figures.COLOURS[3], [row["paper_bytes"] for row in rows]),
+        ("12 bytes per\nnon-zero", figures.COLORS[3], [row["paper_bytes"] for row in rows]),
     ):
         shares = [100 * value / max(values[0], 1) for value in values]
-        axes.plot(shares, color=colour, marker=figures.MARKERS[3], markersize=4)
-        ends.append((len(shares) - 1, shares[-1], name, colour))
+        axes.plot(shares, color=color, marker=figures.MARKERS[3], markersize=4)
+        ends.append((len(shares) - 1, shares[-1], name, color))
     axes.set_ylim(0, 106)
     axes.set_ylabel("size (% of not pruned)", fontsize=9)
     figures.label_ends(axes, ends, gap=0.22)

@@ -156,7 +156,7 @@ def load_splits(
     threads : int, optional
         Default: all CPUs. Ignored if ``read`` is given.
     stage : callable, optional
-        Shows the progress of each step, as ``labeltree.cli.progress.Stages.stage`` does.
+        Shows the progress of each step, as ``labeltree.base.progress.Stages.stage`` does.
 
     Returns
     -------

@@ -230,9 +230,9 @@ def _draw_lines(axes: Axes, rows: Sequence[SizeSummary]) -> float:
     own = [row["labeltree_ratio"] for row in rows]
     most = [row["ratio_most"] for row in rows]
     for number, (values, label) in enumerate((([row["ratio"] for row in rows], PAPER_LINE), (own, OWN_LINE))):
-        axes.plot(depths, values, color=figures.COLOURS[number], marker=figures.MARKERS[number], label=label)
+        axes.plot(depths, values, color=figures.COLORS[number], marker=figures.MARKERS[number], label=label)
     least = [row["ratio_least"] for row in rows]
-    axes.fill_between(depths, least, most, color=figures.COLOURS[0], alpha=0.2, linewidth=0)
+    axes.fill_between(depths, least, most, color=figures.COLORS[0], alpha=0.2, linewidth=0)
     if max(*most, *own) > 0.9:
         axes.axhline(1, color=figures.MUTED, linestyle=":", linewidth=1.2, zorder=1)
     axes.set_xticks(depths)

@@ -47,12 +47,12 @@ def ratio_figure(ratios: Sequence[RatioRow]) -> Figure:
     with figures.style():
         ends = []
         for number, alpha in enumerate(distinct(ratios, "alpha")):
-            colour = figures.COLOURS[number % len(figures.COLOURS)]
+            color = figures.COLORS[number % len(figures.COLORS)]
             marker = figures.MARKERS[number % len(figures.MARKERS)]
             line = [row["ratio"] for row in where(ratios, alpha=alpha)]
-            axes.plot(depths[:-1], line[:-1], color=colour, marker=marker)
-            axes.plot(depths[-2:], line[-2:], color=colour, marker=marker, linestyle="--")
-            ends.append((depths[-1], line[-1], f"alpha = {alpha:g}", colour))
+            axes.plot(depths[:-1], line[:-1], color=color, marker=marker)
+            axes.plot(depths[-2:], line[-2:], color=color, marker=marker, linestyle="--")
+            ends.append((depths[-1], line[-1], f"alpha = {alpha:g}", color))
         axes.set_xticks(depths)
         axes.set(xlabel="depth d", ylabel="weights, tree / one-vs-rest")
         axes.set_ylim(bottom=0)

@@ -219,8 +219,8 @@ def _figure(summary: Sequence[LossNonzeros]) -> Figure:
         for number, loss in enumerate(losses):
             shares = [100 * row["nonzero_share"] for row in where(summary, loss=loss)]
             places = np.arange(len(names)) + width * (number - (len(losses) - 1) / 2)
-            colour = figures.COLOURS[number % len(figures.COLOURS)]
-            bars = axes.bar(places, shares, 0.92 * width, color=colour, label=loss.replace("_", " "))
+            color = figures.COLORS[number % len(figures.COLORS)]
+            bars = axes.bar(places, shares, 0.92 * width, color=color, label=loss.replace("_", " "))
             axes.bar_label(bars, [f"{share:.0f}" for share in shares], fontsize=8, padding=1)
         axes.axhline(100 * TIGHT, color=figures.MUTED, linestyle=":", linewidth=1.2)
         axes.set_xticks(range(len(names)), names, parse_math=False)

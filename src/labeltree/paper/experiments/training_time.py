@@ -72,21 +72,21 @@ class TimeRow(MeasuredRow):
 def fitted_figure(rows: Sequence[TimeRow]) -> Figure:
     """Draw measured over fitted on logarithmic axes, with a color per K and a marker per d."""
     line = optional("matplotlib.lines").Line2D
-    colours = _colours(rows)
+    colors = _colours(rows)
     depths = sorted(distinct(rows, "max_depth"))
     marker = {d: figures.MARKERS[number % len(figures.MARKERS)] for number, d in enumerate(depths)}
     figure, panels = figures.new_figure(1, 2, panel=(4.2, 3.4))
     with figures.style():
         for axes, (key, fitted, name) in zip(panels, MEASURES, strict=True):
             for row in rows:
-                axes.plot(row[fitted], row[key], color=colours[_name(row)], marker=marker[row["max_depth"]])
+                axes.plot(row[fitted], row[key], color=colors[_name(row)], marker=marker[row["max_depth"]])
             values = [value for row in rows for value in (row[key], row[fitted])]
             ends = min(values), max(values)
             axes.plot(ends, ends, color=figures.MUTED, linewidth=1, zorder=1)
             figures.log_axes(axes, "s" if key == "train_seconds" else "")
             axes.set(title=name, xlabel="formula", ylabel="measured")
         handles = [
-            *(line([], [], color=colour, label=name) for name, colour in colours.items()),
+            *(line([], [], color=color, label=name) for name, color in colors.items()),
             *(
                 line([], [], color=figures.MUTED, marker=marker[d], linestyle="", label=f"d = {d}")
                 for d in depths
@@ -99,7 +99,7 @@ def fitted_figure(rows: Sequence[TimeRow]) -> Figure:
 
 def growth_figure(rows: Sequence[TimeRow]) -> Figure:
     """Draw the work per feature value over L: one-vs-rest, and each K at its cheapest depth."""
-    colours = _colours(rows)
+    colors = _colours(rows)
     figure, (axes,) = figures.new_figure(1, 1, panel=(5.0, 3.4))
     with figures.style():
         ends = []
@@ -110,9 +110,9 @@ def growth_figure(rows: Sequence[TimeRow]) -> Figure:
                 for w, row in zip(work, line, strict=True)
             ]
             marker = figures.MARKERS[number % len(figures.MARKERS)]
-            axes.plot(labels, work, color=colours[name], marker=marker)
-            axes.plot(labels, formula, color=colours[name], linestyle=":")
-            ends.append((labels[-1], work[-1], name, colours[name]))
+            axes.plot(labels, work, color=colors[name], marker=marker)
+            axes.plot(labels, formula, color=colors[name], linestyle=":")
+            ends.append((labels[-1], work[-1], name, colors[name]))
         figures.log_axes(axes)
         n_labels = distinct(rows, "labels")
         axes.set_xticks(n_labels, [f"{n:,}" for n in n_labels])
@@ -144,7 +144,7 @@ def _name(row: TimeRow) -> str:
 def _colours(rows: Sequence[TimeRow]) -> dict[str, str]:
     names = list(_lines(rows))
     trees = [name for name in names if name != "one-vs-rest"]
-    cycle = zip(trees, figures.COLOURS * len(trees), strict=False)
+    cycle = zip(trees, figures.COLORS * len(trees), strict=False)
     return ({"one-vs-rest": figures.INK} if len(trees) < len(names) else {}) | dict(cycle)
 
 
