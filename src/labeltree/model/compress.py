@@ -128,7 +128,7 @@ def _refusals() -> Iterator[None]:
     """Turn what a kernel refuses into an error for the user: weights that are not finite, or too many."""
     try:
         yield
-    except ValueError as error:
+    except (OverflowError, ValueError) as error:
         hint = "train the model again, or do not prune it"
         raise InputError(str(error), hint=hint) from None
 
