@@ -89,7 +89,7 @@ def test_the_comparison_runs_without_peers(tmp_path, folder):
             [*command, "--no-plots", *more], env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (out / "rows.jsonl").read_text().splitlines() if line]
     assert [row["round"] for row in rows] == [1, 2]
     assert rows[0]["train_s"] >= rows[0]["tree_s"] > 0
     assert rows[0]["peak_bytes"] > rows[0]["above_bytes"] >= 0
