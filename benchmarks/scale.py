@@ -22,7 +22,7 @@ import scale_report
 
 from labeltree import InputError, __version__
 from labeltree.base.system import free_disk, human_bytes, threads_to_use
-from labeltree.data.published.sources import PRESETS
+from labeltree.data.published import PRESETS
 
 SVM_BYTES = 20  # upper bound per feature or label in a file
 SPARE = 1 << 30  # disk space to leave free

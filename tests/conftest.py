@@ -12,7 +12,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from labeltree import Dataset, write_svm
 from labeltree.cli import main
-from labeltree.data.published import SOURCES, download
+from labeltree.data.published import SOURCES
 
 # Output is as wide as on no terminal, without colors; data sets are the tests' own. Subprocesses inherit it.
 os.environ |= {"COLUMNS": "100", "LINES": "24", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}
@@ -105,8 +105,7 @@ def refused(run):
 
 @pytest.fixture
 def server(monkeypatch):
-    monkeypatch.setattr(download, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(download, "_CHUNK_BYTES", 100)  # many pieces, as of a large file
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # before a download is tried again
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "127.0.0.1")
     with running_server() as running:

@@ -8,10 +8,10 @@ from labeltree.errors import InputError
 
 if TYPE_CHECKING:
     from labeltree import paper, trees
-    from labeltree.data import published as datasets
     from labeltree.data.columns import Columns
     from labeltree.data.dataset import Dataset
     from labeltree.data.documents import read_documents
+    from labeltree.data.published import fetch_data
     from labeltree.data.read import read_data
     from labeltree.data.records import read_text
     from labeltree.data.summary import describe_data
@@ -53,6 +53,7 @@ _HOMES = {
     "describe_data": "data.summary",
     "describe_label": "explain",
     "explain_prediction": "explain",
+    "fetch_data": "data.published",
     "load": "hub.loading",
     "make_plan": "training.plan",
     "model_card": "hub.card",
@@ -68,7 +69,6 @@ _HOMES = {
     "write_svm": "data.svm",
 }
 _MODULES = {
-    "datasets": "data.published",
     "metrics": "evaluation.metrics",
     "paper": "paper",
     "scorers": "estimators.scorers",
@@ -92,10 +92,10 @@ __all__ = [
     "__version__",
     "build_plan",
     "build_tree",
-    "datasets",
     "describe_data",
     "describe_label",
     "explain_prediction",
+    "fetch_data",
     "load",
     "make_plan",
     "metrics",

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.preprocessing import normalize
 
-from labeltree.data.published.sources import PRESETS
+from labeltree.data.published import PRESETS
 from labeltree.data.svm import read_svm, write_svm
 from labeltree.data.synthetic import _Topics, synthesize
 from labeltree.errors import InputError

@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from labeltree import InputError
-from labeltree.data.published.sources import PRESETS
+from labeltree.data.published import PRESETS
 from labeltree.paper import theory
 
 EPS = Fraction(2) ** -52

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from labeltree.base.limits import LARGEST_INT32, SEED, Number, checked
 from labeltree.data.dataset import Dataset
-from labeltree.data.published.sources import PRESETS, Preset
+from labeltree.data.published import PRESETS, Preset
 from labeltree.errors import InputError
 
 SCALE = Number(0.0, math.inf, above=True)

@@ -41,10 +41,10 @@ def download(
 
     Existing files are not downloaded again; counts are compared with the published values.
     """
-    from labeltree.data.published import fetch
+    from labeltree.data.published import fetch_data
 
     stages = Stages(quiet or json)
-    found = fetch(name, directory, stage=stages.stage)
+    found = fetch_data(name, directory, stage=stages.stage)
     figures: dict[str, FileReport] = {
         part: {
             "path": str(path),

@@ -17,7 +17,7 @@ from labeltree.base.progress import Progress, Stage, ignore, silent
 from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset
 from labeltree.data.documents import read_documents
-from labeltree.data.published import SOURCES, cache_directory, fetch
+from labeltree.data.published import SOURCES, cache_directory, fetch_data
 from labeltree.data.read import read_data
 from labeltree.data.svm import read_svm
 from labeltree.data.tfidf import TextFeatures
@@ -169,7 +169,7 @@ def load_splits(
     splits: list[Split] = []
     for given, name, files in places:
         if not files:
-            found = fetch(given, stage=stage)
+            found = fetch_data(given, stage=stage)
             splits.append(Split(name, found.train, found.test))
             continue
         with stage(f"read_{name}", f"reading {name}"):

@@ -17,7 +17,7 @@ from labeltree.base.extras import optional
 from labeltree.base.progress import Progress
 from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset
-from labeltree.data.published.sources import PRESETS
+from labeltree.data.published import PRESETS
 from labeltree.data.synthetic import synthesize
 from labeltree.errors import InputError, ResourceError
 from labeltree.paper import theory

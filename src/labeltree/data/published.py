@@ -1,0 +1,400 @@
+"""The paper's six datasets: a catalogue, downloads into a cache, and checks against the published counts."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from labeltree.base.extras import optional
+from labeltree.base.progress import Progress, Stage, silent
+from labeltree.errors import InputError
+
+if TYPE_CHECKING:
+    from labeltree.data.dataset import Dataset
+
+# Sites of the files.
+LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multilabel/"
+ATTENTION_XML = "https://github.com/yourh/AttentionXML"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a dataset comes from, and what was published about it.
+
+    Attributes
+    ----------
+    n_instances, n_features, n_labels : int
+        Size of the training set, from Table 5 of the paper.
+    x_nnz, y_nnz : int
+        Non-zeros of the training set's X and Y, from PECOS's table of the same datasets.
+    n_test_instances : int
+    train_file, test_file : str
+        Names of the files at `LIBSVM`; empty if the dataset must be downloaded by hand.
+    title : str
+        Its name at `ATTENTION_XML`, if it must be downloaded there by hand.
+    n_pecos_features : int
+        Number of features in PECOS's table if it differs from the paper's, otherwise 0.
+    """
+
+    n_instances: int
+    n_features: int
+    n_labels: int
+    x_nnz: int
+    y_nnz: int
+    n_test_instances: int
+    train_file: str = ""
+    test_file: str = ""
+    title: str = ""
+    n_pecos_features: int = 0
+
+
+SOURCES = {
+    "eur-lex": Source(
+        *(15_449, 186_104, 3_956, 4_194_123, 82_265, 3_865),
+        *("eurlex_tfidf_train.svm.bz2", "eurlex_tfidf_test.svm.bz2"),
+    ),
+    "amazoncat-13k": Source(
+        *(1_186_239, 203_882, 13_330, 84_415_397, 5_979_439, 306_782),
+        *("AmazonCat-13K_tfidf_train_ver1.svm.bz2", "AmazonCat-13K_tfidf_test_ver1.svm.bz2"),
+    ),
+    # The paper's file has another vocabulary: PECOS's non-zeros belong to its own 101,938 features.
+    "wiki10-31k": Source(
+        *(14_146, 104_374, 30_938, 9_526_572, 263_705, 6_616),
+        *("wiki10_31k_tfidf_train.svm.bz2", "wiki10_31k_tfidf_test.svm.bz2"),
+        n_pecos_features=101_938,
+    ),
+    "wiki-500k": Source(*(1_779_881, 2_381_304, 501_070, 689_526_754, 8_446_236, 769_421), title="Wiki-500K"),
+    "amazon-670k": Source(
+        *(490_449, 135_909, 670_091, 37_119_040, 2_674_356, 153_025),
+        *("Amazon-670K_tfidf_train_ver2.svm.bz2", "Amazon-670K_tfidf_test_ver2.svm.bz2"),
+    ),
+    "amazon-3m": Source(*(1_717_899, 337_067, 2_812_281, 84_600_285, 61_916_857, 742_507), title="Amazon-3M"),
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The shape of a dataset.
+
+    Attributes
+    ----------
+    n_instances, n_features, n_labels : int
+        Size of the training set.
+    features_per_instance, labels_per_instance : float
+        Average number of non-zeros in a row of X and of Y.
+    """
+
+    n_instances: int
+    n_features: int
+    n_labels: int
+    features_per_instance: float
+    labels_per_instance: float
+
+    def scaled(self, scale: float) -> Preset:
+        """Return the shape of a smaller or larger dataset.
+
+        Rows are equally dense; the number of features grows with the square root of the scale (Heaps' law).
+
+        Parameters
+        ----------
+        scale : float
+            Multiplies the number of instances and of labels.
+
+        Returns
+        -------
+        Preset
+        """
+        n_features = max(200, round(self.n_features * math.sqrt(scale)))
+        n_labels = max(2, round(self.n_labels * scale))
+        return Preset(
+            n_instances=max(2, round(self.n_instances * scale)),
+            n_features=n_features,
+            n_labels=n_labels,
+            features_per_instance=min(self.features_per_instance, n_features / 10),
+            labels_per_instance=min(self.labels_per_instance, 1 + n_labels / 10),
+        )
+
+
+PRESETS = {
+    name: Preset(
+        source.n_instances,
+        source.n_features,
+        source.n_labels,
+        source.x_nnz / source.n_instances,
+        source.y_nnz / source.n_instances,
+    )
+    for name, source in SOURCES.items()
+}
+
+
+# Who published a count. The repositories: LIBSVM's and the Extreme Classification Repository.
+_PAPER, _PECOS, _BOTH, _REPOSITORIES = "the paper", "PECOS", "the paper and PECOS", "the repositories"
+# Relative difference of a count that may be due to how columns were counted, not to another dataset.
+_TOLERANCE = 0.01
+
+
+@dataclass(frozen=True)
+class Check:
+    """A count, compared with the published one.
+
+    Attributes
+    ----------
+    what : str
+        What is counted, such as "features".
+    found, published : int
+    source : str
+        Who published it.
+    counted : str
+        Where it was counted, such as "both files": of several ways to count, the one that comes closest.
+    """
+
+    what: str
+    found: int
+    published: int
+    source: str
+    counted: str
+
+    @property
+    def met(self) -> bool:
+        """Whether the counts are equal."""
+        return self.found == self.published
+
+    @property
+    def plausible(self) -> bool:
+        """Whether the counts can belong to the same dataset."""
+        if self.what == "non-zeros":  # they depend on how documents are split into words
+            return True
+        tolerance = 0.0 if self.what in ("instances", "test instances") else _TOLERANCE
+        return abs(self.found - self.published) <= tolerance * self.published
+
+
+@dataclass(frozen=True, eq=False)
+class Fetched:
+    """A downloaded dataset.
+
+    Attributes
+    ----------
+    train, test : Dataset
+    files : tuple of Path
+        The training file and the test file.
+    checks : tuple of Check
+        Its counts, compared with the published ones.
+    """
+
+    train: Dataset
+    test: Dataset
+    files: tuple[Path, Path]
+    checks: tuple[Check, ...]
+
+
+def fetch_data(
+    name: str, directory: Path | str | None = None, *, mirror: str | None = None, stage: Stage = silent
+) -> Fetched:
+    """Download one of the paper's datasets, unless it is in the cache, and read it.
+
+    Requires optional packages: ``pip install 'labeltree[download]'``.
+
+    Parameters
+    ----------
+    name : str
+        One of `SOURCES`: eur-lex, amazoncat-13k, wiki10-31k, wiki-500k, amazon-670k, amazon-3m. Wiki-500k and
+        amazon-3m must be downloaded by hand; the error explains from where, and where to save the files.
+    directory : str or path-like, optional
+        Where the files are kept. Default: the environment variable ``LABELTREE_DATA``, or else the cache
+        directory of the platform.
+    mirror : str, optional
+        Address of a web directory with the same files, with https. Default: the environment variable
+        ``LABELTREE_MIRROR``, or else LIBSVM's site.
+    stage : callable, optional
+        Called as ``stage(name, description)`` for each download and each file that is read; returns a context
+        manager that gives a progress callback.
+
+    Returns
+    -------
+    Fetched
+        Its ``train`` and ``test`` are the data.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be downloaded or is not the one that was published.
+
+    Notes
+    -----
+    A file appears under its name once it is complete, with its SHA-256 next to it. A file that no longer
+    matches its SHA-256 is downloaded again.
+    """
+    from labeltree.data.svm import read_svm
+
+    if name not in SOURCES:
+        raise InputError(f"unknown dataset {name!r}, expected one of {', '.join(SOURCES)}")
+    source, directory = SOURCES[name], cache_directory(directory)
+    if directory.exists() and not directory.is_dir():
+        raise InputError("is a file, not a directory", file=directory)
+    address = mirror or os.environ.get("LABELTREE_MIRROR") or LIBSVM
+    parts: list[Dataset] = []
+    files: list[Path] = []
+    for part, file in (("train", source.train_file), ("test", source.test_file)):
+        if file:
+            with stage(f"download_{part}", f"downloading {file}") as progress:
+                files.append(_download(file, address, directory, progress))
+        else:
+            files.append(_find_file(name, source, part, directory / name))
+        _check_start(files[-1])
+        with stage(f"read_{part}", f"reading {files[-1].name}"):
+            # A test file that lacks the first feature does not show its base, but the training file does.
+            parts.append(read_svm(files[-1], one_based=parts[0].one_based if parts else None))
+    train, test = parts
+    checks = tuple(_checks(source, train, test))
+    for check in checks:
+        if not check.plausible:
+            raise InputError(
+                f"not the data of {name}: expected {check.published:,} {check.what} as published by "
+                f"{check.source}, got {check.found:,}",
+                file=files[check.what == "test instances"],
+                hint="remove the file and download it again",
+            )
+    return Fetched(train, test, (files[0], files[1]), checks)
+
+
+def cache_directory(directory: Path | str | None = None) -> Path:
+    """Return where datasets are kept.
+
+    Parameters
+    ----------
+    directory : str or path-like, optional
+        Default: the environment variable ``LABELTREE_DATA``, or else the cache directory of the platform.
+
+    Returns
+    -------
+    Path
+    """
+    chosen = directory or os.environ.get("LABELTREE_DATA") or optional("pooch").os_cache("labeltree")
+    return Path(chosen).expanduser()
+
+
+def _download(file: str, address: str, directory: Path, progress: Progress) -> Path:
+    """Return a file of the cache, downloaded unless it is there with the SHA-256 that was recorded."""
+    from labeltree.base.files import write_whole
+    from labeltree.base.system import umask
+
+    target, record = directory / file, directory / f"{file}.sha256"
+    if target.exists() and not record.exists():  # saved by hand
+        return target
+    pooch, exceptions = optional("pooch"), optional("requests.exceptions")
+    url = f"{address.rstrip('/')}/{file}"
+    if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise InputError("the address does not use https", file=url, hint="use https://")
+    pooch.get_logger().setLevel("WARNING")  # the progress callback reports the download
+    known = record.read_text("utf-8").split()[:1] if record.exists() else []
+    cache = pooch.create(directory, f"{address.rstrip('/')}/", retry_if_failed=_RETRIES)
+    cache.registry = {file: known[0] if known else None}
+    transfer = pooch.HTTPDownloader(_Bar(progress), timeout=_TIMEOUT_SECONDS)
+    try:
+        cache.fetch(file, downloader=transfer)
+    except (exceptions.RequestException, OSError, ValueError) as error:
+        raise InputError(
+            f"the download failed ({error})",
+            file=url,
+            hint="check the network, or set LABELTREE_MIRROR to the address of a mirror",
+        ) from None
+    if not known:
+        os.chmod(target, 0o666 & ~umask())  # a temporary file can be read by its owner only
+        with write_whole(record) as out:
+            out.write(f"{pooch.file_hash(target)}  {file}\n".encode())
+    return target
+
+
+_RETRIES = 3
+_TIMEOUT_SECONDS = 30.0  # without an answer
+
+
+class _Bar:
+    """The progress bar that pooch fills."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.total = 0  # set by pooch
+        self._progress, self._received = progress, 0
+
+    def update(self, count: int) -> None:
+        """Count bytes that were received."""
+        self._received += count
+        if self.total:
+            self._progress(min(1.0, self._received / self.total))
+
+    def reset(self) -> None:
+        """Start again."""
+        self._received = 0
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def _find_file(name: str, source: Source, part: str, directory: Path) -> Path:
+    """Find a file that was downloaded by hand."""
+    for stem in (f"{part}.txt", f"{part}_v1.txt"):
+        for suffix in ("", ".bz2", ".gz", ".xz"):
+            if (directory / (stem + suffix)).is_file():
+                return directory / (stem + suffix)
+    raise InputError(
+        f"no {part}.txt, and {name} cannot be downloaded automatically",
+        file=directory,
+        hint=f"download {source.title} from {ATTENTION_XML} (the links under Datasets) and save its "
+        "sparse feature files in this directory as train.txt and test.txt, or as train_v1.txt and "
+        "test_v1.txt",
+    )
+
+
+def _check_start(path: Path) -> None:
+    """Refuse a web page, such as that of a login."""
+    with path.open("rb") as file:
+        head = file.read(512).lstrip().lower()
+    if head.startswith((b"<!doctype", b"<html", b"<?xml")):
+        raise InputError("expected data, got a web page", file=path, hint="remove it and download it again")
+
+
+def _checks(source: Source, train: Dataset, test: Dataset) -> Iterator[Check]:
+    """Compare every published count with the count that comes closest to it."""
+    in_train, in_both = "the training file", "both files"
+    pecos = source.n_pecos_features
+    aligned = test.align(train.label_names, train.n_labels)
+    yield Check("instances", train.n_instances, source.n_instances, _BOTH, in_train)
+    yield Check("test instances", test.n_instances, source.n_test_instances, _REPOSITORIES, "the test file")
+    for what, matrices, published in (
+        (
+            "features",
+            (train.X, test.X),
+            {_PAPER: source.n_features, _PECOS: pecos} if pecos else {_BOTH: source.n_features},
+        ),
+        ("labels", (train.Y, aligned.Y), {_BOTH: source.n_labels}),
+    ):
+        counts = {
+            in_train: matrices[0].shape[1],
+            in_both: max(matrix.shape[1] for matrix in matrices),
+            f"{in_train}, those that occur": _used(*matrices[:1]),
+            f"{in_both}, those that occur": _used(*matrices),
+        }
+        pairs = (
+            Check(what, found, number, publisher, counted)
+            for counted, found in counts.items()
+            for publisher, number in published.items()
+        )
+        yield min(pairs, key=lambda check: abs(check.found - check.published))
+    publisher = f"{_PECOS}, of {pecos:,} features" if pecos else _PECOS
+    yield Check("non-zeros", train.X.nnz, source.x_nnz, publisher, in_train)
+    yield Check("labels of instances", train.Y.nnz, source.y_nnz, _PECOS, in_train)
+
+
+def _used(*matrices: Any) -> int:
+    """Count the columns with an entry in any of the matrices."""
+    import numpy as np
+
+    used = np.zeros(max(matrix.shape[1] for matrix in matrices), bool)
+    for matrix in matrices:
+        used[matrix.indices] = True
+    return int(used.sum())

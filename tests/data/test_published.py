@@ -1,0 +1,299 @@
+"""The paper's datasets: their table, downloads, their checks, and the command."""
+
+import bz2
+import hashlib
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from download_server import NAMES, PAGE, kept, published, same
+from helpers import PATIENCE, make_data, shell
+from scipy import sparse
+
+import labeltree
+from labeltree import Dataset, InputError, fetch_data, write_svm
+from labeltree.data.published import SOURCES, cache_directory
+
+FILES = sorted([*NAMES, *(f"{name}.sha256" for name in NAMES)])
+
+
+def test_the_table_has_the_published_numbers():
+    rows = {
+        name: (source.n_instances, source.n_features, source.n_labels, source.x_nnz, source.y_nnz)
+        for name, source in SOURCES.items()
+    }
+    assert rows == {
+        "eur-lex": (15449, 186104, 3956, 4194123, 82265),
+        "wiki10-31k": (14146, 104374, 30938, 9526572, 263705),
+        "amazoncat-13k": (1186239, 203882, 13330, 84415397, 5979439),
+        "amazon-670k": (490449, 135909, 670091, 37119040, 2674356),
+        "wiki-500k": (1779881, 2381304, 501070, 689526754, 8446236),
+        "amazon-3m": (1717899, 337067, 2812281, 84600285, 61916857),
+    }
+    for source in SOURCES.values():
+        assert bool(source.train_file) == bool(source.test_file) != bool(source.title)
+
+
+# Downloads
+
+
+def test_downloaded_once_and_read_again(tiny):
+    before = os.umask(0o027)
+    try:
+        found = fetch_data("eur-lex", tiny.directory)
+    finally:
+        os.umask(before)
+    assert same(found.train, tiny.train)
+    assert same(found.test, tiny.test)
+    assert kept(tiny.directory) == FILES
+    for name in NAMES:
+        content = tiny.server.files[name]
+        assert (tiny.directory / name).read_bytes() == content
+        assert stat.S_IMODE((tiny.directory / name).stat().st_mode) == 0o640
+        digest = hashlib.sha256(content).hexdigest()
+        assert (tiny.directory / f"{name}.sha256").read_text().split() == [digest, name]
+    assert [name for name, _, _ in tiny.server.requests] == list(NAMES)
+    assert same(labeltree.fetch_data("eur-lex", str(tiny.directory)).train, tiny.train)
+    assert len(tiny.server.requests) == 2
+
+
+def test_directories_and_mirrors(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("LABELTREE_DATA", str(tmp_path / "moved"))
+    monkeypatch.setenv("LABELTREE_MIRROR", "http://127.0.0.1:1/nobody")
+    found = fetch_data("eur-lex", mirror=tiny.server.address + "/")
+    assert found.files == tuple(tmp_path / "moved" / name for name in NAMES)
+    monkeypatch.delenv("LABELTREE_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_directory().is_relative_to(tmp_path)
+    assert cache_directory("~/data") == tmp_path / "home/data"
+
+
+def test_a_failed_download_is_tried_again_and_leaves_no_part(tiny):
+    tiny.server.troubles = {NAMES[0]: ["half", 503], NAMES[1]: ["half"] * 9}
+    with pytest.raises(
+        InputError, match=rf"^{tiny.server.address}/{NAMES[1]}: the download failed \(.*; check"
+    ):
+        fetch_data("eur-lex", tiny.directory)
+    assert kept(tiny.directory) == FILES[2:]
+    tiny.server.troubles.clear()
+    assert same(fetch_data("eur-lex", tiny.directory).test, tiny.test)
+    assert kept(tiny.directory) == FILES
+
+
+@pytest.mark.parametrize(
+    ("mirror", "message"),
+    [
+        ("{}/absent", "404"),
+        ("http://127.0.0.1:{closed}", "Connection refused"),
+        ("nonsense", "the download failed"),
+        ("http://example.org/data", "does not use https"),
+    ],
+)
+def test_addresses_that_do_not_work(tiny, mirror, message):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = mirror.format(tiny.server.address, closed=taken.getsockname()[1])
+        with pytest.raises(InputError, match=message):
+            fetch_data("eur-lex", tiny.directory, mirror=address)
+    assert kept(tiny.directory) == []
+
+
+def test_a_file_that_changed_is_downloaded_again(tiny):
+    fetch_data("eur-lex", tiny.directory)
+    changed = bz2.compress(bz2.decompress(tiny.server.files[NAMES[1]]), 1)
+    (tiny.directory / NAMES[1]).write_bytes(changed)
+    assert same(fetch_data("eur-lex", tiny.directory).test, tiny.test)
+    assert (tiny.directory / NAMES[1]).read_bytes() == tiny.server.files[NAMES[1]]
+    assert len(tiny.server.requests) == 3
+    # On the server, too: the file that is there stays.
+    (tiny.directory / NAMES[0]).write_bytes(changed)
+    tiny.server.files[NAMES[0]] = changed
+    with pytest.raises(InputError, match=r"the download failed .*hash"):
+        fetch_data("eur-lex", tiny.directory)
+    for name in NAMES:  # files that were saved by hand
+        (tiny.directory / f"{name}.sha256").unlink()
+    (tiny.directory / NAMES[0]).write_bytes((tiny.directory.parent / "made" / NAMES[0]).read_bytes())
+    assert same(fetch_data("eur-lex", tiny.directory).train, tiny.train)
+
+
+def test_progress_reaches_the_end(tiny):
+    seen = {}
+
+    class Stage:
+        def __init__(self, name, what):
+            self.name = name
+            seen[name] = []
+
+        def __enter__(self):
+            return seen[self.name].append
+
+        def __exit__(self, *_):
+            pass
+
+    fetch_data("eur-lex", tiny.directory, stage=Stage)
+    assert list(seen) == ["download_train", "read_train", "download_test", "read_test"]
+    assert seen["download_train"] == sorted(seen["download_train"])
+    assert seen["download_train"][-1] == seen["download_test"][-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (PAGE, "got a web page"),
+        (b"\n <HTML>" + PAGE, "got a web page"),
+        (b"", "the input is empty"),
+        (lambda right: right[: len(right) // 2], "truncated or damaged"),
+        (lambda right: right[:200] + b"\0" * 9 + right[209:], "truncated or damaged"),
+        (bz2.compress(b"one two three\n"), ":1: expected"),
+        (make_data(299), "expected 300 instances as published by the paper and PECOS, got 299"),
+        (
+            bz2.compress("".join(f"{i % 40} {i % 60 + 1}:1\n" for i in range(300)).encode()),
+            "labels of instances as published by PECOS, got 300",
+        ),
+    ],
+)
+def test_wrong_files_are_refused(tiny, tmp_path, content, message):
+    if isinstance(content, Dataset):
+        write_svm(tmp_path / NAMES[0], content)
+        content = (tmp_path / NAMES[0]).read_bytes()
+    tiny.server.files[NAMES[0]] = content(tiny.server.files[NAMES[0]]) if callable(content) else content
+    with pytest.raises(InputError, match=message) as caught:
+        fetch_data("eur-lex", tiny.directory)
+    assert str(caught.value).startswith(f"{tiny.directory / NAMES[0]}:")
+
+
+def test_the_test_file_counts_features_as_the_training_file_does(tiny, tmp_path):
+    without_first = tiny.test.X.toarray()
+    without_first[:, 0] = 0
+    cut = Dataset.from_matrices(without_first, tiny.test.Y)
+    write_svm(tmp_path / NAMES[1], cut, one_based=False)
+    # Features from 0, but without feature 0: on its own, it would be read as one-based.
+    text = bz2.decompress((tmp_path / NAMES[1]).read_bytes()).replace(b" 0:0", b"")
+    write_svm(tmp_path / NAMES[0], tiny.train, one_based=False)
+    tiny.server.files = {NAMES[0]: (tmp_path / NAMES[0]).read_bytes(), NAMES[1]: bz2.compress(text)}
+    assert same(fetch_data("eur-lex", tiny.directory).test, cut)
+
+
+def test_two_datasets_are_downloaded_by_hand(tiny, monkeypatch):
+    source = published(tiny.train, tiny.test, train_file="", test_file="", title="Wiki-500K")
+    monkeypatch.setitem(SOURCES, "wiki-500k", source)
+    place = tiny.directory / "wiki-500k"
+    with pytest.raises(InputError) as caught:
+        fetch_data("wiki-500k", tiny.directory)
+    for part in ("Wiki-500K", "https://github.com/yourh/AttentionXML", str(place), "train.txt", "test.txt"):
+        assert part in str(caught.value)
+    place.mkdir(parents=True)
+    (place / "train_v1.txt").write_bytes(bz2.decompress(tiny.server.files[NAMES[0]]))
+    (place / "test.txt.bz2").write_bytes(tiny.server.files[NAMES[1]])
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    assert same(fetch_data("wiki-500k", tiny.directory).test, tiny.test)
+    assert tiny.server.requests == []
+
+
+# Checks
+
+
+def wide(rows, features, labels, unused=()):
+    """Each instance has one feature and one label; the unused columns have no entries."""
+    columns = [np.setdiff1d(np.arange(n), unused) for n in (features, labels)]
+    picks = [c[np.arange(rows) % c.size] for c in columns]
+    ones = np.ones(rows, np.float32)
+    return Dataset.from_matrices(
+        *(
+            sparse.csr_matrix((ones, (np.arange(rows), pick)), (rows, n))
+            for pick, n in zip(picks, (features, labels), strict=True)
+        )
+    )
+
+
+PLAIN, FEWER = wide(900, 400, 300), wide(900, 401, 301, unused=[0, 7])
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "changes", "met", "counted"),
+    [
+        (PLAIN, PLAIN, {}, True, "the training file"),
+        (PLAIN, wide(902, 402, 301), {"n_features": 402, "n_labels": 301}, True, "both files"),
+        (FEWER, FEWER, {"n_features": 399, "n_labels": 299}, True, "the training file, those that occur"),
+        (PLAIN, PLAIN, {"n_features": 403, "n_labels": 302}, False, "the training file"),
+        (PLAIN, PLAIN, {"n_features": 500, "n_pecos_features": 400}, True, "the training file"),
+    ],
+)
+def test_checks_use_the_closest_count(tiny, tmp_path, monkeypatch, train, test, changes, met, counted):
+    for name, part in zip(NAMES, (train, test), strict=True):
+        write_svm(tmp_path / name, part)
+        tiny.server.files[name] = (tmp_path / name).read_bytes()
+    monkeypatch.setitem(SOURCES, "eur-lex", published(train, test, x_nnz=1, **changes))
+    checks = {check.what: check for check in fetch_data("eur-lex", tiny.directory).checks}
+    assert list(checks) == [
+        *("instances", "test instances", "features", "labels", "non-zeros", "labels of instances")
+    ]
+    for what in ("features", "labels"):
+        assert (checks[what].met, checks[what].counted) == (met, counted)
+    assert not checks["non-zeros"].met  # reported, but accepted
+
+
+# The command
+
+
+def test_the_command(run, tiny, monkeypatch):
+    code, out, err = run("download", "eur-lex", "--directory", tiny.directory)
+    assert code == 0
+    assert [line.split()[0] for line in err.splitlines()] == ["downloading", "reading"] * 2
+    assert "300 instances, 60 features, 40 labels" in out
+    assert "as published by the paper and PECOS" in out
+    assert "not as" not in out
+    code, out, err = run("download", "eur-lex", "--directory", tiny.directory, "--json")
+    figures = json.loads(out)
+    assert (code, err) == (0, "")
+    assert list(figures) == ["name", "train", "test", "checks", "seconds"]
+    assert figures["train"]["bytes"] == len(tiny.server.files[NAMES[0]])
+    assert all(check["met"] for check in figures["checks"])
+    monkeypatch.setitem(SOURCES, "eur-lex", published(tiny.train, tiny.test, x_nnz=1))
+    assert run("download", "eur-lex", "--directory", tiny.directory, "-q") == (0, "", "")
+    assert (
+        run("download", "eur-lex", "--directory", tiny.directory)[1].count("not as published by PECOS") == 1
+    )
+
+
+def test_the_command_refuses(refused, tiny, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for arguments, message in (
+        (["imagenet"], "NAME is 'imagenet', expected one of eur-lex"),
+        ([], "NAME"),
+        (["amazon-3m", "--directory", tiny.directory], "AttentionXML"),
+        (["eur-lex", "--directory", tmp_path / "file"], "is a file, not a directory"),
+        (["eur-lex", "--directory", tmp_path / "file" / "below"], "file"),
+    ):
+        assert message in refused("download", *arguments)
+    with pytest.raises(InputError, match=r"unknown dataset 'eurlex', expected one of eur-lex, amazoncat-13k"):
+        fetch_data("eurlex")
+
+
+def test_the_command_in_a_separate_process(server, tmp_path):
+    """With the real table, a small file is refused with one message."""
+    for file in (SOURCES["eur-lex"].train_file, SOURCES["eur-lex"].test_file):
+        server.files[file] = bz2.compress(b"0 1:1\n")
+    with shell("download", "eur-lex", "--directory", tmp_path / "data") as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (2, "")
+    assert "expected 15,449 instances as published by the paper and PECOS, got 1" in err.splitlines()[-1]
+
+
+def test_optional_packages(tiny, monkeypatch):
+    script = (
+        "import sys, labeltree.data.published; assert not {'pooch', 'requests', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    for package in ("pooch", "requests"):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, package, None)
+            with pytest.raises(InputError, match=rf"needs {package}.*pip install 'labeltree\[download\]'"):
+                fetch_data("eur-lex", tiny.directory)
+    assert tiny.server.requests == []
