@@ -17,7 +17,7 @@ from scipy import special
 
 from labeltree.base import limits
 from labeltree.errors import InputError
-from labeltree.training.tree_plan import TreePlan
+from labeltree.training.plan import TreePlan
 
 # Sizes of the children of a node: this many quantiles of a log-normal distribution.
 QUANTILES = 16

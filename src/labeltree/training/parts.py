@@ -23,9 +23,8 @@ from labeltree.model.model import Model, load_complete
 from labeltree.model.publish import check_target
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.training.fill import complete_model, describe_run, fill_blocks
-from labeltree.training.plan import Plan
+from labeltree.training.plan import Plan, TreePlan
 from labeltree.training.strips import TreePanels
-from labeltree.training.tree_plan import TreePlan
 from labeltree.training.work import WorkDirectory, read_tree
 
 _ARRAYS = ("x_ptr", "x_index", "x_value", "y_ptr", "y_index", "label_ptr", "label_instances")

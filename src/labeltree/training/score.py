@@ -18,8 +18,7 @@ from labeltree.evaluation.thresholds import MIN_DECISION_ROWS, choose_threshold
 from labeltree.model.pack import TrainedBlocks
 from labeltree.model.queries import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
-from labeltree.training.memory import PANEL_BYTES, TRIAL_ROWS
-from labeltree.training.plan import Plan
+from labeltree.training.plan import PANEL_BYTES, TRIAL_ROWS, Plan
 
 # The first one is kept unless another ranks clearly better.
 CANDIDATES = (

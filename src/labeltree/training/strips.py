@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.model.layout import SPARSE, is_scaled, n_segments
-from labeltree.training.memory import PANEL_BYTES
-from labeltree.training.tree_plan import TreePlan
+from labeltree.training.plan import PANEL_BYTES, TreePlan
 
 # The numbers of a record before the rows of its segments: panel, problems that did not converge, checksum,
 # bytes and non-zeros of the block.

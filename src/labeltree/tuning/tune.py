@@ -25,8 +25,7 @@ from labeltree.evaluation.row_metrics import METRIC
 from labeltree.model.compress import Budget
 from labeltree.model.layout import SPARSE
 from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings, TextSettings
-from labeltree.training.plan import Plan
-from labeltree.training.tree_plan import TreePlan
+from labeltree.training.plan import Plan, TreePlan
 from labeltree.trees.tree import LabelTree
 from labeltree.tuning.bench import Bench, DataSource
 from labeltree.tuning.journal import TrialJournal, check_no_search

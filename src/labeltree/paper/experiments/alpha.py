@@ -12,7 +12,7 @@ from labeltree.base.extras import optional
 from labeltree.base.progress import Progress, part_of
 from labeltree.paper.experiments.result import Plot, Result, Table, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
-from labeltree.training.tree_plan import TreePlan
+from labeltree.training.plan import TreePlan
 from labeltree.trees.tree import describe_depths, node_alpha
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from labeltree.errors import InputError
 from labeltree.paper.experiments.result import Result, Table, listed
 from labeltree.paper.experiments.session import Session
 from labeltree.paper.growth import DepthAverages, FeatureGrowth
-from labeltree.training.tree_plan import TreePlan
+from labeltree.training.plan import TreePlan
 
 CLUSTERS, DEPTHS = (10, 30, 100, 300), (2, 3, 6)
 

@@ -17,7 +17,7 @@ from labeltree.errors import InputError
 from labeltree.paper import theory
 from labeltree.paper.experiments.result import Plot, Result, Table, distinct, listed
 from labeltree.paper.experiments.session import Session
-from labeltree.training.tree_plan import TreePlan
+from labeltree.training.plan import TreePlan
 from labeltree.trees.kmeans import MAX_KMEANS_ITERATIONS
 
 if TYPE_CHECKING:

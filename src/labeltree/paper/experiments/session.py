@@ -24,9 +24,8 @@ from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError
 from labeltree.paper.experiments.result import listed
 from labeltree.settings import SolverSettings, TreeSettings
-from labeltree.training.plan import Plan
+from labeltree.training.plan import Plan, TreePlan
 from labeltree.training.train import build_plan
-from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.kmeans import LabelVectors
 
 

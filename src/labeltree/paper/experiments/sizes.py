@@ -12,7 +12,7 @@ from labeltree.base import plots as figures
 from labeltree.base.progress import Progress, part_of
 from labeltree.paper.experiments.result import Table, distinct, group, mean, where
 from labeltree.paper.experiments.session import Session
-from labeltree.training.tree_plan import TreePlan
+from labeltree.training.plan import TreePlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,8 +25,8 @@ from labeltree.paper.experiments.result import Plot, Result, Table, count, disti
 from labeltree.paper.experiments.session import Session
 from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
 from labeltree.training.fill import train_model
+from labeltree.training.plan import TreePlan
 from labeltree.training.train import build_plan
-from labeltree.training.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
