@@ -23,7 +23,7 @@ import numpy as np
 import program
 
 from labeltree import InputError, read_svm
-from labeltree.model.publish import directory_bytes
+from labeltree.model.directory import directory_bytes
 
 VARIANTS = {
     "labeltree": "backend=labeltree",

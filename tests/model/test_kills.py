@@ -87,7 +87,7 @@ def run_in_child(place, command, *, kill_at=None):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_kill_leaves_the_old_or_the_new_model(tmp_path, monkeypatch, command, atomic):
     if not atomic:
-        monkeypatch.setattr("labeltree.model.publish._exchange", lambda *_: False)
+        monkeypatch.setattr("labeltree.model.directory._exchange", lambda *_: False)
     start, place = tmp_path / "start", tmp_path / "place"
     start.mkdir()
     prepare(start, command)

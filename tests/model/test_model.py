@@ -261,7 +261,7 @@ def test_an_error_while_renaming_leaves_the_old_model(model_dir, monkeypatch, at
         replace(source, target)
 
     monkeypatch.setattr("os.replace", fail)
-    monkeypatch.setattr("labeltree.model.publish._exchange", fail if atomic else lambda *_: False)
+    monkeypatch.setattr("labeltree.model.directory._exchange", fail if atomic else lambda *_: False)
     with pytest.raises(OSError, match="Stale"):
         train_small(model_dir, random_data(5, labels=9), trees=1, overwrite=True)
     assert snapshot(model_dir) == before

@@ -10,11 +10,11 @@ import replace_under_readers
 from helpers import contents, random_data, train_small
 
 from labeltree import InputError, load
+from labeltree.model import directory
 from labeltree.model import open as opening
-from labeltree.model import publish
+from labeltree.model.directory import check_target
 from labeltree.model.files import ModelWriter, new_model
 from labeltree.model.layout import MANIFEST
-from labeltree.model.publish import check_target
 
 
 def foreign_entry(kind, target):
@@ -186,8 +186,8 @@ def test_a_new_model_is_on_the_disk_before_the_old_one_goes(model_dir, monkeypat
 
     if not atomic:
         monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: None)
-    record(publish, "sync_path", "sync")
-    record(publish, "_replace", "rename")
+    record(directory, "sync_path", "sync")
+    record(directory, "_replace", "rename")
     record(shutil, "rmtree", "remove")
     train_small(model_dir, overwrite=True)
     names = [(label, os.fspath(path)) for label, path in steps]

@@ -17,8 +17,8 @@ from labeltree.base.extras import optional
 from labeltree.base.progress import Progress, Stage, ignore, silent
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
+from labeltree.model.directory import check_target
 from labeltree.model.model import Model
-from labeltree.model.publish import check_target
 from labeltree.settings import ModelSettings
 from labeltree.training.parts import READY, describe_parts, fill_part, join_parts, open_parts, plan_parts
 from labeltree.training.plan import Plan

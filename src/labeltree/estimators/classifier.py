@@ -17,7 +17,7 @@ from labeltree.estimators.fitting import CHECKS_OF_X, make_dataset, train_unsave
 from labeltree.estimators.predictor import TreePredictor
 from labeltree.estimators.targets import read_target, restore_classes
 from labeltree.hub.loading import load
-from labeltree.model.manifest import EstimatorEntry, storage_of
+from labeltree.model.manifest import storage_of
 from labeltree.settings import (
     DEFAULT_BEAM,
     SOLVER_LIMITS,
@@ -253,7 +253,7 @@ class LabelTreeClassifier(TreePredictor):
         """
         check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", None)
-        about: EstimatorEntry = {
+        about: dict[str, Any] = {
             "parameters": {name: value for name, value in self._checked().items() if name != "tree"},
             "given_tree": self.tree is not None,
             "single": self._single,
@@ -284,7 +284,7 @@ class LabelTreeClassifier(TreePredictor):
         """
         model = load(path, verify=verify)
         settings, notes = model.manifest["settings"], model.manifest.get("notes", {})
-        about: EstimatorEntry = model.manifest.get("estimator") or {
+        about: dict[str, Any] = model.manifest.get("estimator") or {
             "parameters": {
                 **{name: settings[name] for name in settings if name in cls._limits},
                 **{name: notes[name] for name in ("clusters", "max_depth") if name in notes},

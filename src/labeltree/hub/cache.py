@@ -15,11 +15,10 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address
 from labeltree.hub.hugging_face import HubStore
 from labeltree.hub.store import CACHE_VARIABLE, FileStore, Store, UnreachableError
-from labeltree.model.directory import read_manifest
+from labeltree.model.directory import publish, read_manifest, temporary_directory
 from labeltree.model.layout import MANIFEST
 from labeltree.model.manifest import VersionError
 from labeltree.model.model import load
-from labeltree.model.publish import publish, temporary_directory
 
 # How often a model is downloaded that changes meanwhile.
 _N_VERSIONS = 3

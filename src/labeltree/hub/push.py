@@ -17,9 +17,9 @@ from labeltree.hub.card import CARD, is_generated, model_card
 from labeltree.hub.hugging_face import HubStore
 from labeltree.hub.loading import load
 from labeltree.hub.store import FileStore, Store, TooLargeError
+from labeltree.model.directory import check_target, publish, temporary_directory
 from labeltree.model.layout import MANIFEST, is_model_file
 from labeltree.model.model import Model
-from labeltree.model.publish import check_target, publish, temporary_directory
 
 _LARGEST_CARD = 1 << 20  # bytes of one that may be replaced
 

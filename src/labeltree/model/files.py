@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +21,22 @@ from labeltree._version import __version__
 from labeltree.base.system import human_bytes
 from labeltree.data.dataset import TextSource
 from labeltree.errors import InputError, ResourceError
-from labeltree.model.directory import ModelDirectory, read_manifest
+from labeltree.model.directory import (
+    ModelDirectory,
+    check_target,
+    publish,
+    read_manifest,
+    temporary_directory,
+)
 from labeltree.model.layout import LABEL_COUNTS, LABEL_NAMES, MANIFEST, THRESHOLDS, ArrayFile
 from labeltree.model.manifest import (
     FORMAT,
     FORMAT_VERSION,
     RESTORE,
-    Description,
-    FileEntry,
     Manifest,
     carried_over,
     manifest_checksum,
 )
-from labeltree.model.publish import check_target, publish, temporary_directory
 
 # Of the data of an array in its file, in all versions of NumPy.
 _ALIGNMENT = 16
@@ -53,12 +56,11 @@ class ModelWriter:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._files: dict[str, FileEntry] = {}
+        self._files: dict[str, dict[str, int]] = {}
 
     def write(self, name: str, array: NDArray[Any]) -> None:
         """Write a small array and record its checksum."""
-        target = self.place(name)
-        np.save(target, array, allow_pickle=False)
+        np.save(self.place(name), array, allow_pickle=False)
         self._record(name)
 
     def write_text(self, name: str, content: bytes) -> None:
@@ -67,21 +69,22 @@ class ModelWriter:
         self._record(name)
 
     def write_common(
-        self, label_counts: NDArray[np.int64], label_names: tuple[str, ...] | None, text: TextSource | None
+        self,
+        label_counts: NDArray[np.int64],
+        label_names: tuple[str, ...] | None,
+        text: TextSource | None,
+        thresholds: NDArray[np.float32] | None = None,
     ) -> None:
-        """Write what the trees share: the labels, and how text becomes features."""
+        """Write what the trees share: the labels, how text becomes features, and the labels' thresholds."""
         self.write(LABEL_COUNTS, label_counts)
         if label_names is not None:
             self.write_text(LABEL_NAMES, names_bytes(label_names))
         for name, content in sorted(text.contents.items() if text else ()):
             self.write_text(name, content)
-
-    def write_thresholds(self, thresholds: NDArray[np.float32] | None) -> None:
-        """Write the thresholds of labels, if there are any; the description has an entry ``decision``."""
         if thresholds is not None:
             self.write(THRESHOLDS, thresholds)
 
-    def adopt(self, name: str, entry: FileEntry) -> None:
+    def adopt(self, name: str, entry: dict[str, int]) -> None:
         """Record a file that is in its place, with its size and checksum as another manifest has them."""
         self._files[name] = entry
 
@@ -121,15 +124,14 @@ class ModelWriter:
             stream.write(spec.header)  # NumPy pads it to the same size for every length
         self._files[name] = {"bytes": spec.bytes}
 
-    def finish(self, description: Description) -> None:
+    def finish(self, description: Mapping[str, Any]) -> None:
         """Write the manifest, which completes the directory."""
-        content: Manifest = {
+        content = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "labeltree_version": __version__,
             **description,
             "files": dict(sorted(self._files.items())),
-            "crc32c": 0,
         }
         content["crc32c"] = manifest_checksum(content)
         temporary = self.path / f"{MANIFEST}.new"
@@ -165,8 +167,7 @@ def amend_model(
 ) -> None:
     """Replace a model directory by one with the same files and other entries in its manifest.
 
-    The files are linked, or copied where the file system has no links. At every moment, the name leads to the
-    old model or to the new one; a process that is killed leaves one of them.
+    The files are linked, or copied where the file system has no links.
 
     Parameters
     ----------
@@ -190,8 +191,9 @@ def amend_model(
                 continue
             _link(place / name, writer.place(name))
             writer.adopt(name, entry)
-        writer.write_thresholds(thresholds)
-        writer.finish(cast(Description, described))
+        if thresholds is not None:
+            writer.write(THRESHOLDS, thresholds)
+        writer.finish(described)
         if read_manifest(place)["crc32c"] != manifest["crc32c"]:
             what = "the model was replaced while its thresholds were chosen, so nothing was stored"
             raise InputError(what, file=path, hint="run the command again")

@@ -6,17 +6,18 @@ import json
 import re
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from labeltree import _native
 from labeltree.base import limits
 from labeltree.base.json import parse_json
-from labeltree.base.limits import Limit, OneOf, Optional, Whole, checked
+from labeltree.base.limits import OneOf, Optional, Whole, checked
 from labeltree.errors import InputError
+from labeltree.evaluation.accepted import DECISION_LIMITS
 from labeltree.model.layout import (
     CODECS,
     LABEL_COUNTS,
@@ -40,98 +41,8 @@ class VersionError(InputError):
     """The model has a format version that this version of labeltree cannot read."""
 
 
-class FileEntry(TypedDict, total=False):
-    """What a manifest records about a file; large files have checksums per block instead of ``crc32c``."""
-
-    bytes: int
-    crc32c: int
-
-
-class TreeEntry(TypedDict):
-    """What a manifest records about a tree."""
-
-    nodes: int
-    depth: int
-
-
-class ScoreEntry(TypedDict):
-    """What a manifest records about scores: the fields of `ScoreSettings`."""
-
-    function: str
-    scale: float
-
-
-class PrunedEntry(TypedDict):
-    """What a manifest records about pruning."""
-
-    threshold: float
-
-
-class DecisionEntry(TypedDict, total=False):
-    """What a manifest records about the labels to accept: the fields of `labeltree.decisions.Decision`.
-
-    Thresholds of labels are in a file of their own.
-    """
-
-    threshold: float
-    metric: str
-    target: float | None
-    rows: int
-    held_out: bool
-
-
-class CalibrationEntry(TypedDict):
-    """What a manifest records about calibration: the fields of `labeltree.calibration.Calibration`."""
-
-    scores: list[float]
-    probabilities: list[float]
-
-
-class EstimatorEntry(TypedDict, total=False):
-    """What a manifest records about the scikit-learn estimator that was saved."""
-
-    parameters: dict[str, Any]
-    classes: str | None
-    single: bool
-    feature_names: list[str] | None
-    given_tree: bool
-
-
-class _Optional(TypedDict, total=False):
-    pruned: PrunedEntry
-    decision: DecisionEntry
-    calibration: CalibrationEntry
-    estimator: EstimatorEntry
-
-
-class Description(_Optional):
-    """What a manifest says about the model itself, which a copy of the model keeps.
-
-    ``settings`` are the fields of `SolverSettings`; ``notes`` are the caller's.
-    """
-
-    instances: int
-    features: int
-    labels: int
-    one_based: bool | None
-    normalized: bool
-    codec: str
-    trees: list[TreeEntry]
-    weights: int
-    settings: dict[str, Any]
-    score: ScoreEntry
-    not_converged: int
-    notes: dict[str, Any]
-
-
-class Manifest(Description):
-    """The content of ``manifest.json``; docs/model-format.md describes every key."""
-
-    format: str
-    format_version: int
-    labeltree_version: str
-    files: dict[str, FileEntry]
-    crc32c: int
+# The content of ``manifest.json``; `_MANIFEST` declares every entry, docs/model-format.md describes it.
+Manifest: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -166,112 +77,104 @@ class _ArrayType:
         return value if known else None
 
 
-_TEXT = _Typed(str, "a string")
+@dataclass(frozen=True)
+class _Entries:
+    """An object with these entries, of which the optional ones may be missing."""
+
+    required: Mapping[str, Any] = field(default_factory=dict)
+    optional: Mapping[str, Any] = field(default_factory=dict)
+    is_closed: bool = True  # no others
+
+
+@dataclass(frozen=True)
+class _ListOf:
+    """A list of objects."""
+
+    each: _Entries
+
+
 _OBJECT = _Typed(dict, "an object")
 _LIST = _Typed(list, "a list")
 _COUNT = Whole(1, limits.LARGEST_COUNT)
 _TOTAL = Whole(0, 2**63 - 1)
-_CHECKSUM = Whole(0, 2**32 - 1)
-
-_ENTRIES: dict[str, Limit] = {
-    "labeltree_version": _TEXT,
-    "instances": _COUNT,
-    "features": Whole(0, limits.LARGEST_COUNT),
-    "labels": _COUNT,
-    "one_based": Optional(limits.FLAG),
-    "normalized": limits.FLAG,
-    "codec": OneOf(CODECS),
-    "trees": _LIST,
-    "weights": _TOTAL,
-    "settings": _OBJECT,
-    "score": _OBJECT,
-    "not_converged": _TOTAL,
-    "notes": _OBJECT,
-    "files": _OBJECT,
-}
-_OPTIONAL: dict[str, Limit] = dict.fromkeys(("pruned", "decision", "calibration", "estimator"), _OBJECT)
-_TREE: dict[str, Limit] = {"nodes": _COUNT, "depth": limits.TREE_DEPTH}
-_SETTINGS: dict[str, Limit] = {**SOLVER_LIMITS, "bias": limits.BIAS, "cost": limits.COST}
-_SCORE: dict[str, Limit] = {"function": limits.SCORE, "scale": limits.SCORE_SCALE}
-# The fields of `Decision`.
-_DECISION: dict[str, Limit] = {
-    "threshold": limits.THRESHOLD,
-    "metric": limits.DECISION_METRIC,
-    "target": Optional(limits.TARGET),
-    "rows": limits.DECISION_ROWS,
-    "held_out": limits.FLAG,
-}
-_PRUNED: dict[str, Limit] = {"threshold": limits.PRUNE}
-_ESTIMATOR: dict[str, Limit] = {
+_LARGE_FILE = _Entries({"bytes": _TOTAL})
+_SMALL_FILE = _Entries({"bytes": _TOTAL, "crc32c": Whole(0, 2**32 - 1)})
+_ESTIMATOR = {
     "parameters": _OBJECT,
     "classes": Optional(_ArrayType()),
     "single": limits.FLAG,
     "feature_names": Optional(_Strings()),
     "given_tree": limits.FLAG,
 }
+# Further entries, which `Model.save` can add, may contain anything.
+_MANIFEST = _Entries(
+    {
+        "labeltree_version": _Typed(str, "a string"),
+        "instances": _COUNT,
+        "features": Whole(0, limits.LARGEST_COUNT),
+        "labels": _COUNT,
+        "one_based": Optional(limits.FLAG),
+        "normalized": limits.FLAG,
+        "codec": OneOf(CODECS),
+        "trees": _ListOf(_Entries({"nodes": _COUNT, "depth": limits.TREE_DEPTH}, is_closed=False)),
+        "weights": _TOTAL,
+        "settings": _Entries({**SOLVER_LIMITS, "cost": limits.COST}, is_closed=False),
+        "score": _Entries({"function": limits.SCORE, "scale": limits.SCORE_SCALE}),
+        "not_converged": _TOTAL,
+        "notes": _OBJECT,
+        "files": _OBJECT,
+    },
+    {
+        "pruned": _Entries({"threshold": limits.PRUNE}),
+        "decision": _Entries(DECISION_LIMITS),
+        "calibration": _Entries(limits.CALIBRATION),
+        "estimator": _Entries(optional=_ESTIMATOR, is_closed=False),
+    },
+    is_closed=False,
+)
 
 
-def check_manifest(manifest: Mapping[str, Any]) -> None:
+def check_manifest(manifest: Manifest) -> None:
     """Check every entry of a manifest, except its checksum.
-
-    Further entries, which `Model.save` can add, may contain anything.
 
     Raises
     ------
     InputError
         If an entry is missing, or not what labeltree writes. The error does not name the file.
     """
-    _check(manifest, "", _ENTRIES, _OPTIONAL)
+    _check("", manifest, _MANIFEST)
     checked("the number of trees", len(manifest["trees"]), limits.TREES)
-    for t, tree in enumerate(manifest["trees"]):
-        _check(_object(f"trees[{t}]", tree), f"trees[{t}].", _TREE, {})
-    _check(manifest["settings"], "settings.", _SETTINGS, {})
-    _check(manifest["score"], "score.", _SCORE, {}, closed=True)
-    if "decision" in manifest:
-        _check(manifest["decision"], "decision.", _DECISION, {}, closed=True)
     if "calibration" in manifest:
-        calibration = manifest["calibration"]
-        _check(calibration, "calibration.", limits.CALIBRATION, {}, closed=True)
-        limits.check_calibration(calibration["scores"], calibration["probabilities"])
+        limits.check_calibration(**manifest["calibration"])
     if ("pruned" in manifest) != (manifest["codec"] == SPARSE):
         raise InputError("sparse models have the entry pruned, and only these")
-    if "pruned" in manifest:
-        _check(manifest["pruned"], "pruned.", _PRUNED, {}, closed=True)
-    about = manifest.get("estimator", {})
-    _check(about, "estimator.", {}, _ESTIMATOR)
-    names = about.get("feature_names")
+    names = manifest.get("estimator", {}).get("feature_names")
     if names is not None and len(names) != manifest["features"]:
         raise InputError(f"there are {len(names):,} feature names for {manifest['features']:,} features")
     _check_files(manifest)
 
 
-def _check(
-    found: Mapping[str, Any],
-    prefix: str,
-    required: Mapping[str, Limit],
-    optional: Mapping[str, Limit],
-    *,
-    closed: bool = False,
-) -> None:
-    """Check the entries of an object; if it is closed, it may not have others."""
-    for name, limit in required.items():
-        if name not in found:
-            raise InputError(f"{prefix}{name} is missing")
-        checked(prefix + name, found[name], limit)
-    for name, limit in optional.items():
-        if name in found:
-            checked(prefix + name, found[name], limit)
-    unknown = found.keys() - required.keys() - optional.keys()
-    if closed and unknown:
-        raise InputError(f"{prefix}{min(unknown)!r} is not known")
+def _check(name: str, value: Any, declared: Any) -> None:
+    """Check a value and all that it contains."""
+    if isinstance(declared, _ListOf):
+        for number, item in enumerate(checked(name, value, _LIST)):
+            _check(f"{name}[{number}]", item, declared.each)
+    elif isinstance(declared, _Entries):
+        found = checked(name, value, _OBJECT)
+        prefix = f"{name}." if name else ""
+        for key, limit in {**declared.required, **declared.optional}.items():
+            if key in found:
+                _check(prefix + key, found[key], limit)
+            elif key in declared.required:
+                raise InputError(f"{prefix}{key} is missing")
+        unknown = found.keys() - declared.required.keys() - declared.optional.keys()
+        if declared.is_closed and unknown:
+            raise InputError(f"{prefix}{min(unknown)!r} is not known")
+    else:
+        checked(name, value, declared)
 
 
-def _object(name: str, value: Any) -> Mapping[str, Any]:
-    entry: Mapping[str, Any] = checked(name, value, _OBJECT)
-    return entry
-
-
-def _check_files(manifest: Mapping[str, Any]) -> None:
+def _check_files(manifest: Manifest) -> None:
     """Check that a manifest lists the files of a model and no others, so that no name leads elsewhere."""
     files, codec = manifest["files"], manifest["codec"]
     folders = [tree_folder(t) for t in range(len(manifest["trees"]))]
@@ -288,10 +191,7 @@ def _check_files(manifest: Mapping[str, Any]) -> None:
     if THRESHOLDS in files and "decision" not in manifest:
         raise InputError(f"{THRESHOLDS} is listed, but there is no decision")
     for name, entry in files.items():
-        fields: dict[str, Limit] = {"bytes": _TOTAL, "crc32c": _CHECKSUM}
-        if is_large.get(name):
-            del fields["crc32c"]
-        _check(_object(f"files[{name!r}]", entry), f"files[{name!r}].", fields, {}, closed=True)
+        _check(f"files[{name!r}]", entry, _LARGE_FILE if is_large.get(name) else _SMALL_FILE)
 
 
 def stored_as(storage: StorageSettings) -> dict[str, Any]:
@@ -307,10 +207,10 @@ def storage_of(manifest: Manifest) -> StorageSettings:
     return StorageSettings(None if manifest["codec"] == "float32" else manifest["codec"])
 
 
-def carried_over(manifest: Manifest) -> Description:
+def carried_over(manifest: Manifest) -> Manifest:
     """Return what a copy of a model keeps of its manifest: everything that is not about the files."""
     about_files = ("format", "format_version", "labeltree_version", "files", "crc32c")
-    return cast(Description, {k: value for k, value in manifest.items() if k not in about_files})
+    return {key: value for key, value in manifest.items() if key not in about_files}
 
 
 def manifest_checksum(manifest: Mapping[str, Any]) -> int:
@@ -344,4 +244,4 @@ def parse_manifest(content: bytes, path: Path) -> Manifest:
         check_manifest(manifest)
     except InputError as error:
         raise error.replace(file=path / MANIFEST, hint=RESTORE) from None
-    return cast(Manifest, manifest)
+    return manifest

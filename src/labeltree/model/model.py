@@ -37,13 +37,13 @@ from labeltree.model.compress import (
     list_forms,
     write_compact,
 )
+from labeltree.model.directory import check_target, publish, temporary_directory
 from labeltree.model.files import ModelWriter, amend_model, new_model
 from labeltree.model.labeled import Validation, labeled_data
 from labeltree.model.layout import tree_folder
-from labeltree.model.manifest import RESTORE, Description, Manifest, carried_over, stored_as
+from labeltree.model.manifest import RESTORE, Manifest, carried_over, stored_as
 from labeltree.model.open import read_parts
 from labeltree.model.pack import copy_blocks
-from labeltree.model.publish import check_target, publish, temporary_directory
 from labeltree.model.queries import (
     as_matrix,
     check_options,
@@ -412,11 +412,11 @@ class Model:
             if self.bytes > free:
                 what = f"the model takes {human_bytes(self.bytes)}, but only {human_bytes(free)} are free"
                 raise ResourceError(what, file=path.parent, hint="choose another directory")
-            writer.write_common(self.label_counts, self.label_names, self.text)
-            writer.write_thresholds(None if self.decision is None else self.decision.thresholds)
+            own = None if self.decision is None else self.decision.thresholds
+            writer.write_common(self.label_counts, self.label_names, self.text, own)
             for t, part in enumerate(self.trees):
                 copy_blocks(writer, tree_folder(t), part)
-            writer.finish(cast(Description, {**carried_over(self.manifest), **(extra or {})}))
+            writer.finish({**carried_over(self.manifest), **(extra or {})})
 
     def compress(
         self,
@@ -506,8 +506,8 @@ class Model:
         """Write a copy of the model to a new directory."""
         place.mkdir()
         writer = ModelWriter(place)
-        writer.write_common(self.label_counts, self.label_names, self.text)
-        writer.write_thresholds(None if self.decision is None else self.decision.thresholds)
+        own = None if self.decision is None else self.decision.thresholds
+        writer.write_common(self.label_counts, self.label_names, self.text, own)
         described = {**carried_over(self.manifest), **stored_as(storage)}
         if storage.codec == "float32":
             for t, part in enumerate(self.trees):
@@ -516,7 +516,7 @@ class Model:
             stored = write_compact(writer, self.trees, storage, threads, progress)
             if storage.prune is not None:
                 described["weights"] = stored
-        writer.finish(cast(Description, described))
+        writer.finish(described)
         return load(place, verify=False)
 
     def store_decision(self, decision: Decision | None, calibration: Calibration | None) -> Model:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.model.blocks import TreeBlocks
+from labeltree.model.directory import sync_path
 from labeltree.model.files import ModelWriter
 from labeltree.model.layout import FEATURES, SPARSE, WEIGHTS, ArrayFile, Layout, tree_files
-from labeltree.model.publish import sync_path
 from labeltree.trees.tree import LabelTree, pointers
 
 _LOOSE, _PACKED = ".loose", ".packed"

@@ -6,7 +6,7 @@ import warnings
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +19,7 @@ from labeltree.errors import InputError
 from labeltree.model.directory import read_manifest
 from labeltree.model.files import ModelWriter
 from labeltree.model.layout import float32_threshold
-from labeltree.model.manifest import Description, ScoreEntry, stored_as
+from labeltree.model.manifest import stored_as
 from labeltree.model.model import Model, load, load_complete
 from labeltree.model.pack import (
     BlockFiles,
@@ -240,7 +240,7 @@ def complete_model(
     """
     if work.is_published:
         assert work.target is not None
-        return read_manifest(work.target)["not_converged"]
+        return int(read_manifest(work.target)["not_converged"])
     if not work.is_complete:
         writer = work.writer()
         writer.adopt_common()
@@ -258,17 +258,17 @@ def complete_model(
             "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in plan.trees],
             "weights": plan.n_weights if plan.storage.prune is None else n_stored,
             "settings": asdict(plan.settings),
-            "score": cast(ScoreEntry, asdict(chosen)),
+            "score": asdict(chosen),
             **({} if decision is None else {"decision": decision.entry()}),
             "not_converged": n_not_converged,
             "notes": notes or {},
             **stored_as(plan.storage),
         }
-        writer.finish(cast(Description, described))  # the manifest comes last
+        writer.finish(described)  # the manifest comes last
     remove_loose(work.model)
     if verify:
         load(work.model, verify=True)
-    n_not_converged = read_manifest(work.model)["not_converged"]
+    n_not_converged = int(read_manifest(work.model)["not_converged"])
     work.publish()
     return n_not_converged
 

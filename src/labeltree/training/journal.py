@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from labeltree import _native
-from labeltree.model.publish import sync_path
+from labeltree.model.directory import sync_path
 
 _HEAD = struct.Struct("<II")
 _TREE = struct.Struct("<q")

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from labeltree._version import __version__
 from labeltree.base.tempdirs import remove_directory, remove_leftovers
 from labeltree.errors import InputError
-from labeltree.model.files import ModelWriter
-from labeltree.model.publish import (
+from labeltree.model.directory import (
     check_target,
     clean_up,
     is_publishable,
@@ -34,6 +33,7 @@ from labeltree.model.publish import (
     temporary_directory,
     write_durably,
 )
+from labeltree.model.files import ModelWriter
 from labeltree.training.journal import Journal, read_journals
 from labeltree.trees.tree import LabelTree
 

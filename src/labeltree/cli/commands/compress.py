@@ -102,10 +102,9 @@ def compress(
     predicts, explains and serves like the original, and usually faster.
     """
     from labeltree.model.compress import Budget, check_apart, check_source
-    from labeltree.model.directory import read_manifest
+    from labeltree.model.directory import check_target, directory_bytes, read_manifest
     from labeltree.model.manifest import storage_of
     from labeltree.model.model import load
-    from labeltree.model.publish import check_target, directory_bytes
     from labeltree.settings import StorageSettings
 
     # Refuse what is wrong with the options before anything is read.

@@ -34,7 +34,7 @@ def join(
     work directory is removed.
     """
     from labeltree import _native
-    from labeltree.model.publish import directory_bytes
+    from labeltree.model.directory import directory_bytes
     from labeltree.training.parts import join_parts
 
     _native.return_memory_at_once()

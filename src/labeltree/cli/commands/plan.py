@@ -52,7 +52,7 @@ def plan(
     Builds the trees, and writes them with the data to a work directory. `labeltree fill` then trains the
     parts, each on any machine that sees the directory, and `labeltree join` completes the model.
     """
-    from labeltree.model.publish import check_target
+    from labeltree.model.directory import check_target
     from labeltree.settings import stored_score
     from labeltree.training.parts import plan_parts
     from labeltree.training.strips import TreePanels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from labeltree.base.limits import AUTO
 from labeltree.base.progress import Stages
@@ -17,7 +17,6 @@ from labeltree.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
     from labeltree.data.summary import DataSummary
-    from labeltree.model.manifest import ScoreEntry
     from labeltree.model.model import Model
 
 # The threshold of the paper, for rows of length 1, for which the size of a pruned copy is reported.
@@ -40,7 +39,7 @@ class TrainReport(TypedDict):
     normalized: bool
     cost: float
     not_converged: int
-    score: ScoreEntry
+    score: dict[str, Any]
     threads: int
     seconds: dict[str, float]
     planned_bytes: int
@@ -79,7 +78,7 @@ def train(
     --max-size, all weights are kept in MODEL.full until the model is pruned to fit.
     """
     from labeltree.model.compress import Budget
-    from labeltree.model.publish import check_target, directory_bytes
+    from labeltree.model.directory import check_target, directory_bytes
     from labeltree.settings import stored_score
     from labeltree.training.costs import length_cost
     from labeltree.training.train import train_dataset
