@@ -62,7 +62,7 @@ def one_vs_rest_bytes(model: Model) -> int | None:
     if "pruned" in model.manifest:
         return None
     part = model.trees[0]
-    of_trees = sum(
+    of_trees: int = sum(
         entry["bytes"] for name, entry in model.manifest["files"].items() if name.startswith("tree-")
     )
     one_vs_rest = Layout.of(
