@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import Columns, InputError, TextSettings, read_documents, read_text
-from labeltree.data import documents as documents_module
 from labeltree.data.columns import format_of
 from labeltree.data.records import _PIECE_BYTES
 
@@ -268,13 +267,12 @@ LINES = st.one_of(
     st.sampled_from([b"", b"\xef\xbb\xbf"]),
     st.sampled_from([("tsv", True), ("tsv", False), ("txt", False)]),
     st.integers(1, 40),
-    st.integers(1, 20),
     st.integers(1, 3),
 )
-def test_lines_are_read_natively_as_in_python(
-    tmp_path_factory, content, mark, options, piece_bytes, chunk_bytes, threads
+def test_datasets_have_the_documents_of_a_file(
+    tmp_path_factory, content, mark, options, piece_bytes, threads
 ):
-    """The same documents, labels and errors, however the file is cut into pieces and chunks."""
+    """The same documents, labels and errors, however the file is cut into pieces."""
     path = tmp_path_factory.mktemp("lines") / "d"
     path.write_bytes(mark + content)
     format, require_labels = options
@@ -291,9 +289,8 @@ def test_lines_are_read_natively_as_in_python(
     rows = [sorted({names.index(label) for label in labels}) for _, labels in expected]
     terms, _, X = text_twin.learn([text for text, _ in expected], settings)
 
-    count = functools.partial(documents_module.count_tsv, piece_bytes=piece_bytes, chunk_bytes=chunk_bytes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents_module, "count_tsv", count)
+        patch.setattr("labeltree.data.records._PIECE_BYTES", piece_bytes)
         read = functools.partial(
             read_documents, path, format, settings=settings, require_labels=require_labels, threads=threads
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import itertools
@@ -139,34 +140,42 @@ class Lines:
         read = read_pieces(self._path, _PIECE_BYTES, self._progress, eager=self._eager)
         with contextlib.closing(read) as pieces:
             for piece, last in pieces:
-                *ended, rest = piece.tobytes().split(b"\n")
-                if ended:
-                    ended[0] = b"".join([*begun, ended[0]])
-                    begun = []
-                if rest:
-                    begun.append(rest)
-                if last and begun:
-                    ended.append(b"".join(begun))
-                filled = max((i for i in range(len(ended) - 1, -1, -1) if ended[i].strip()), default=0)
-                for i, raw in enumerate(ended):
+                content = piece.tobytes()
+                cut = content.rfind(b"\n") + 1
+                if not (cut or last):
+                    begun.append(content)
+                    continue
+                ended = b"".join([*begun, content if last else content[:cut]])
+                begun = [] if last else [content[cut:]]
+                lines, error = self._decoded(ended, number)
+                filled = max((i for i in range(len(lines) - 1, -1, -1) if lines[i].strip()), default=0)
+                for i, line in enumerate(lines):
                     self.waiting = i >= filled  # the rest is blank lines
-                    yield decode_line(raw, self._name, number)
-                    number += 1
+                    yield line
+                if error is not None:
+                    raise error
+                number += len(lines)
 
-
-def decode_line(raw: bytes, name: str, number: int) -> str:
-    """Decode a line and remove its line end."""
-    try:
-        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        wrong = error.object[error.start]
-        raise InputError(
-            f"the byte 0x{wrong:02x} is not UTF-8",
-            file=name,
-            line=number,
-            hint="convert the file to UTF-8 (for example with iconv -f latin1 -t utf-8)",
-        ) from None
-    return text.removesuffix("\r")
+    def _decoded(self, content: bytes, number: int) -> tuple[list[str], InputError | None]:
+        """Decode whole lines, of which the first has this number, up to one that is not in UTF-8."""
+        error = None
+        if number == 1:
+            content = content.removeprefix(codecs.BOM_UTF8)
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as invalid:
+            start = content.rfind(b"\n", 0, invalid.start) + 1
+            error = InputError(
+                f"the byte 0x{content[invalid.start]:02x} is not UTF-8",
+                file=self._name,
+                line=number + content.count(b"\n", 0, start),
+                hint="convert the file to UTF-8 (for example with iconv -f latin1 -t utf-8)",
+            )
+            text = content[:start].decode()
+        lines = text.split("\n")
+        if not lines[-1]:  # after the last line end
+            lines.pop()
+        return [line.removesuffix("\r") for line in lines] if "\r" in text else lines, error
 
 
 _ID = "id"  # what the first of three columns is called
@@ -186,11 +195,12 @@ def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Record]:
         if not line and columns != 1:
             continue
         fields = line.split("\t", columns - 1 if columns else 2)
-        if not columns and len(fields) >= least:
-            columns = len(fields)
-        check_columns(len(fields), columns, least, rules.name, number)
+        if len(fields) != columns:
+            columns = columns or (len(fields) if len(fields) >= least else 0)
+            _check_columns(len(fields), columns, least, rules.name, number)
         labels = split(fields[-2]) if columns > 1 else None
-        yield rules.check(Record(fields[-1], labels, fields[0] if named else ""), number)
+        record = Record(fields[-1], labels, fields[0] if named else "")
+        yield rules.check(record, number) if rules.strict else record
 
 
 def parse_txt(rules: Rules, lines: Lines) -> Iterator[Record]:
@@ -198,7 +208,7 @@ def parse_txt(rules: Rules, lines: Lines) -> Iterator[Record]:
     return (rules.check(Record(line, None), number) for number, line in enumerate(lines, 1))
 
 
-def check_columns(n_fields: int, columns: int, least: int, name: str, line: int) -> None:
+def _check_columns(n_fields: int, columns: int, least: int, name: str, line: int) -> None:
     """Refuse a line with fewer fields than the columns of the file (0: not known), or than the least."""
     if n_fields >= max(columns, least):
         return
