@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from labeltree.base import limits
-from labeltree.base.progress import Progress, Stages
-from labeltree.base.system import threads_to_use
-from labeltree.base.tempdirs import temporary_directory
+from labeltree.base.display import escaped, human_seconds
+from labeltree.base.progress import Stages
+from labeltree.base.system import human_bytes, threads_to_use
 from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
 from labeltree.data.read import check_path, features_of, read_data, resolve_format
 from labeltree.errors import InputError
 from labeltree.evaluation.row_metrics import METRIC
-from labeltree.model.compress import Budget
-from labeltree.model.layout import SPARSE
-from labeltree.settings import DEFAULT_SHARE, SolverSettings, StorageSettings, TextSettings
-from labeltree.training.plan import Plan, TreePlan
-from labeltree.trees.tree import LabelTree
-from labeltree.tuning.bench import Bench, DataSource
-from labeltree.tuning.journal import TrialJournal, check_no_search
-from labeltree.tuning.live_table import LiveTable
-from labeltree.tuning.result import TuningResult, choose, final_settings
-from labeltree.tuning.search import Goal, Search
-from labeltree.tuning.trial import Trial
+from labeltree.settings import DEFAULT_SHARE, TextSettings
+from labeltree.tuning.halving import Goal, Halving
+from labeltree.tuning.result import MODELS, TuningResult, best_trial, final_settings
+from labeltree.tuning.rows import DataSource, TuningRows
+from labeltree.tuning.trial import Trial, TrialJournal, check_no_search
+from labeltree.tuning.variant import Variant
 
-# Trials of another version are not comparable: in 3, some are validated on more rows.
-TRIALS_VERSION = 3
+# Trials of another version are not comparable.
+TRIALS_VERSION = 4
 
 
 def tune(
-    data: Dataset | DataSource | Path | str,
+    data: Dataset | Path | str,
     out: Path | str,
     *,
     max_size: int | str | None = None,
@@ -55,23 +47,22 @@ def tune(
     resume: bool = False,
     threads: int | None = None,
     progress: bool = False,
-    stage: Callable[[str], AbstractContextManager[Progress]] | None = None,
-    report: Callable[[Trial], None] | None = None,
 ) -> TuningResult:
     """Search for the settings of the best model within a budget of bytes and time.
 
-    Trials are trained on a part of the rows and evaluated on validation rows: single changes of the defaults
-    on a quarter of the training rows, the best of them and their combinations on half, and two or more on
-    all, with several trees. Each trained model is evaluated with fewer trees, a range of thresholds and all
-    score functions, without training it again. Trials that do not fit in memory or on disk are left out.
-    Rows of features are scaled to length 1, as `labeltree.train` does by default.
+    Successive halving: about a dozen variants of the defaults are trained on a quarter of the training rows,
+    the best of them and their combinations on half, and the best of these on all. A difference that is not
+    larger than its standard error is noise, and the simpler variant is chosen. Variants whose plans do not
+    fit are not trained. Rows of features are scaled to length 1, as in `labeltree.train`.
+
+    If the search is stopped (Ctrl+C), it ends with the best settings so far.
 
     Parameters
     ----------
-    data : Dataset, path-like or DataSource
+    data : Dataset or path-like
         The training data. A file of documents is read again for each choice of n-grams and ``min_df``.
     out : path-like
-        Directory for the journal of trials, the table, the figure and the settings file.
+        Directory for the journal of trials, the table, the settings file and the best model.
     max_size : int or str, optional
         Bytes that the final model may take without its manifest, or a string such as "50MB".
     max_time : float or str, optional
@@ -81,7 +72,7 @@ def tune(
     validation : float, Dataset or path-like, default 0.1
         The share of the rows to validate on, or other labeled data.
     text : TextSettings, optional
-        The text settings to begin with, if the data is a file of documents.
+        The text settings, if the data is a file of documents. Default: n-grams and ``min_df`` are searched.
     format, columns, one_based, strict
         How to read files, as in :func:`labeltree.read_data`.
     seed : int, default 0
@@ -92,74 +83,77 @@ def tune(
         Default: all CPUs.
     progress : bool, default False
         Show a line for each trial, on standard error or in a notebook.
-    stage : callable, optional
-        Called with the description of each trial; returns a context manager that gives a progress callback.
-    report : callable, optional
-        Called with each trial when it is done.
 
     Returns
     -------
     TuningResult
     """
-    started = time.perf_counter()
-    out = Path(os.path.abspath(out))
-    limits.checked("metric", metric, METRIC)
-    goal = Goal(
-        metric,
-        limits.checked("max_size", max_size, limits.Optional(limits.MAX_SIZE)),
-        limits.checked("max_time", max_time, limits.Optional(limits.MAX_TIME)),
-    )
-    limits.checked("seed", seed, limits.SEED)
+    goal = _checked_goal(metric, max_size, max_time)
     if isinstance(validation, float | int):
         validation = limits.checked("validation", validation, limits.VALIDATION_SHARE)
+    reading = {"format": format, "columns": columns, "one_based": one_based, "strict": strict}
+    source = data_source(data, validation, text, threads=threads, **reading)
+    return search(source, Path(out), goal, seed=seed, resume=resume, threads=threads, quiet=not progress)
+
+
+def search(
+    source: DataSource,
+    out: Path,
+    goal: Goal,
+    *,
+    seed: int,
+    resume: bool,
+    threads: int | None,
+    quiet: bool,
+) -> TuningResult:
+    """Search for settings, as `tune` does, in data from any source."""
+    started = time.perf_counter()
+    out = Path(os.path.abspath(out))
+    limits.checked("seed", seed, limits.SEED)
     if not out.parent.is_dir():
         raise InputError("no such directory", file=out.parent)
     if out.exists() and not out.is_dir():
         raise InputError("the output is a file, not a directory", file=out, hint="choose another name")
     check_no_search(out, resume)
-    source = data
-    if not isinstance(source, DataSource):
-        reading = {"format": format, "columns": columns, "one_based": one_based, "strict": strict}
-        source = data_source(source, validation, text, threads=threads, **reading)
-    bench = Bench(source, seed, threads_to_use(threads))
-    train, held_out = bench.data(bench.start)
-    Budget(max_size=goal.max_size).check_least(_least_bytes(train, source), exact=False)
+    rows = TuningRows(source, seed, threads_to_use(threads))
     described = {
         "version": TRIALS_VERSION,
-        "data": train.fingerprint(),
-        "validation_data": held_out.fingerprint(),
+        "data": rows.train.fingerprint(),
+        "validation_data": rows.held_out.fingerprint(),
         "seed": seed,
-        "metric": metric,
+        "metric": goal.metric,
         "max_size": goal.max_size,
         "text": None if source.text is None else asdict(source.text),
     }
-    journal = TrialJournal(out, described, resume)
+    journal = TrialJournal(out, described)
     spent = sum(trial.seconds for trial in journal.trials)
-    table = LiveTable(metric, not progress, Stages(quiet=not progress))
-    with temporary_directory(out, ".models-") as work:
-        search = Search(bench, journal, goal, work, started, stage or table.stage, report or table.report)
-        search.run()
-    finished = search.finished_trials()
-    if not finished:
-        is_useful = any(trial.points for trial in journal.trials)
-        if not is_useful:
-            journal.discard()
-        raise _nothing_fits(journal.trials, ", and another directory" if is_useful else "")
-    chosen, point = choose(finished, metric, goal.max_size)
-    settings = final_settings(
-        chosen.candidate, point, seed, goal.max_size, bench.text_settings(chosen.candidate)
-    )
-    result = TuningResult(
-        journal.trials,
-        chosen,
-        point,
-        settings,
-        metric,
-        goal.max_size,
-        spent + time.perf_counter() - started,
-        search.out_of_time,
-        out,
-    )
+    (out / MODELS).mkdir(exist_ok=True)
+
+    def report(trial: Trial) -> None:
+        if not quiet:
+            print(_line(trial, rows.start, goal.metric), file=sys.stderr, flush=True)
+
+    halving = Halving(rows, journal, goal, out / MODELS, started, Stages(quiet).running, report)
+    ended = "complete"
+    try:
+        halving.run()
+        if halving.out_of_time:
+            ended = "out of time"
+    except KeyboardInterrupt:
+        if not any(trial.rows for trial in journal.trials):
+            raise
+        ended = "stopped"
+    if not any(trial.rows for trial in journal.trials):
+        journal.discard()
+        for directory in (out / MODELS, out):
+            with suppress(OSError):  # it has other files
+                directory.rmdir()
+        raise _nothing_fits(journal.trials)
+    chosen = best_trial(journal.trials, goal.metric)
+    settings = final_settings(chosen, seed, goal.max_size, rows.text_settings(chosen.variant))
+    seconds = spent + time.perf_counter() - started
+    found = journal.trials, chosen, settings, goal.metric, goal.max_size, seconds, ended, out
+    result = TuningResult(*found)
     result.write()
     return result
 
@@ -207,27 +201,28 @@ def data_source(
     return DataSource(read, share, start, searches_terms=is_text and text is None)
 
 
-def _least_bytes(train: Dataset, source: DataSource) -> int:
-    """Return what every model of the data takes: names, counts, and one tree of one node without weights.
-
-    Text counts unless its terms are searched for: other choices have fewer of them.
-    """
-    tree = LabelTree(np.array([0, train.n_labels]), ~np.arange(train.n_labels, dtype=np.int32))
-    none = np.zeros(1, np.int64)
-    part = TreePlan(tree, none, none, none, True, SPARSE, train.n_features)
-    text = None if source.searches_terms else train.text
-    shape = train.n_instances, train.n_features, train.n_labels
-    return Plan(
-        (part,), SolverSettings(), StorageSettings(), *shape, train.bytes, 1, train.label_names, text
-    ).least_bytes
+def _checked_goal(metric: str, max_size: int | str | None, max_time: float | str | None) -> Goal:
+    return Goal(
+        limits.checked("metric", metric, METRIC),
+        limits.checked("max_size", max_size, limits.Optional(limits.MAX_SIZE)),
+        limits.checked("max_time", max_time, limits.Optional(limits.MAX_TIME)),
+    )
 
 
-def _nothing_fits(trials: list[Trial], more: str) -> InputError:
-    skipped = [trial for trial in trials if trial.skipped]
-    # Name the smallest model that was tried; if none was too large, the reason of the last trial.
-    skipped.sort(key=lambda trial: -trial.least_bytes if trial.least_bytes else -math.inf)
+def _line(trial: Trial, start: Variant, metric: str) -> str:
+    """Describe a finished trial."""
+    what = f"{trial.share:.0%} of the rows, {trial.variant.describe(start)}"
+    if not trial.rows:
+        return escaped(f"{what}: skipped, {trial.skipped}")
+    value = f"{metric} {trial.metrics[metric]:.2f} ± {trial.error:.2f}"
+    return escaped(f"{what}: {value}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}")
+
+
+def _nothing_fits(trials: list[Trial]) -> InputError:
+    # Name the smallest model that was tried, if all were too large.
+    smallest = min(trials, key=lambda trial: trial.model_bytes)
     return InputError(
-        f"no settings were found that fit: {skipped[-1].skipped if skipped else 'no trial was finished'}",
-        hint="use a larger {max_size}, {max_time} or a machine with more memory" + more,
-        parameters={"max_size": None, "max_time": None},
+        f"no settings were found that fit: {smallest.skipped}",
+        hint="use a larger {max_size} or a machine with more memory",
+        parameters={"max_size": None},
     )

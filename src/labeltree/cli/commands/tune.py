@@ -71,15 +71,15 @@ def tune(
 ) -> None:
     """Find the settings of the best model within a budget.
 
-    Tries n-grams and --min-df (for text), clusters, depth, cost and positive cost on a part of the rows, the
-    best of them on more rows and with more trees, and every trained model with several thresholds and score
-    functions. Writes a settings file for `labeltree train --settings`, a table of all trials and a figure.
-    An interrupted search continues with --resume.
+    Tries clusters, depth, one-vs-rest, cost, positive cost, three trees and, for text, n-grams and --min-df:
+    all on a part of the rows, the best on more, and the best of these on all rows. Writes a settings file
+    for `labeltree train --settings`, a table of all trials and the best model. Ctrl+C ends the search with
+    the best settings so far; --resume continues it.
     """
     from labeltree.data.read import features_of
-    from labeltree.tuning.bench import DataSource
-    from labeltree.tuning.live_table import LiveTable
-    from labeltree.tuning.tune import tune as search
+    from labeltree.tuning.halving import Goal
+    from labeltree.tuning.rows import DataSource
+    from labeltree.tuning.tune import search
 
     if data == "-":
         raise InputError("standard input can be read only once", hint="pass a file")
@@ -119,27 +119,15 @@ def tune(
         text.settings() if is_text else None,
         searches_terms,
     )
-    table = LiveTable(metric, quiet or json, stages)
-    try:
-        result = search(
-            given,
-            out,
-            max_size=max_size,
-            max_time=max_time,
-            metric=metric,
-            seed=seed,
-            resume=resume,
-            threads=threads,
-            stage=table.stage,
-            report=table.report,
-        )
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same command with --resume continues") from None
+    goal = Goal(metric, max_size, max_time)
+    result = search(given, out, goal, seed=seed, resume=resume, threads=threads, quiet=quiet or json)
     command = _command(data, text, one_based, result)
     if json:
         printing.print_json({**result.report(), "command": command, "data": shown[0]})
     elif not quiet:
         print(*_summary(result, command), sep="\n")
+    if result.ended == "stopped":
+        raise KeyboardInterrupt("stopped; the same command with --resume continues")
 
 
 def _validation(given: str) -> tuple[float, str | None]:
@@ -175,41 +163,33 @@ def _shortest(path: Path) -> Path:
 
 
 def _summary(result: TuningResult, command: str) -> list[str]:
-    from labeltree.tuning.live_table import cells
-    from labeltree.tuning.search import MOST_TRIALS
-
-    metric, point = result.metric, result.point
-    start = result.trials[0].candidate
-    rows = [
-        [
-            str(each.trees),
-            *cells(each, metric),
-            "*" if each == point else "",
-            trial.candidate.describe(start),
-        ]
-        for trial, each in result.frontier
-    ]
-    head = ["trees", "weights", "threshold", "size", metric, "", "settings"]
-    lines = [f"frontier of {metric} on the validation rows, by the size expected of the final model:", ""]
-    lines += printing.table(head, rows)
+    metric, chosen = result.metric, result.chosen
+    rows = []
+    for trial, difference in zip(result.trials, result.differences(), strict=True):
+        value = f"{trial.metrics[metric]:.2f} ± {trial.error:.2f}" if trial.rows else "skipped"
+        gap = "" if difference is None else "{:+.2f} ± {:.2f}".format(*difference)
+        size = human_bytes(trial.model_bytes) if trial.rows else ""
+        settings = trial.variant.describe(result.start) + (f" ({trial.skipped})" if trial.skipped else "")
+        rows.append([settings, f"{trial.share:.0%}", size, value, gap, "*" if trial is chosen else ""])
+    head = ["settings", "rows", "size", metric, "difference", ""]
     values = ", ".join(f"{name} {_shown(value)}" for name, value in result.settings.items())
-    ended = "nothing was left to try"
-    if result.out_of_time:
-        ended = "no time for another one"
-    elif len(result.trials) >= MOST_TRIALS:
-        ended = f"after {MOST_TRIALS}, only what they found was trained on all rows"
+    spent = f"{printing.human_seconds(result.seconds)}, {printing.plural(len(result.trials), 'trial')}"
     facts = [
         ("chosen", values),
-        (metric, f"{point.metrics[metric]:.2f} on the validation rows (standard error {point.error:.2f})"),
-        ("size", f"{human_bytes(point.final_bytes)} expected"),
-        (
-            "time",
-            f"{printing.human_seconds(result.seconds)}, "
-            f"{printing.plural(len(result.trials), 'trial')}; {ended}",
-        ),
-        ("files", f"{', '.join(result.files)} in {result.directory}"),
+        (metric, f"{chosen.metrics[metric]:.2f} on the validation rows (standard error {chosen.error:.2f})"),
+        ("time", f"{spent}, {result.ended}"),
+        ("files", str(result.directory)),
     ]
-    return [*lines, "", *printing.facts(facts), "", "train the final model with:", printing.escaped(command)]
+    return [
+        f"{metric} on the validation rows, and the difference from the defaults, with standard errors:",
+        "",
+        *printing.table(head, rows, left=1),
+        "",
+        *printing.facts(facts),
+        "",
+        "train the final model with:",
+        printing.escaped(command),
+    ]
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,164 @@
+"""The rows of a search: read for each text setting, split for validation, sampled, and planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from labeltree.data.dataset import Dataset
+from labeltree.errors import InputError
+from labeltree.evaluation.labeled import check_known
+from labeltree.settings import SolverSettings, TextSettings
+from labeltree.training.costs import default_cost
+from labeltree.training.plan import Plan, make_plan
+from labeltree.trees.kmeans import build_tree
+from labeltree.trees.tree import LabelTree
+from labeltree.tuning.variant import Variant
+
+# With fewer validation rows, the choice would be random.
+_MIN_VALIDATION = 10
+# Trials on a part of the training rows are validated on up to this many of the others, too.
+_MORE_VALIDATION = 10_000
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where the data of a search comes from.
+
+    Attributes
+    ----------
+    read : callable
+        Takes `TextSettings`, or None for data that is not text, and returns the dataset.
+    validation : float or callable
+        The share of the rows to validate on; or takes the training data and returns other data with the
+        same features.
+    text : TextSettings or None
+        The settings to begin with; None if the data is not text.
+    searches_terms : bool
+        Whether n-grams and min_df are searched.
+    """
+
+    read: Callable[[TextSettings | None], Dataset]
+    validation: float | Callable[[Dataset], Dataset]
+    text: TextSettings | None = None
+    searches_terms: bool = False
+
+
+class TuningRows:
+    """Training and validation rows. Those of one text setting are in memory at a time.
+
+    Parameters
+    ----------
+    source : DataSource
+    seed : int
+        Of the split, of the trees and of the solver.
+    threads : int
+
+    Attributes
+    ----------
+    start : Variant
+        The defaults for this data.
+    train, held_out : Dataset
+        Training rows in random order, and validation rows, of the text setting that was read last.
+    """
+
+    train: Dataset
+    held_out: Dataset
+    _samples: dict[float, Dataset]
+    _trees: dict[tuple[float, int, int], LabelTree]
+
+    def __init__(self, source: DataSource, seed: int, threads: int) -> None:
+        self._source, self._seed, self._threads = source, seed, threads
+        self._read(source.text)
+        self.start = Variant(default_cost(self.train.X))
+        if source.text is not None and source.searches_terms:
+            self.start = replace(self.start, ngrams=source.text.ngrams, min_df=source.text.min_df)
+
+    def text_settings(self, variant: Variant) -> TextSettings | None:
+        """Return the text settings of a variant."""
+        text = self._source.text
+        if text is None or variant.ngrams is None or variant.min_df is None:
+            return text
+        return replace(text, ngrams=variant.ngrams, min_df=variant.min_df)
+
+    def plan(self, variant: Variant, share: float) -> tuple[Dataset, Plan]:
+        """Return a share of the training rows, and the plan of a variant on them."""
+        if self.text_settings(variant) != self._text:
+            self._read(self.text_settings(variant))
+        sample = self._first_rows(share)
+        # A tree that is cut is the tree that would have been built with the smaller depth.
+        trees = [self._tree(share, variant.clusters, number) for number in range(variant.trees)]
+        cut = [tree if tree.depth <= variant.max_depth else tree.clip(variant.max_depth) for tree in trees]
+        solver = SolverSettings(
+            cost=variant.cost,
+            max_cost=variant.max_cost,
+            positive_cost=variant.positive_cost,
+            seed=self._seed,
+        )
+        return sample, make_plan(sample, cut, solver, threads=self._threads)
+
+    def validation(self, share: float) -> Dataset:
+        """Return the rows to validate on: those held out, and training rows that a share leaves out."""
+        unused = np.arange(self._n_used(share), self.train.n_instances)
+        unused = unused[np.diff(self.train.Y.indptr)[unused] > 0][-_MORE_VALIDATION:]
+        if unused.size == 0 or callable(self._source.validation):
+            return self.held_out
+        X, Y = (
+            sp.csr_matrix(sp.vstack([mine, others[unused]]))
+            for mine, others in ((self.held_out.X, self.train.X), (self.held_out.Y, self.train.Y))
+        )
+        return replace(self.held_out, X=X, Y=Y)
+
+    def _first_rows(self, share: float) -> Dataset:
+        if share >= 1:
+            return self.train
+        if share not in self._samples:
+            self._samples = {share: _take(self.train, np.arange(self._n_used(share)))}
+        return self._samples[share]
+
+    def _tree(self, share: float, clusters: int, number: int) -> LabelTree:
+        key = share, clusters, number
+        if key not in self._trees:
+            seed, rows = self._seed + number, self._first_rows(share)
+            self._trees[key] = build_tree(rows, clusters=clusters, seed=seed, threads=self._threads)
+        return self._trees[key]
+
+    def _n_used(self, share: float) -> int:
+        return max(1, round(share * self.train.n_instances))
+
+    def _read(self, text: TextSettings | None) -> None:
+        """Read the data, and split it."""
+        dataset, given = self._source.read(text).normalize(), self._source.validation
+        self._text = text
+        self._samples, self._trees = {}, {}
+        order = np.random.default_rng(self._seed).permutation(dataset.n_instances)
+        if callable(given):
+            other = given(dataset)
+            aligned = other.align(dataset.label_names, dataset.n_labels)
+            labeled = np.flatnonzero(np.diff(aligned.Y.indptr))
+            if labeled.size == 0:
+                raise InputError("the validation data has no labels", hint="use labeled data")
+            check_known(aligned.Y, other, dataset.n_labels, "in the training data")
+            self.train, self.held_out = _take(dataset, order), _take(other, labeled)
+            return
+        labeled = order[np.diff(dataset.Y.indptr)[order] > 0]
+        n_rows = round(given * labeled.size)
+        if n_rows < _MIN_VALIDATION:
+            raise InputError(
+                f"a share of {given:g} of the rows with labels is {n_rows} row{'s' * (n_rows != 1)}, "
+                "too few to validate on",
+                hint="use more data, or a larger {validation}",
+                parameters={"validation": None},
+            )
+        held_out = np.sort(labeled[:n_rows])
+        self.train, self.held_out = _take(dataset, order[~np.isin(order, held_out)]), _take(dataset, held_out)
+
+
+def _take(dataset: Dataset, rows: NDArray[Any]) -> Dataset:
+    """Return some rows of a dataset, with all its features and labels."""
+    return replace(dataset, X=dataset.X[rows], Y=dataset.Y[rows])
