@@ -17,8 +17,7 @@ from labeltree.serve.page_data import Measured, overview
 from labeltree.training.costs import default_cost
 from labeltree.training.parts import fill_part, join_parts, open_parts, plan_parts
 from labeltree.training.work import work_path
-from labeltree.tuning.bench import Bench, DataSource
-from labeltree.tuning.settings_file import as_arguments, read_settings
+from labeltree.tuning.rows import DataSource, TuningRows
 from labeltree.tuning.tune import data_source
 
 OPTIONS = ["--clusters", "4", "--trees", "2", "--threads", "1"]
@@ -251,24 +250,20 @@ def test_a_model_tells_that_rows_are_scaled(place, run):
 @pytest.mark.parametrize("share", [0.2, None])
 def test_trials_train_on_scaled_rows(share, data):
     other = make_data(50, seed=3)
-    source = data_source(data, share or other)
-    bench = Bench(source, seed=0, threads=1)
-    train, validation = bench.data(bench.start)
-    assert bench.start.cost == default_cost(train.X)
-    rows, plan = bench.plan(bench.start, 0.5, 1)
-    assert train.normalized
-    assert rows.normalized
+    rows = TuningRows(data_source(data, share or other), seed=0, threads=1)
+    assert rows.defaults["cost"] == default_cost(rows.train.X)
+    sample, plan = rows.plan({}, 0.5)
+    assert rows.train.normalized
+    assert sample.normalized
     assert plan.normalized
-    assert rows.n_instances < train.n_instances
-    assert validation.X.nnz
-    unit = Bench(DataSource(lambda _: labeltree.Dataset(data.normalize().X, data.Y), 0.2), 0, 1)
-    assert unit.data(unit.start)[0].normalized
+    assert sample.n_instances < rows.train.n_instances
+    assert rows.held_out.X.nnz
+    unit = DataSource(lambda _: labeltree.Dataset(data.normalize().X, data.Y), 0.2)
+    assert TuningRows(unit, 0, 1).train.normalized
 
 
 def test_a_settings_file_can_switch_it_off(place, tmp_path, run):
     (tmp_path / "settings.json").write_text('{"normalize": false, "clusters": 4, "trees": 2}')
-    settings = read_settings(tmp_path / "settings.json")
-    assert as_arguments(settings)[0] == "--no-normalize"
     code = run("train", place / "train.svm", tmp_path / "m", "--settings", tmp_path / "settings.json")[0]
     assert code == 0
     assert contents(tmp_path / "m") == contents(place / "raw")

@@ -8,7 +8,7 @@ from helpers import disk_bytes
 
 import labeltree
 from labeltree.base.limits import MAX_TIME
-from labeltree.tuning.settings_file import as_arguments, read_settings, settings_bytes
+from labeltree.tuning.settings_file import read_settings, settings_bytes
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,6 @@ def test_settings_files(run, refused, folder, tmp_path):
     settings = {"clusters": 5, "ngrams": [1, 2], "lowercase": False}
     file.write_bytes(settings_bytes(settings))
     assert read_settings(file) == {**settings, "ngrams": (1, 2)}
-    assert as_arguments(settings) == ["--clusters", "5", "--ngrams", "1,2", "--keep-case"]
     arguments = ("train", train, tmp_path / "n", "--settings", file)
     what = "ngrams applies only to text, but DATA is in LIBSVM format; remove it, or set --data-format"
     assert refused(*arguments) == f"error: {file}: {what}"

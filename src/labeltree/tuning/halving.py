@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,12 +14,13 @@ from labeltree.base.progress import Progress
 from labeltree.base.tempdirs import temporary_directory
 from labeltree.data.dataset import Dataset
 from labeltree.errors import ResourceError
+from labeltree.model.layout import SPARSE
 from labeltree.model.model import Model
 from labeltree.training.fill import train_model
 from labeltree.training.plan import Plan
 from labeltree.tuning.rows import TuningRows
 from labeltree.tuning.trial import Trial, TrialJournal, evaluate_rows, gain
-from labeltree.tuning.variant import Variant
+from labeltree.tuning.variants import Changes, combined, describe, single_changes
 
 # Shares of the training rows in the rounds, unless a share has too few rows to learn from.
 _SHARES = (0.25, 0.5, 1.0)
@@ -27,7 +28,7 @@ _FEWEST_ROWS = 1000
 # Variants that go on to the second round and to the last one, besides the defaults and combinations.
 _SECOND, _LAST = 3, 2
 # A variant is skipped if training it takes so many times the work of the defaults.
-_MOST_WORK = 10
+_MOST_WORK = 30
 # Points of P@1, P@3 and P@5 that smaller weights may lose, if there is no size to keep to.
 _MAX_LOSS = 0.1
 # Times are predicted from earlier trials; this factor keeps the limit when they are exceeded.
@@ -88,35 +89,36 @@ class Halving:
 
     def run(self) -> None:
         """Run all rounds, or as many trials as there is time for."""
-        start, n_rows = self._rows.start, self._rows.train.n_instances
+        n_rows, n_labels = self._rows.train.n_instances, self._rows.train.n_labels
         first, second, last = (min(1.0, max(share, _FEWEST_ROWS / n_rows)) for share in _SHARES)
-        depth = self._rows.plan(start, first)[1].depth
-        ranked = self._round([start, *start.single_changes(self._rows.train.n_labels, depth)], first)
+        depth = self._rows.plan({}, first)[1].depth
+        ranked = self._round(single_changes(self._rows.defaults, n_labels, depth), first)
         better, clearly = self._better(ranked), self._better(ranked, errors=1.0)
-        pool = [*better[:_SECOND], *(start.combined(some) for some in (better[:2], clearly) if len(some) > 1)]
-        ranked = self._round([start, *pool], second)
-        self._round([start, *self._better(ranked)[:_LAST]], last)
+        ranked = self._round([*better[:_SECOND], combined(better[:2]), combined(clearly)], second)
+        self._round(self._better(ranked)[:_LAST], last)
 
-    def _better(self, ranked: Sequence[Trial], errors: float = 0.0) -> list[Variant]:
+    def _better(self, ranked: Sequence[Trial], errors: float = 0.0) -> list[Changes]:
         """Return the variants that are better than the defaults by some standard errors, best first."""
-        start = self._rows.start
-        default = next((trial for trial in ranked if trial.variant == start), None)
+        default = next((trial for trial in ranked if not trial.changes), None)
         found = []
         for trial in ranked:
             points, error = (1.0, 0.0) if default is None else gain(trial, default)
-            if trial.variant != start and points > errors * error:
-                found.append(trial.variant)
+            if trial.changes and points > errors * error:
+                found.append(trial.changes)
         return found
 
-    def _round(self, variants: Sequence[Variant], share: float) -> list[Trial]:
-        """Return the trials of variants on a share of the rows that have results, the best first."""
-        distinct = list(dict.fromkeys(variants))
-        texts = [self._rows.text_settings(variant) for variant in distinct]
+    def _round(self, variants: Iterable[Changes], share: float) -> list[Trial]:
+        """Return the trials of the defaults and variants on a share of the rows, with results, best first."""
+        distinct: list[Changes] = [{}]
+        for changes in variants:
+            if changes not in distinct:
+                distinct.append(changes)
+        texts = [self._rows.text_settings(changes) for changes in distinct]
         # Each text setting is read once.
         order = sorted(range(len(distinct)), key=lambda k: texts.index(texts[k]))
         found = []
-        for variant in (distinct[k] for k in order):
-            trial = self._journal.find(variant, share) or self._new_trial(variant, share)
+        for changes in (distinct[k] for k in order):
+            trial = self._journal.find(changes, share) or self._new_trial(changes, share)
             if trial is None:
                 self.out_of_time = True
                 continue
@@ -124,18 +126,18 @@ class Halving:
             found.append(trial)
         return sorted((t for t in found if t.rows), key=lambda t: t.metrics[self._goal.metric], reverse=True)
 
-    def _new_trial(self, variant: Variant, share: float) -> Trial | None:
+    def _new_trial(self, changes: Changes, share: float) -> Trial | None:
         """Return the result of a trial, which is recorded; None if there is no time for it."""
         begin = time.perf_counter()
         if not self._has_time(0):
             return None
         rows = "all rows" if share >= 1 else f"{share:.0%} of the rows"
-        with self._running(f"{variant.describe(self._rows.start)}, {rows}") as progress:
-            dataset, plan = self._rows.plan(variant, share)
-            trial = Trial(variant, share, work=_multiply_adds(plan))
+        with self._running(f"{describe(changes)}, {rows}") as progress:
+            dataset, plan = self._rows.plan(changes, share)
+            trial = Trial(changes, share, work=_multiply_adds(plan))
             if not self._has_time(trial.work):
                 return None
-            size, skipped = self._size(variant, share, plan)
+            size, skipped = self._size(changes, share, plan)
             if skipped:
                 trial = replace(trial, skipped=skipped, model_bytes=size or 0)
             else:
@@ -144,26 +146,28 @@ class Halving:
         self._journal.add(trial)
         return trial
 
-    def _size(self, variant: Variant, share: float, plan: Plan) -> tuple[int | None, str]:
+    def _size(self, changes: Changes, share: float, plan: Plan) -> tuple[int | None, str]:
         """Return the bytes that a trial may take, and why it is not trained, if it is not.
 
         On a part of the rows, a model may take the same share of its planned weights as on all rows.
         """
-        usual = [t.work for t in self._journal.trials if (t.variant, t.share) == (self._rows.start, share)]
+        default = self._journal.find({}, share)
         try:
             plan.check_resources(self._models)
         except ResourceError as error:
             return None, error.what
-        if usual and _multiply_adds(plan) > _MOST_WORK * usual[0]:
+        if default is not None and _multiply_adds(plan) > _MOST_WORK * default.work:
             return None, f"training takes more than {_MOST_WORK} times the work of the defaults"
         if self._goal.max_size is None:
             return None, ""
-        whole = plan if share >= 1 else self._rows.plan(variant, 1.0)[1]
+        whole = plan if share >= 1 else self._rows.plan(changes, 1.0)[1]
+        if whole.model_bytes <= self._goal.max_size:
+            return plan.model_bytes, ""
         if whole.least_bytes > self._goal.max_size:
             what = f"a model takes {whole.least_bytes:,} bytes or more, however it is pruned"
             return whole.least_bytes, what
-        kept = (self._goal.max_size - whole.least_bytes) / max(1, whole.model_bytes - whole.least_bytes)
-        return plan.least_bytes + int(kept * (plan.model_bytes - plan.least_bytes)), ""
+        kept = (self._goal.max_size - whole.least_bytes) / (whole.model_bytes - whole.least_bytes)
+        return plan.least_bytes + max(0, int(kept * (plan.model_bytes - plan.least_bytes))), ""
 
     def _trained(
         self, trial: Trial, dataset: Dataset, plan: Plan, size: int | None, progress: Progress
@@ -185,11 +189,12 @@ class Halving:
         return replace(
             trial,
             model_bytes=model.bytes,
-            weights="int8" if model.codec == "sparse" else model.codec,
-            prune=model.manifest["pruned"]["threshold"] if model.codec == "sparse" else None,
+            storage={"prune": model.manifest["pruned"]["threshold"]}
+            if model.codec == SPARSE
+            else {"weights": model.codec},
             metrics={name: round(value.value, 4) for name, value in found.items()},
             error=round(found[metric].error, 4),
-            rows=tuple(round(float(value), 4) for value in found[metric].rows),
+            rows=found[metric].rows.round(4).tolist(),
         )
 
     def _keep(self, model: Model) -> None:

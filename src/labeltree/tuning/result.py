@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from labeltree.base.tempdirs import remove_directory
 from labeltree.settings import TextSettings
 from labeltree.tuning.settings_file import settings_bytes
 from labeltree.tuning.trial import Trial, gain
-from labeltree.tuning.variant import Variant
 
 SETTINGS, TABLE, BEST, MODELS = "settings.json", "trials.csv", "best", "models"
 
@@ -57,11 +56,6 @@ class TuningResult:
         return f"TuningResult({value}, size={size!r}, trials={len(self.trials)}, settings={self.settings})"
 
     @property
-    def start(self) -> Variant:
-        """The defaults for the data."""
-        return self.trials[0].variant
-
-    @property
     def settings_path(self) -> Path:
         """The settings file."""
         return self.directory / SETTINGS
@@ -77,10 +71,10 @@ class TuningResult:
 
         Each has its standard error; None for the defaults and for trials without a result.
         """
-        defaults = {t.share: t for t in self.trials if t.variant == self.start and t.rows}
+        defaults = {trial.share: trial for trial in self.trials if trial.rows and not trial.changes}
         return [
             gain(trial, defaults[trial.share])
-            if trial.rows and trial.variant != self.start and trial.share in defaults
+            if trial.rows and trial.changes and trial.share in defaults
             else None
             for trial in self.trials
         ]
@@ -135,25 +129,12 @@ def best_trial(trials: Sequence[Trial], metric: str) -> Trial:
     leader = max(compared, key=lambda trial: trial.metrics[metric])
     pairs = [(trial, gain(leader, trial)) for trial in compared]
     close = [trial for trial, (points, error) in pairs if points <= error]
-    start = trials[0].variant
-    return min(close, key=lambda trial: (len(trial.variant.changes(start)), -trial.metrics[metric]))
+    chosen = min(close, key=lambda trial: (len(trial.changes), -trial.metrics[metric]))
+    # If no variant was better in the round before the last, the last one has only the defaults.
+    return max((t for t in trained if t.changes == chosen.changes), key=lambda trial: trial.share)
 
 
-def final_settings(
-    trial: Trial, seed: int, max_size: int | None, text: TextSettings | None
-) -> dict[str, Any]:
-    """Return the settings of the final model: pruned to the maximum size, or else stored like the trial's."""
-    settings = {**trial.variant.to_dict(), "max_cost": trial.variant.max_cost, "seed": seed}
-    if max_size is not None:
-        settings["max_size"] = max_size
-    elif trial.prune is not None:
-        settings["prune"] = trial.prune
-    else:
-        settings["weights"] = trial.weights
-    if text is not None:
-        default = TextSettings()
-        found = {name: getattr(text, name) for name in vars(default)}
-        settings |= {name: value for name, value in found.items() if value != getattr(default, name)}
-        settings["ngrams"] = list(text.ngrams)
-        settings["min_df"] = text.min_df
-    return settings
+def text_changes(text: TextSettings) -> dict[str, Any]:
+    """Return the text settings that differ from the defaults, as a settings file has them."""
+    changed = {name: value for name, value in asdict(text).items() if value != getattr(TextSettings, name)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in changed.items()}

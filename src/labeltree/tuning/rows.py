@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.evaluation.labeled import check_known
-from labeltree.settings import SolverSettings, TextSettings
+from labeltree.settings import SolverSettings, TextSettings, TreeSettings
 from labeltree.training.costs import default_cost
 from labeltree.training.plan import Plan, make_plan
 from labeltree.trees.kmeans import build_tree
 from labeltree.trees.tree import LabelTree
-from labeltree.tuning.variant import Variant
+from labeltree.tuning.variants import Changes
 
 # With fewer validation rows, the choice would be random.
 _MIN_VALIDATION = 10
 # Trials on a part of the training rows are validated on up to this many of the others, too.
 _MORE_VALIDATION = 10_000
+# The settings of a variant that the solver takes.
+_SOLVER = ("cost", "max_cost", "positive_cost", "seed")
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ class TuningRows:
 
     Attributes
     ----------
-    start : Variant
-        The defaults for this data.
+    defaults : dict of str to object
+        The settings that variants change, with their defaults for this data.
     train, held_out : Dataset
         Training rows in random order, and validation rows, of the text setting that was read last.
     """
@@ -75,31 +77,39 @@ class TuningRows:
     def __init__(self, source: DataSource, seed: int, threads: int) -> None:
         self._source, self._seed, self._threads = source, seed, threads
         self._read(source.text)
-        self.start = Variant(default_cost(self.train.X))
+        tree = TreeSettings()
+        self.defaults: Changes = {
+            "cost": default_cost(self.train.X),
+            "positive_cost": SolverSettings.positive_cost,
+            "clusters": tree.clusters,
+            "max_depth": tree.max_depth,
+            "trees": tree.trees,
+        }
         if source.text is not None and source.searches_terms:
-            self.start = replace(self.start, ngrams=source.text.ngrams, min_df=source.text.min_df)
+            self.defaults |= {"ngrams": list(source.text.ngrams), "min_df": source.text.min_df}
 
-    def text_settings(self, variant: Variant) -> TextSettings | None:
+    def settings(self, changes: Changes) -> dict[str, Any]:
+        """Return all settings of a variant. The cost grows in smaller nodes, up to 1, as by default."""
+        found = {**self.defaults, **changes}
+        return {**found, "max_cost": max(1.0, found["cost"]), "seed": self._seed}
+
+    def text_settings(self, changes: Changes) -> TextSettings | None:
         """Return the text settings of a variant."""
         text = self._source.text
-        if text is None or variant.ngrams is None or variant.min_df is None:
+        if text is None or "ngrams" not in changes:
             return text
-        return replace(text, ngrams=variant.ngrams, min_df=variant.min_df)
+        return replace(text, ngrams=tuple(changes["ngrams"]), min_df=changes["min_df"])
 
-    def plan(self, variant: Variant, share: float) -> tuple[Dataset, Plan]:
+    def plan(self, changes: Changes, share: float) -> tuple[Dataset, Plan]:
         """Return a share of the training rows, and the plan of a variant on them."""
-        if self.text_settings(variant) != self._text:
-            self._read(self.text_settings(variant))
-        sample = self._first_rows(share)
+        if self.text_settings(changes) != self._text:
+            self._read(self.text_settings(changes))
+        sample, settings = self._first_rows(share), self.settings(changes)
+        trees = [self._tree(share, settings["clusters"], number) for number in range(settings["trees"])]
         # A tree that is cut is the tree that would have been built with the smaller depth.
-        trees = [self._tree(share, variant.clusters, number) for number in range(variant.trees)]
-        cut = [tree if tree.depth <= variant.max_depth else tree.clip(variant.max_depth) for tree in trees]
-        solver = SolverSettings(
-            cost=variant.cost,
-            max_cost=variant.max_cost,
-            positive_cost=variant.positive_cost,
-            seed=self._seed,
-        )
+        depth = settings["max_depth"]
+        cut = [tree if tree.depth <= depth else tree.clip(depth) for tree in trees]
+        solver = SolverSettings(**{name: settings[name] for name in _SOLVER})
         return sample, make_plan(sample, cut, solver, threads=self._threads)
 
     def validation(self, share: float) -> Dataset:

@@ -87,27 +87,5 @@ def as_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _as_text(value) for name, value in settings.items()}
 
 
-def as_arguments(settings: Mapping[str, Any]) -> list[str]:
-    """Return settings as arguments of the command line.
-
-    Examples
-    --------
-    >>> as_arguments({"clusters": 50, "ngrams": (1, 2), "sublinear": True})
-    ['--clusters', '50', '--ngrams', '1,2', '--sublinear']
-    """
-    switches = {
-        "normalize": ("--normalize", "--no-normalize"),
-        "sublinear": ("--sublinear", "--no-sublinear"),
-        "lowercase": ("--lowercase", "--keep-case"),
-    }
-    arguments = []
-    for name, value in as_options(settings).items():
-        if name in switches:
-            arguments.append(switches[name][not value])
-        else:
-            arguments += [f"--{name.replace('_', '-')}", str(value)]
-    return arguments
-
-
 def _as_text(value: Any) -> Any:
     return ",".join(f"{number:g}" for number in value) if isinstance(value, list | tuple) else value

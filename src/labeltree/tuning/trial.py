@@ -18,7 +18,7 @@ from labeltree.evaluation import metrics
 from labeltree.evaluation.row_metrics import METRIC, RowMetric, labels_needed, row_metrics
 from labeltree.model.labeled import Validation
 from labeltree.model.model import Model
-from labeltree.tuning.variant import Variant
+from labeltree.tuning.variants import Changes, describe
 
 JOURNAL = "trials.jsonl"
 
@@ -29,55 +29,43 @@ class Trial:
 
     Attributes
     ----------
-    variant : Variant
+    changes : dict of str to object
+        What the variant changes in the defaults.
     share : float
         Share of the training rows.
     skipped : str
         Why it was not trained.
     model_bytes : int
         Bytes of the model in the form that was evaluated.
-    weights : str
-        Type of the stored weights.
-    prune : float or None
-        Smaller weights are dropped.
+    storage : dict of str to object
+        How weights are stored: ``weights``, or ``prune``, as in `StorageSettings`.
     metrics : dict of str to float
         On the validation rows, in percent.
     error : float
         Standard error of the metric that is searched for, in points.
-    rows : tuple of float
+    rows : list of float
         What each validation row contributes to this metric, to compare trials row by row.
     seconds : float
     work : int
         Multiply-adds of one pass of the solver over all nodes.
     """
 
-    variant: Variant
+    changes: Changes
     share: float
     skipped: str = ""
     model_bytes: int = 0
-    weights: str = ""
-    prune: float | None = None
+    storage: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     error: float = 0.0
-    rows: tuple[float, ...] = field(default=(), repr=False)
+    rows: list[float] = field(default_factory=list, repr=False)
     seconds: float = 0.0
     work: int = 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the trial as JSON."""
-        return {**asdict(self), "variant": self.variant.to_dict()}
-
     def report(self) -> dict[str, Any]:
         """Return all figures of the trial as one row of a table."""
-        found = {**self.variant.to_dict(), **{k: v for k, v in asdict(self).items() if k != "variant"}}
-        del found["rows"], found["work"]
-        return {**found, **found.pop("metrics")}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Trial:
-        """Return the trial that `to_dict` described."""
-        variant = Variant.from_dict(content["variant"])
-        return cls(**{**content, "variant": variant, "rows": tuple(content["rows"])})
+        names = ("share", "skipped", "model_bytes", "error", "seconds")
+        figures = {name: getattr(self, name) for name in names}
+        return {"settings": describe(self.changes), **figures, **self.storage, **self.metrics}
 
 
 def gain(trial: Trial, other: Trial) -> tuple[float, float]:
@@ -132,7 +120,7 @@ class TrialJournal:
         whole = lines[:-1]  # what follows the last line break was being written when the search was killed
         try:
             before = parse_json(whole[0])["search"]
-            self.trials = [Trial.from_dict(parse_json(line)) for line in whole[1:]]
+            self.trials = [Trial(**parse_json(line)) for line in whole[1:]]
         except (IndexError, KeyError, TypeError, ValueError):
             hint = "remove the file to start again"
             raise InputError("the file is not the journal of a search", file=self._path, hint=hint) from None
@@ -149,14 +137,14 @@ class TrialJournal:
             with open(self._path, "rb+") as file:
                 file.truncate(sum(len(line) + 1 for line in whole))
 
-    def find(self, variant: Variant, share: float) -> Trial | None:
+    def find(self, changes: Changes, share: float) -> Trial | None:
         """Return a trial that is done."""
-        return next((t for t in self.trials if (t.variant, t.share) == (variant, share)), None)
+        return next((t for t in self.trials if (t.changes, t.share) == (changes, share)), None)
 
     def add(self, trial: Trial) -> None:
         """Record a trial; it is on disk when this returns."""
         with open(self._path, "ab") as file:
-            file.write(json.dumps(trial.to_dict()).encode() + b"\n")
+            file.write(json.dumps(asdict(trial)).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
         self.trials.append(trial)

@@ -21,10 +21,10 @@ from labeltree.errors import InputError
 from labeltree.evaluation.row_metrics import METRIC
 from labeltree.settings import DEFAULT_SHARE, TextSettings
 from labeltree.tuning.halving import Goal, Halving
-from labeltree.tuning.result import MODELS, TuningResult, best_trial, final_settings
+from labeltree.tuning.result import MODELS, TuningResult, best_trial, text_changes
 from labeltree.tuning.rows import DataSource, TuningRows
 from labeltree.tuning.trial import Trial, TrialJournal, check_no_search
-from labeltree.tuning.variant import Variant
+from labeltree.tuning.variants import describe
 
 # Trials of another version are not comparable.
 TRIALS_VERSION = 4
@@ -131,7 +131,7 @@ def search(
 
     def report(trial: Trial) -> None:
         if not quiet:
-            print(_line(trial, rows.start, goal.metric), file=sys.stderr, flush=True)
+            print(_line(trial, goal.metric), file=sys.stderr, flush=True)
 
     halving = Halving(rows, journal, goal, out / MODELS, started, Stages(quiet).running, report)
     ended = "complete"
@@ -150,7 +150,10 @@ def search(
                 directory.rmdir()
         raise _nothing_fits(journal.trials)
     chosen = best_trial(journal.trials, goal.metric)
-    settings = final_settings(chosen, seed, goal.max_size, rows.text_settings(chosen.variant))
+    settings = rows.settings(chosen.changes)
+    settings |= chosen.storage if goal.max_size is None else {"max_size": goal.max_size}
+    text = rows.text_settings(chosen.changes)
+    settings |= {} if text is None else text_changes(text)
     seconds = spent + time.perf_counter() - started
     found = journal.trials, chosen, settings, goal.metric, goal.max_size, seconds, ended, out
     result = TuningResult(*found)
@@ -209,9 +212,9 @@ def _checked_goal(metric: str, max_size: int | str | None, max_time: float | str
     )
 
 
-def _line(trial: Trial, start: Variant, metric: str) -> str:
+def _line(trial: Trial, metric: str) -> str:
     """Describe a finished trial."""
-    what = f"{trial.share:.0%} of the rows, {trial.variant.describe(start)}"
+    what = f"{trial.share:.0%} of the rows, {describe(trial.changes)}"
     if not trial.rows:
         return escaped(f"{what}: skipped, {trial.skipped}")
     value = f"{metric} {trial.metrics[metric]:.2f} ± {trial.error:.2f}"

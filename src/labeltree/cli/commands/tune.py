@@ -163,13 +163,15 @@ def _shortest(path: Path) -> Path:
 
 
 def _summary(result: TuningResult, command: str) -> list[str]:
+    from labeltree.tuning.variants import describe
+
     metric, chosen = result.metric, result.chosen
     rows = []
     for trial, difference in zip(result.trials, result.differences(), strict=True):
         value = f"{trial.metrics[metric]:.2f} ± {trial.error:.2f}" if trial.rows else "skipped"
         gap = "" if difference is None else "{:+.2f} ± {:.2f}".format(*difference)
         size = human_bytes(trial.model_bytes) if trial.rows else ""
-        settings = trial.variant.describe(result.start) + (f" ({trial.skipped})" if trial.skipped else "")
+        settings = describe(trial.changes) + (f" ({trial.skipped})" if trial.skipped else "")
         rows.append([settings, f"{trial.share:.0%}", size, value, gap, "*" if trial is chosen else ""])
     head = ["settings", "rows", "size", metric, "difference", ""]
     values = ", ".join(f"{name} {_shown(value)}" for name, value in result.settings.items())
