@@ -68,7 +68,7 @@ class Halving:
     running : callable
         Shows one trial: takes its description, and gives a progress callback.
     report : callable
-        Called with each trial, new or recorded.
+        Called with each new trial.
     """
 
     def __init__(
@@ -122,7 +122,6 @@ class Halving:
             if trial is None:
                 self.out_of_time = True
                 continue
-            self._report(trial)
             found.append(trial)
         return sorted((t for t in found if t.rows), key=lambda t: t.metrics[self._goal.metric], reverse=True)
 
@@ -144,6 +143,7 @@ class Halving:
                 trial = self._trained(trial, dataset, plan, size, progress)
         trial = replace(trial, seconds=time.perf_counter() - begin)
         self._journal.add(trial)
+        self._report(trial)
         return trial
 
     def _size(self, changes: Changes, share: float, plan: Plan) -> tuple[int | None, str]:
