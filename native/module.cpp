@@ -19,7 +19,6 @@ void bind_svm_writer(nb::module_&);
 void bind_term_counts(nb::module_&);
 void bind_term_weights(nb::module_&);
 void bind_train_nodes(nb::module_&);
-void bind_tsv_reader(nb::module_&);
 void bind_unit_rows(nb::module_&);
 void bind_used_features(nb::module_&);
 }  // namespace labeltree
@@ -52,7 +51,6 @@ NB_MODULE(_native, m) {
     labeltree::bind_term_counts(m);
     labeltree::bind_term_weights(m);
     labeltree::bind_train_nodes(m);
-    labeltree::bind_tsv_reader(m);
     labeltree::bind_unit_rows(m);
     labeltree::bind_used_features(m);
 }

@@ -32,7 +32,10 @@ def tune(
     out: Annotated[
         Path,
         typer.Option(
-            "--out", "-o", metavar="DIR", help="Directory for the settings file, the trials and the best model."
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Directory for the settings file, the trials and the best model.",
         ),
     ],
     text: text_options.Text,
