@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,16 +21,58 @@ if TYPE_CHECKING:
 CARD = "README.md"
 # The last line of a card. A card without it was edited, and is kept when the model is replaced.
 _MARK = "<!-- Written by labeltree and rewritten with each model. Remove this line to keep the card. -->"
-_TAGS = ("labeltree", "multi-label-classification", "extreme-multi-label-classification")
 _MOST_LABELS = 20  # in the table
+_KINDS = {"P": "precision", "R": "recall"}
 _LONGEST_NAME = 80  # characters
 _FEW_INSTANCES = 5
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*|multilingual")
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}")
 # What has a meaning in Markdown inside a line or a table, and in what makes an address a link.
 _MARKUP = re.compile(r"[\\`*_\[\]#|~$:@]|(?<=www)\.", re.IGNORECASE)
-_METRIC = re.compile(r"([A-Za-z]+)@([0-9]+)")
-_METRIC_TYPES = {"P": "precision", "R": "recall", "nDCG": "ndcg", "PSP": "psp", "PSnDCG": "psndcg"}
+
+_CARD = """---
+{metadata}
+---
+
+# {title}
+
+This [labeltree](https://github.com/labeltree/labeltree) model finds the few labels of {item} out of
+{n_labels:,}. It is a linear model over a tree of the labels, takes {size} on disk, and runs on a CPU. It
+contains no code.
+
+## How to use
+
+Install labeltree with `pip install 'labeltree[hub]'`. In Python:
+
+```python
+import labeltree
+
+model = labeltree.load({address})
+labels, scores = model.predict({rows}, top=5){comment}
+```
+
+On the command line:
+
+```bash
+labeltree predict {argument} {file} --top 5
+```
+{decision}
+## Labels
+
+{which}, with their number of training instances:
+
+{labels}
+
+## Training
+
+{training}
+{evaluation}
+## Limitations
+
+{limitations}
+
+{mark}
+"""
 
 
 def model_card(
@@ -58,8 +100,8 @@ def model_card(
         Where the model is published, for the examples.
     metrics : mapping of str to float, optional
         What `Model.evaluate` returned; the card has the metrics at ranks. Default: what was measured by
-        ``labeltree frontier`` or ``labeltree evaluate --per-label``, if their files are in the directory of
-        the model.
+        ``labeltree compress --report`` or ``labeltree evaluate --per-label``, if their files are in the
+        directory of the model.
     data : str, optional
         The name of the data that the metrics are of. Default: "held-out data".
 
@@ -69,23 +111,42 @@ def model_card(
         Markdown with metadata in YAML. All names from the model are escaped.
     """
     check_codes(languages, license)
-    if title is None:
-        place = address or ("model" if model.path is None else model.path.resolve().name)
-        title = place.rstrip("/").rpartition("/")[2]
-    title = _printable(title).strip() or "model"
-    metrics, data = _known_metrics(model, metrics, data)
-    parts = [
-        _front_matter(model, title, languages, license, metrics, data),
-        f"# {_escaped(title)}",
-        _summary(model),
-        _usage(model, address or "MODEL"),
-        _labels(model),
-        _training(model),
-        _evaluation(metrics, data),
-        _limitations(model),
-        _MARK,
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    place = address or ("model" if model.path is None else model.path.resolve().name)
+    title = _printable(title or place.rstrip("/").rpartition("/")[2]).strip() or "model"
+    metrics = _metrics_of(model) if metrics is None else {k: v for k, v in metrics.items() if "@" in k}
+    data, is_text, address = _printable(data or "held-out data"), model.text is not None, address or "MODEL"
+    names, counts = model.label_names, model.label_counts
+    order = np.argsort(-counts, kind="stable")[:_MOST_LABELS].tolist()
+    shown = [(_cut(str(j) if names is None else names[j]), f"{counts[j]:,}") for j in order]
+    all_labels = f"{model.n_labels:,} labels"
+    decision = evaluation = ""
+    if model.decision is not None:
+        options = 'With `threshold="stored"` or `--accepted`'
+        decision = f"\n{options}, labels are accepted from a score of {_escaped(str(model.decision))}.\n"
+    if metrics:
+        table = _table(("Metric", "%"), ((name, f"{100 * value:.2f}") for name, value in metrics.items()))
+        evaluation = f"\n## Evaluation\n\nMeasured on {_escaped(data)}, in percent:\n\n{table}\n"
+    return _CARD.format(
+        metadata=_metadata(title, languages, license, is_text, metrics, data),
+        title=_escaped(title),
+        item="a document" if is_text else "a row of features",
+        n_labels=model.n_labels,
+        size=human_bytes(model.bytes),
+        address=json.dumps(address, ensure_ascii=False),
+        rows='["A text to label."]' if is_text else "X",
+        comment="" if is_text else f"  # X: a sparse matrix with {model.n_features:,} features",
+        argument=shlex.quote(address),
+        file="documents.txt" if is_text else "rows.svm",
+        decision=decision,
+        which=f"All {all_labels}"
+        if len(order) == model.n_labels
+        else f"The {len(order)} most frequent of {all_labels}",
+        labels=_table(("Label", "Instances"), shown),
+        training=_table(("", ""), _training(model)),
+        evaluation=evaluation,
+        limitations="\n".join(f"- {item}" for item in _limitations(model)),
+        mark=_MARK,
+    )
 
 
 def is_generated(card: bytes) -> bool:
@@ -104,133 +165,50 @@ def check_codes(languages: Sequence[str], license: str | None) -> None:
         raise InputError(f"license is {license!r}, expected the identifier of a license", hint=hint)
 
 
-def _known_metrics(
-    model: Model, metrics: Mapping[str, float] | None, data: str | None
-) -> tuple[dict[str, float], str]:
-    """Return the given metrics, or those in files of the model's directory, and the data that they are of."""
-    name = _printable(data or "held-out data")
-    if metrics is not None:
-        return {metric: value for metric, value in metrics.items() if "@" in metric}, name
+def _metrics_of(model: Model) -> dict[str, float]:
+    """Return the metrics in files of the model's directory."""
     measured = Measured.read(model)
-    found: dict[str, float] = {}
     for point in measured.frontier or ():
         if (point["trees"], point["bytes"]) == (len(model.trees), model.bytes):
-            found = {metric: point[metric] / 100 for metric in ("P@1", "P@3", "P@5")}
+            return {metric: point[metric] / 100 for metric in ("P@1", "P@3", "P@5")}
     share = None if measured.hits is None else measured.hits.precision()
-    if not found and share is not None:
-        found["P@5"] = share
-    return found, name
+    return {} if share is None else {"P@5": share}
 
 
-def _front_matter(
-    model: Model,
+def _metadata(
     title: str,
     languages: Sequence[str],
     license: str | None,
+    is_text: bool,
     metrics: Mapping[str, float],
     data: str,
 ) -> str:
-    """Return the metadata. A string of JSON is one of YAML, too."""
-    lines = ["---"]
-    if languages:
-        lines += ["language:", *(f"- {_quoted(code)}" for code in languages)]
-    if license is not None:
-        lines.append(f"license: {_quoted(license)}")
-    lines.append("library_name: labeltree")
-    if model.text is not None:
-        lines.append("pipeline_tag: text-classification")
-    lines += ["tags:", *(f"- {tag}" for tag in _TAGS)]
-    if metrics:
-        lines += [
-            "model-index:",
-            f"- name: {_quoted(title)}",
-            "  results:",
-            "  - task:",
-            "      type: text-classification",
-            "      name: Extreme multi-label classification",
-            "    dataset:",
-            "      type: custom",
-            f"      name: {_quoted(data)}",
-            "    metrics:",
-        ]
-        for name, value in metrics.items():
-            lines += [
-                f"    - type: {_quoted(_metric_type(name))}",
-                f"      name: {_quoted(name)}",
-                f"      value: {value:.4f}",
-            ]
-    return "\n".join([*lines, "---"])
+    """Return the metadata as JSON, which is YAML, too."""
+    result = {
+        "task": {"type": "text-classification", "name": "Extreme multi-label classification"},
+        "dataset": {"type": "custom", "name": data},
+        "metrics": [
+            {"type": _metric_type(name), "name": name, "value": round(value, 4)}
+            for name, value in metrics.items()
+        ],
+    }
+    metadata = {
+        "language": list(languages),
+        "license": license,
+        "library_name": "labeltree",
+        "pipeline_tag": "text-classification" if is_text else None,
+        "tags": ["labeltree", "multi-label-classification", "extreme-multi-label-classification"],
+        "model-index": [{"name": title, "results": [result]}] if metrics else None,
+    }
+    return json.dumps({key: value for key, value in metadata.items() if value}, ensure_ascii=False, indent=2)
 
 
 def _metric_type(name: str) -> str:
-    found = _METRIC.fullmatch(name)
-    return f"{_METRIC_TYPES.get(found[1], found[1].lower())}_at_{found[2]}" if found else name
+    kind, _, rank = name.partition("@")
+    return f"{_KINDS.get(kind, kind.lower())}_at_{rank}"
 
 
-def _summary(model: Model) -> str:
-    given = "a document" if model.text is not None else "a row of features"
-    return (
-        f"This [labeltree](https://github.com/labeltree/labeltree) model finds the few labels of {given} out "
-        f"of {model.n_labels:,}. It is a linear model over a tree of the labels, takes "
-        f"{human_bytes(model.bytes)} on disk, and runs on a CPU. It contains no code."
-    )
-
-
-def _usage(model: Model, address: str) -> str:
-    is_text = model.text is not None
-    rows = '["A text to label."]' if is_text else "X"
-    command = f"labeltree predict {shlex.quote(address)} {'documents.txt' if is_text else 'rows.svm'} --top 5"
-    code = [
-        "import labeltree",
-        "",
-        f"model = labeltree.load({json.dumps(address, ensure_ascii=False)})",
-        *([] if is_text else [f"# X: a sparse matrix with {model.n_features:,} features."]),
-        f"labels, scores = model.predict({rows}, top=5)",
-    ]
-    lines = [
-        "## How to use",
-        "",
-        "Install labeltree with `pip install 'labeltree[hub]'`. In Python:",
-        "",
-        "```python",
-        *code,
-        "```",
-        "",
-        "On the command line:",
-        "",
-        "```bash",
-        command,
-        "```",
-    ]
-    if model.decision is not None:
-        accepts = _escaped(str(model.decision))
-        options = 'With `threshold="stored"` or `--accepted`'
-        lines += ["", f"{options}, labels are accepted from a score of {accepts}."]
-    return "\n".join(lines)
-
-
-def _labels(model: Model) -> str:
-    counts = model.label_counts
-    order = np.argsort(-counts, kind="stable")[:_MOST_LABELS].tolist()
-    names = model.label_names
-    rows = [f"| {_escaped(_cut(str(j) if names is None else names[j]))} | {counts[j]:,} |" for j in order]
-    some = f"All {model.n_labels:,} labels"
-    if len(order) < model.n_labels:
-        some = f"The {len(order)} most frequent of {model.n_labels:,} labels"
-    return "\n".join(
-        [
-            "## Labels",
-            "",
-            f"{some}, with their number of training instances:",
-            "",
-            "| Label | Instances |",
-            "|---|---:|",
-            *rows,
-        ]
-    )
-
-
-def _training(model: Model) -> str:
+def _training(model: Model) -> list[tuple[str, str]]:
     figures = describe_model(model)
     settings = {**figures["notes"], **figures["settings"]}
     shape = f"{model.n_instances:,} instances, {model.n_features:,} features, {model.n_labels:,} labels"
@@ -245,14 +223,12 @@ def _training(model: Model) -> str:
         ("Scores", "calibrated probabilities" if figures["calibrated"] else "not calibrated"),
         ("labeltree", f"version {figures['labeltree_version']}"),
     ]
-    table = [f"| {name} | {_escaped(value)} |" for name, value in rows if value]
-    return "\n".join(["## Training", "", "| | |", "|---|---|", *table])
+    return [row for row in rows if row[1]]
 
 
 def _listed(settings: Mapping[str, Any]) -> str:
     """Write settings in a line."""
-    values = {name: _value(value) for name, value in settings.items() if value is not None}
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+    return ", ".join(f"{name} {_value(value)}" for name, value in settings.items() if value is not None)
 
 
 def _value(value: Any) -> str:
@@ -263,32 +239,14 @@ def _value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _evaluation(metrics: Mapping[str, float], data: str) -> str:
-    if not metrics:
-        return ""
-    rows = [f"| {_escaped(name)} | {100 * value:.2f} |" for name, value in metrics.items()]
-    lines = [
-        "## Evaluation",
-        "",
-        f"Measured on {_escaped(data)}, in percent:",
-        "",
-        "| Metric | % |",
-        "|---|---:|",
-    ]
-    return "\n".join([*lines, *rows])
-
-
-def _limitations(model: Model) -> str:
-    counts = model.label_counts
-    few, none = int((counts < _FEW_INSTANCES).sum()), int((counts == 0).sum())
+def _limitations(model: Model) -> list[str]:
+    few, none = int((model.label_counts < _FEW_INSTANCES).sum()), int((model.label_counts == 0).sum())
+    about_scores = "They are not calibrated probabilities."
+    if model.calibration is not None:
+        about_scores = "They are calibrated on data like that of training, and may be off on other data."
     items = [
         "The model knows only the labels of its training data, and reproduces its errors and omissions.",
-        "Scores rank the labels of a document. "
-        + (
-            "They are calibrated on data like that of training, and may be off on other data."
-            if model.calibration is not None
-            else "They are not calibrated probabilities."
-        ),
+        f"Scores rank the labels of a document. {about_scores}",
     ]
     if few:
         unseen = f", {none:,} of them with none" if none else ""
@@ -301,16 +259,18 @@ def _limitations(model: Model) -> str:
             "A document is a bag of terms: the order of words beyond the n-grams is not considered. Terms "
             "that do not occur in the training data are ignored, such as those of other languages."
         )
-    return "\n".join(["## Limitations", "", *(f"- {item}" for item in items)])
+    return items
+
+
+def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+    """Return a table of two columns in Markdown."""
+    lines = [f"| {head[0]} | {head[1]} |", f"|---|---{':' if head[1] else ''}|"]
+    return "\n".join([*lines, *(f"| {_escaped(name)} | {_escaped(value)} |" for name, value in rows)])
 
 
 def _printable(text: str) -> str:
     """Replace what is not a character on one line."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(_printable(text), ensure_ascii=False)
 
 
 def _cut(name: str) -> str:
