@@ -72,13 +72,12 @@ def _write(rows: list[PointReport], out: Path) -> None:
     """Write the table and the figure."""
     from labeltree.base import plots as figures
     from labeltree.base.files import write_whole
-    from labeltree.base.plots.frontier import frontier_figure
 
     counts = dict.fromkeys(row["trees"] for row in rows)
     curves: dict[str, list[Any]] = {
         f"{printing.plural(n, 'tree')}, pruned": [row for row in rows if row["trees"] == n] for n in counts
     }
-    figure = frontier_figure({"": curves})
+    figure = figures.frontier_figure(curves)
     contents = (figures.table(rows), figures.png(figure), figures.svg(figure))
     out.mkdir(exist_ok=True)
     for name, content in zip(NAMES, contents, strict=True):

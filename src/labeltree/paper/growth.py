@@ -1,4 +1,4 @@
-"""The size of trees whose alpha depends on depth and K: per-depth averages with covariance, and F(m).
+"""`growth`: the size of trees whose alpha depends on depth and K, and how well one tree predicts others.
 
 The formulas of `theory` use one alpha for all nodes. In a real tree, nodes with many children also use many
 features, so that a product of averages is too small. `DepthAverages` adds the covariance, which makes the sum
@@ -8,6 +8,7 @@ node uses are a function of its labels, F(m) = min(n, c m^b), which depends litt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -16,7 +17,10 @@ from numpy.typing import NDArray
 from scipy import special
 
 from labeltree.base import limits
+from labeltree.base.progress import Progress, ignore
 from labeltree.errors import InputError
+from labeltree.paper.session import Session, steps
+from labeltree.paper.table import Row, Table, group, listed, means, where
 from labeltree.training.plan import TreePlan
 
 # Sizes of the children of a node: this many quantiles of a log-normal distribution.
@@ -156,3 +160,118 @@ class FeatureGrowth:
             if not sizes.size:
                 break
         return total
+
+
+def growth(
+    session: Session,
+    progress: Progress = ignore,
+    *,
+    cluster_counts: Sequence[int] = (10, 30, 100, 300),
+    depths: Sequence[int] = (2, 3, 6),
+) -> list[Table]:
+    """Measure averages with covariance, fit F(m) to one tree, and predict trees with other K and depths.
+
+    Parameters
+    ----------
+    session : Session
+    progress : callable, optional
+    cluster_counts : sequence of int
+        The values of K.
+    depths : sequence of int
+        The values of d_max; functions are fitted to trees with the largest.
+    """
+    for name, values in (("cluster counts", cluster_counts), ("depths", depths)):
+        if not values or min(values) < 2:
+            raise InputError(f"{listed(name, values)}, expected one or more integers of at least 2")
+    averages: list[Row] = []
+    predictions: list[Row] = []
+    pairs = [(split, seed) for split in session.splits for seed in session.seeds]
+    for (split, seed), part in steps(pairs, progress):
+        plans = {
+            K: session.tree_plan(split.name, K, max(depths), seed, of_tree)
+            for K, of_tree in steps(cluster_counts, part)
+        }
+        for K, plan in plans.items():
+            mean, common = DepthAverages.of(plan), {"data": split.name, "seed": seed}
+            try:
+                fitted = FeatureGrowth.fit(plan, K)
+            except InputError:  # too few nodes
+                fitted = None
+            averages.append(
+                {
+                    **common,
+                    "clusters": K,
+                    "depth": plan.tree.depth,
+                    "weights": plan.n_weights,
+                    "product_share": mean.weights(covariance=False) / plan.n_weights,
+                    "covariance_share": mean.weights() / plan.n_weights,
+                    "exponent": fitted and fitted.exponent,
+                    "spread": fitted and fitted.spread,
+                }
+            )
+            if fitted is not None:
+                predictions += [
+                    {**common, "fitted_clusters": K, **row} for row in _predict(fitted, K, plans, depths)
+                ]
+    return [
+        _ratios(predictions, cluster_counts, depths),
+        Table(
+            "growth-averages",
+            "Weights by the averages of each depth, relative to the counted ones, and the fitted function.",
+            {
+                "data": "dataset",
+                "seed": "seed",
+                "clusters": "K",
+                "depth": "depth",
+                "weights": "weights",
+                "product_share": "product of averages",
+                "covariance_share": "with covariance",
+                "exponent": "exponent b",
+                "spread": "spread",
+            },
+            averages,
+        ),
+        Table(
+            "growth-predictions", "One row per predicted tree.", {"data": "dataset"}, predictions, shown=False
+        ),
+    ]
+
+
+def _predict(
+    fitted: FeatureGrowth, clusters: int, plans: dict[int, TreePlan], depths: Sequence[int]
+) -> list[Row]:
+    """Predict the weights of every tree from the one with this K."""
+    rows: list[Row] = []
+    for K, plan in plans.items():
+        for depth in depths:
+            counted = plan.clip(depth).n_weights
+            predicted = fitted.tree_weights(plan.tree.n_labels, K, depth)
+            rows.append(
+                {
+                    "clusters": K,
+                    "max_depth": depth,
+                    "is_fitted": clusters == K and depth >= plan.tree.depth,
+                    "weights": counted,
+                    "predicted": predicted,
+                    "ratio": predicted / counted,
+                }
+            )
+    return rows
+
+
+def _ratios(predictions: list[Row], cluster_counts: Sequence[int], depths: Sequence[int]) -> Table:
+    """Return means over the seeds for trees that were not fitted: another K, or a smaller d_max."""
+    deepest = max(depths)
+    others = {f"clusters_{K}": f"K = {K}" for K in cluster_counts}
+    shallow = {f"depth_{depth}": f"d_max = {depth}" for depth in depths if depth < deepest}
+    rows: list[Row] = []
+    for (data, fitted), mine in group(predictions, "data", "fitted_clusters").items():
+        found: Row = {"data": data, "fitted_clusters": fitted, **dict.fromkeys((*others, *shallow))}
+        for mean in means(where(mine, is_fitted=False), "clusters", "max_depth"):
+            if mean["max_depth"] == deepest:
+                found[f"clusters_{mean['clusters']}"] = mean["ratio"]
+            elif mean["clusters"] == fitted:
+                found[f"depth_{mean['max_depth']}"] = mean["ratio"]
+        rows.append(found)
+    columns = {"data": "dataset", "fitted_clusters": "K of the fitted tree", **others, **shallow}
+    return Table("growth-ratios", "Predicted weights relative to the counted ones.", columns, rows)

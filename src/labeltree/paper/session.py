@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.base.limits import LARGEST_INT32
-from labeltree.base.progress import Progress, Stage, ignore, silent
+from labeltree.base.progress import Progress, Stage, ignore, part_of, silent
 from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset
-from labeltree.data.documents import read_documents
 from labeltree.data.published import SOURCES, cache_directory, fetch_data
-from labeltree.data.read import read_data
-from labeltree.data.svm import read_svm
-from labeltree.data.tfidf import TextFeatures
+from labeltree.data.read import features_of, read_data
 from labeltree.errors import InputError
-from labeltree.paper.experiments.result import listed
+from labeltree.paper.table import listed
 from labeltree.settings import SolverSettings, TreeSettings
 from labeltree.training.plan import Plan, TreePlan
 from labeltree.training.train import build_plan
 from labeltree.trees.kmeans import LabelVectors
+
+Item = TypeVar("Item")
+ENDINGS = ("", ".bz2", ".gz", ".xz")
+KINDS = (".svm", ".txt", ".tsv", ".csv", ".jsonl")
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,6 @@ class Split:
     name: str
     train: Dataset
     test: Dataset | None = None
-
-    @property
-    def used_labels(self) -> int:
-        """Number of labels that occur in the training data."""
-        return int(np.count_nonzero(np.diff(self.train.by_label[0])))
 
 
 @dataclass(eq=False)
@@ -72,9 +69,7 @@ class Session:
         """The datasets by name."""
         return {split.name: split for split in self.splits}
 
-    def plan(
-        self, name: str, clusters: int, max_depth: int, seed: int, progress: Progress | None = None
-    ) -> Plan:
+    def plan(self, name: str, clusters: int, max_depth: int, seed: int, progress: Progress = ignore) -> Plan:
         """Return the plan of a tree, without a bias, as the paper counts.
 
         A shallow tree is cut off from a deep one, which gives the same tree as building it. A tree that is
@@ -83,7 +78,6 @@ class Session:
         key = (name, clusters, seed)
         if key not in self._deep or self._deep[key][0] < max_depth:
             train = self.by_name[name].train
-            building = progress or ignore
             plan = build_plan(
                 train,
                 TreeSettings(clusters, max_depth, seed=seed),
@@ -91,12 +85,16 @@ class Session:
                 normalize=False,
                 threads=self.threads,
                 vectors=self._vectors.setdefault(name, LabelVectors(train)),
-                stage=lambda stage, _: nullcontext(building if stage == "tree" else ignore),
+                stage=lambda stage, _: nullcontext(progress if stage == "tree" else ignore),
             )
             self._deep[key] = max_depth, plan
-        if progress is not None:
-            progress(1.0)
         return self._deep[key][1].clip(max_depth)
+
+    def tree_plan(
+        self, name: str, clusters: int, max_depth: int, seed: int, progress: Progress = ignore
+    ) -> TreePlan:
+        """Return the only tree of ``plan``."""
+        return self.plan(name, clusters, max_depth, seed, progress).trees[0]
 
     def label_vectors(self, name: str, clusters: int) -> tuple[_native.SparseRows, NDArray[np.int64]]:
         """Return the label vectors of a dataset (V), and the non-zeros of each."""
@@ -105,11 +103,12 @@ class Session:
         rows, _ = vectors.make(clusters, threads, None)
         return rows, np.diff(_native.count_label_vectors(train.native, threads))
 
-    def tree_plan(
-        self, name: str, clusters: int, max_depth: int, seed: int, progress: Progress | None = None
-    ) -> TreePlan:
-        """Return the only tree of ``plan``."""
-        return self.plan(name, clusters, max_depth, seed, progress).trees[0]
+
+def steps(items: Sequence[Item], progress: Progress) -> Iterator[tuple[Item, Progress]]:
+    """Yield each item with the progress of its part of the work."""
+    for number, item in enumerate(items):
+        yield item, part_of(progress, number, len(items)) or ignore
+        progress((number + 1) / len(items))
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -127,11 +126,7 @@ def check_seeds(seeds: Sequence[int]) -> None:
         )
 
 
-ENDINGS = ("", ".bz2", ".gz", ".xz")
-KINDS = (".svm", ".txt", ".tsv", ".csv", ".jsonl")
-
-
-# Reads a file: training data, or with the features of given training data.
+# Reads a file as training data, or with the features of given training data.
 Read = Callable[[Path, Dataset | None], Dataset]
 
 
@@ -179,11 +174,8 @@ def load_splits(
 
 
 def _read(threads: int | None, file: Path, train: Dataset | None) -> Dataset:
-    if train is None:
-        return read_data(file, threads=threads)
-    if isinstance(train.text, TextFeatures):
-        return read_documents(file, features=train.text, threads=threads)
-    return read_svm(file, threads=threads, one_based=train.one_based).widen(train.n_features)
+    like: Any = None if train is None else features_of(train, file)
+    return read_data(file, like=like, threads=threads)
 
 
 def _find(given: str) -> tuple[str, list[Path]]:

@@ -1,0 +1,193 @@
+"""Draw figures in one style, as SVG and PNG, with their data as CSV; the same numbers give the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+from labeltree.base.extras import optional
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colors, which color-blind readers can tell apart, ordered by contrast with white. Lines
+# also differ in their markers.
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK, MUTED, GRID = "#22272e", "#6b7480", "#e4e8ec"
+MOST_COLUMNS = 3
+LEGEND = "outside lower center"
+
+_STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+    "legend.frameon": False,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "labeltree",  # the same numbers give the same file
+}
+
+
+def require() -> None:
+    """Raise an error if matplotlib is not installed."""
+    optional("matplotlib.figure")
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Use this style inside the context, or inside a function that is decorated with ``@style()``."""
+    with optional("matplotlib").rc_context(_STYLE):
+        yield
+
+
+@style()
+def new_figure(
+    rows: int, columns: int, *, panel: tuple[float, float] = (3.5, 2.7)
+) -> tuple[Figure, list[Axes]]:
+    """Return a new figure and its panels, row by row; ``panel`` is the size of one in inches.
+
+    The figure lays itself out, including a legend at ``LEGEND``, and opens no window.
+    """
+    size = panel[0] * columns, panel[1] * rows
+    figure: Figure = optional("matplotlib.figure").Figure(figsize=size, layout="constrained")
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+
+
+def small_multiples(
+    titles: Sequence[str], *, panel: tuple[float, float] = (3.5, 2.7)
+) -> tuple[Figure, list[Axes]]:
+    """Return a new figure with a panel for each title, at most three per row; see ``new_figure``."""
+    count = len(titles)
+    columns = 2 if count == 4 else min(count, MOST_COLUMNS)
+    if count == 1:  # a single panel can be larger
+        panel = (1.4 * panel[0], 1.15 * panel[1])
+    figure, axes = new_figure(math.ceil(count / columns), columns, panel=panel)
+    for empty in axes[count:]:
+        empty.remove()
+    for part, name in zip(axes, titles, strict=False):
+        title(part, name)
+    return figure, axes[:count]
+
+
+@style()
+def title(axes: Axes, name: str, **options: Any) -> None:
+    """Write a title above a panel, with any dollar sign as it is."""
+    axes.set_title(name, parse_math=False, **options)
+
+
+def box(axes: Axes, text: str, highest: float, share: float) -> None:
+    """Write text in a frame in the upper right corner, and keep this share of the axis free of data."""
+    frame = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": MUTED, "linewidth": 0.7}
+    look: dict[str, Any] = {"fontsize": 8.5, "linespacing": 1.35, "bbox": frame, "zorder": 5}
+    axes.text(0.975, 0.97, text, transform=axes.transAxes, ha="right", va="top", **look)
+    axes.set_ylim(0, max(highest, 1e-9) / (1 - share))
+
+
+def log_axes(axes: Axes, x_unit: str | None = "", y_unit: str | None = "") -> None:
+    """Make axes logarithmic, with ticks such as 10 k or 20 ms; an axis with the unit None stays as it is.
+
+    The default ticks are formulas such as 10^4. They are harder to read, and the cache of matplotlib's
+    formula parser would keep this program's data alive.
+    """
+    ticker = optional("matplotlib.ticker")
+    for axis, scale, unit in ((axes.xaxis, axes.set_xscale, x_unit), (axes.yaxis, axes.set_yscale, y_unit)):
+        if unit is None:
+            continue
+        scale("log")
+        low, high = axis.get_view_interval()
+        steps = (1,) if high > 100 * low else (1, 3) if high > 10 * low else (1, 2, 5)
+        axis.set_major_locator(ticker.LogLocator(subs=steps))
+        axis.set_major_formatter(ticker.EngFormatter(unit))
+        axis.set_minor_locator(ticker.NullLocator())
+
+
+@style()
+def frontier_figure(
+    curves: Mapping[str, Sequence[Mapping[str, Any]]], metrics: Sequence[str] = ("P@1", "P@3", "P@5")
+) -> Figure:
+    """Draw the precision of a model over its size: a panel per metric.
+
+    Parameters
+    ----------
+    curves : mapping of str to sequence
+        Points by the name of their curve, with the keys of `labeltree.model.frontier.PointReport`.
+    metrics : sequence of str
+        Keys of the points.
+    """
+    dense = {"float32": "s", "float16": "D", "int8": "^"}
+    figure, panels = small_multiples(metrics, panel=(3.9, 3.1))
+    for axes, metric in zip(panels, metrics, strict=True):
+        for points, color in zip(curves.values(), cycle(COLORS), strict=False):
+            pruned = [point for point in points if point["threshold"] is not None]
+            line = sorted((point["threshold"], point["model_bytes"], point[metric]) for point in pruned)
+            look: dict[str, Any] = {"color": color, "marker": "o", "markersize": 3.5, "linewidth": 1.4}
+            axes.plot([size for _, size, _ in line], [value for *_, value in line], **look)
+            for point in points:
+                place = point["model_bytes"], point[metric]
+                if point["threshold"] is None:
+                    axes.plot(*place, color=color, marker=dense[point["weights"]], linestyle="none")
+                if point["chosen"]:
+                    axes.plot(*place, color=INK, marker="*", markersize=13, linestyle="none", zorder=4)
+        axes.set_xlabel("size of the model")
+        log_axes(axes, "B", None)
+    panels[0].set_ylabel("precision (%)")
+    line_of = optional("matplotlib.lines").Line2D
+    plain = {"linestyle": "none", "color": MUTED}
+    handles = [
+        *(line_of([], [], color=c, marker="o", label=name) for name, c in zip(curves, cycle(COLORS))),
+        *(line_of([], [], marker=marker, label=codec, **plain) for codec, marker in dense.items()),
+        line_of([], [], color=INK, marker="*", markersize=11, linestyle="none", label="chosen"),
+    ]
+    figure.legend(handles=handles, loc=LEGEND, ncols=min(len(handles), 7), fontsize=8.5)
+    return figure
+
+
+def svg(figure: Figure) -> bytes:
+    """Return a figure as SVG, with letters as outlines and without a date."""
+    return _bytes(figure, "svg", metadata={"Date": None, "Creator": "labeltree"})
+
+
+def png(figure: Figure) -> bytes:
+    """Return a figure as PNG in print resolution."""
+    return _bytes(figure, "png", dpi=200, metadata={"Software": "labeltree"})
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Iterable[str] = ()) -> bytes:
+    """Return rows as CSV, with the keys of all rows as its header, or these columns if there are no rows."""
+    text = io.StringIO(newline="")
+    keys = list(dict.fromkeys(key for row in rows for key in row)) or list(columns)
+    writer = csv.DictWriter(text, keys, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+@style()
+def _bytes(figure: Figure, kind: str, **options: Any) -> bytes:
+    target = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # in the name of a dataset
+        figure.savefig(target, format=kind, **options)
+    return target.getvalue()

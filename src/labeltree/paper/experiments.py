@@ -1,0 +1,136 @@
+"""The paper's tables and figures by name, on any data.
+
+>>> from labeltree import synthesize
+>>> from labeltree.paper import experiments
+>>> train, test = synthesize("eur-lex", scale=0.02)
+>>> result = experiments.run("statistics", [experiments.Split("synthetic", train, test)])
+>>> result.tables[0].rows[0]["labels"]
+79
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import Any
+
+from labeltree.base import plots
+from labeltree.base.progress import Progress, ignore
+from labeltree.errors import InputError
+from labeltree.paper.alpha import alpha, last_depth
+from labeltree.paper.growth import growth
+from labeltree.paper.kmeans_cost import kmeans_cost
+from labeltree.paper.pruning import pruning
+from labeltree.paper.report import save
+from labeltree.paper.session import Session, Split, load_splits
+from labeltree.paper.sizes import fixed_k, varied_k
+from labeltree.paper.statistics import statistics
+from labeltree.paper.table import Result, Table
+from labeltree.paper.theory_tables import theory_tables
+from labeltree.paper.tight_bound import tight_bound
+from labeltree.paper.training_time import training_time
+
+__all__ = ["EXPERIMENTS", "Experiment", "Result", "Session", "Split", "Table", "load_splits", "run", "save"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A declared experiment.
+
+    Attributes
+    ----------
+    measure : callable
+        Takes a session, a progress callback and the options of the experiment; returns its tables.
+    title : str
+    source : str
+        The part of the paper that it reproduces.
+    needs_data, needs_test : bool
+        It runs on datasets, or only on those with test data.
+    draws : bool
+        It draws figures, which needs matplotlib.
+    """
+
+    measure: Callable[..., list[Table]]
+    title: str
+    source: str
+    needs_data: bool = True
+    needs_test: bool = False
+    draws: bool = True
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Names of the options, and their defaults."""
+        parameters = signature(self.measure).parameters.values()
+        return {one.name: one.default for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
+
+    def check(self, name: str, splits: Sequence[Split]) -> None:
+        """Raise an error if the experiment cannot use these datasets, or cannot draw its figures."""
+        if self.needs_data and not splits:
+            raise InputError(f"{name} needs data", hint="pass a directory with train.svm, or a training file")
+        if self.needs_test and not any(split.test for split in splits):
+            raise InputError(
+                f"{name} needs test data, found none in {', '.join(split.name for split in splits)}",
+                hint="add a test.svm to the directory of train.svm, and pass the directory",
+            )
+        if self.draws:
+            plots.require()
+
+
+# By name, in the order of the report. What needs no data comes first: its options are then checked early.
+EXPERIMENTS = {
+    "theory": Experiment(
+        theory_tables, "Balanced trees", "Figures 3 and 6, Tables 2 and 4, Theorem 1", needs_data=False
+    ),
+    "statistics": Experiment(statistics, "The datasets", "Table 5", draws=False),
+    "fixed-k": Experiment(fixed_k, "Size of a tree relative to one-vs-rest, fixed K", "Figure 4"),
+    "varied-k": Experiment(varied_k, "Size of a tree relative to one-vs-rest, K by depth", "Figure 5"),
+    "alpha": Experiment(alpha, "Used features relative to the parent node", "Figure 7"),
+    "last-depth": Experiment(last_depth, "Alpha of unfinished nodes at the last depth", "appendix E"),
+    "growth": Experiment(growth, "Sizes of trees predicted from one tree", "section 3", draws=False),
+    "tight-bound": Experiment(tight_bound, "Non-zero weights after training", "equations 7, 8 and 18"),
+    "pruning": Experiment(pruning, "Precision and size without small weights", "Table 3", needs_test=True),
+    "kmeans": Experiment(kmeans_cost, "Cost of K-means", "appendix A"),
+    "time": Experiment(training_time, "Training time", "equations 4 and 5, appendix A", needs_data=False),
+}
+
+
+def run(
+    name: str,
+    data: Session | Sequence[Split] = (),
+    *,
+    seeds: Sequence[int] = (0, 1, 2, 3, 4),
+    threads: int | None = None,
+    progress: Progress = ignore,
+    **options: Any,
+) -> Result:
+    """Run one experiment.
+
+    Parameters
+    ----------
+    name : str
+        One of `EXPERIMENTS`, as in ``labeltree reproduce NAME``.
+    data : Session or sequence of Split
+        The datasets. Experiments that are given the same session share its trees and label vectors.
+    seeds : sequence of int, default 0 to 4
+        One tree is built per seed. Ignored if ``data`` is a session.
+    threads : int, optional
+        Default: all CPUs. Ignored if ``data`` is a session.
+    progress : callable, optional
+        Called periodically with the fraction of the work that is done.
+    **options
+        Options of the experiment, such as ``clusters=50`` for fixed-k.
+
+    Returns
+    -------
+    Result
+        ``save`` writes it.
+    """
+    if name not in EXPERIMENTS:
+        raise InputError(f"no such experiment: {name!r}", hint=f"use one of {', '.join(EXPERIMENTS)}")
+    experiment = EXPERIMENTS[name]
+    session = data if isinstance(data, Session) else Session(data, seeds, threads)
+    experiment.check(name, session.splits)
+    tables = experiment.measure(session, progress, **options)
+    settings = {**experiment.options, **options, "seeds": list(session.seeds)}
+    return Result(name, experiment.title, experiment.source, settings, tables)

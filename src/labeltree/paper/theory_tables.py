@@ -1,0 +1,171 @@
+"""`theory`: the paper's tables and figures about balanced trees, for any number of labels, without data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from scipy.optimize import brentq
+
+from labeltree.base import plots
+from labeltree.base.progress import Progress, ignore
+from labeltree.errors import InputError
+from labeltree.paper import theory
+from labeltree.paper.session import Session
+from labeltree.paper.table import Row, Table, distinct, listed, where
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# The example of section 5.1, and the bounds on alpha that the paper prints for it, by depth.
+LABELS, CLUSTERS = 200_000_000, 100
+PRINTED_BOUNDS = {2: 0.999, 3: 0.999, 4: 0.996, 5: 0.819}
+
+
+def theory_tables(
+    session: Session,
+    progress: Progress = ignore,
+    *,
+    labels: int = LABELS,
+    clusters: int = CLUSTERS,
+    features: int = 1_000_000,
+    alphas: Sequence[float] = (0.3, 0.4, 0.5, 0.6),
+    instances: int = 1_000_000,
+    nonzeros: float = 100.0,
+) -> list[Table]:
+    """Compute sizes and training costs of balanced trees relative to one-vs-rest.
+
+    Parameters
+    ----------
+    session : Session
+        Not used: no data is needed.
+    progress : callable, optional
+    labels, clusters : int
+        L and K. Default: the paper's example.
+    features : int
+        Features that occur in the data (n). The ratios do not depend on it.
+    alphas : sequence of float
+        Shares of its parent's features that a node uses. Default: the paper's.
+    instances, nonzeros : int, float
+        Instances, and non-zero features of an average instance (l, n-bar), for the training costs.
+    """
+    if not alphas:
+        raise InputError("no value of alpha is given", hint="pass one or more values between 0 and 1")
+    if not all(0 < alpha < 1 for alpha in alphas):
+        raise InputError(f"{listed('alphas', alphas)}, expected values between 0 and 1")
+    deepest = int(theory.largest_depth(labels, clusters))
+    if deepest < 2:
+        raise InputError(
+            f"too few labels for a tree: labels is {labels}, expected at least {2 * clusters} for "
+            f"{clusters} clusters"
+        )
+    shape = labels, clusters, features
+    ratios = [
+        {
+            "alpha": float(alpha),
+            "depth": depth,
+            "ratio": float(theory.weight_ratio(labels, clusters, depth, alpha)),
+            "weights": float(theory.tree_weights(labels, clusters, depth, alpha, features)),
+        }
+        for alpha in alphas
+        for depth in range(2, deepest + 1)
+    ]
+    ratio_columns = {"alpha": "alpha", "depth": "d", "ratio": "ratio", "weights": "weights"}
+    caption = f"Weights of a balanced tree relative to one-vs-rest, L = {labels:,} and K = {clusters:,}."
+    progress(1.0)
+    return [
+        Table("theory-ratio", caption, ratio_columns, ratios, figure=_draw(ratios)),
+        _bounds(labels, clusters, deepest),
+        _comparison(*shape, instances, nonzeros, deepest),
+        _depths(*shape, alphas, deepest),
+    ]
+
+
+def _bounds(labels: int, clusters: int, deepest: int) -> Table:
+    """Return the bound of Theorem 1 per depth that it covers, and the alpha at which the ratio is 1."""
+    printed = PRINTED_BOUNDS if (labels, clusters) == (LABELS, CLUSTERS) else {}
+
+    def above_1(alpha: float, depth: int) -> float:
+        return float(theory.weight_ratio(labels, clusters, depth, alpha)) - 1
+
+    rows = [
+        {
+            "depth": depth,
+            "bound": float(theory.alpha_bound(labels, clusters, depth)),
+            "printed": printed.get(depth),
+            "exact": float(brentq(above_1, 1e-12, 1.0, args=(depth,))),
+        }
+        for depth in range(2, (deepest if clusters >= 4 else 2) + 1)
+    ]
+    columns = {"depth": "d", "bound": "bound", "printed": "printed in the paper", "exact": "exact value"}
+    return Table("theory-alpha-bounds", "The alpha below which a tree has fewer weights.", columns, rows)
+
+
+def _comparison(
+    labels: int, clusters: int, features: int, instances: int, nonzeros: float, deepest: int
+) -> Table:
+    """Return Table 2 of the paper with numbers: one-vs-rest (depth 1), and the tree of each depth."""
+    rows: list[Row] = []
+    for depth in range(1, deepest + 1):
+        vectors = labels + int(theory.meta_labels(labels, clusters, depth))
+        if depth == 1:
+            cost, relative = theory.ovr_cost(labels, instances, nonzeros), 1.0
+        else:
+            cost = theory.tree_cost(labels, clusters, depth, instances, nonzeros)
+            relative = float(theory.tree_cost(labels, clusters, depth, 1, 1)) / labels
+        rows.append(
+            {
+                "model": "one-vs-rest" if depth == 1 else "balanced tree",
+                "depth": depth,
+                "vectors": vectors,
+                "dense_weights": float(theory.dense_tree_weights(labels, clusters, depth, features)),
+                "dense_ratio": vectors / labels,
+                "cost": float(cost),
+                "cost_ratio": relative,
+            }
+        )
+    columns = {
+        "model": "model",
+        "depth": "d",
+        "vectors": "weight vectors",
+        "dense_weights": "weights, all dense",
+        "dense_ratio": "relative to one-vs-rest",
+        "cost": "training cost",
+        "cost_ratio": "relative to one-vs-rest",
+    }
+    caption = (
+        f"Size and cost for {features:,} features, {instances:,} instances, {nonzeros:g} non-zeros each."
+    )
+    return Table("theory-comparison", caption, columns, rows)
+
+
+def _depths(labels: int, clusters: int, features: int, alphas: Sequence[float], deepest: int) -> Table:
+    """Return Table 4 of the paper with numbers, for the deepest tree."""
+    rows: list[Row] = []
+    for depth in range(deepest):
+        nodes = clusters**depth
+        children = clusters if depth < deepest - 1 else labels / clusters ** (deepest - 1)
+        row: Row = {"depth": depth, "nodes": nodes, "children": children}
+        row |= {f"features_{alpha:g}": alpha**depth * features for alpha in alphas}
+        row |= {f"weights_{alpha:g}": nodes * children * alpha**depth * features for alpha in alphas}
+        rows.append(row)
+    columns = {"depth": "depth", "nodes": "nodes", "children": "children per node"}
+    columns |= {f"features_{alpha:g}": f"features (alpha = {alpha:g})" for alpha in alphas}
+    return Table("theory-depths", f"A tree of depth {deepest} with {features:,} features.", columns, rows)
+
+
+@plots.style()
+def _draw(ratios: list[Row]) -> Figure:
+    """Draw the ratio over the depth, one line per alpha; the step to the deepest tree is dashed."""
+    figure, (axes,) = plots.new_figure(1, 1, panel=(5.0, 3.4))
+    depths = distinct(ratios, "depth")
+    for number, alpha in enumerate(distinct(ratios, "alpha")):
+        look = {"color": plots.COLORS[number % 6], "marker": plots.MARKERS[number % 6]}
+        line = [row["ratio"] for row in where(ratios, alpha=alpha)]
+        axes.plot(depths[:-1], line[:-1], label=f"alpha = {alpha:g}", **look)
+        axes.plot(depths[-2:], line[-2:], linestyle="--", **look)
+    axes.set_xticks(depths)
+    axes.set(xlabel="depth d", ylabel="weights, tree / one-vs-rest", ylim=(0, None))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
+    axes.legend()
+    return figure
