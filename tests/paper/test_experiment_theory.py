@@ -4,11 +4,11 @@ import math
 
 import pytest
 from helpers import table_rows
+from labeltree.paper.experiments.session import Session
 
 from labeltree import InputError
 from labeltree.paper import theory
 from labeltree.paper.experiments import theory_tables
-from labeltree.paper.experiments.session import Session
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import disk_bytes, make_data, node_rows, random_data
+from labeltree.paper.experiments.varied_k import root_above
 
 from labeltree import InputError, build_tree, make_plan, synthesize, train_model
 from labeltree.base.plots import new_figure, png, svg
 from labeltree.base.plots import table as csv_table
 from labeltree.paper import experiments
 from labeltree.paper.experiments import Plot, Result, Session, Split, Table
-from labeltree.paper.experiments.varied_k import root_above
 from labeltree.settings import SolverSettings
 
 SEEDS = (3, 5)

@@ -24,8 +24,8 @@ from labeltree.paper.session import Session, steps
 from labeltree.paper.table import Row, Table, distinct, group, listed, where
 from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
 from labeltree.training.fill import train_model
-from labeltree.training.train import build_plan
 from labeltree.training.plan import TreePlan
+from labeltree.training.train import build_plan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
