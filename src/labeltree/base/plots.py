@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from labeltree.base.extras import optional
 
@@ -23,7 +23,7 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, MUTED, GRID = "#22272e", "#6b7480", "#e4e8ec"
 MOST_COLUMNS = 3
-LEGEND = "outside lower center"
+LEGEND: Final = "outside lower center"
 
 _STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib

@@ -55,8 +55,7 @@ def alpha(
         nodes += _nodes(split.name, seed, plan)
         for row in describe_depths(plan.tree, plan.used_features):
             if row["alpha"] is not None:
-                keys = "depth", "nodes", "children", "mean_used_features", "alpha"
-                averages.append({"data": split.name, "seed": seed} | {key: row[key] for key in keys})
+                averages.append({"data": split.name, "seed": seed, **row})
     summary = means(averages, "data", "depth")
     for mean, mine in zip(summary, group(averages, "data", "depth").values(), strict=True):
         alphas = [row["alpha"] for row in mine]

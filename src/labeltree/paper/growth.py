@@ -267,7 +267,7 @@ def _ratios(predictions: list[Row], cluster_counts: Sequence[int], depths: Seque
     rows: list[Row] = []
     for (data, fitted), mine in group(predictions, "data", "fitted_clusters").items():
         found: Row = {"data": data, "fitted_clusters": fitted, **dict.fromkeys((*others, *shallow))}
-        for mean in means(where(mine, is_fitted=False), "clusters", "max_depth"):
+        for mean in means(where(mine, is_fitted=False), "data", "clusters", "max_depth"):
             if mean["max_depth"] == deepest:
                 found[f"clusters_{mean['clusters']}"] = mean["ratio"]
             elif mean["clusters"] == fitted:

@@ -64,7 +64,7 @@ def pruning(
     beam: int = 10,
     score: str = "hinge2",
 ) -> list[Table]:
-    """Train once per dataset and seed (the first three), prune with each threshold, and evaluate on test data.
+    """Train per dataset and seed (the first three), prune with each threshold, and evaluate on test data.
 
     Parameters
     ----------
@@ -234,8 +234,16 @@ def _draw(summary: list[Row], changes: list[Row]) -> Figure:
             mine = where(changes, data=name, precision=precision)
             values = [0.0, *(row["change"] for row in mine)]
             noise = [0.0, *(NOISE * row["error"] for row in mine)]
-            look = {"color": plots.COLORS[number], "marker": plots.MARKERS[number], "label": precision}
-            left.errorbar(range(len(values)), values, noise, elinewidth=1, capsize=2, **look)
+            left.errorbar(
+                range(len(values)),
+                values,
+                noise,
+                elinewidth=1,
+                capsize=2,
+                color=plots.COLORS[number],
+                marker=plots.MARKERS[number],
+                label=precision,
+            )
         left.axhline(0, color=plots.MUTED, linewidth=0.8, zorder=1)
         for number, (key, label) in enumerate((("disk_bytes", "on disk"), ("paper_bytes", "non-zeros"))):
             shares = [100 * row[key] / max(rows[0][key], 1) for row in rows]

@@ -19,8 +19,8 @@ from labeltree.paper.table import Result, Table
 REPORT = "report.md"
 TITLE = """# Space efficiency of label trees
 
-Experiments of *Exploring Space Efficiency in a Tree-based Linear Model for Extreme Multi-label Classification* by
-He-Zhe Lin, Cheng-Hung Liu and Chih-Jen Lin.
+Experiments of *Exploring Space Efficiency in a Tree-based Linear Model for Extreme Multi-label
+Classification* by He-Zhe Lin, Cheng-Hung Liu and Chih-Jen Lin.
 """
 
 
@@ -66,7 +66,8 @@ def table_lines(table: Table) -> list[str]:
     ]
     head, *rows = (f"| {' | '.join(row)} |" for row in zip(*aligned, strict=True))
     rule = "|".join(
-        "-" * (width + 2) if text else "-" * (width + 1) + ":" for width, text in zip(widths, texts)
+        "-" * (width + 2) if text else "-" * (width + 1) + ":"
+        for width, text in zip(widths, texts, strict=True)
     )
     return [table.caption, "", head, f"|{rule}|", *rows, ""]
 

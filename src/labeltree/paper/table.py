@@ -97,7 +97,8 @@ def means(rows: Iterable[Row], *keys: str) -> list[Row]:
 
     Examples
     --------
-    >>> means([{"K": 9, "seed": 0, "nodes": 4, "ratio": None}, {"K": 9, "seed": 1, "nodes": 7, "ratio": 0.5}], "K")
+    >>> rows = [{"K": 9, "seed": 0, "nodes": 4, "ratio": None}, {"K": 9, "seed": 1, "nodes": 7, "ratio": 0.5}]
+    >>> means(rows, "K")
     [{'K': 9, 'seeds': 2, 'nodes': 6, 'ratio': 0.5}]
     """
     found = []

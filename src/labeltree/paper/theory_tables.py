@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scipy.optimize import brentq
 
@@ -160,7 +160,7 @@ def _draw(ratios: list[Row]) -> Figure:
     figure, (axes,) = plots.new_figure(1, 1, panel=(5.0, 3.4))
     depths = distinct(ratios, "depth")
     for number, alpha in enumerate(distinct(ratios, "alpha")):
-        look = {"color": plots.COLORS[number % 6], "marker": plots.MARKERS[number % 6]}
+        look: dict[str, Any] = {"color": plots.COLORS[number % 6], "marker": plots.MARKERS[number % 6]}
         line = [row["ratio"] for row in where(ratios, alpha=alpha)]
         axes.plot(depths[:-1], line[:-1], label=f"alpha = {alpha:g}", **look)
         axes.plot(depths[-2:], line[-2:], linestyle="--", **look)
