@@ -176,14 +176,15 @@ def _compare(before: Sequence[NDArray[np.bool_]], after: Sequence[NDArray[np.boo
             np.mean([metrics.row_precision(hits, k) for hits in seeds], 0) for seeds in (before, after)
         )
         difference = 100 * (new - old) / k
-        change, error = metrics.paired_gain(difference)
+        n = len(difference)
+        error = difference.std(ddof=1) / math.sqrt(n) if n > 1 else math.inf
         rows.append(
             {
                 "precision": name,
-                "rows": len(difference),
+                "rows": n,
                 "rows_better": int((difference > 0).sum()),
                 "rows_worse": int((difference < 0).sum()),
-                "change": float(change),
+                "change": float(difference.mean()),
                 "error": float(error),
             }
         )

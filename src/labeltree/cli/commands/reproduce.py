@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from labeltree.base import limits
+from labeltree.base import limits, plots
 from labeltree.base.progress import Stages, ignore
 from labeltree.cli import options, printing, text_options
 from labeltree.cli.reading import Source
@@ -19,17 +18,9 @@ from labeltree.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
     from labeltree.data.dataset import Dataset
-    from labeltree.paper.experiments import Result, Table
+    from labeltree.paper.experiments import Result
 
 Number = TypeVar("Number", int, float)
-# The experiments that take an option.
-TAKEN_BY = {
-    "clusters": ("fixed-k", "alpha", "last-depth", "tight-bound", "pruning", "theory"),
-    "labels": ("theory",),
-    "features": ("theory",),
-    "alphas": ("theory",),
-    "quick": ("tight-bound", "kmeans", "time"),
-}
 LARGEST = 2**53  # the largest whole number that the formulas compute with exactly
 _THEORY = "Balanced trees (theory)"
 
@@ -92,15 +83,15 @@ def reproduce(
 ) -> None:
     """Reproduce the tables and figures of the paper.
 
-    Writes CSV, PNG and SVG files, and report.html with all results. The paper is "Exploring Space
+    Writes CSV, PNG and SVG files, and report.md with all results. The paper is "Exploring Space
     Efficiency in a Tree-based Linear Model for Extreme Multi-label Classification".
     """
     from labeltree.data.published import SOURCES
-    from labeltree.paper import experiments
-    from labeltree.paper.experiments import report as output
-    from labeltree.paper.experiments.session import check_seeds
+    from labeltree.paper import experiments, report
+    from labeltree.paper.session import check_seeds
 
     names = _experiments(what)
+    chosen = [experiments.EXPERIMENTS[name] for name in names]
     given: dict[str, Any] = {
         "clusters": clusters,
         "labels": labels,
@@ -108,18 +99,16 @@ def reproduce(
         "alphas": None if alphas is None else _numbers(alphas, float, "--alphas"),
         "quick": quick or None,
     }
-    chosen = _options(names, {key: value for key, value in given.items() if value is not None})
-    if "theory" in names:  # runs late, so check its options now
-        from labeltree.paper.experiments import theory_tables
-
-        theory_tables.check(**{key: value for key, value in chosen["theory"].items() if key != "features"})
-    experiments.check_plots(names)
-    output.check_out(out, names, overwrite)
+    given = {key: value for key, value in given.items() if value is not None}
+    _check_options(names, given)
+    if any(experiment.draws for experiment in chosen):
+        plots.require()
+    report.check_out(out, names, overwrite)
     seed_list = _numbers(seeds, int, "--seeds")
     check_seeds(seed_list)
     if not data:
-        for name in names:
-            experiments.check_data(name, ())
+        for name, experiment in zip(names, chosen, strict=True):
+            experiment.check(name, ())
     stages = Stages(quiet or json)
     if not data or any(name in SOURCES and not Path(name).exists() for name in data):
         _refuse_reading(text, one_based, "a dataset is downloaded" if data else "none is given")
@@ -133,18 +122,19 @@ def reproduce(
     }
     session = experiments.Session(splits, seed_list, threads)
     if what == "all" and not any(split.test for split in splits):
-        names = [name for name in names if name not in experiments.WITH_TEST]
-        printing.note(f"Skipping {', '.join(experiments.WITH_TEST)}: no dataset has test data.")
+        names.remove("pruning")
+        printing.note("Skipping pruning: no dataset has test data.")
     for name in names:
-        experiments.check_data(name, splits)
+        experiments.EXPERIMENTS[name].check(name, splits)
     results: list[Result] = []
     skipped: list[str] = []
 
     def run(name: str) -> None:
+        mine = {key: given[key] for key in given if key in experiments.EXPERIMENTS[name].options}
         try:
             with printing.warnings_as_notes(), stages.stage(name, name) as progress:
-                result = experiments.run(name, session, progress=progress, **chosen[name])
-                output.save_parts(result, out)
+                result = experiments.run(name, session, progress=progress, **mine)
+                report.save_tables(result, out)
             results.append(result)
         except ResourceError as error:  # the other experiments may need less
             if len(names) == 1:
@@ -156,15 +146,19 @@ def reproduce(
         for name in names:
             run(name)
         if results:
-            with stages.stage("report", "writing the report"):
-                report = output.save_report(results, out)
+            file = report.save_report(results, out)
     except KeyboardInterrupt:
         done = ", ".join(result.name for result in results)
         raise KeyboardInterrupt(f"stopped; results in {out}: {done or 'none'}") from None
     if json and results:
-        printing.print_json({"data": summaries, **_figures(results, report, stages)})
+        printing.print_json({"data": summaries, **_figures(results, file, stages)})
     elif results and not quiet:
-        print(*_summary(results, report), sep="\n")
+        for result in results:
+            print(f"{result.name}: {result.title}", "", sep="\n")
+            for table in result.tables:
+                if table.shown and table.rows:
+                    print(*report.table_lines(table), sep="\n")
+        print(f"report {file}")
     if skipped:
         raise ResourceError(f"not enough memory or disk space for {', '.join(skipped)}")
 
@@ -199,15 +193,16 @@ def _experiments(what: str) -> list[str]:
     return [name for name in EXPERIMENTS if name in given]
 
 
-def _options(names: Sequence[str], given: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the options of each experiment; refuse an option that none of them takes."""
+def _check_options(names: Sequence[str], given: dict[str, Any]) -> None:
+    """Refuse an option that none of the experiments takes."""
+    from labeltree.paper.experiments import EXPERIMENTS
+
     for key in given:
-        if not set(names) & set(TAKEN_BY[key]):
+        users = [name for name, experiment in EXPERIMENTS.items() if key in experiment.options]
+        if not set(names) & set(users):
             raise InputError(
-                f"--{key} is an option of {', '.join(TAKEN_BY[key])}, not of {', '.join(names)}",
-                hint="remove it",
+                f"--{key} is an option of {', '.join(users)}, not of {', '.join(names)}", hint="remove it"
             )
-    return {name: {key: given[key] for key in given if name in TAKEN_BY[key]} for name in names}
 
 
 def _numbers(text: str, kind: Callable[[str], Number], option: str) -> list[Number]:
@@ -217,7 +212,7 @@ def _numbers(text: str, kind: Callable[[str], Number], option: str) -> list[Numb
         raise InputError(f"{option} is {text!r}, expected numbers separated by commas") from None
 
 
-def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[str, Any]:
+def _figures(results: Sequence[Result], file: Path, stages: Stages) -> dict[str, Any]:
     found = {
         result.name: {
             "settings": result.settings,
@@ -225,26 +220,4 @@ def _figures(results: Sequence[Result], report: Path, stages: Stages) -> dict[st
         }
         for result in results
     }
-    return {"report": str(report), **found, "seconds": stages.seconds}
-
-
-def _summary(results: Sequence[Result], report: Path) -> list[str]:
-    """Return the shown tables of each experiment, and where the report is."""
-    lines = []
-    for result in results:
-        lines += [f"{result.name}: {result.title}", ""]
-        for table in result.tables:
-            lines += _table(table) if table.shown else []
-    return [*lines, f"report {report}"]
-
-
-def _table(table: Table) -> list[str]:
-    """Return the caption and the rows of a table, and an empty line; nothing if it has no rows."""
-    from labeltree.paper.experiments.report import format_column
-
-    if not table.rows:
-        return []
-    columns = [format_column(key, [row.get(key) for row in table.rows]) for key in table.columns]
-    caption = textwrap.wrap(table.caption, 100, break_on_hyphens=False)
-    rows = printing.table(list(table.columns.values()), zip(*columns, strict=True), left=1)
-    return [*caption, "", *rows, ""]
+    return {"report": str(file), **found, "seconds": stages.seconds}
