@@ -53,9 +53,8 @@ def alpha(
     for (split, seed), part in steps(pairs, progress):
         plan = session.tree_plan(split.name, clusters, max_depth, seed, part)
         nodes += _nodes(split.name, seed, plan)
-        for row in describe_depths(plan.tree, plan.used_features):
-            if row["alpha"] is not None:
-                averages.append({"data": split.name, "seed": seed, **row})
+        depths = describe_depths(plan.tree, plan.used_features)
+        averages += [{"data": split.name, "seed": seed, **row} for row in depths if row["alpha"] is not None]
     summary = means(averages, "data", "depth")
     for mean, mine in zip(summary, group(averages, "data", "depth").values(), strict=True):
         alphas = [row["alpha"] for row in mine]
