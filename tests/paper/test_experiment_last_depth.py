@@ -6,7 +6,7 @@ from helpers import make_data, node_rows, random_data
 
 from labeltree import build_tree
 from labeltree.paper import experiments
-from labeltree.paper.experiments import Session, Split, last_depth
+from labeltree.paper.experiments import Session, Split
 
 SEEDS = (3, 5)
 DEPTHS = (2, 3, 4)
@@ -20,7 +20,7 @@ def session():
 
 @pytest.fixture(scope="module")
 def result(session):
-    return last_depth.run(session, clusters=3, depths=DEPTHS)
+    return experiments.run("last-depth", session, clusters=3, depths=DEPTHS)
 
 
 def test_rows_agree_with_a_recount(session, result):

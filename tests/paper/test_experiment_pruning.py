@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from codec_twin import quantise
-from helpers import disk_bytes, make_data, table_rows
+from helpers import disk_bytes, make_data
 
 from labeltree import Dataset, InputError, SolverSettings, build_tree, make_plan, train_model
 from labeltree.model.model import Model
 from labeltree.paper import experiments
-from labeltree.paper.experiments import Session, Split, pruning
+from labeltree.paper.experiments import Session, Split
 
 SEEDS = (0, 3)
 THRESHOLDS = (0.05, 0.1, 0.3)
@@ -29,8 +29,12 @@ def done():
 
 @pytest.fixture(scope="module")
 def result(splits, done):
-    return pruning.run(
-        Session(splits, SEEDS, threads=1), done.append, thresholds=[0, *THRESHOLDS, 0.1], clusters=5
+    return experiments.run(
+        "pruning",
+        Session(splits, SEEDS, threads=1),
+        progress=done.append,
+        thresholds=[0, *THRESHOLDS, 0.1],
+        clusters=5,
     )
 
 
@@ -67,7 +71,7 @@ def rounded(model, threshold):
 
 
 def test_threshold_0_is_the_model_as_trained(result, models, splits):
-    for row in table_rows(result, "pruning-runs"):
+    for row in result.rows("pruning-seeds"):
         if row["threshold"] == 0:
             model = models[row["seed"]]
             for key, value in precision(model, splits[0].test).items():
@@ -78,7 +82,7 @@ def test_threshold_0_is_the_model_as_trained(result, models, splits):
 
 
 def test_pruned_weights_agree_with_a_recount(result, models, splits, tmp_path):
-    for row in table_rows(result, "pruning-runs"):
+    for row in result.rows("pruning-seeds"):
         weights = np.asarray(models[row["seed"]].trees[0].weights, np.float64)
         small = (np.abs(weights) < row["threshold"]) & (weights != 0)
         assert row["weights"] == weights.size
@@ -94,36 +98,19 @@ def test_pruned_weights_agree_with_a_recount(result, models, splits, tmp_path):
                 rounded(models[row["seed"]], row["threshold"]), splits[0].test
             ).items():
                 assert row[key] == pytest.approx(value, rel=1e-12)
-    shares = [row["pruned_share"] for row in table_rows(result, "pruning-runs") if row["threshold"] == 0.3]
+    shares = [row["pruned_share"] for row in result.rows("pruning-seeds") if row["threshold"] == 0.3]
     assert min(shares) > 0.2  # the recount above found some
 
 
 def test_tables_hold_means_over_the_seeds(result):
-    runs, means, shown = (
-        table_rows(result, name) for name in ("pruning-runs", "pruning-thresholds", "pruning")
-    )
+    runs, means, shown = (result.rows(name) for name in ("pruning-seeds", "pruning-thresholds", "pruning"))
     assert [(row["data"], row["threshold"]) for row in means] == [("one", t) for t in (0, *THRESHOLDS)]
     for row in means:
         mine = [run for run in runs if run["threshold"] == row["threshold"]]
         assert [run["seed"] for run in mine] == list(SEEDS)
         for key in ("P@1", "P@3", "P@5", "pruned_share", "disk_bytes"):
             assert row[key] == pytest.approx(np.mean([run[key] for run in mine]), rel=1e-4)
-    assert [(row["pruning"], row["threshold"]) for row in shown] == [("no", 0), ("yes", 0.1)]
-
-
-def test_the_frontier_has_every_form_and_the_papers_threshold(result):
-    """Means over the seeds; the smallest form that loses at most 0.1 points is marked."""
-    rows, runs = (table_rows(result, f"pruning-{name}") for name in ("frontier", "runs"))
-    assert [row["weights"] for row in rows] == ["float32", "float16", *["int8"] * (1 + len(THRESHOLDS))]
-    assert [row["threshold"] for row in rows] == [None, None, None, *THRESHOLDS]
-    for row in [rows[0], *rows[3:]]:
-        mine = [run for run in runs if run["threshold"] == (row["threshold"] or 0)]
-        assert row["model_bytes"] == round(np.mean([run["disk_bytes"] for run in mine]))
-        for name in ("P@1", "P@3", "P@5") if row["threshold"] is None else ():
-            assert row[name] == pytest.approx(np.mean([run[name] for run in mine]), abs=1e-4)
-    allowed = [row for row in rows if all(row[f"P@{k}"] >= rows[0][f"P@{k}"] - 0.1 for k in (1, 3, 5))]
-    (chosen,) = [row for row in rows if row["chosen"]]
-    assert chosen["model_bytes"] == min(row["model_bytes"] for row in allowed)
+    assert [row["threshold"] for row in shown] == [0, 0.1]
 
 
 def test_changes_are_paired_over_the_rows(result, models, splits):
@@ -136,12 +123,12 @@ def test_changes_are_paired_over_the_rows(result, models, splits):
             predicted, _ = one.predict(test.X, score="hinge2")
             of_row[after].append([100 * truth[i, row[:3]].sum() / 3 for i, row in enumerate(predicted)])
     difference = np.mean(of_row[True], axis=0) - np.mean(of_row[False], axis=0)
-    row = next(row for row in table_rows(result, "pruning-changes") if row["precision"] == "P@3")
+    row = next(row for row in result.rows("pruning-changes") if row["precision"] == "P@3")
     assert row["rows"] == len(difference) == 60
     assert (row["rows_better"], row["rows_worse"]) == ((difference > 1e-9).sum(), (difference < -1e-9).sum())
     assert row["change"] == pytest.approx(difference.mean())
     assert row["error"] == pytest.approx(difference.std(ddof=1) / np.sqrt(60))
-    means = {row["threshold"]: row["P@3"] for row in table_rows(result, "pruning-thresholds")}
+    means = {row["threshold"]: row["P@3"] for row in result.rows("pruning-thresholds")}
     assert row["change"] == pytest.approx(means[0.1] - means[0])
 
 
@@ -156,7 +143,7 @@ def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, broken):
 
     monkeypatch.setattr(f"labeltree.model.model.Model.{broken}", fail)
     with pytest.raises(RuntimeError, match="broken"):
-        pruning.run(Session(splits, [0], threads=1), clusters=5)
+        experiments.run("pruning", Session(splits, [0], threads=1), clusters=5)
     assert len(seen) == 1
     assert seen[0].startswith("labeltree-pruning-")
     assert list(tmp_path.iterdir()) == []
@@ -164,20 +151,18 @@ def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, broken):
 
 def test_refusals(splits, monkeypatch):
     session = Session(splits, [0], threads=1)
-    with pytest.raises(InputError, match="no dataset has test data"):
-        pruning.run(Session(splits[1:], [0]))
+    with pytest.raises(InputError, match="pruning needs test data, found none in no test"):
+        experiments.run("pruning", Session(splits[1:], [0]))
     for thresholds in ([-0.1], [float("nan")], [float("inf")]):
         with pytest.raises(InputError, match="thresholds"):
-            pruning.run(session, thresholds=thresholds)
+            experiments.run("pruning", session, thresholds=thresholds)
     with pytest.raises(InputError, match="thresholds"):
-        pruning.run(session, threshold=0)
-    with pytest.raises(InputError, match="seeds"):
-        pruning.run(session, seeds=[])
+        experiments.run("pruning", session, threshold=0)
     with pytest.raises(InputError, match="tolerance"):
-        pruning.run(session, tolerance=0)
-    monkeypatch.setattr("labeltree.paper.experiments.pruning.free_disk", lambda path: 10_000)
+        experiments.run("pruning", session, tolerance=0)
+    monkeypatch.setattr("labeltree.paper.pruning.free_disk", lambda path: 10_000)
     with pytest.raises(InputError, match="set TMPDIR"):
-        pruning.run(session, clusters=5)
+        experiments.run("pruning", session, clusters=5)
 
 
 def test_as_an_experiment(splits):

@@ -8,7 +8,8 @@ from helpers import make_data, topic_data
 
 from labeltree import InputError, SolverSettings, build_tree, make_plan, train_model
 from labeltree.paper import experiments
-from labeltree.paper.experiments import Session, Split, tight_bound
+from labeltree.paper.experiments import Session, Split
+from labeltree.paper.tight_bound import LOSSES
 
 SEEDS = (0, 3)
 
@@ -25,13 +26,13 @@ def done():
 
 @pytest.fixture(scope="module")
 def result(splits, done):
-    return tight_bound.run(Session(splits, SEEDS, threads=1), done.append, clusters=5)
+    return experiments.run("tight-bound", Session(splits, SEEDS, threads=1), progress=done.append, clusters=5)
 
 
 def test_nonzeros_agree_with_a_recount(splits, result, tmp_path):
     summary, rows = (table.rows for table in result.tables)
     for split in splits:
-        for loss in tight_bound.LOSSES:
+        for loss in LOSSES:
             shares = []
             for seed in SEEDS:
                 tree = build_tree(split.train, clusters=5, seed=seed)
@@ -59,7 +60,7 @@ def test_every_weight_is_nonzero_with_logistic_loss_only(result):
 
 
 def test_figure_and_progress(result, done):
-    (axes,) = result.plots[0].figure.axes
+    (axes,) = result.tables[0].figure.axes
     heights = [bar.get_height() for bars in axes.containers for bar in bars]
     assert sorted(heights) == pytest.approx(
         sorted(100 * row["nonzero_share"] for row in result.tables[0].rows)
@@ -70,12 +71,12 @@ def test_figure_and_progress(result, done):
 
 def test_quick_by_name_and_refusals(splits, monkeypatch, tmp_path):
     found = experiments.run("tight-bound", splits[:1], seeds=(2, 4), threads=1, quick=True, losses=["hinge"])
-    assert found.settings["seeds"] == [2]
+    assert {row["seed"] for row in found.rows("tight-bound-depths")} == {2}
     assert [row["loss"] for row in found.tables[0].rows] == ["hinge"]
     with pytest.raises(InputError, match="losses"):
-        tight_bound.run(Session(splits, SEEDS), losses=[])
+        experiments.run("tight-bound", Session(splits, SEEDS), losses=[])
     with pytest.raises(InputError, match="loss"):
-        tight_bound.run(Session(splits, SEEDS), losses=["none"])
+        experiments.run("tight-bound", Session(splits, SEEDS), losses=["none"])
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
@@ -83,7 +84,7 @@ def test_quick_by_name_and_refusals(splits, monkeypatch, tmp_path):
         assert [path.name[:22] for path in tmp_path.iterdir()] == ["labeltree-tight-bound-"]
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(tight_bound, "train_model", fail)
+    monkeypatch.setattr("labeltree.paper.tight_bound.train_model", fail)
     with pytest.raises(RuntimeError, match="broken"):
-        tight_bound.run(Session(splits, [0], threads=1), clusters=5)
+        experiments.run("tight-bound", Session(splits, [0], threads=1), clusters=5)
     assert list(tmp_path.iterdir()) == []

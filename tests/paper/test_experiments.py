@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import disk_bytes, make_data, node_rows, random_data
-from labeltree.paper.experiments.varied_k import root_above
 
 from labeltree import InputError, build_tree, make_plan, synthesize, train_model
 from labeltree.base.plots import new_figure, png, svg
 from labeltree.base.plots import table as csv_table
 from labeltree.paper import experiments
-from labeltree.paper.experiments import Plot, Result, Session, Split, Table
+from labeltree.paper.experiments import Result, Session, Split, Table
+from labeltree.paper.sizes import root_above
 from labeltree.settings import SolverSettings
 
 SEEDS = (3, 5)
@@ -45,7 +45,7 @@ def recount(data, clusters, max_depth, seed):
 def test_ratios_at_fixed_k_agree_with_a_recount(session):
     depths = (2, 3, 4)
     result = experiments.run("fixed-k", session, clusters=3, depths=depths)
-    rows = next(table.rows for table in result.tables if table.name == "fixed-k")
+    rows = next(table.rows for table in result.tables if table.name == "fixed-k-seeds")
     assert len(rows) == len(session.splits) * len(depths) * len(SEEDS)
     for row in rows:
         data = session.by_name[row["data"]].train
@@ -56,7 +56,7 @@ def test_ratios_at_fixed_k_agree_with_a_recount(session):
         ovr = make_plan(data, build_tree(data, max_depth=1), SolverSettings(bias=0))
         assert row["labeltree_ovr_bytes"] == ovr.model_bytes  # the same format
         assert row["labeltree_ratio"] == pytest.approx(row["labeltree_bytes"] / ovr.model_bytes)
-    means = next(table.rows for table in result.tables if table.name == "fixed-k-means")
+    means = next(table.rows for table in result.tables if table.name == "fixed-k")
     assert len(means) == 6
     for mean in means:
         mine = [r["ratio"] for r in rows if (r["data"], r["max_depth"]) == (mean["data"], mean["max_depth"])]
@@ -143,8 +143,8 @@ def test_statistics_agree_with_a_recount():
         "used_features": x.any(axis=0).sum(),
         "labels": 12,
         "used_labels": 11,
-        "nonzeros_a_row": pytest.approx(x.sum() / 50),
-        "labels_a_row": pytest.approx(y.sum() / 50),
+        "nonzeros_per_instance": pytest.approx(x.sum() / 50),
+        "labels_per_instance": pytest.approx(y.sum() / 50),
         "one_instance_share": (y.sum(axis=0) == 1).mean(),
     }
     assert other["test_instances"] is None
@@ -243,7 +243,7 @@ def test_progress_rises_to_the_end(session):
 
 def test_figures_are_the_same_bytes_each_time(session):
     first, again = (
-        experiments.run("alpha", Session(session.splits, SEEDS, threads=1), clusters=3, max_depth=3).plots[0]
+        experiments.run("alpha", Session(session.splits, SEEDS, threads=1), clusters=3, max_depth=3).tables[0]
         for _ in range(2)
     )
     assert svg(first.figure) == svg(again.figure)
@@ -256,12 +256,10 @@ def test_a_missing_matplotlib_is_reported_first(session, monkeypatch):
         raise AssertionError("started to work")
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("labeltree.paper.experiments.session.build_plan", work)
-    for name in set(experiments.EXPERIMENTS) - {"statistics", "pruning", "growth"}:
+    monkeypatch.setattr("labeltree.paper.session.build_plan", work)
+    for name in set(experiments.EXPERIMENTS) - {"statistics", "growth", "pruning"}:
         with pytest.raises(InputError, match="needs matplotlib"):
             experiments.run(name, session)
-    with pytest.raises(InputError, match="needs matplotlib"):
-        experiments.check_plots(["statistics", "pruning"])
     experiments.run("statistics", session)
 
 
@@ -269,8 +267,8 @@ def test_save_writes_everything_once(session, tmp_path):
     train, test = synthesize("eur-lex", scale=0.02)
     results = [experiments.run("statistics", [Split("synthetic", train, test)])]
     report = experiments.save(results, tmp_path / "new" / "out")
-    assert report == tmp_path / "new" / "out" / "report.html"
-    assert {path.name for path in report.parent.iterdir()} == {"report.html", "statistics.csv"}
+    assert report == tmp_path / "new" / "out" / "report.md"
+    assert {path.name for path in report.parent.iterdir()} == {"report.md", "statistics.csv"}
     with pytest.raises(InputError, match="already exists"):
         experiments.save(results, report.parent)
     (report.parent / "other.csv").write_text("mine")
@@ -295,9 +293,10 @@ def test_csv_has_the_keys_of_all_rows(tmp_path):
 def test_result_parts_are_optional(tmp_path):
     figure, (axes,) = new_figure(1, 1)
     axes.plot([0, 1])
-    result = Result("n", "T", "s", {}, plots=[Plot("n", "c", figure)])
+    result = Result("n", "T", "s", {}, [Table("n", "c", {"a": "A"}, [{"a": 1}], figure=figure)])
     assert {p.name for p in experiments.save([result], tmp_path).parent.iterdir()} == {
-        "report.html",
+        "report.md",
+        "n.csv",
         "n.png",
         "n.svg",
     }

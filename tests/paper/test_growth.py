@@ -61,7 +61,7 @@ def test_a_flat_tree_cannot_be_fitted(data):
 
 def test_experiment(data):
     split = experiments.Split("synthetic", data)
-    result = experiments.run("growth", [split], seeds=(0,), clusters=(5, 20), depths=(2, 6))
+    result = experiments.run("growth", [split], seeds=(0,), cluster_counts=(5, 20), depths=(2, 6))
     ratios, averages, predictions = result.tables
     assert [row["covariance_share"] for row in averages.rows] == pytest.approx([1, 1])
     assert all(row["product_share"] < 1 for row in averages.rows)
@@ -77,4 +77,4 @@ def test_experiment(data):
     assert ratios.rows[0]["clusters_5"] is ratios.rows[1]["clusters_20"] is None
     assert ratios.rows[0]["depth_2"] < 1
     with pytest.raises(InputError, match="cluster counts"):
-        experiments.run("growth", [split], clusters=(1,))
+        experiments.run("growth", [split], cluster_counts=(1,))
