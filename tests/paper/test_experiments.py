@@ -300,3 +300,13 @@ def test_result_parts_are_optional(tmp_path):
         "n.png",
         "n.svg",
     }
+
+
+def test_tiny_data_that_cannot_be_split(tmp_path):
+    """One label and two rows: the tables have finite ratios or none, and files are written."""
+    tiny = Session([Split("tiny", make_data(2, labels=1))], (0,), threads=1)
+    results = [experiments.run(name, tiny) for name in ("statistics", "fixed-k", "varied-k", "alpha")]
+    assert all(np.isfinite(row["ratio"]) for row in results[1].rows("fixed-k"))
+    assert results[3].tables[0].figure is None
+    experiments.save(results, tmp_path)
+    assert (tmp_path / "alpha-nodes.csv").read_text().startswith("data,")
