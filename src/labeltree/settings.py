@@ -163,6 +163,7 @@ class TreeSettings:
     trees : int, default 1
         Number of trees, built with the seeds ``seed``, ``seed + 1``, ...
     seed : int, default 0
+        Random seed; the same seed gives the same result.
     tree : LabelTree, nested lists of labels or TreeFile, optional
         A tree to use instead of clustering; ``clusters`` and ``max_depth`` are then ignored.
     """
@@ -200,6 +201,7 @@ class SolverSettings:
     Parameters
     ----------
     loss : {"squared_hinge", "hinge", "logistic"}
+        Loss function.
     cost : float, optional
         Weight of the losses (C), as in LIBLINEAR. Default: from 0.5 to 2, by the number of features
         relative to that of instances; if instances do not have length 1, divided by their mean squared norm.

@@ -219,8 +219,8 @@ def test_bad_data_and_options(refused, place, tmp_path, name, content, options, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--ngrams 2,1", "--ngrams is 2,1, expected the minimum before the maximum"),
-        ("--ngrams x", "--ngrams is 'x', expected one or two integers"),
+        ("--ngrams 2,1", "--ngrams is (2, 1), expected a minimum and a maximum"),
+        ("--ngrams x", "--ngrams is 'x', expected a minimum and a maximum"),
         ("--min-df 0", "--min-df is 0, expected an integer of at least 1"),
         ("--min-df 999", "train.tsv: no term occurs in 999 or more documents"),
         ("--analyzer char --stop-words english", "stop words require the word analyzer"),

@@ -94,13 +94,13 @@ def test_parameters_have_the_names_and_defaults_of_the_command_line():
 
     from labeltree.cli.commands.predict import predict
     from labeltree.cli.commands.train import train
-    from labeltree.cli.text_options import Text
+    from labeltree.cli.options import Text, as_command
 
-    shell = {**signature(predict).parameters, **signature(train).parameters}
+    shell = {**signature(as_command(predict)).parameters, **signature(as_command(train)).parameters}
     ours = {"score" if name == "score_function" else name: value for name, value in DEFAULTS.items()}
     assert ours == {name: getattr(shell[name].default, "value", shell[name].default) for name in ours}
     about_files = {"data", "model", "overwrite", "one_based", "quiet", "json", "output", "format", "top"}
-    about_files |= {"id_column", "settings", "max_size"}
+    about_files |= {"id_column", "settings", "max_size", "help_all"}
     about_answers = {"accepted", "threshold"}  # arguments of predict
     about_trees = {"tree_rest"}  # of a tree in a file
     about_text = {item.name for item in fields(Text)}

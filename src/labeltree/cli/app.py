@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import difflib
 import gc
+import inspect
 import os
 import re
 import signal
@@ -20,12 +20,9 @@ import typer.core
 
 from labeltree._version import __version__
 from labeltree.cli.streams import OutputError, prepare_streams
-from labeltree.errors import InputError, alternatives
+from labeltree.errors import InputError
 
-# The base class of all errors in the arguments; Typer does not export it.
-_UsageError: Any = typer.BadParameter.__bases__[0]
-
-# The subcommands in the sections of the help. Each is a function in the module of the same name.
+# The subcommands in the sections of the help. Each is a function of its name.
 SECTIONS = {
     "Every day": (
         *("estimate", "train", "predict", "evaluate", "explain", "threshold", "tune", "compare", "compress"),
@@ -35,6 +32,8 @@ SECTIONS = {
     "Many machines": ("plan", "fill", "join"),
     "The paper": ("reproduce", "download", "synth", "demo"),
 }
+# The modules of commands that share one.
+HOMES = {"plan": "parts", "fill": "parts", "join": "parts"}
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
 # What to do when memory runs out.
@@ -43,9 +42,6 @@ _MEMORY_HINTS = {
     "train": "run `labeltree estimate` to see how much is needed",
     "synth": "use a smaller --scale",
 }
-
-# A space and a hyphen at which help is not wrapped.
-_SPACE, _HYPHEN = "\xa0", "\u2011"
 
 
 class _Commands(Mapping[str, Any]):
@@ -63,90 +59,24 @@ class _Commands(Mapping[str, Any]):
         return len(COMMANDS)
 
 
-class _Plain:
-    """A command with help in plain text: options in sections, each with a column of names."""
-
-    def get_help(self, context: Any) -> str:
-        """Return the whole help text."""
-        text: str = super().get_help(context)  # type: ignore[misc]
-        return text.replace(_SPACE, " ").replace(_HYPHEN, "-")
-
-    def collect_usage_pieces(self, context: Any) -> list[str]:
-        """Return what follows the command in the usage line."""
-        pieces: list[str] = super().collect_usage_pieces(context)  # type: ignore[misc]
-        # Typer writes a required argument as {DATA}, and one that may be repeated as {DATA}...
-        found = [re.fullmatch(r"\{(.*)\}(\.\.\.)?", piece) or piece for piece in pieces]
-        return [
-            piece if isinstance(piece, str) else piece[1] + (piece[2] or "") * ("..." not in piece[1])
-            for piece in found
-        ]
-
-    def parse_args(self, context: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; errors know their command."""
-        try:
-            rest: list[str] = super().parse_args(context, args)  # type: ignore[misc]
-        except _UsageError as error:
-            error.ctx = error.ctx or context
-            raise
-        return rest
-
-    def format_options(self, context: Any, formatter: Any) -> None:
-        """Write arguments and options, section by section."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        for parameter in self.get_params(context):  # type: ignore[attr-defined]
-            if parameter.param_type_name == "argument":
-                sections["Arguments"].append((parameter.metavar, parameter.help))
-            else:
-                section = sections.setdefault(parameter.rich_help_panel or "Options", [])
-                section.append(parameter.get_help_record(context))
-        for title, rows in sections.items():
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl([(name, _sentences(text)) for name, text in rows])
-
-
-def _sentences(text: str) -> str:
-    """Turn Typer's [default: 1] and [required] into sentences, and keep short phrases on one line."""
-    text = re.sub(r"  \[required\]$", " Required.", text)
-    text = re.sub(r"  \[default: (.+)\]$", r" Default: \1.", text)
-    text = re.sub(r"(?<=\w)-(?=\w)", _HYPHEN, text)
-    return text.replace("Default: ", f"Default:{_SPACE}").replace(" - ", f" -{_SPACE}")
-
-
-class _Command(_Plain, typer.core.TyperCommand):
-    def invoke(self, context: Any) -> Any:
-        """Run the command, with published models in the cache."""
-        from labeltree.cli.published import with_local_models
-
-        context.params = with_local_models(context.params)
-        return super().invoke(context)
-
-
-class _Group(_Plain, typer.core.TyperGroup):
+class _Group(typer.core.TyperGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "commands": _Commands()})
 
-    def format_options(self, context: Any, formatter: Any) -> None:
-        """Write the options and the commands, section by section."""
-        super().format_options(context, formatter)
-        width = max(map(len, COMMANDS))
-        for title, names in SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), _summary(self.commands[name])) for name in names])
 
-
-def _summary(command: Any) -> str:
-    """Return the first line of a command's help."""
-    return str(command.help).split("\n", 1)[0]
-
-
-_PLAIN: Any = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+_PLAIN: Any = {"rich_markup_mode": "rich", "pretty_exceptions_enable": False}
 
 
 @cache
 def _command(name: str) -> Any:
+    from labeltree.cli.options import as_command
+
+    section = next(title for title, names in SECTIONS.items() if name in names)
+    function = getattr(import_module(f"labeltree.cli.commands.{HOMES.get(name, name)}"), name)
     program = typer.Typer(add_completion=False, **_PLAIN)
-    program.command(name, cls=_Command)(getattr(import_module(f"labeltree.cli.commands.{name}"), name))
+    # Rich would keep the line breaks of a paragraph.
+    text = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(function.__doc__))
+    program.command(name, rich_help_panel=section, help=text)(as_command(function))
     return typer.main.get_command(program)
 
 
@@ -167,8 +97,7 @@ def _labeltree(
 ) -> None:
     """Extreme multi-label classification with label trees whose size is known in advance.
 
-    `labeltree estimate` reports the exact size of a model before it is trained; `labeltree demo` shows the
-    whole workflow. Every command has a --help option.
+    `labeltree demo` shows the whole workflow, `labeltree estimate DATA` the size of a model of your data.
     """
 
 
@@ -208,9 +137,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except typer.Exit as stop:
             code = stop.exit_code
         sys.stdout.flush()
-    except _UsageError as error:
-        where = error.ctx.command_path if error.ctx else "labeltree"
-        return _fail(InputError(_usage_error(error), hint=f"see `{where} --help`"))
+    except typer.TyperException as error:
+        # Values that a limit refuses have a message of their own: see options.limited.
+        message = error.message if type(error) is typer.BadParameter else error.format_message()
+        what, _, more = message.rstrip(".").partition(". ")
+        name = arguments[0] if arguments[0] in getattr(command, "commands", {}) else ""
+        hint = _in_sentence(more) or f"see `{f'labeltree {name}'.rstrip()} --help`"
+        return _fail(InputError(_in_sentence(what), hint=hint))
     except InputError as error:
         return _fail(error)
     except KeyboardInterrupt as stop:
@@ -221,8 +154,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except OSError as error:
         _drop_output()
-        what = error.strerror or str(error)
-        what = what[:1].lower() + what[1:]
+        what = _in_sentence(error.strerror or str(error))
         if isinstance(error, OutputError):
             return _fail(InputError(f"standard output cannot be written ({what})"))
         return _fail(InputError(what, file=error.filename, hint="check permissions and free space"))
@@ -231,22 +163,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _usage_error(error: Any) -> str:
-    """Return the message of an error in the arguments, in the style of all other errors."""
-    if hasattr(error, "possibilities"):
-        close = difflib.get_close_matches(error.option_name, error.possibilities or (), cutoff=0.8)
-        similar = f" (did you mean {alternatives(close)}?)" if close else ""
-        return f"no such option: {error.option_name}{similar}"
-    if type(error) is typer.BadParameter:
-        return str(error.message).rstrip(".")  # our own: see options.limited
-    message: str = error.format_message().rstrip(".").replace("Got unexpected extra", "unexpected")
-    message = message.replace("argument(s)", "argument").replace(". Did you mean", " (did you mean")
-    return message[:1].lower() + message[1:] + ")" * message.endswith("?")
-
-
 def _terminate(number: int, frame: Any) -> NoReturn:
     """End with an exception, so that what is done is recorded, and temporary files are removed."""
     raise SystemExit(128 + number)
+
+
+def _in_sentence(text: str) -> str:
+    """Return a message without its capital letter; a name in capitals, such as MODEL, keeps it."""
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
 def _fail(error: InputError) -> int:

@@ -8,10 +8,9 @@ import typer
 
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
-from labeltree.cli import options, printing, text_options
-from labeltree.cli.prediction import note_missed, open_model
-from labeltree.cli.published import Published, fetched, model_place
-from labeltree.cli.reading import Source
+from labeltree.cli import options, printing
+from labeltree.cli.options import Published, fetched, model_place
+from labeltree.cli.reading import Source, note_missed, open_model
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_BEAM
 
@@ -28,7 +27,6 @@ _F1_NOTE = (
 )
 
 
-@options.takes(text=text_options.Reading)
 def compare(
     paths: Annotated[
         list[str],
@@ -37,7 +35,7 @@ def compare(
             help="Two or more model directories, or addresses such as hf://user/name, then labeled data.",
         ),
     ],
-    text: text_options.Reading,
+    text: options.Reading,
     beam: options.Beam = DEFAULT_BEAM,
     seed: options.Seed = 0,
     threads: options.Threads = None,

@@ -11,30 +11,31 @@ import typer
 from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
-from labeltree.cli import options, printing, text_options
+from labeltree.cli import options, printing
 from labeltree.cli.reading import Source
-from labeltree.cli.size_report import check_report, report_lines, report_sizes
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
+    from labeltree.data.dataset import Dataset
     from labeltree.model.compress import Trial
     from labeltree.model.frontier import PointReport
+    from labeltree.model.model import Model
 
 _BUDGET = "Budget"
+_REPORT_FILES = ("frontier.csv", "frontier.png", "frontier.svg")
 # The loss whose smallest model a report marks, in percentage points.
 _REPORTED_LOSS = 0.1
 _HEAD = ("weights", "threshold", "non-zeros", "bytes", "P@1", "P@3", "P@5")
 _WIDTHS = (8, 9, 15, 15, 6, 6, 6)
 
 
-@options.takes(text=text_options.Reading)
 def compress(
     model: options.ModelPath,
     out: Annotated[
         Path | None, typer.Argument(metavar="OUT", help="Model directory to write. With --report, optional.")
     ] = None,
     *,
-    text: text_options.Reading,
+    text: options.Reading,
     weights: Annotated[
         str | None,
         options.limited(
@@ -232,3 +233,88 @@ def described(weights: str, threshold: float | None, nonzeros: int | None) -> st
         else f"those below {threshold:g} were dropped"
     )
     return f"{printing.plural(nonzeros or 0, 'weight')} kept as {weights}; {small}"
+
+
+def check_report(out: Path, overwrite: bool) -> None:
+    """Refuse a directory that the report cannot be written to."""
+    from labeltree.base import plots as figures
+    from labeltree.base.files import check_output
+
+    figures.require()
+    if out.exists() or not out.parent.is_dir():  # else it is created
+        for name in _REPORT_FILES:
+            check_output(out / name, overwrite)
+
+
+def report_sizes(
+    model: Path,
+    opened: Model,
+    dataset: Dataset,
+    out: Path,
+    max_loss: float,
+    threads: int | None,
+    stages: Stages,
+) -> list[PointReport]:
+    """Evaluate a model in every form, and write the sizes and precisions as a table and a figure.
+
+    Returns
+    -------
+    list of PointReport
+        One per form: float32, float16, int8 and a range of thresholds, with the first trees alone, too.
+    """
+    from labeltree.model.frontier import chosen_points, measure
+    from labeltree.model.labeled import Validation
+
+    # The results may go into the model, where its page finds them; copies of the model may not.
+    inside = out.resolve().is_relative_to(model.resolve())
+    work = model.resolve().parent if inside else out if out.is_dir() else out.parent
+    try:
+        with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {model}") as progress:
+            points = measure(opened, Validation.of(dataset, opened), work, threads=threads, progress=progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; nothing was written") from None
+    chosen = chosen_points(points, max_loss)
+    rows = [point.report(point in chosen) for point in points]
+    _write(rows, out)
+    return rows
+
+
+def report_lines(rows: list[PointReport], out: Path, max_loss: float) -> list[str]:
+    """Return the table of a report, and where its figure is."""
+    explained = f"* the smallest model that loses at most {max_loss:g} points"
+    figure = f"figure {printing.escaped(str(out / 'frontier.png'))}"
+    return [*_table(rows), "", explained, figure]
+
+
+def _write(rows: list[PointReport], out: Path) -> None:
+    """Write the table and the figure."""
+    from labeltree.base import plots as figures
+    from labeltree.base.files import write_whole
+
+    counts = dict.fromkeys(row["trees"] for row in rows)
+    curves: dict[str, list[Any]] = {
+        f"{printing.plural(n, 'tree')}, pruned": [row for row in rows if row["trees"] == n] for n in counts
+    }
+    figure = figures.frontier_figure(curves)
+    contents = (figures.table(rows), figures.png(figure), figures.svg(figure))
+    out.mkdir(exist_ok=True)
+    for name, content in zip(_REPORT_FILES, contents, strict=True):
+        with write_whole(out / name) as file:
+            file.write(content)
+
+
+def _table(rows: list[PointReport]) -> list[str]:
+    head = ["trees", "weights", "threshold", "non-zeros", "size", "P@1", "P@3", "P@5", ""]
+    cells = (
+        [
+            str(row["trees"]),
+            row["weights"],
+            "-" if row["threshold"] is None else f"{row['threshold']:g}",
+            "-" if row["nonzeros"] is None else f"{row['nonzeros']:,}",
+            human_bytes(row["model_bytes"]),
+            *(f"{row[name]:.2f}" for name in ("P@1", "P@3", "P@5")),
+            "*" if row["chosen"] else "",
+        ]
+        for row in rows
+    )
+    return printing.table(head, cells)

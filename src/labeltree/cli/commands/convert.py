@@ -10,13 +10,11 @@ import typer
 
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
-from labeltree.cli import options, printing, text_options
-from labeltree.cli.prediction import open_model
-from labeltree.cli.reading import Source
+from labeltree.cli import options, printing
+from labeltree.cli.reading import Source, open_model
 from labeltree.errors import InputError
 
 
-@options.takes(text=text_options.Text)
 def convert(
     data: options.Data,
     output: Annotated[
@@ -26,7 +24,7 @@ def convert(
             help="File to write: .svm or .libsvm (also .gz, .bz2 or .xz after it), or .npz.",
         ),
     ],
-    text: text_options.Text,
+    text: options.Text,
     model: Annotated[
         Path | None,
         typer.Option(
@@ -67,7 +65,7 @@ def convert(
     check_output(output, overwrite)
     stages = Stages(quiet or json)
     opened = None if model is None else open_model(stages, model)
-    if opened is not None and text.settings() != text_options.Text().settings():
+    if opened is not None and text.settings() != options.Text().settings():
         raise InputError("options for text features are given with --model", hint="remove one of them")
     source = Source(data, text, one_based, opened)
     dataset = source.read(stages, threads, require_labels=False)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
-from labeltree.cli import options, printing, text_options
+from labeltree.cli import options, printing
 from labeltree.cli.reading import Source
-from labeltree.cli.training_options import Training
 from labeltree.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -17,11 +16,10 @@ if TYPE_CHECKING:
     from labeltree.trees.tree import DepthSummary
 
 
-@options.takes(training=Training, text=text_options.Text)
 def estimate(
     data: options.Data,
-    training: Training,
-    text: text_options.Text,
+    training: options.Training,
+    text: options.Text,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
     one_based: options.OneBased = None,

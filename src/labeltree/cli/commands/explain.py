@@ -10,8 +10,7 @@ import typer
 
 from labeltree.base import limits
 from labeltree.base.progress import Stages
-from labeltree.cli import drawing, options, printing, text_options
-from labeltree.cli.prediction import Search
+from labeltree.cli import options, printing
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS
@@ -25,11 +24,10 @@ if TYPE_CHECKING:
     from labeltree.model.model import Model
 
 
-@options.takes(search=Search, text=text_options.Reading)
 def explain(
     model: options.ModelPath,
-    search: Search,
-    text: text_options.Reading,
+    search: options.Search,
+    text: options.Reading,
     row: Annotated[
         list[str] | None,
         typer.Argument(
@@ -82,18 +80,18 @@ def explain(
         figures = {"features": int(dataset.X.nnz), "labels": sorted(true_labels)}
         printing.print_json({**figures, "predictions": [asdict(explanation) for explanation in found]})
         return
-    drawing.escape_unprintable()
+    printing.escape_unprintable()
     counts = printing.plural(dataset.X.nnz, "feature")
     if true_labels:
         counts += f", {printing.plural(len(true_labels), 'label')} (*)"
-    best = ", ".join(f"{drawing.mark(e.name, true_labels)} {e.score:.3g}" for e in found)
+    best = ", ".join(f"{printing.mark(e.name, true_labels)} {e.score:.3g}" for e in found)
     print(*printing.facts([("row", f"{name}: {counts}"), ("predicted", best or "(no labels)")]), sep="\n")
     if not found:
         return
     for t in range(len(opened.trees)):
         print()
         title = f"tree {t}" if len(opened.trees) > 1 else "root"
-        drawing.print_tree(_draw_paths(found, t, true_labels, title))
+        printing.print_tree(_draw_paths(found, t, true_labels, title))
     formula = score_of(opened.score.replace(search.score, search.score_scale)).formula
     mean = "the mean over the trees of " if len(opened.trees) > 1 else ""
     print(
@@ -110,7 +108,7 @@ def _read_row(
     file: str | None,
     number: int | None,
     one_based: bool | None,
-    reading: text_options.Reading,
+    reading: options.Reading,
 ) -> tuple[Model, Dataset, str]:
     """Open the model, and return it with the row to explain and the name of the row."""
     from labeltree.base.files import display_name
@@ -123,7 +121,7 @@ def _read_row(
             "expected either a document or a row, or --file with --row",
             hint="see `labeltree explain --help`",
         )
-    if file is None and reading != text_options.Reading():
+    if file is None and reading != options.Reading():
         raise InputError("options for reading a file are given without --file", hint="add --file and --row")
     model = load(path)
     if file is not None and number is not None:
@@ -137,7 +135,7 @@ def _read_row(
         return model, row, f"{number} of {display_name(file)}"
     text = " ".join(given or [])
     if model.text is not None:
-        text_options.refuse_base_for_text(one_based)
+        options.refuse_base_for_text(one_based)
         X = model.text.transform([text])
         return model, Dataset.from_matrices(X, [[0]]), _shortened(text)
     if ":" not in text or "\n" in text.strip():
@@ -158,7 +156,7 @@ def _labels(dataset: Dataset) -> set[str]:
 
 def _draw_paths(found: Sequence[Explanation], t: int, true_labels: set[str], title: str) -> Tree:
     """Draw the paths of all labels through a tree, with the parts that they share drawn once."""
-    root = drawing.tree(title)
+    root = printing.tree(title)
     branches: dict[tuple[int, Child], Tree] = {}
     for rank, explanation in enumerate(found, 1):
         path = explanation.paths[t]
@@ -166,8 +164,8 @@ def _draw_paths(found: Sequence[Explanation], t: int, true_labels: set[str], tit
         for step in path.steps:
             key = step.node, step.child
             if key not in branches:
-                head = f"{rank}. " * (step.child.node is None) + drawing.child_name(step.child, true_labels)
-                branches[key] = at.add(drawing.branch(head, _score(step, path.reached), _reasons(step)))
+                head = f"{rank}. " * (step.child.node is None) + printing.child_name(step.child, true_labels)
+                branches[key] = at.add(printing.branch(head, _score(step, path.reached), _reasons(step)))
             at = branches[key]
     return root
 
@@ -186,8 +184,8 @@ def _reasons(step: Step) -> list[tuple[str, str]]:
     if step.others:
         rest.append(f"{printing.plural(step.others, 'other feature')} {step.rest:+.3f}")
     return [
-        ("for", drawing.words(step.supporting)),
-        ("against", drawing.words(step.opposing)),
+        ("for", printing.words(step.supporting)),
+        ("against", printing.words(step.opposing)),
         ("rest", ", ".join(rest)),
     ]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labeltree.base.system import human_bytes
-from labeltree.cli import drawing, options, printing
+from labeltree.cli import options, printing
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_WORDS
 
@@ -189,7 +189,7 @@ def _show_label(model: Model, name: str, words: int, json: bool) -> None:
     if json:
         printing.print_json({"model": str(model.path), **asdict(profile)})
         return
-    drawing.escape_unprintable()
+    printing.escape_unprintable()
     pairs = [
         ("label", profile.name),
         ("instances", f"{profile.instances:,} of {model.n_instances:,}"),
@@ -197,22 +197,22 @@ def _show_label(model: Model, name: str, words: int, json: bool) -> None:
     ]
     print(*printing.facts(pairs), sep="\n")
     for t, path in enumerate(profile.paths):
-        at = root = drawing.tree(f"tree {t}" if len(profile.paths) > 1 else "root")
+        at = root = printing.tree(f"tree {t}" if len(profile.paths) > 1 else "root")
         for fork in path:
             siblings = ", ".join(fork.sibling_labels)
             if siblings and fork.siblings > len(fork.sibling_labels):
                 siblings += ", ..."
             at = at.add(
-                drawing.branch(
-                    drawing.child_name(fork.child),
+                printing.branch(
+                    printing.child_name(fork.child),
                     f"one of {fork.siblings + 1:,} children of node {fork.node}",
                     [
-                        ("for", drawing.words(fork.supporting)),
-                        ("against", drawing.words(fork.opposing)),
+                        ("for", printing.words(fork.supporting)),
+                        ("against", printing.words(fork.opposing)),
                         ("bias", f"{fork.bias:+.3f}" if fork.bias else ""),
                         ("siblings", siblings),
                     ],
                 )
             )
         print()
-        drawing.print_tree(root)
+        printing.print_tree(root)

@@ -10,7 +10,7 @@ import typer
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
-from labeltree.cli.prediction import open_model
+from labeltree.cli.reading import open_model
 
 
 def page(
@@ -20,8 +20,8 @@ def page(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Size against precision, as written by labeltree frontier. Default: frontier.csv in MODEL, "
-            "if it exists.",
+            help="Size against precision, as written by labeltree compress --report. Default: frontier.csv "
+            "in MODEL, if it exists.",
         ),
     ] = None,
     precision: Annotated[

@@ -10,8 +10,8 @@ import typer
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
-from labeltree.cli.prediction import Search, note_missed, open_model, predict_file
-from labeltree.cli.text_options import Reading
+from labeltree.cli.options import Reading
+from labeltree.cli.reading import note_missed, open_model, predict_file
 from labeltree.settings import DEFAULT_RANKS
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class About:
         _option(
             metavar="DATA",
             rich_help_panel=_CARD,
-            help="Evaluate the model on this labeled data. Default: what labeltree frontier or evaluate "
-            "wrote into the model directory.",
+            help="Evaluate the model on this labeled data. Default: what labeltree evaluate or "
+            "compress --report wrote into the model directory.",
         ),
     ] = None
 
@@ -72,7 +72,7 @@ class About:
         }
         if self.test is None:
             return model_card(open_model(stages, path), **about)
-        found = predict_file(stages, path, self.test, Reading(), None, Search(), top=5, threads=None)
+        found = predict_file(stages, path, self.test, Reading(), None, options.Search(), top=5, threads=None)
         labeled = Labeled.of(found.dataset, found.model)
         note_missed(labeled)
         name = display_name(self.test).rpartition("/")[2]
@@ -81,7 +81,6 @@ class About:
         return model_card(found.model, **about, metrics=metrics, data=data)
 
 
-@options.takes(about=About)
 def push(
     model: options.ModelPath,
     address: Annotated[

@@ -12,7 +12,7 @@ import typer
 
 from labeltree.base import limits, plots
 from labeltree.base.progress import Stages, ignore
-from labeltree.cli import options, printing, text_options
+from labeltree.cli import options, printing
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError, ResourceError
 
@@ -25,7 +25,6 @@ LARGEST = 2**53  # the largest whole number that the formulas compute with exact
 _THEORY = "Balanced trees (theory)"
 
 
-@options.takes(text=text_options.Text)
 def reproduce(
     what: Annotated[
         str,
@@ -46,7 +45,7 @@ def reproduce(
         ),
     ] = None,
     *,
-    text: text_options.Text,
+    text: options.Text,
     seeds: Annotated[
         str, typer.Option(metavar="N,N,...", help="Random seeds; one tree is built for each.")
     ] = "0,1,2,3,4",
@@ -163,7 +162,7 @@ def reproduce(
         raise ResourceError(f"not enough memory or disk space for {', '.join(skipped)}")
 
 
-def _refuse_reading(text: text_options.Text, one_based: bool | None, why: str) -> None:
+def _refuse_reading(text: options.Text, one_based: bool | None, why: str) -> None:
     """Refuse options that tell how to read a file, if there is none."""
     given = {item.name: getattr(text, item.name) for item in fields(text)}
     names = [options.spelled(name, None) for name, value in given.items() if value not in (None, False)]
@@ -174,7 +173,7 @@ def _refuse_reading(text: text_options.Text, one_based: bool | None, why: str) -
 
 
 def _read(
-    text: text_options.Text, one_based: bool | None, threads: int | None, file: Path, train: Dataset | None
+    text: options.Text, one_based: bool | None, threads: int | None, file: Path, train: Dataset | None
 ) -> Dataset:
     """Read a file; test data with the features, the columns and the first index of the training data."""
     from labeltree.data.read import features_of

@@ -11,7 +11,7 @@ import typer
 from labeltree.base import limits
 from labeltree.base.extras import EXTRAS, optional
 from labeltree.cli import options
-from labeltree.cli.published import model_place
+from labeltree.cli.options import model_place
 from labeltree.errors import InputError
 
 _TOKEN_VARIABLE = "LABELTREE_TOKEN"

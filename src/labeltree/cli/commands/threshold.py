@@ -8,21 +8,19 @@ import typer
 
 from labeltree.base import limits
 from labeltree.base.progress import Stages
-from labeltree.cli import options, printing, text_options
-from labeltree.cli.prediction import note_unknown, open_model
-from labeltree.cli.reading import Source
+from labeltree.cli import options, printing
+from labeltree.cli.reading import Source, note_unknown, open_model
 
 _GOAL = "Goal"
 
 
-@options.takes(text=text_options.Reading)
 def threshold(
     model: options.OwnModelPath,
     validation: Annotated[
         str,
         typer.Argument(metavar="VALIDATION", help="Labeled data that the model was not trained on."),
     ],
-    text: text_options.Reading,
+    text: options.Reading,
     metric: Annotated[
         str | None,
         options.limited("--metric", limits.F1, "NAME", "The F1 to maximize", _GOAL, default="micro_f1"),

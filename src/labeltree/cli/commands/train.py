@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from labeltree.base.limits import AUTO
 from labeltree.base.progress import Stages
 from labeltree.base.system import available_memory, human_bytes, peak_memory
-from labeltree.cli import options, printing, text_options
+from labeltree.cli import options, printing
 from labeltree.cli.reading import Source
-from labeltree.cli.training_options import Training
 from labeltree.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
@@ -49,12 +48,11 @@ class TrainReport(TypedDict):
     data: DataSummary
 
 
-@options.takes(training=Training, text=text_options.Text)
 def train(
     data: options.Data,
     model: options.NewModelPath,
-    training: Training,
-    text: text_options.Text,
+    training: options.Training,
+    text: options.Text,
     settings: options.SettingsFile = None,
     max_size: options.MaxSize = None,
     score: options.StoredScore = AUTO,

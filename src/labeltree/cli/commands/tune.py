@@ -12,7 +12,7 @@ import typer
 from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
-from labeltree.cli import options, printing, text_options
+from labeltree.cli import options, printing
 from labeltree.cli.reading import Source
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_SHARE
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _BUDGET = "Budget"
 
 
-@options.takes(text=text_options.Text)
 def tune(
     data: options.Data,
     out: Annotated[
@@ -38,7 +37,7 @@ def tune(
             help="Directory for the settings file, the trials and the best model.",
         ),
     ],
-    text: text_options.Text,
+    text: options.Text,
     max_size: Annotated[
         int | None,
         options.limited(
@@ -97,7 +96,7 @@ def tune(
     def read(settings: TextSettings | None) -> Dataset:
         options = text
         if searches_terms and settings is not None:
-            options = replace(text, ngrams=",".join(map(str, settings.ngrams)), min_df=settings.min_df)
+            options = replace(text, ngrams=settings.ngrams, min_df=settings.min_df)
         source = Source(data, options, one_based)
         dataset = source.read(stages, threads)
         if not shown:
@@ -107,9 +106,7 @@ def tune(
     def read_other(dataset: Dataset) -> Dataset:
         # Read it like a model of the training data would: with its features, columns and first index.
         like: Any = features_of(dataset, data)
-        reading = text_options.Reading(
-            **{f.name: getattr(text, f.name) for f in fields(text_options.Reading)}
-        )
+        reading = options.Reading(**{f.name: getattr(text, f.name) for f in fields(options.Reading)})
         assert other is not None
         source = Source(other, reading, one_based, like)
         validation_data = source.read(stages, threads)
@@ -142,11 +139,11 @@ def _validation(given: str) -> tuple[float, str | None]:
     return limits.checked("--validation", share, limits.VALIDATION_SHARE), None
 
 
-def _command(data: str, text: text_options.Text, one_based: bool | None, result: TuningResult) -> str:
+def _command(data: str, text: options.Text, one_based: bool | None, result: TuningResult) -> str:
     """Return the command that trains the final model."""
     arguments = ["labeltree", "train", data, str(_shortest(result.directory / "model"))]
     arguments += ["--settings", str(_shortest(result.settings_path))]
-    for item in fields(text_options.Reading):
+    for item in fields(options.Reading):
         value = getattr(text, item.name)
         option = f"--{item.name.replace('_', '-')}"
         if isinstance(value, bool):
