@@ -44,8 +44,8 @@ def main() -> None:
     """Train a model, log it, open it again, and predict."""
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description="Log a labeltree model with MLflow.")
-    parser.add_argument("--train", default=here / "catalogue-train.tsv", help="documents with labels")
-    parser.add_argument("--test", default=here / "catalogue-test.tsv", help="documents to evaluate on")
+    parser.add_argument("--train", default=here / "catalog-train.tsv", help="documents with labels")
+    parser.add_argument("--test", default=here / "catalog-test.tsv", help="documents to evaluate on")
     parser.add_argument("documents", nargs="*", default=["Keeps tea hot on a long walk."])
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:

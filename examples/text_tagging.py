@@ -52,8 +52,8 @@ def main():
     """Run all steps. The model is deleted at the end, unless --model is given."""
     parser = argparse.ArgumentParser(description="Train a tagger for documents, evaluate it and use it.")
     parser.add_argument("documents", nargs="*", default=DOCUMENTS, help="documents to tag")
-    parser.add_argument("--train", default=HERE / "catalogue-train.tsv", metavar="FILE")
-    parser.add_argument("--test", default=HERE / "catalogue-test.tsv", metavar="FILE")
+    parser.add_argument("--train", default=HERE / "catalog-train.tsv", metavar="FILE")
+    parser.add_argument("--test", default=HERE / "catalog-test.tsv", metavar="FILE")
     parser.add_argument("--clusters", type=int, default=10, metavar="K")
     parser.add_argument("--model", type=Path, metavar="DIR", help="keep the model in this directory")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Run the backend and Annif's own http backend with the released Annif, on the catalogue of examples/.
+"""Run the backend and Annif's own http backend with the released Annif, on the catalog of examples/.
 
     .venv/bin/python tools/annif_check.py
 
@@ -30,14 +30,14 @@ name=labeltree backend
 language=en
 backend=labeltree
 analyzer=snowball(english)
-vocab=catalogue
+vocab=catalog
 clusters=10
 
 [remote]
 name=labeltree over HTTP
 language=en
 backend=http
-vocab=catalogue
+vocab=catalog
 endpoint=ENDPOINT/models/tagger/suggest
 """
 # Annif's analyzers split texts with NLTK's Punkt. Without its data, which NLTK would download, an empty model
@@ -88,9 +88,9 @@ def check(programs: Path, place: Path) -> None:
             data = {"NLTK_DATA": str(place / "nltk"), **settings}
             return show(programs / program, *arguments, cwd=place, variables=data, fails=fails)
 
-        annif("load-vocab", "catalogue", "vocabulary.tsv", "--language", "en")
+        annif("load-vocab", "catalog", "vocabulary.tsv", "--language", "en")
         annif("train", "tree", "train.tsv")
-        expect(annif("list-projects"), r"tree +labeltree backend +catalogue +en +True")
+        expect(annif("list-projects"), r"tree +labeltree backend +catalog +en +True")
         expect(annif("suggest", "tree", "text.txt", "--limit", "3"), f"<{URI}(outdoor|cycling|lamps)>")
         first = f1(annif("eval", "tree", "test.tsv"))
         annif("train", "tree", "--cached", "-b", "labeltree.trees=3", "-b", "labeltree.weights=int8")
@@ -105,10 +105,10 @@ def check(programs: Path, place: Path) -> None:
 
 
 def write_corpus(place: Path) -> None:
-    """Write the catalogue as Annif reads it, and for `labeltree train`, with URIs as subjects."""
+    """Write the catalog as Annif reads it, and for `labeltree train`, with URIs as subjects."""
     names: set[str] = set()
     for part in ("train", "test"):
-        lines = (ROOT / "examples" / f"catalogue-{part}.tsv").read_text(encoding="utf-8").splitlines()
+        lines = (ROOT / "examples" / f"catalog-{part}.tsv").read_text(encoding="utf-8").splitlines()
         rows = [line.split("\t") for line in lines]
         labels = [row[1].split() for row in rows]
         names.update(*labels)

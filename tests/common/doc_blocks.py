@@ -94,7 +94,7 @@ def run_page(blocks):
     """Run the blocks of a page in the current, empty directory; it gets a link to the examples."""
     os.symlink(ROOT / "examples", "examples")
     for part in ("train", "test"):
-        os.symlink(ROOT / "examples" / f"catalogue-{part}.tsv", f"{part}.tsv")
+        os.symlink(ROOT / "examples" / f"catalog-{part}.tsv", f"{part}.tsv")
     names, printed = {"__name__": "__main__"}, ""
     for block in blocks:
         if block.tag == "python":

@@ -392,8 +392,8 @@ def tsv(tmp_path):
 
 
 def test_thresholds_per_label(run, tmp_path):
-    tagger, data = tmp_path / "tagger", "examples/catalogue-test.tsv"
-    labeltree.train("examples/catalogue-train.tsv", tagger, clusters=10)
+    tagger, data = tmp_path / "tagger", "examples/catalog-test.tsv"
+    labeltree.train("examples/catalog-train.tsv", tagger, clusters=10)
     code, out, _ = run("threshold", tagger, data, "--metric", "macro_f1", "--json")
     found = json.loads(out)
     assert (code, found["metric"]) == (0, "macro_f1")

@@ -34,7 +34,7 @@ def parts(text):
 @pytest.fixture(scope="module")
 def tagger(tmp_path_factory):
     path = tmp_path_factory.mktemp("card") / "tagger"
-    return labeltree.train("examples/catalogue-train.tsv", path, clusters=10, max_depth=2)
+    return labeltree.train("examples/catalog-train.tsv", path, clusters=10, max_depth=2)
 
 
 def test_a_card_describes_the_model(tagger):
@@ -54,10 +54,10 @@ def test_a_card_describes_the_model(tagger):
 
 
 def test_metrics_that_were_evaluated(tagger):
-    found = tagger.evaluate("examples/catalogue-test.tsv")
-    metadata, body = parts(model_card(tagger, metrics=found, data="catalogue"))
+    found = tagger.evaluate("examples/catalog-test.tsv")
+    metadata, body = parts(model_card(tagger, metrics=found, data="catalog"))
     (result,) = metadata["model-index"][0]["results"]
-    assert result["dataset"]["name"] == "catalogue"
+    assert result["dataset"]["name"] == "catalog"
     assert {item["name"]: item["value"] for item in result["metrics"]} == pytest.approx(
         {name: value for name, value in found.items() if "@" in name}, abs=1e-4
     )
@@ -122,10 +122,10 @@ def test_limitations_depend_on_the_model(tagger, trained):
 def test_the_card_is_printed_by_a_dry_run(tagger, tmp_path, run, refused):
     push = ["push", tagger.path, f"file://{tmp_path}/there", "--dry-run"]
     options = ["--title", "Tags", "--language", "en", "--license", "mit", "--test"]
-    code, shown, _ = run(*push, *options, "examples/catalogue-test.tsv")
+    code, shown, _ = run(*push, *options, "examples/catalog-test.tsv")
     assert code == 0
     metadata, body = parts(shown)
-    assert metadata["model-index"][0]["results"][0]["dataset"]["name"] == "catalogue-test.tsv (100 rows)"
+    assert metadata["model-index"][0]["results"][0]["dataset"]["name"] == "catalog-test.tsv (100 rows)"
     assert body.startswith("\n# Tags\n")
     assert "expected the code" in refused(*push, "--language", "x", "--test", "missing")
     code, shown, err = run(*push, "--quiet")

@@ -33,7 +33,7 @@ def checksum(content, before=0):
     return crc32c(np.frombuffer(content, np.uint8), before)
 
 
-# RFC 3720, B.4, and the check value of the catalogue of CRC algorithms.
+# RFC 3720, B.4, and the check value of the catalog of CRC algorithms.
 VECTORS = {
     b"": 0,
     b"123456789": 0xE3069283,

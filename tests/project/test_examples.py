@@ -26,7 +26,7 @@ def data(tmp_path_factory):
     return path
 
 
-def test_text_tagging_finds_the_labels_of_the_catalogue():
+def test_text_tagging_finds_the_labels_of_the_catalog():
     out = run("text_tagging.py")
     planned, taken = re.findall(r"([\d.]+ kB)\.\n", out)
     assert planned == taken
@@ -41,12 +41,12 @@ def test_text_tagging_keeps_its_model_and_tags_given_documents(tmp_path):
     assert out.endswith("Xyzzy.\n    no label\n")
 
 
-def test_the_catalogue():
-    train, test = (read_documents(EXAMPLES / f"catalogue-{part}.tsv") for part in ("train", "test"))
+def test_the_catalog():
+    train, test = (read_documents(EXAMPLES / f"catalog-{part}.tsv") for part in ("train", "test"))
     assert (train.n_instances, test.n_instances) == (400, 100)
     assert set(test.label_names) <= set(train.label_names)
     assert min(train.Y.getnnz(axis=1)) >= 2
-    lines = [(EXAMPLES / f"catalogue-{part}.tsv").read_text().splitlines() for part in ("train", "test")]
+    lines = [(EXAMPLES / f"catalog-{part}.tsv").read_text().splitlines() for part in ("train", "test")]
     assert len({line.split("\t")[2] for part in lines for line in part}) == 500
 
 
@@ -89,7 +89,7 @@ def test_errors_of_an_example(tmp_path):
 
 
 def test_size_planning_reads_documents():
-    out = run("size_planning.py", EXAMPLES / "catalogue-train.tsv", "--clusters", "5", "--threads", "1")
+    out = run("size_planning.py", EXAMPLES / "catalog-train.tsv", "--clusters", "5", "--threads", "1")
     assert out.splitlines()[1].split()[:3] == ["-", "1", "1"]
 
 

@@ -44,7 +44,7 @@ FLAGS = (
 def tagger(tmp_path_factory):
     """A model of text, four of whose labels have names that a careless page would run."""
     place = tmp_path_factory.mktemp("page")
-    lines = (EXAMPLES / "catalogue-train.tsv").read_text().splitlines()
+    lines = (EXAMPLES / "catalog-train.tsv").read_text().splitlines()
     with (place / "train.jsonl").open("w") as file:
         for i, line in enumerate(lines):
             _, labels, text = line.split("\t")

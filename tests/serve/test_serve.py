@@ -32,7 +32,7 @@ TEXT = "A light for the handlebar of a bicycle"
 @pytest.fixture(scope="module")
 def tagger(tmp_path_factory):
     path = tmp_path_factory.mktemp("serve") / "tagger"
-    assert main(["train", str(EXAMPLES / "catalogue-train.tsv"), str(path), "--quiet"]) == 0
+    assert main(["train", str(EXAMPLES / "catalog-train.tsv"), str(path), "--quiet"]) == 0
     return path
 
 

@@ -115,9 +115,9 @@ def test_malformed_requests(tagger):  # noqa: F811
 
 def test_a_model_is_replaced_under_load(tagger, tmp_path):  # noqa: F811
     other = tmp_path / "other"
-    train = ["train", str(EXAMPLES / "catalogue-train.tsv"), str(other), "--quiet", "--cost", "0.01"]
+    train = ["train", str(EXAMPLES / "catalog-train.tsv"), str(other), "--quiet", "--cost", "0.01"]
     assert main(train) == 0
-    lines = (EXAMPLES / "catalogue-test.tsv").read_text(encoding="utf-8").splitlines()[:60]
+    lines = (EXAMPLES / "catalog-test.tsv").read_text(encoding="utf-8").splitlines()[:60]
     texts = [line.split("\t", 2)[2] for line in lines]
     found = swap(tagger, other, texts, swaps=3, clients=4, workers=2)
     assert (found["swaps"], found["mixed"], found["failed"], found["code"]) == (3, 0, 0, 0)

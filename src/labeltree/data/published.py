@@ -1,4 +1,4 @@
-"""The paper's six datasets: a catalogue, downloads into a cache, and checks against the published counts."""
+"""The paper's six datasets: a catalog, downloads into a cache, and checks against the published counts."""
 
 from __future__ import annotations
 

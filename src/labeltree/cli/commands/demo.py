@@ -17,7 +17,7 @@ from labeltree.cli import options, printing
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_RANKS
 
-FILES = ("catalogue-train.tsv", "catalogue-test.tsv")
+FILES = ("catalog-train.tsv", "catalog-test.tsv")
 DOCUMENTS = (
     "Boots with a good grip on wet rock.",
     "A light for the handlebar that charges from a USB port.",
