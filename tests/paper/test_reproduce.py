@@ -150,7 +150,7 @@ def test_all(run, data, tmp_path, monkeypatch):
     )
     assert code == 0
     assert sections(tmp_path / "report.md") == list(EXPERIMENTS)
-    assert len(EXPERIMENTS) == 11
+    assert len(EXPERIMENTS) == 10
     for name in EXPERIMENTS:
         assert (tmp_path / f"{name}.csv").is_file() or list(tmp_path.glob(f"{name}-*.csv"))
         assert f"{name}: " in summary

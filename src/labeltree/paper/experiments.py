@@ -19,7 +19,6 @@ from labeltree.base import plots
 from labeltree.base.progress import Progress, ignore
 from labeltree.errors import InputError
 from labeltree.paper.alpha import alpha, last_depth
-from labeltree.paper.growth import growth
 from labeltree.paper.kmeans_cost import kmeans_cost
 from labeltree.paper.pruning import pruning
 from labeltree.paper.report import save
@@ -87,7 +86,6 @@ EXPERIMENTS = {
     "varied-k": Experiment(varied_k, "Size of a tree relative to one-vs-rest, K by depth", "Figure 5"),
     "alpha": Experiment(alpha, "Used features relative to the parent node", "Figure 7"),
     "last-depth": Experiment(last_depth, "Alpha of unfinished nodes at the last depth", "appendix E"),
-    "growth": Experiment(growth, "Sizes of trees predicted from one tree", "section 3", draws=False),
     "tight-bound": Experiment(tight_bound, "Non-zero weights after training", "equations 7, 8 and 18"),
     "pruning": Experiment(pruning, "Precision and size without small weights", "Table 3", needs_test=True),
     "kmeans": Experiment(kmeans_cost, "Cost of K-means", "appendix A"),

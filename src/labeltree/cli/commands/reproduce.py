@@ -30,7 +30,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="One or more of statistics, fixed-k, varied-k, alpha, last-depth, growth, tight-bound, "
+            help="One or more of statistics, fixed-k, varied-k, alpha, last-depth, tight-bound, "
             "pruning, theory, kmeans and time, separated by commas, or all.",
         ),
     ],
