@@ -16,7 +16,6 @@ from hypothesis.extra import numpy as arrays
 from labeltree import Dataset, _native, explain_prediction, load, read_documents, read_svm, write_svm
 from labeltree.data.dataset import TOLERANCE, unit_rows, unit_values
 from labeltree.errors import InputError
-from labeltree.explain.prediction import explain_labels
 
 TINY, HUGE = np.float32(1e-45), np.finfo(np.float32).max
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -307,7 +306,8 @@ def test_a_matrix_whose_pointers_are_wrong_is_refused(model):
 def test_products_of_an_explanation_add_up(model, rows, number):
     row = 50 * rows[number]
     dense = scale_row(row.toarray()[0], 30)
-    for found in (explain_prediction(model, row, words=100), explain_labels(model, row, [0, 5], words=100)):
+    for labels in (None, [0, 5]):
+        found = explain_prediction(model, row, labels=labels, words=100)
         for explanation in found:
             for path in explanation.paths:
                 for step in path.steps:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from labeltree import InputError, explain_prediction, load
 from labeltree._native import SCORES
 from labeltree.explain import describe_label, find_label, tree_shape
-from labeltree.explain.parts import feature_name, path_to
+from labeltree.explain.label import feature_name, path_to
 from labeltree.model.model import Model
 
 EVERY = 1000  # words: more than there are

@@ -16,7 +16,7 @@ from playwright.sync_api import Error, sync_playwright
 import labeltree
 from labeltree.cli import main
 from labeltree.errors import InputError
-from labeltree.explain.parts import path_to
+from labeltree.explain.label import path_to
 from labeltree.serve import page as page_module
 from labeltree.serve.app import create_app
 from labeltree.serve.models import Models

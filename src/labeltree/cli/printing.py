@@ -17,7 +17,7 @@ from labeltree.base.json import to_json
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from labeltree.explain.parts import Child, Word
+    from labeltree.explain.label import Child, Word
 
 _GLUE = "\ue000"  # a space at which lines are not wrapped
 

@@ -1,9 +1,8 @@
 """Explanations: why a model predicts what it does, and what it has learned."""
 
 from labeltree.explain.label import LabelProfile, describe_label, find_label
-from labeltree.explain.prediction import Explanation, explain_labels, explain_prediction
-from labeltree.explain.shape import DepthShape, tree_shape
-from labeltree.explain.summary import describe_model
+from labeltree.explain.model import DepthShape, describe_model, tree_shape
+from labeltree.explain.prediction import Explanation, explain_prediction
 
 __all__ = [
     "DepthShape",
@@ -11,7 +10,6 @@ __all__ = [
     "LabelProfile",
     "describe_label",
     "describe_model",
-    "explain_labels",
     "explain_prediction",
     "find_label",
     "tree_shape",

@@ -7,26 +7,75 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeltree.base.limits import WORDS, Whole, checked
 from labeltree.errors import InputError, alternatives
-from labeltree.explain.parts import (
-    N_NAMED,
-    Child,
-    Word,
-    frequent_labels,
-    label_name,
-    largest,
-    path_to,
-)
 from labeltree.settings import DEFAULT_WORDS
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
+    from labeltree.trees.tree import LabelTree
 
 SIBLINGS = Whole(0)
+# How many labels are named for a child with many labels, or in a message.
+N_NAMED = 3
 # Characters of an unknown name in a message.
 _SHOWN = 100
+
+
+@dataclass(frozen=True)
+class Word:
+    """A feature and its weight for a child.
+
+    Attributes
+    ----------
+    feature : int
+        Its column in X, from 0.
+    name : str
+        The word, if the model was trained on text; otherwise the feature's number in the user's files.
+    weight : float
+    value : float or None
+        Value of the feature in the row that is explained, scaled if the model is normalized; None without a
+        row.
+    product : float or None
+        value * weight: what the feature adds to the margin.
+    """
+
+    feature: int
+    name: str
+    weight: float
+    value: float | None = None
+    product: float | None = None
+
+
+@dataclass(frozen=True)
+class Child:
+    """The child of a node that a path continues with.
+
+    Attributes
+    ----------
+    node : int or None
+        Number of the node; None if the child is the label itself.
+    labels : int
+        Number of labels below it; 1 for a label.
+    frequent : tuple of str
+        Names of the most frequent of these labels in the training data, at most three.
+    """
+
+    node: int | None
+    labels: int
+    frequent: tuple[str, ...]
+
+    @classmethod
+    def make(cls, model: Model, tree: int, node: int, column: int) -> Child:
+        """Describe a child of a node."""
+        shape = model.trees[tree].tree
+        child = int(shape.children[shape.child_ptr[node] + column])
+        if child < 0:
+            return cls(None, 1, (label_name(model, ~child),))
+        below = shape.labels[shape.first[child] : shape.last[child]]
+        return cls(child, below.size, frequent_labels(model, below, N_NAMED))
 
 
 @dataclass(frozen=True)
@@ -126,36 +175,83 @@ def describe_label(
     if not 0 <= label < model.n_labels:
         raise InputError(f"label is {label}, expected 0 to {model.n_labels - 1}")
     words, siblings = checked("words", words, WORDS), checked("siblings", siblings, SIBLINGS)
-    paths = tuple(
-        tuple(
-            _describe_step(model, t, node, column, depth, words, siblings)
-            for depth, (node, column) in enumerate(path_to(part.tree, label))
-        )
-        for t, part in enumerate(model.trees)
-    )
-    return LabelProfile(label, label_name(model, label), int(model.label_counts[label]), paths)
+    paths = []
+    for number, part in enumerate(model.trees):
+        tree, steps = part.tree, []
+        for depth, (node, column) in enumerate(path_to(tree, label)):
+            others = np.delete(tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]], column)
+            features = part.features_of(node)
+            weights = part.child_weights(node, column, features).astype(np.float64)
+            bias = part.child_weights(node, column, np.array([model.n_features], np.int32))[0]
+            step = LabelStep(
+                node,
+                depth,
+                Child.make(model, number, node, column),
+                others.size,
+                frequent_labels(model, ~others[others < 0], siblings),
+                *strongest_words(model, features, weights, words),
+                float(bias) * model.bias,
+            )
+            steps.append(step)
+        paths.append(tuple(steps))
+    return LabelProfile(label, label_name(model, label), int(model.label_counts[label]), tuple(paths))
 
 
-def _describe_step(
-    model: Model, tree: int, node: int, column: int, depth: int, n_words: int, n_siblings: int
-) -> LabelStep:
-    shape = model.trees[tree].tree
-    siblings = np.delete(shape.children[shape.child_ptr[node] : shape.child_ptr[node + 1]], column)
-    part = model.trees[tree]
-    features = part.features_of(node)
-    weights = part.child_weights(node, column, features).astype(np.float64)
-    bias = part.child_weights(node, column, np.array([model.n_features], np.int32))[0]
-    supporting, opposing = (
-        tuple(Word.make(model, int(features[k]), float(weights[k])) for k in chosen)
-        for chosen in largest(weights, n_words)
-    )
-    return LabelStep(
-        node,
-        depth,
-        Child.make(model, tree, node, column),
-        siblings.size,
-        frequent_labels(model, ~siblings[siblings < 0], n_siblings),
-        supporting,
-        opposing,
-        float(bias) * model.bias,
-    )
+def label_name(model: Model, label: int) -> str:
+    """Return the name of a label, or its number if labels have no names."""
+    return str(label) if model.label_names is None else model.label_names[label]
+
+
+def feature_name(model: Model, feature: int) -> str:
+    """Return the name of a feature: a word, or its number in the user's files if the model has no words."""
+    if feature == model.n_features:
+        return "bias"
+    names = () if model.text is None else model.text.names
+    if 0 <= feature < len(names):
+        return str(names[feature])
+    return str(feature + bool(model.one_based))  # also of a damaged model that is not verified
+
+
+def frequent_labels(model: Model, labels: NDArray[np.int32], n_most: int) -> tuple[str, ...]:
+    """Return the names of the labels that have the most training instances."""
+    if labels.size > n_most > 0:  # leave out most of them before sorting
+        counts = model.label_counts[labels]
+        labels = labels[counts >= np.partition(counts, -n_most)[-n_most]]
+    ranked = labels[np.lexsort((labels, -model.label_counts[labels]))][:n_most]
+    return tuple(label_name(model, label) for label in ranked.tolist())
+
+
+def path_to(tree: LabelTree, label: int) -> list[tuple[int, int]]:
+    """Return the path from the root to a label: nodes, and which of the node's children comes next."""
+    of_node, of_label = tree.child_place
+    steps = []
+    at = int(of_label[label])
+    while True:
+        node = int(np.searchsorted(tree.child_ptr, at, side="right")) - 1
+        steps.append((node, at - int(tree.child_ptr[node])))
+        if node == 0:
+            return steps[::-1]
+        at = int(of_node[node])
+
+
+def strongest_words(
+    model: Model,
+    features: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    n_most: int,
+    values: NDArray[np.float64] | None = None,
+) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """Return the words that add most to a margin, and those that take most from it, strongest first.
+
+    Without the values of a row, by their weights.
+    """
+    products = weights if values is None else values * weights
+    order = np.argsort(products, kind="stable").tolist()
+
+    def word(k: int) -> Word:
+        feature, weight = int(features[k]), float(weights[k])
+        of_row = () if values is None else (float(values[k]), float(products[k]))
+        return Word(feature, feature_name(model, feature), weight, *of_row)
+
+    supporting = tuple(word(k) for k in order[::-1][:n_most] if products[k] > 0)
+    return supporting, tuple(word(k) for k in order[:n_most] if products[k] < 0)

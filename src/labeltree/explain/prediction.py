@@ -13,15 +13,8 @@ from labeltree import _native
 from labeltree.base.limits import WORDS, Whole, checked
 from labeltree.data.dataset import canonical_csr
 from labeltree.errors import InputError
-from labeltree.explain.parts import Child, Word, label_name, largest, path_to
-from labeltree.model.queries import (
-    Queries,
-    Score,
-    check_options,
-    check_queries,
-    score_of,
-    unit_queries,
-)
+from labeltree.explain.label import Child, Word, label_name, path_to, strongest_words
+from labeltree.model.queries import Queries, check_options, check_queries, score_of, unit_queries
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, DEFAULT_WORDS, ScoreSettings
 
 if TYPE_CHECKING:
@@ -69,7 +62,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Path:
+class TreePath:
     """The path to a label through one tree.
 
     Attributes
@@ -100,20 +93,21 @@ class Explanation:
         Its name, or its number.
     score : float
         As in ``Model.predict``: the mean over the trees; a tree that did not reach the label counts as 0.
-    paths : tuple of Path
+    paths : tuple of TreePath
         One path per tree.
     """
 
     label: int
     name: str
     score: float
-    paths: tuple[Path, ...]
+    paths: tuple[TreePath, ...]
 
 
 def explain_prediction(
     model: Model,
     row: Any,
     *,
+    labels: Sequence[int] | None = None,
     top: int = DEFAULT_TOP,
     beam: int = DEFAULT_BEAM,
     score: str | None = None,
@@ -128,6 +122,8 @@ def explain_prediction(
     row : sparse matrix or array of one row; or str
         As accepted by ``Model.predict``, or an array with one dimension; or a document, if the model was
         trained on text.
+    labels : sequence of int, optional
+        Explain these labels, predicted or not, instead of the best ones.
     top, beam, score, score_scale
         As in ``Model.predict``.
     words : int, default 5
@@ -136,87 +132,40 @@ def explain_prediction(
     Returns
     -------
     list of Explanation
-        One for each label that ``Model.predict`` returns, best first, with its path through each tree.
+        One for each label that ``Model.predict`` returns, best first, with its path through each tree; or one
+        for each of `labels`, whose score is 0 if the beam does not reach it.
     """
     words = checked("words", words, WORDS)
-    row = _as_row(model, row)
     check_options(top, beam, None)
-    queries = _one_query(model, row)
-    settings = model.score.replace(score, score_scale)
-    labels, scores = model.predict(row, top=top, beam=beam, score=score, score_scale=score_scale, threads=1)
-    query = _Query(model, queries, score_of(settings), words)
-    predicted = [(j, float(s)) for j, s in zip(labels[0].tolist(), scores[0], strict=True) if j >= 0]
-    reached = [_reached_labels(model, t, queries, beam, settings) for t in range(len(model.trees))]
-    return [
-        Explanation(
-            label,
-            label_name(model, label),
-            value,
-            tuple(query.path(t, label, label in reached[t]) for t in range(len(model.trees))),
-        )
-        for label, value in predicted
-    ]
-
-
-def explain_labels(
-    model: Model,
-    row: Any,
-    labels: Sequence[int],
-    *,
-    beam: int = DEFAULT_BEAM,
-    words: int = DEFAULT_WORDS,
-) -> list[Explanation]:
-    """Explain the scores of given labels for one row, predicted or not.
-
-    Parameters
-    ----------
-    model : Model
-    row, beam, words
-        As in `explain_prediction`.
-    labels : sequence of int
-
-    Returns
-    -------
-    list of Explanation
-        One for each label, in the same order. The score is 0 if the beam does not reach the label.
-    """
-    words = checked("words", words, WORDS)
-    queries = _one_query(model, _as_row(model, row))
-    query = _Query(model, queries, score_of(model.score), words)
-    found = []
-    reached = [_search_tree(model, t, queries, beam, model.score) for t in range(len(model.trees))]
-    for label in labels:
-        label = checked("label", label, Whole(0, model.n_labels - 1))
-        paths = tuple(query.path(t, label, label in reached[t]) for t in range(len(model.trees)))
-        score = sum(path.score for path in paths if path.reached) / len(paths)
-        found.append(Explanation(label, label_name(model, label), score, paths))
-    return found
-
-
-def _as_row(model: Model, row: Any) -> Any:
-    if not isinstance(row, str):
-        return row[None] if isinstance(row, np.ndarray) and row.ndim == 1 else row
-    if model.text is None:
-        what = "the row is a document, but the model was not trained on text"
-        raise InputError(what, hint="pass a row of feature values")
-    return model.text.transform([row])
-
-
-def _one_query(model: Model, row: Any) -> Queries:
+    if isinstance(row, str):
+        if model.text is None:
+            what = "the row is a document, but the model was not trained on text"
+            raise InputError(what, hint="pass a row of feature values")
+        row = model.text.transform([row])
+    elif isinstance(row, np.ndarray) and row.ndim == 1:
+        row = row[None]
     queries = check_queries(row)
     if queries.n_rows != 1:
         raise InputError(f"expected 1 row, got {queries.n_rows}", hint="explain one row at a time")
-    return unit_queries(queries, model.n_features) if model.normalized else queries
+    queries = unit_queries(queries, model.n_features) if model.normalized else queries
+    settings = model.score.replace(score, score_scale)
+    predicted: dict[int, float] = {}
+    if labels is None:
+        best, scores = model.predict(row, top=top, beam=beam, score=score, score_scale=score_scale, threads=1)
+        predicted = {j: float(s) for j, s in zip(best[0].tolist(), scores[0], strict=True) if j >= 0}
+        labels = list(predicted)
+    paths = _Paths(model, queries, beam, settings, words)
+    found = []
+    for label in labels:
+        label = checked("label", label, Whole(0, model.n_labels - 1))
+        each = tuple(paths.to(tree, label) for tree in range(len(model.trees)))
+        mean = sum(path.score for path in each if path.reached) / len(each)
+        found.append(Explanation(label, label_name(model, label), predicted.get(label, mean), each))
+    return found
 
 
-def _reached_labels(model: Model, tree: int, queries: Queries, beam: int, score: ScoreSettings) -> Any:
+def _reached_labels(model: Model, tree: int, queries: Queries, beam: int, score: ScoreSettings) -> set[int]:
     """Return the labels that the beam reaches in one tree."""
-    if len(model.trees) == 1:
-        return range(model.n_labels)  # a predicted label was reached by the only tree
-    return _search_tree(model, tree, queries, beam, score)
-
-
-def _search_tree(model: Model, tree: int, queries: Queries, beam: int, score: ScoreSettings) -> set[int]:
     if model.text is not None and not queries.arrays[1].size:
         return set()  # no label is predicted for a document without known words
     search = _native.BeamSearch([model.trees[tree].arrays], model.n_features, model.n_labels, model.bias)
@@ -224,20 +173,22 @@ def _search_tree(model: Model, tree: int, queries: Queries, beam: int, score: Sc
     return set(labels[labels >= 0].tolist())
 
 
-class _Query:
-    """One row and its paths through the trees. Only the rows of its features are read from the blocks."""
+class _Paths:
+    """The paths of one row through the trees. Only the rows of its features are read from the blocks."""
 
-    def __init__(self, model: Model, queries: Queries, score: Score, n_words: int) -> None:
-        self.model, self.score, self.n_words = model, score, n_words
+    def __init__(self, model: Model, queries: Queries, beam: int, score: ScoreSettings, n_words: int) -> None:
+        self.model, self.factor, self.n_words = model, score_of(score).function, n_words
         _, indices, values = queries.arrays
         given = sp.csr_matrix((values, indices, [0, indices.size]), shape=(1, max(queries.n_features, 1)))
         row = canonical_csr(given, "X")
         known = row.indices < model.n_features
+        # The bias comes last.
         self.features = np.append(row.indices[known], model.n_features).astype(np.int32)
         self.values = np.append(row.data[known], model.bias).astype(np.float64)
+        self.reached = [_reached_labels(model, t, queries, beam, score) for t in range(len(model.trees))]
         self._steps: dict[tuple[int, int, int], Step] = {}
 
-    def path(self, tree: int, label: int, reached: bool) -> Path:
+    def to(self, tree: int, label: int) -> TreePath:
         """Return the path to a label through one tree."""
         steps: list[Step] = []
         total = 1.0
@@ -247,25 +198,17 @@ class _Query:
                 self._steps[key] = self._step(tree, node, column, depth, total)
             steps.append(self._steps[key])
             total = steps[-1].score
-        return Path(tree, reached, total, tuple(steps))
+        return TreePath(tree, label in self.reached[tree], total, tuple(steps))
 
     def _step(self, tree: int, node: int, column: int, depth: int, parent_score: float) -> Step:
-        features, values = self.features, self.values
-        weights = self.model.trees[tree].child_weights(node, column, features).astype(np.float64)
-        products = values * weights
+        weights = self.model.trees[tree].child_weights(node, column, self.features).astype(np.float64)
+        products = self.values * weights
         margin = float(products.sum())
-        factor = float(self.score.function(margin))
-        is_bias = features == self.model.n_features
-        chosen = largest(np.where(is_bias, 0, products), self.n_words)
-        others = ~is_bias & (products != 0)
-        others[chosen[0] + chosen[1]] = False
-        supporting, opposing = (
-            tuple(
-                Word.make(self.model, int(features[k]), float(weights[k]), float(values[k]))
-                for k in positions
-            )
-            for positions in chosen
-        )
+        factor = float(self.factor(margin))
+        features, values = self.features[:-1], self.values[:-1]
+        supporting, opposing = strongest_words(self.model, features, weights[:-1], self.n_words, values)
+        named = [word.feature for word in supporting + opposing]
+        others = products[:-1][~np.isin(features, named)]
         return Step(
             node,
             depth,
@@ -275,7 +218,7 @@ class _Query:
             parent_score * factor,
             supporting,
             opposing,
-            float(products[is_bias].sum()),
-            float(products[others].sum()),
-            int(others.sum()),
+            float(products[-1]),
+            float(others.sum()),
+            int(np.count_nonzero(others)),
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from labeltree.base.system import human_bytes
 from labeltree.errors import InputError
-from labeltree.explain.summary import describe_model
+from labeltree.explain.model import describe_model
 from labeltree.serve.page_data import Measured
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from labeltree.base.limits import LARGEST_INT32, MAP_BOXES, MAP_DEPTH
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import Decision
 from labeltree.explain.label import describe_label, find_label
-from labeltree.explain.prediction import explain_labels, explain_prediction
-from labeltree.explain.summary import describe_model
+from labeltree.explain.model import describe_model
+from labeltree.explain.prediction import explain_prediction
 from labeltree.serve import requests
 from labeltree.serve.batcher import Batcher, Queries, Ranked, n_rows
 from labeltree.serve.errors import RequestError
@@ -114,7 +114,7 @@ def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, ba
             found = explain_prediction(model, query, top=body.top, words=body.words)
         else:
             label = body.label if isinstance(body.label, int) else find_label(model, body.label)
-            found = explain_labels(model, query, [label], words=body.words)
+            found = explain_prediction(model, query, labels=[label], words=body.words)
         return JsonResponse({"model": served.name, "predictions": [asdict(item) for item in found]})
 
     form = {"application/x-www-form-urlencoded": {"schema": requests.SuggestRequest.model_json_schema()}}

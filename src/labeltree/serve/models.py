@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.errors import InputError
-from labeltree.explain.parts import label_name
+from labeltree.explain.label import label_name
 from labeltree.model.layout import MANIFEST
 from labeltree.model.model import load
 from labeltree.serve.errors import RequestError

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from labeltree.base.limits import MAP_DEPTH
-from labeltree.explain.parts import label_name
+from labeltree.explain.label import label_name
 from labeltree.serve.page_data import Measured, overview
 from labeltree.serve.tree_map import Box, tree_map
 

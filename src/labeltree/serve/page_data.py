@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from labeltree.base.files import read_pieces
 from labeltree.errors import InputError
-from labeltree.explain.summary import describe_model
+from labeltree.explain.model import describe_model
 from labeltree.model.layout import MANIFEST
 
 if TYPE_CHECKING:

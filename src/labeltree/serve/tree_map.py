@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.base import limits
-from labeltree.explain.parts import N_NAMED, frequent_labels, label_name, path_to
+from labeltree.explain.label import N_NAMED, frequent_labels, label_name, path_to
 from labeltree.trees.tree import LabelTree, node_alpha
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from labeltree.data.dataset import Dataset
-    from labeltree.explain.parts import Child
+    from labeltree.explain.label import Child
     from labeltree.explain.prediction import Explanation, Step
     from labeltree.model.model import Model
 

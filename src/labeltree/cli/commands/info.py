@@ -17,7 +17,7 @@ from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_WORDS
 
 if TYPE_CHECKING:
-    from labeltree.explain.shape import DepthShape
+    from labeltree.explain.model import DepthShape
     from labeltree.model.model import Model
 
 _BAR_WIDTH = 24  # characters at most
@@ -38,7 +38,7 @@ def info(
 
     Also verifies the model's files.
     """
-    from labeltree.explain.summary import describe_model
+    from labeltree.explain.model import describe_model
     from labeltree.model.model import load
     from labeltree.training.work import is_work_directory
 
