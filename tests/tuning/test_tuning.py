@@ -16,12 +16,11 @@ from labeltree import write_svm
 from labeltree.errors import InputError
 from labeltree.settings import TextSettings
 from labeltree.tuning import halving
-from labeltree.tuning import tune as package_tune
+from labeltree.tuning.halving import combined, single_changes
 from labeltree.tuning.result import best_trial
 from labeltree.tuning.rows import DataSource, TuningRows
-from labeltree.tuning.trial import Trial
+from labeltree.tuning.trial import TuningTrial
 from labeltree.tuning.tune import data_source, tune
-from labeltree.tuning.variants import combined, single_changes
 
 FILES = {"trials.jsonl", "trials.csv", "settings.json", "best"}
 
@@ -38,10 +37,9 @@ def small_search(monkeypatch):
 
 def shorten(monkeypatch):
     """Make searches of few trials, whose rounds have different rows."""
-    monkeypatch.setattr("labeltree.tuning.variants._FACTORS", (0.5,))
-    monkeypatch.setattr("labeltree.tuning.variants._CLUSTERS", (4,))
-    monkeypatch.setattr("labeltree.tuning.variants._TREES", 2)
-    monkeypatch.setattr(halving, "_FEWEST_ROWS", 100)
+    small = {"_FACTORS": (0.5,), "_CLUSTERS": (4,), "_TREES": 2, "_FEWEST_ROWS": 100}
+    for name, value in small.items():
+        monkeypatch.setattr(halving, name, value)
 
 
 @pytest.fixture(scope="module")
@@ -186,15 +184,8 @@ def test_what_does_not_fit_is_not_trained(memory, small_search, data, tmp_path, 
     assert [path.name for path in (tmp_path / "own").iterdir()] == ["file"]
 
 
-def test_a_directory_with_a_search_is_refused_before_data_is_read(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "trials.jsonl").touch()
-    with pytest.raises(InputError, match="there is a search in this directory already"):
-        tune("data.svm" if (tmp_path / "data.svm").exists() else make_data(20), tmp_path / "out")
-
-
 def test_progress_in_python(small_search, data, tmp_path, capsys):
-    found = package_tune(data, tmp_path / "out", threads=1, max_size=6_000, progress=True)
+    found = tune(data, tmp_path / "out", threads=1, max_size=6_000, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == len(found.trials)
@@ -209,7 +200,7 @@ def test_progress_in_python(small_search, data, tmp_path, capsys):
 def trial(hits, first=0, changes=None, share=1.0):
     """A trial with so many hits in 100 rows, from one of them on."""
     rows = np.roll(np.repeat([100.0, 0.0], [hits, 100 - hits]), first).tolist()
-    return Trial(changes or {}, share, metrics={"P@1": float(hits)}, rows=rows)
+    return TuningTrial(changes or {}, share, metrics={"P@1": float(hits)}, rows=rows)
 
 
 def test_a_difference_within_its_standard_error_is_noise():
@@ -313,7 +304,7 @@ def test_validation_data_with_unknown_labels_is_refused(separator, run, refused,
 
 
 def test_text_is_read_for_each_choice_of_terms(monkeypatch, small_search, tmp_path, run):
-    monkeypatch.setattr("labeltree.tuning.variants._TERMS", (([1, 2], 2),))
+    monkeypatch.setattr(halving, "_TERMS", (([1, 2], 2),))
     words = ["red", "green", "blue", "round", "flat"]
     lines = [
         f"{i}\t{words[i % 5]} {words[i % 3]}x\tsome {words[i % 5]} {words[i % 3]} thing" for i in range(200)

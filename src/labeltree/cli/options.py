@@ -378,9 +378,14 @@ StoredScoreScale = Annotated[
 def _use_settings(context: typer.Context, path: Path | None) -> Path | None:
     """Make the values of a settings file the defaults of the other options."""
     if path is not None:
-        from labeltree.tuning.settings_file import as_options, read_settings
+        from labeltree.tuning.settings_file import read_settings
 
-        context.default_map = {**(context.default_map or {}), **as_options(read_settings(path))}
+        # Several numbers are joined by commas, as they are written on the command line.
+        given = {
+            name: ",".join(f"{number:g}" for number in value) if isinstance(value, list | tuple) else value
+            for name, value in read_settings(path).items()
+        }
+        context.default_map = {**(context.default_map or {}), **given}
     return path
 
 

@@ -11,9 +11,9 @@ from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
 from labeltree.evaluation.compare import Difference, paired_differences
-from labeltree.evaluation.row_metrics import METRIC, RowMetric, labels_needed, row_metrics
+from labeltree.evaluation.row_metrics import RowMetric, row_metrics
 from labeltree.model.model import Model
-from labeltree.settings import DEFAULT_BEAM
+from labeltree.settings import DEFAULT_BEAM, MAX_ACCEPTED
 
 # Rounds in which the models take turns to predict all rows; the fastest counts.
 ROUNDS = 3
@@ -45,7 +45,6 @@ def compare_models(
     models: Sequence[Model],
     datasets: Dataset | Sequence[Dataset],
     *,
-    names: tuple[str, ...] = METRIC.values,
     beam: int = DEFAULT_BEAM,
     seed: int = 0,
     threads: int | None = None,
@@ -59,8 +58,6 @@ def compare_models(
     datasets : Dataset or sequence of Dataset
         Labeled data that no model was trained on; one for all, or one per model if the models read it
         differently. Rows and labels must be the same. Rows without labels are left out of F1.
-    names : tuple of str
-        The metrics.
     beam : int, default 10
     seed : int, default 0
         Of the resampling.
@@ -80,18 +77,17 @@ def compare_models(
         raise InputError("the models have data with different numbers of rows", hint="pass the same rows")
     if data[0].Y.nnz == 0:
         raise InputError("the data has no labels", hint="use labeled data")
-    top = max(labels_needed(name) for name in names)
     found: list[dict[str, RowMetric]] = []
     seconds = [math.inf] * len(models)
     for turn in range(ROUNDS):
         for number, (model, rows) in enumerate(zip(models, data, strict=True)):
             start = time.perf_counter()
-            labels, scores = model.predict(rows.X, top=top, beam=beam, threads=threads)
+            labels, scores = model.predict(rows.X, top=MAX_ACCEPTED, beam=beam, threads=threads)
             seconds[number] = min(seconds[number], time.perf_counter() - start)
             if turn == 0:
                 truth = rows.align(model.label_names, model.n_labels).Y
                 propensities = metrics.propensities(model.label_counts, model.n_instances)
-                found.append(row_metrics(truth, labels, scores, propensities, names, model.decision))
+                found.append(row_metrics(truth, labels, scores, propensities, decision=model.decision))
             if progress is not None:
                 progress((turn * len(models) + number + 1) / (ROUNDS * len(models)))
     n_rows = data[0].n_instances

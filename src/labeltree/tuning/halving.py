@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from labeltree.base.progress import Progress
+from labeltree.base import limits
+from labeltree.base.display import escaped, human_seconds
+from labeltree.base.progress import Progress, Stages
+from labeltree.base.system import human_bytes
 from labeltree.base.tempdirs import temporary_directory
 from labeltree.data.dataset import Dataset
 from labeltree.errors import ResourceError
+from labeltree.evaluation import metrics
+from labeltree.evaluation.row_metrics import METRIC, labels_needed, row_metrics
+from labeltree.model.labeled import Validation
 from labeltree.model.layout import SPARSE
-from labeltree.model.model import Model
 from labeltree.training.fill import train_model
 from labeltree.training.plan import Plan
 from labeltree.tuning.rows import TuningRows
-from labeltree.tuning.trial import Trial, TrialJournal, evaluate_rows, gain
-from labeltree.tuning.variants import Changes, combined, describe, single_changes
+from labeltree.tuning.trial import Changes, TrialJournal, TuningTrial, describe, gain
+
+# What is tried instead of the defaults, one setting at a time.
+_FACTORS = (0.5, 2.0)  # of the cost, and of that of positive instances
+_CLUSTERS = (32, 250)
+_TREES = 3
+_TERMS = (([1, 1], 2), ([1, 2], 2), ([1, 2], 5))  # n-grams and min_df
 
 # Shares of the training rows in the rounds, unless a share has too few rows to learn from.
 _SHARES = (0.25, 0.5, 1.0)
@@ -52,6 +62,36 @@ class Goal:
     max_size: int | None = None
     max_time: float | None = None
 
+    def __post_init__(self) -> None:
+        table = {"max_size": limits.Optional(limits.MAX_SIZE), "max_time": limits.Optional(limits.MAX_TIME)}
+        limits.check_fields(self, {"metric": METRIC, **table})
+
+
+def single_changes(defaults: Changes, n_labels: int, depth: int) -> Iterator[Changes]:
+    """Return variants that differ from the defaults in one setting.
+
+    With a maximum depth below that of the tree with the defaults, it becomes wider; 1 is one-vs-rest.
+    """
+    yield from ({"cost": factor * defaults["cost"]} for factor in _FACTORS)
+    yield from ({"positive_cost": factor} for factor in _FACTORS)
+    yield from ({"clusters": clusters} for clusters in _CLUSTERS if clusters < n_labels)
+    if depth > 1:
+        yield {"trees": _TREES}
+        yield from ({"max_depth": smaller} for smaller in sorted({1, depth - 1}))
+    if "ngrams" in defaults:
+        terms = ({"ngrams": ngrams, "min_df": min_df} for ngrams, min_df in _TERMS)
+        yield from (change for change in terms if {**defaults, **change} != defaults)
+
+
+def combined(several: Iterable[Changes]) -> Changes:
+    """Return all changes together; the first that changes a setting decides."""
+    found: Changes = {}
+    for changes in several:
+        found = {**changes, **found}
+    if found.get("max_depth") == 1:  # one-vs-rest has no clusters, and every tree would be the same
+        return {name: value for name, value in found.items() if name not in ("clusters", "trees")}
+    return found
+
 
 class Halving:
     """Runs the rounds of a search; every finished trial is in the journal.
@@ -64,27 +104,16 @@ class Halving:
     models : Path
         An existing directory, which gets the models of trials on all rows, by the number of the trial.
     started : float
-        ``time.perf_counter()`` when the search began.
-    running : callable
-        Shows one trial: takes its description, and gives a progress callback.
-    report : callable
-        Called with each new trial.
+        ``time.perf_counter()`` when the search began, less the seconds of recorded trials.
+    quiet : bool
+        Do not print a line for each trial, nor its progress.
     """
 
     def __init__(
-        self,
-        rows: TuningRows,
-        journal: TrialJournal,
-        goal: Goal,
-        models: Path,
-        started: float,
-        running: Callable[[str], AbstractContextManager[Progress]],
-        report: Callable[[Trial], None],
+        self, rows: TuningRows, journal: TrialJournal, goal: Goal, models: Path, started: float, quiet: bool
     ) -> None:
         self._rows, self._journal, self._goal, self._models = rows, journal, goal, models
-        self._running, self._report = running, report
-        # Recorded trials count with the time that they took.
-        self._started = started - sum(trial.seconds for trial in journal.trials)
+        self._started, self._quiet = started, quiet
         self.out_of_time = False
 
     def run(self) -> None:
@@ -97,7 +126,7 @@ class Halving:
         ranked = self._round([*better[:_SECOND], combined(better[:2]), combined(clearly)], second)
         self._round(self._better(ranked)[:_LAST], last)
 
-    def _better(self, ranked: Sequence[Trial], errors: float = 0.0) -> list[Changes]:
+    def _better(self, ranked: Sequence[TuningTrial], errors: float = 0.0) -> list[Changes]:
         """Return the variants that are better than the defaults by some standard errors, best first."""
         default = next((trial for trial in ranked if not trial.changes), None)
         found = []
@@ -107,7 +136,7 @@ class Halving:
                 found.append(trial.changes)
         return found
 
-    def _round(self, variants: Iterable[Changes], share: float) -> list[Trial]:
+    def _round(self, variants: Iterable[Changes], share: float) -> list[TuningTrial]:
         """Return the trials of the defaults and variants on a share of the rows, with results, best first."""
         distinct: list[Changes] = [{}]
         for changes in variants:
@@ -125,15 +154,15 @@ class Halving:
             found.append(trial)
         return sorted((t for t in found if t.rows), key=lambda t: t.metrics[self._goal.metric], reverse=True)
 
-    def _new_trial(self, changes: Changes, share: float) -> Trial | None:
+    def _new_trial(self, changes: Changes, share: float) -> TuningTrial | None:
         """Return the result of a trial, which is recorded; None if there is no time for it."""
         begin = time.perf_counter()
         if not self._has_time(0):
             return None
         rows = "all rows" if share >= 1 else f"{share:.0%} of the rows"
-        with self._running(f"{describe(changes)}, {rows}") as progress:
+        with Stages(self._quiet).running(f"{describe(changes)}, {rows}") as progress:
             dataset, plan = self._rows.plan(changes, share)
-            trial = Trial(changes, share, work=_multiply_adds(plan))
+            trial = TuningTrial(changes, share, work=_multiply_adds(plan))
             if not self._has_time(trial.work):
                 return None
             size, skipped = self._size(changes, share, plan)
@@ -143,7 +172,8 @@ class Halving:
                 trial = self._trained(trial, dataset, plan, size, progress)
         trial = replace(trial, seconds=time.perf_counter() - begin)
         self._journal.add(trial)
-        self._report(trial)
+        if not self._quiet:
+            print(self._line(trial), file=sys.stderr, flush=True)
         return trial
 
     def _size(self, changes: Changes, share: float, plan: Plan) -> tuple[int | None, str]:
@@ -170,8 +200,8 @@ class Halving:
         return plan.least_bytes + max(0, int(kept * (plan.model_bytes - plan.least_bytes))), ""
 
     def _trained(
-        self, trial: Trial, dataset: Dataset, plan: Plan, size: int | None, progress: Progress
-    ) -> Trial:
+        self, trial: TuningTrial, dataset: Dataset, plan: Plan, size: int | None, progress: Progress
+    ) -> TuningTrial:
         """Train a variant, store it in the form that fits, and evaluate it."""
         metric, validation = self._goal.metric, self._rows.validation(trial.share)
         with temporary_directory(self._models, ".trial-") as work, warnings.catch_warnings():
@@ -183,9 +213,16 @@ class Halving:
                 model = model.compress(
                     work / "small", max_loss=_MAX_LOSS, validation=validation, threads=plan.threads
                 )
-            found = evaluate_rows(model, validation, metric, plan.threads)
+            data = Validation.of(validation, model)
+            labels, scores = model.predict(data.X, top=labels_needed(metric), threads=plan.threads)
+            propensities = metrics.propensities(model.label_counts, model.n_instances)
+            names = METRIC.values if metric == "F1" else METRIC.values[:-1]
+            found = row_metrics(data.truth, labels, scores, propensities, names)
             if trial.share >= 1:
-                self._keep(model)
+                place = self._models / str(len(self._journal.trials))  # of the next trial
+                shutil.rmtree(place, ignore_errors=True)  # of a trial that was killed before it was recorded
+                assert model.path is not None
+                model.path.rename(place)
         return replace(
             trial,
             model_bytes=model.bytes,
@@ -196,13 +233,6 @@ class Halving:
             error=round(found[metric].error, 4),
             rows=found[metric].rows.round(4).tolist(),
         )
-
-    def _keep(self, model: Model) -> None:
-        """Move a model to the place of the next trial."""
-        assert model.path is not None
-        place = self._models / str(len(self._journal.trials))
-        shutil.rmtree(place, ignore_errors=True)  # of a trial that was killed before it was recorded
-        model.path.rename(place)
 
     def _has_time(self, work: int) -> bool:
         """Return whether there is time for a trial, and then for training the best model on all rows.
@@ -216,6 +246,14 @@ class Halving:
         best = max(done, key=lambda trial: (trial.share, trial.metrics[self._goal.metric]))
         expected = max(trial.seconds / trial.work for trial in done) * work + best.seconds / best.share
         return _CAUTION * expected <= left
+
+    def _line(self, trial: TuningTrial) -> str:
+        """Describe a finished trial."""
+        what = f"{trial.share:.0%} of the rows, {describe(trial.changes)}"
+        if not trial.rows:
+            return escaped(f"{what}: skipped, {trial.skipped}")
+        value = f"{self._goal.metric} {trial.metrics[self._goal.metric]:.2f} ± {trial.error:.2f}"
+        return escaped(f"{what}: {value}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}")
 
 
 def _multiply_adds(plan: Plan) -> int:

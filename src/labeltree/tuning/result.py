@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,7 @@ from labeltree.base import plots
 from labeltree.base.files import write_whole
 from labeltree.base.system import human_bytes
 from labeltree.base.tempdirs import remove_directory
-from labeltree.settings import TextSettings
-from labeltree.tuning.settings_file import settings_bytes
-from labeltree.tuning.trial import Trial, gain
+from labeltree.tuning.trial import TuningTrial, gain
 
 SETTINGS, TABLE, BEST, MODELS = "settings.json", "trials.csv", "best", "models"
 
@@ -26,9 +25,9 @@ class TuningResult:
 
     Attributes
     ----------
-    trials : list of Trial
+    trials : list of TuningTrial
         In the order in which they were run.
-    chosen : Trial
+    chosen : TuningTrial
     settings : dict of str to object
         What ``labeltree train --settings`` takes.
     metric : str
@@ -41,8 +40,8 @@ class TuningResult:
         Where the settings, the table of trials and the best model are.
     """
 
-    trials: list[Trial]
-    chosen: Trial
+    trials: list[TuningTrial]
+    chosen: TuningTrial
     settings: dict[str, Any]
     metric: str
     max_size: int | None
@@ -95,7 +94,8 @@ class TuningResult:
 
     def write(self) -> None:
         """Write the settings file and the table of trials, and keep the best model of those on all rows."""
-        contents = {SETTINGS: settings_bytes(self.settings), TABLE: plots.table(self._rows())}
+        settings = json.dumps(self.settings, indent=2) + "\n"
+        contents = {SETTINGS: settings.encode(), TABLE: plots.table(self._rows())}
         for name, content in contents.items():
             with write_whole(self.directory / name) as file:
                 file.write(content)
@@ -117,7 +117,7 @@ class TuningResult:
         return rows
 
 
-def best_trial(trials: Sequence[Trial], metric: str) -> Trial:
+def best_trial(trials: Sequence[TuningTrial], metric: str) -> TuningTrial:
     """Return the best trial of the last round that compared any, or a simpler one that is as good.
 
     A difference that is not larger than its standard error is noise: of the trials that close to the best,
@@ -132,9 +132,3 @@ def best_trial(trials: Sequence[Trial], metric: str) -> Trial:
     chosen = min(close, key=lambda trial: (len(trial.changes), -trial.metrics[metric]))
     # If no variant was better in the round before the last, the last one has only the defaults.
     return max((t for t in trained if t.changes == chosen.changes), key=lambda trial: trial.share)
-
-
-def text_changes(text: TextSettings) -> dict[str, Any]:
-    """Return the text settings that differ from the defaults, as a settings file has them."""
-    changed = {name: value for name, value in asdict(text).items() if value != getattr(TextSettings, name)}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in changed.items()}

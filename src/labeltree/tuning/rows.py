@@ -18,7 +18,7 @@ from labeltree.training.costs import default_cost
 from labeltree.training.plan import Plan, make_plan
 from labeltree.trees.kmeans import build_tree
 from labeltree.trees.tree import LabelTree
-from labeltree.tuning.variants import Changes
+from labeltree.tuning.trial import Changes
 
 # With fewer validation rows, the choice would be random.
 _MIN_VALIDATION = 10
@@ -71,7 +71,6 @@ class TuningRows:
 
     train: Dataset
     held_out: Dataset
-    _samples: dict[float, Dataset]
     _trees: dict[tuple[float, int, int], LabelTree]
 
     def __init__(self, source: DataSource, seed: int, threads: int) -> None:
@@ -104,13 +103,19 @@ class TuningRows:
         """Return a share of the training rows, and the plan of a variant on them."""
         if self.text_settings(changes) != self._text:
             self._read(self.text_settings(changes))
-        sample, settings = self._first_rows(share), self.settings(changes)
-        trees = [self._tree(share, settings["clusters"], number) for number in range(settings["trees"])]
-        # A tree that is cut is the tree that would have been built with the smaller depth.
-        depth = settings["max_depth"]
-        cut = [tree if tree.depth <= depth else tree.clip(depth) for tree in trees]
+        settings = self.settings(changes)
+        sample = self.train if share >= 1 else _take(self.train, np.arange(self._n_used(share)))
+        trees = []
+        for number in range(settings["trees"]):
+            key = share, settings["clusters"], number
+            if key not in self._trees:
+                seed, clusters = self._seed + number, settings["clusters"]
+                self._trees[key] = build_tree(sample, clusters=clusters, seed=seed, threads=self._threads)
+            tree, depth = self._trees[key], settings["max_depth"]
+            # A tree that is cut is the tree that would have been built with the smaller depth.
+            trees.append(tree if tree.depth <= depth else tree.clip(depth))
         solver = SolverSettings(**{name: settings[name] for name in _SOLVER})
-        return sample, make_plan(sample, cut, solver, threads=self._threads)
+        return sample, make_plan(sample, trees, solver, threads=self._threads)
 
     def validation(self, share: float) -> Dataset:
         """Return the rows to validate on: those held out, and training rows that a share leaves out."""
@@ -124,20 +129,6 @@ class TuningRows:
         )
         return replace(self.held_out, X=X, Y=Y)
 
-    def _first_rows(self, share: float) -> Dataset:
-        if share >= 1:
-            return self.train
-        if share not in self._samples:
-            self._samples = {share: _take(self.train, np.arange(self._n_used(share)))}
-        return self._samples[share]
-
-    def _tree(self, share: float, clusters: int, number: int) -> LabelTree:
-        key = share, clusters, number
-        if key not in self._trees:
-            seed, rows = self._seed + number, self._first_rows(share)
-            self._trees[key] = build_tree(rows, clusters=clusters, seed=seed, threads=self._threads)
-        return self._trees[key]
-
     def _n_used(self, share: float) -> int:
         return max(1, round(share * self.train.n_instances))
 
@@ -145,7 +136,7 @@ class TuningRows:
         """Read the data, and split it."""
         dataset, given = self._source.read(text).normalize(), self._source.validation
         self._text = text
-        self._samples, self._trees = {}, {}
+        self._trees = {}
         order = np.random.default_rng(self._seed).permutation(dataset.n_instances)
         if callable(given):
             other = given(dataset)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,6 @@ KEYS: dict[str, limits.Limit] = {
     **TEXT_LIMITS,
     "stop_words": limits.OneOf(("english",)),
 }
-TEXT_KEYS = frozenset(TEXT_LIMITS)
 
 
 def read_settings(path: Path | str) -> dict[str, Any]:
@@ -49,9 +46,6 @@ def read_settings(path: Path | str) -> dict[str, Any]:
         content = parse_json(Path(path).read_bytes())
     except FileNotFoundError:
         raise InputError("no such file", file=path) from None
-    except OSError as error:
-        what = f"the file cannot be read ({error.strerror or error})"
-        raise InputError(what, file=path, hint="check its permissions") from None
     except ValueError as error:
         raise InputError(
             f"the settings are not valid JSON ({error})",
@@ -73,19 +67,3 @@ def read_settings(path: Path | str) -> dict[str, Any]:
         except InputError as error:
             raise error.replace(file=str(path)) from None
     return found
-
-
-def settings_bytes(settings: Mapping[str, Any]) -> bytes:
-    """Return the contents of a settings file."""
-    unknown = set(settings) - set(KEYS)
-    assert not unknown, unknown
-    return (json.dumps(dict(settings), indent=2) + "\n").encode()
-
-
-def as_options(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as the command line takes them: numbers as they are, several joined by commas."""
-    return {name: _as_text(value) for name, value in settings.items()}
-
-
-def _as_text(value: Any) -> Any:
-    return ",".join(f"{number:g}" for number in value) if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""Trials: a variant trained on some rows and evaluated on others; the journal keeps the finished ones."""
+"""Trials: a variant of the defaults, trained on some rows and evaluated on others; and their journal."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from typing import Any
 import numpy as np
 
 from labeltree.base.json import parse_json
-from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.row_metrics import METRIC, RowMetric, labels_needed, row_metrics
-from labeltree.model.labeled import Validation
-from labeltree.model.model import Model
-from labeltree.tuning.variants import Changes, describe
 
-JOURNAL = "trials.jsonl"
+# A variant of the default settings: what it changes.
+Changes = dict[str, Any]
+# Trials of another version are not comparable.
+_VERSION = 4
 
 
 @dataclass(frozen=True)
-class Trial:
+class TuningTrial:
     """A variant that was trained on some rows.
 
     Attributes
@@ -68,30 +66,27 @@ class Trial:
         return {"settings": describe(self.changes), **figures, **self.storage, **self.metrics}
 
 
-def gain(trial: Trial, other: Trial) -> tuple[float, float]:
+def describe(changes: Changes) -> str:
+    """Describe a variant.
+
+    Examples
+    --------
+    >>> describe({"cost": 2.0, "ngrams": [1, 2]}), describe({"max_depth": 1}), describe({})
+    ('cost 2, ngrams 1,2', 'one-vs-rest', 'defaults')
+    """
+    shown = (
+        "one-vs-rest"
+        if (name, value) == ("max_depth", 1)
+        else f"{name} {','.join(map(str, value)) if isinstance(value, list) else f'{value:g}'}"
+        for name, value in changes.items()
+    )
+    return ", ".join(shown) or "defaults"
+
+
+def gain(trial: TuningTrial, other: TuningTrial) -> tuple[float, float]:
     """Return by how many points a trial is better on the same rows, and the standard error of that."""
     mean, error = metrics.paired_gain(np.array(trial.rows) - np.array(other.rows))
     return float(mean), float(error)
-
-
-def evaluate_rows(model: Model, data: Dataset, metric: str, threads: int) -> dict[str, RowMetric]:
-    """Return the metrics of a model on validation rows; F1 only if it is the metric that is searched for."""
-    validation = Validation.of(data, model)
-    labels, scores = model.predict(validation.X, top=labels_needed(metric), threads=threads)
-    propensities = metrics.propensities(model.label_counts, model.n_instances)
-    names = tuple(name for name in METRIC.values if name in (metric, *METRIC.values[:-1]))
-    return row_metrics(validation.truth, labels, scores, propensities, names)
-
-
-def check_no_search(directory: Path, resume: bool) -> None:
-    """Refuse a directory that has a search already, unless it is to be continued."""
-    if not resume and (directory / JOURNAL).exists():
-        raise InputError(
-            "there is a search in this directory already",
-            file=directory,
-            hint="use {resume} to continue it, or another directory",
-            parameters={"resume": True},
-        )
 
 
 class TrialJournal:
@@ -99,28 +94,27 @@ class TrialJournal:
 
     Parameters
     ----------
-    directory : Path
-        Created if it does not exist.
+    path : Path
+        The file, in an existing directory; it may not exist yet.
     described : mapping
         What the search depends on: data, seed, metric, size. The journal of another search is refused.
     """
 
-    def __init__(self, directory: Path, described: Mapping[str, Any]) -> None:
-        self._path = directory / JOURNAL
-        self.trials: list[Trial] = []
-        header = json.dumps({"search": described})
-        if self._path.exists():
+    def __init__(self, path: Path, described: Mapping[str, Any]) -> None:
+        self._path = path
+        self.trials: list[TuningTrial] = []
+        header = json.dumps({"search": {"version": _VERSION, **described}})
+        if path.exists():
             self._read(json.loads(header)["search"])
         else:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._path.write_text(header + "\n", "utf-8")
+            path.write_text(header + "\n", "utf-8")
 
     def _read(self, described: Mapping[str, Any]) -> None:
         lines = self._path.read_bytes().split(b"\n")
         whole = lines[:-1]  # what follows the last line break was being written when the search was killed
         try:
             before = parse_json(whole[0])["search"]
-            self.trials = [Trial(**parse_json(line)) for line in whole[1:]]
+            self.trials = [TuningTrial(**parse_json(line)) for line in whole[1:]]
         except (IndexError, KeyError, TypeError, ValueError):
             hint = "remove the file to start again"
             raise InputError("the file is not the journal of a search", file=self._path, hint=hint) from None
@@ -137,18 +131,14 @@ class TrialJournal:
             with open(self._path, "rb+") as file:
                 file.truncate(sum(len(line) + 1 for line in whole))
 
-    def find(self, changes: Changes, share: float) -> Trial | None:
+    def find(self, changes: Changes, share: float) -> TuningTrial | None:
         """Return a trial that is done."""
         return next((t for t in self.trials if (t.changes, t.share) == (changes, share)), None)
 
-    def add(self, trial: Trial) -> None:
+    def add(self, trial: TuningTrial) -> None:
         """Record a trial; it is on disk when this returns."""
         with open(self._path, "ab") as file:
             file.write(json.dumps(asdict(trial)).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
         self.trials.append(trial)
-
-    def discard(self) -> None:
-        """Remove the journal of a search that found nothing."""
-        self._path.unlink()

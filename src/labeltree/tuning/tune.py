@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict
@@ -11,23 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.base import limits
-from labeltree.base.display import escaped, human_seconds
-from labeltree.base.progress import Stages
-from labeltree.base.system import human_bytes, threads_to_use
+from labeltree.base.system import threads_to_use
 from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
 from labeltree.data.read import check_path, features_of, read_data, resolve_format
 from labeltree.errors import InputError
-from labeltree.evaluation.row_metrics import METRIC
 from labeltree.settings import DEFAULT_SHARE, TextSettings
 from labeltree.tuning.halving import Goal, Halving
-from labeltree.tuning.result import MODELS, TuningResult, best_trial, text_changes
+from labeltree.tuning.result import MODELS, TuningResult, best_trial
 from labeltree.tuning.rows import DataSource, TuningRows
-from labeltree.tuning.trial import Trial, TrialJournal, check_no_search
-from labeltree.tuning.variants import describe
+from labeltree.tuning.trial import TrialJournal
 
-# Trials of another version are not comparable.
-TRIALS_VERSION = 4
+JOURNAL = "trials.jsonl"
 
 
 def tune(
@@ -88,7 +82,7 @@ def tune(
     -------
     TuningResult
     """
-    goal = _checked_goal(metric, max_size, max_time)
+    goal = Goal(metric, max_size, max_time)  # type: ignore[arg-type]  # it converts strings
     if isinstance(validation, float | int):
         validation = limits.checked("validation", validation, limits.VALIDATION_SHARE)
     reading = {"format": format, "columns": columns, "one_based": one_based, "strict": strict}
@@ -114,10 +108,15 @@ def search(
         raise InputError("no such directory", file=out.parent)
     if out.exists() and not out.is_dir():
         raise InputError("the output is a file, not a directory", file=out, hint="choose another name")
-    check_no_search(out, resume)
+    if not resume and (out / JOURNAL).exists():
+        raise InputError(
+            "there is a search in this directory already",
+            file=out,
+            hint="use {resume} to continue it, or another directory",
+            parameters={"resume": True},
+        )
     rows = TuningRows(source, seed, threads_to_use(threads))
     described = {
-        "version": TRIALS_VERSION,
         "data": rows.train.fingerprint(),
         "validation_data": rows.held_out.fingerprint(),
         "seed": seed,
@@ -125,15 +124,11 @@ def search(
         "max_size": goal.max_size,
         "text": None if source.text is None else asdict(source.text),
     }
-    journal = TrialJournal(out, described)
-    spent = sum(trial.seconds for trial in journal.trials)
+    out.mkdir(exist_ok=True)
+    journal = TrialJournal(out / JOURNAL, described)
     (out / MODELS).mkdir(exist_ok=True)
-
-    def report(trial: Trial) -> None:
-        if not quiet:
-            print(_line(trial, goal.metric), file=sys.stderr, flush=True)
-
-    halving = Halving(rows, journal, goal, out / MODELS, started, Stages(quiet).running, report)
+    started -= sum(trial.seconds for trial in journal.trials)
+    halving = Halving(rows, journal, goal, out / MODELS, started, quiet)
     ended = "complete"
     try:
         halving.run()
@@ -144,19 +139,26 @@ def search(
             raise
         ended = "stopped"
     if not any(trial.rows for trial in journal.trials):
-        journal.discard()
+        (out / JOURNAL).unlink()
         for directory in (out / MODELS, out):
             with suppress(OSError):  # it has other files
                 directory.rmdir()
-        raise _nothing_fits(journal.trials)
+        # Name the smallest model that was tried, if all were too large.
+        smallest = min(journal.trials, key=lambda trial: trial.model_bytes)
+        raise InputError(
+            f"no settings were found that fit: {smallest.skipped}",
+            hint="use a larger {max_size} or a machine with more memory",
+            parameters={"max_size": None},
+        )
     chosen = best_trial(journal.trials, goal.metric)
     settings = rows.settings(chosen.changes)
     settings |= chosen.storage if goal.max_size is None else {"max_size": goal.max_size}
     text = rows.text_settings(chosen.changes)
-    settings |= {} if text is None else text_changes(text)
-    seconds = spent + time.perf_counter() - started
-    found = journal.trials, chosen, settings, goal.metric, goal.max_size, seconds, ended, out
-    result = TuningResult(*found)
+    if text is not None:
+        terms = asdict(text).items()
+        settings |= {name: value for name, value in terms if value != getattr(TextSettings, name)}
+    seconds = time.perf_counter() - started
+    result = TuningResult(journal.trials, chosen, settings, goal.metric, goal.max_size, seconds, ended, out)
     result.write()
     return result
 
@@ -202,30 +204,3 @@ def data_source(
     start = (text or TextSettings()) if is_text else None
     share = validation if isinstance(validation, float) else read_other
     return DataSource(read, share, start, searches_terms=is_text and text is None)
-
-
-def _checked_goal(metric: str, max_size: int | str | None, max_time: float | str | None) -> Goal:
-    return Goal(
-        limits.checked("metric", metric, METRIC),
-        limits.checked("max_size", max_size, limits.Optional(limits.MAX_SIZE)),
-        limits.checked("max_time", max_time, limits.Optional(limits.MAX_TIME)),
-    )
-
-
-def _line(trial: Trial, metric: str) -> str:
-    """Describe a finished trial."""
-    what = f"{trial.share:.0%} of the rows, {describe(trial.changes)}"
-    if not trial.rows:
-        return escaped(f"{what}: skipped, {trial.skipped}")
-    value = f"{metric} {trial.metrics[metric]:.2f} ± {trial.error:.2f}"
-    return escaped(f"{what}: {value}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}")
-
-
-def _nothing_fits(trials: list[Trial]) -> InputError:
-    # Name the smallest model that was tried, if all were too large.
-    smallest = min(trials, key=lambda trial: trial.model_bytes)
-    return InputError(
-        f"no settings were found that fit: {smallest.skipped}",
-        hint="use a larger {max_size} or a machine with more memory",
-        parameters={"max_size": None},
-    )

@@ -163,7 +163,7 @@ def _shortest(path: Path) -> Path:
 
 
 def _summary(result: TuningResult, command: str) -> list[str]:
-    from labeltree.tuning.variants import describe
+    from labeltree.tuning.trial import describe
 
     metric, chosen = result.metric, result.chosen
     rows = []
