@@ -50,7 +50,7 @@ LABELTREE_INLINE void packed_tile(const uint32_t* rows, int64_t stride, std::spa
 inline void centroid_products(const uint32_t* rows, int64_t width, int64_t n_columns, std::span<const Match> matches,
                               float* products) {
     static const auto tiles = []<size_t... V>(std::index_sequence<V...>) {
-        return std::array{for_this_cpu<packed_tile<V + 1>>()...};
+        return std::array{tile_for_this_cpu<packed_tile<V + 1>, V + 1>()...};
     }(std::make_index_sequence<max_tile_vectors>{});
     // As few tiles as the registers allow; all but the last begin and end at whole words.
     const int64_t n_vectors = n_tile_vectors(), widest = n_columns <= 8 * n_vectors ? n_columns : n_vectors / 2 * 16;

@@ -61,7 +61,7 @@ inline bool use_expand() {
 
 inline bool use_avx2() { return best_simd() != Simd::portable; }
 
-template <auto kernel, class Function = decltype(kernel)>
+template <auto kernel, class Function = std::decay_t<decltype(kernel)>>
 struct Builds;
 
 // The kernel is inlined into both, and so compiled with the instructions of each.

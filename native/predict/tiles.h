@@ -20,7 +20,17 @@ constexpr int prefetch_ahead = 8;
 // A tile is as wide as its sums fit into registers: 13 of AVX2's 16 registers (the default of 100 siblings is one
 // tile), or 12 of SSE's 16, at two for each vector.
 constexpr int max_tile_vectors = 13;
-inline int n_tile_vectors() { return use_avx2() ? max_tile_vectors : 6; }
+constexpr int max_portable_vectors = 6;
+inline int n_tile_vectors() { return use_avx2() ? max_tile_vectors : max_portable_vectors; }
+
+// The function of a tile of V vectors for this CPU. Wider tiles than those of any CPU are only used with AVX2.
+template <auto tile, int V>
+decltype(tile) tile_for_this_cpu() {
+    if constexpr (V > max_portable_vectors)
+        return &Builds<tile>::avx2;
+    else
+        return for_this_cpu<tile>();
+}
 
 LABELTREE_INLINE Eight load_columns(const float* row, int64_t column) {
     return *reinterpret_cast<const UnalignedEight*>(row + column);

@@ -200,8 +200,12 @@ class Panel {
         const Problem problem{
             x_, own_squares_, norms_, sums_, costs_, space.positive, ~Siblings{0} >> (siblings - children.size())};
         const Random random(training_.settings.seed, node_);
-        const auto [n_lanes, open] =
-            solve_lanes<Real, 8, 16, siblings>(problem, children.size(), random, solver, cancel);
+        const auto [n_lanes, open] = [&] {
+            if constexpr (std::is_same_v<Real, double>)
+                return solve_lanes<Real, siblings>(problem, children.size(), random, solver, cancel);
+            else
+                return solve_lanes<Real, 8, 16, siblings>(problem, children.size(), random, solver, cancel);
+        }();
         n_open += std::popcount(open);
         switch (writer_.codec()) {
             case Codec::float32: store<float>(solver, space.positive, n_lanes, group); break;
@@ -245,7 +249,7 @@ class Panel {
     }
 
     // Solves with as few lanes as the siblings need, of these numbers; returns how many, and the siblings without
-    // proof.
+    // proof. Double precision is rarely used: one number of lanes is enough.
     template <class Real, int W, int... wider>
     std::pair<int64_t, Siblings> solve_lanes(const Problem& problem, size_t n_siblings, Random random,
                                              SolverSpace<Real>& solver, const Cancel& cancel) {
