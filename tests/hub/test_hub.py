@@ -14,11 +14,9 @@ from helpers import random_data
 import labeltree
 from labeltree import InputError, LabelTreeClassifier
 from labeltree.errors import ResourceError
-from labeltree.hub import cache as cache_module
-from labeltree.hub import store
+from labeltree.hub import loading, store
 from labeltree.hub.address import Address, is_address
-from labeltree.hub.cache import cache_directory, fetch
-from labeltree.hub.loading import load
+from labeltree.hub.loading import cache_directory, fetch, load
 from labeltree.model.layout import MANIFEST
 from labeltree.model.manifest import manifest_checksum
 
@@ -226,7 +224,7 @@ def test_a_changed_model_is_downloaded_again(put, other, memory, cache):
 
 def test_a_model_that_changes_while_it_is_downloaded(put, other, memory, monkeypatch):
     url = put()
-    download = store.FileStore.download
+    download = store.Store.download
 
     def replaced(self, name, *arguments):
         if name == "label_names.json" and len(memory.find("/shelf/model")) > len(files(other)):
@@ -234,7 +232,7 @@ def test_a_model_that_changes_while_it_is_downloaded(put, other, memory, monkeyp
             put(other)
         download(self, name, *arguments)
 
-    monkeypatch.setattr(store.FileStore, "download", replaced)
+    monkeypatch.setattr(store.Store, "download", replaced)
     assert files(load(url).path) == files(other)
 
 
@@ -342,7 +340,7 @@ def test_a_server_that_sends_more_than_it_announced(web, server, cache):
 
 
 def test_a_manifest_without_end(web, server, monkeypatch):
-    monkeypatch.setattr(store, "MANIFEST_BYTES", 100)
+    monkeypatch.setattr(loading, "MANIFEST_BYTES", 100)
     with pytest.raises(InputError, match=r"manifest.json: has more than the 100 bytes"):
         load(web)
 
@@ -359,10 +357,8 @@ def test_a_cache_that_cannot_be_written(put, tmp_path):
 def test_threads_download_once(web, monkeypatch):
     url = web  # threads that read a file in the memory share its position
     downloads, start = [], threading.Barrier(4)
-    download = cache_module._download
-    monkeypatch.setattr(
-        cache_module, "_download", lambda *arguments: (downloads.append(1), download(*arguments))
-    )
+    download = loading._download
+    monkeypatch.setattr(loading, "_download", lambda *arguments: (downloads.append(1), download(*arguments)))
     found, failed = [], []
 
     def work():

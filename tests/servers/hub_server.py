@@ -63,6 +63,7 @@ class Handler(BaseHTTPRequestHandler):
             (r"POST /api/repos/create", self._create),
             (r"POST /api/validate-yaml", self._validate),
             (r"GET /api/models/([^/]+/[^/]+)(?:/revision/(.+))?", self._info),
+            (r"GET /api/models/([^/]+/[^/]+)/tree/([^/]+)(?:/(.+))?", self._tree),
             (r"POST /api/models/([^/]+/[^/]+)/preupload/(.+)", self._preupload),
             (r"POST /api/models/([^/]+/[^/]+)/commit/(.+)", self._commit),
             (r"POST /([^/]+/[^/]+)\.git/info/lfs/objects/batch", self._batch),
@@ -113,6 +114,24 @@ class Handler(BaseHTTPRequestHandler):
         return self._answer(
             {"_id": "1", "id": repo, "modelId": repo, "sha": found[0], "siblings": siblings, "tags": []}
         )
+
+    def _tree(self, body, repo, revision, folder):
+        found, top = self.server.find(repo, revision), f"{folder}/" if folder else ""
+        if found is None:
+            return self._missing("RevisionNotFound")
+        below = {name: content for name, content in found[1].items() if name.startswith(top)}
+        if not below:
+            return self._missing("EntryNotFound")
+        entries = []
+        if "recursive=true" not in self.path.lower():
+            folders = {top + name.removeprefix(top).split("/")[0] for name in below} - below.keys()
+            entries = [{"type": "directory", "path": name, "oid": "0"} for name in sorted(folders)]
+            below = {name: below[name] for name in below if "/" not in name.removeprefix(top)}
+        entries += [
+            {"type": "file", "path": name, "size": len(content), "oid": "0"}
+            for name, content in below.items()
+        ]
+        self._answer(entries)
 
     def _preupload(self, body, repo, revision):
         files = [

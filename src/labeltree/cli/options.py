@@ -250,7 +250,7 @@ def with_local_models(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def fetched(stages: Stages, url: str) -> Path:
     """Return the directory of a published model, downloaded as a stage of the command if necessary."""
-    from labeltree.hub.cache import fetch
+    from labeltree.hub.loading import fetch
 
     with printing.warnings_as_notes():
         return fetch(url, stage=stages.stage)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from labeltree.errors import InputError
@@ -31,18 +28,10 @@ def is_address(place: Any) -> bool:
     return isinstance(place, str) and _SCHEME.match(place) is not None
 
 
-@dataclass(frozen=True)
-class HubPath:
-    """Where a model is on the Hugging Face Hub.
+class HubPath(NamedTuple):
+    """Where a model is on the Hugging Face Hub: a repository such as user/name, and a folder in it.
 
-    Attributes
-    ----------
-    repo : str
-        Such as user/name.
-    revision : str or None
-        A branch, tag or commit; None for the default branch.
-    folder : str
-        Below the repository; empty for the repository itself.
+    Without a revision, it is on the default branch.
     """
 
     repo: str
@@ -70,6 +59,8 @@ class Address:
         The address for messages, without passwords and keys.
     name : str
         The name of the model: the last part of the path, as a file name.
+    hub : HubPath or None
+        The place on the Hugging Face Hub of an address that begins with hf://.
 
     Raises
     ------
@@ -90,21 +81,20 @@ class Address:
             raise InputError("the address has no path", file=self.shown, hint=f"write an address {EXPECTED}")
         last = path.rpartition("/")[2].partition("@")[0]
         self.name = re.sub(r"[^\w.-]", "_", last).lstrip(".")[:100] or "model"
+        self.hub = self._hub_path() if self.scheme == "hf" else None
+
+    def _hub_path(self) -> HubPath:
+        found = _HUB_PATH.fullmatch(self.url.partition("://")[2].strip("/"))
+        if found is None or ".." in found[0].split("/"):
+            hint = "write hf://user/name, or hf://user/name@revision"
+            raise InputError("not an address on the Hugging Face Hub", file=self.shown, hint=hint)
+        return HubPath(found[1], found[2], found[3].strip("/"))
 
     @property
     def key(self) -> str:
         """Identifies the address, as a name that no other address has."""
         digest = hashlib.sha256(self.url.rstrip("/").encode("utf-8", "surrogatepass")).hexdigest()
         return f"{self.scheme}-{self.name}-{digest[:16]}"
-
-    @property
-    def hub(self) -> HubPath:
-        """The place on the Hugging Face Hub of an address that begins with hf://."""
-        found = _HUB_PATH.fullmatch(self.url.partition("://")[2].strip("/"))
-        if found is None or ".." in found[0].split("/"):
-            hint = "write hf://user/name, or hf://user/name@revision"
-            raise InputError("not an address on the Hugging Face Hub", file=self.shown, hint=hint)
-        return HubPath(found[1], found[2], found[3].strip("/"))
 
     def file(self, name: str) -> str:
         """Return the address of a file of the model."""
@@ -117,11 +107,6 @@ class Address:
     def _with_name(self, url: str, name: str) -> str:
         base, mark, query = url.partition("?" if self.is_web else "\0")
         return f"{base.rstrip('/')}/{name}{mark}{query}"
-
-    @property
-    def is_hub(self) -> bool:
-        """Whether the model is on the Hugging Face Hub."""
-        return self.scheme == "hf"
 
     @property
     def is_web(self) -> bool:
@@ -150,10 +135,3 @@ def _public(url: str) -> str:
         hint = "use https://, or download the directory yourself"
         raise InputError("http:// is not protected against changes on the way", file=shown, hint=hint)
     return shown
-
-
-def local_directory(address: Address) -> Path | None:
-    """Return the directory of an address that begins with file://; None for all others."""
-    if address.scheme not in ("file", "local"):
-        return None
-    return Path(os.path.abspath(address.url.partition("://")[2]))

@@ -1,13 +1,31 @@
-"""Loading a model from a directory or from an address."""
+"""Loading a model from a directory, or from an address by way of a cache.
+
+The cache has one directory per address, which is exchanged as a whole when the model changes.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from labeltree.hub.address import is_address
+from labeltree.base.limits import MANIFEST_BYTES
+from labeltree.base.progress import Progress, Stage, silent
+from labeltree.base.system import free_disk, human_bytes
+from labeltree.errors import InputError, ResourceError
+from labeltree.hub.address import Address, is_address
+from labeltree.hub.store import CACHE_VARIABLE, Store, UnreachableError
 from labeltree.model import model as models
+from labeltree.model.directory import publish, read_manifest, temporary_directory
+from labeltree.model.layout import MANIFEST
+from labeltree.model.manifest import VersionError
 from labeltree.model.model import Model
+
+# How often a model is downloaded that changes meanwhile.
+_N_VERSIONS = 3
 
 
 def load(
@@ -42,7 +60,161 @@ def load(
         If there is no model, or it contains what labeltree would not have written.
     """
     if is_address(path):
-        from labeltree.hub.cache import fetch
-
         path = fetch(str(path), None if cache is None else Path(cache))
     return models.load(Path(path), verify=verify)
+
+
+def cache_directory(directory: Path | str | None = None) -> Path:
+    """Return where downloaded models are kept.
+
+    Parameters
+    ----------
+    directory : str or path-like, optional
+        Default: the environment variable ``LABELTREE_CACHE``, or else ``labeltree/models`` in the user's
+        cache directory, which is ``XDG_CACHE_HOME`` or ``~/.cache``.
+
+    Returns
+    -------
+    Path
+        Absolute; it need not exist.
+    """
+    chosen = directory or os.environ.get(CACHE_VARIABLE)
+    if not chosen:
+        home = os.environ.get("XDG_CACHE_HOME") or ""
+        # A relative path is to be ignored, says the specification.
+        chosen = (Path(home) if os.path.isabs(home) else Path("~/.cache")) / "labeltree" / "models"
+    try:
+        return Path(os.path.abspath(Path(chosen).expanduser()))
+    except RuntimeError:
+        hint = f"set {CACHE_VARIABLE} to a directory"
+        raise InputError("there is no home directory for downloaded models", hint=hint) from None
+
+
+def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -> Path:
+    """Download a published model into the cache, unless it is there.
+
+    The manifest is always read, so that a model that has changed is downloaded again. All files are verified
+    before the model appears in the cache; processes that download the same model wait for the first one.
+    If the address cannot be reached, a model from an earlier download is used, with a warning.
+
+    Parameters
+    ----------
+    url : str
+        The address of the model, such as ``hf://user/name``.
+    cache : str or path-like, optional
+        See `cache_directory`.
+    stage : callable, optional
+        Called as ``stage(name, description)`` if the model is downloaded; returns a context manager that
+        gives a progress callback.
+
+    Returns
+    -------
+    Path
+        A model directory. Do not change it.
+
+    Raises
+    ------
+    InputError
+        If there is no model, it cannot be read, or it is damaged.
+    """
+    address = Address(url)
+    place = cache_directory(cache) / address.key / address.name
+    store = Store(address)
+    try:
+        if _is_current(place, store.read(MANIFEST, MANIFEST_BYTES)):
+            return place
+    except UnreachableError as error:
+        if not (place / MANIFEST).is_file():
+            raise
+        what = f"{error.file} {error.what}; the model from an earlier download is used."
+        warnings.warn(what, stacklevel=3)
+        return place
+    with _locked(place.parent), stage("download", f"downloading {address.shown}") as progress:
+        for tried in range(1, _N_VERSIONS + 1):
+            # Another process may have waited long, or downloaded it.
+            content = store.read(MANIFEST, MANIFEST_BYTES)
+            if _is_current(place, content):
+                break
+            try:
+                _download(store, content, place, progress)
+                break
+            except InputError as error:
+                is_final = isinstance(error, ResourceError) or tried == _N_VERSIONS
+                if is_final or store.read(MANIFEST, MANIFEST_BYTES) == content:
+                    raise
+    return place
+
+
+def _is_current(place: Path, content: bytes) -> bool:
+    """Return whether the model in the cache has this manifest, and all files that it lists."""
+    try:
+        if (place / MANIFEST).read_bytes() != content:
+            return False
+        files = read_manifest(place)["files"]
+        return all((place / name).stat().st_size == entry["bytes"] for name, entry in files.items())
+    except (InputError, OSError):
+        return False
+
+
+def _download(store: Store, content: bytes, place: Path, progress: Progress) -> None:
+    """Download a model with this manifest, verify it, and put it in its place."""
+    with temporary_directory(place) as work:
+        (work / MANIFEST).write_bytes(content)
+        with _naming(store.address, work):
+            manifest = read_manifest(work)  # lists files of models only: no name leads elsewhere
+        sizes = {name: entry["bytes"] for name, entry in manifest["files"].items()}
+        total, free = sum(sizes.values()), free_disk(work)
+        if total > free:
+            what = f"the model has {human_bytes(total)}, but only {human_bytes(free)} of the disk are free"
+            hint = f"free some space, or set {CACHE_VARIABLE} to a directory on another disk"
+            raise ResourceError(what, file=place.parent, hint=hint)
+        received = 0
+
+        def report(count: int) -> None:
+            nonlocal received
+            received += count
+            progress(received / max(total, 1))
+
+        for name, size in sizes.items():
+            target = work / name
+            target.parent.mkdir(exist_ok=True)
+            store.download(name, target, size, report)
+        with _naming(store.address, work):
+            models.load(work, verify=True)
+        try:
+            publish(work, place, overwrite=True)
+        except InputError as error:
+            raise error.replace(hint="remove the directory, and what it contains, from the cache") from None
+
+
+@contextmanager
+def _naming(address: Address, work: Path) -> Iterator[None]:
+    """Let errors name the address instead of the temporary directory."""
+    try:
+        yield
+    except InputError as error:
+        inside = error.file is not None and Path(error.file).is_relative_to(work)
+        name = Path(error.file).relative_to(work).as_posix() if inside and error.file else "."
+        shown = address.shown if name == "." else address.shown_file(name)
+        if isinstance(error, ResourceError | VersionError):
+            raise error.replace(file=shown) from None
+        raise error.replace(
+            file=shown, hint="try again; if it fails again, publish the model again"
+        ) from None
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Make a directory, and wait until no other process downloads a model into it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        hint = f"set {CACHE_VARIABLE} to another directory"
+        raise InputError(f"cannot be written ({error.strerror})", file=directory, hint=hint) from None
+    try:
+        with suppress(OSError):  # without locks, each process downloads its own copy, and the last one stays
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import errno
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import ModuleType
-from typing import Any, NoReturn, Protocol
+from typing import Any
 
 from labeltree.base.extras import optional
-from labeltree.base.limits import MANIFEST_BYTES
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address
 from labeltree.model.layout import MANIFEST
@@ -38,20 +36,8 @@ class TooLargeError(InputError):
     """More was received than was announced."""
 
 
-class Store(Protocol):
-    """Where the files of a published model are."""
-
-    address: Address
-
-    def read_manifest(self) -> bytes:
-        """Return the content of the manifest, as it is now."""
-
-    def download(self, name: str, target: Path, size: int, report: Report) -> None:
-        """Write a file of the model, which has this size, to a local file."""
-
-
-class FileStore:
-    """A model in any file system of fsspec.
+class Store:
+    """The files of a published model, in any file system of fsspec.
 
     Parameters
     ----------
@@ -60,29 +46,32 @@ class FileStore:
 
     def __init__(self, address: Address) -> None:
         self.address = address
+        if address.hub:
+            optional("huggingface_hub")
         fsspec, options = optional("fsspec"), _options(address)
-        try:
-            self._system, manifest = fsspec.core.url_to_fs(address.file(MANIFEST), **options)
-        except ValueError:
-            what = f"{address.scheme}:// is not known to fsspec"
-            raise InputError(what, file=address.shown, hint="check the address") from None
-        except ImportError as error:
-            what = f"the package for {address.scheme}:// is not installed"
-            hint = _first_line(error)  # of fsspec: Install s3fs to access S3
-            raise InputError(what, file=address.shown, hint=hint[:1].lower() + hint[1:]) from None
-        except Exception as error:
-            refuse(address, "", error)
+        with refusing(address):
+            try:
+                self._system, manifest = fsspec.core.url_to_fs(address.file(MANIFEST), **options)
+            except ValueError:
+                what = f"{address.scheme}:// is not known to fsspec"
+                raise InputError(what, file=address.shown, hint="check the address") from None
+            except ImportError as error:
+                what = f"the package for {address.scheme}:// is not installed"
+                hint = _first_line(error)  # of fsspec: Install s3fs to access S3
+                raise InputError(what, file=address.shown, hint=hint[:1].lower() + hint[1:]) from None
         self._top: str = manifest.removesuffix(MANIFEST)
 
-    def _path(self, name: str) -> str:
-        return self.address.file(name) if self.address.is_web else self._top + name
+    def is_directory(self, path: Path) -> bool:
+        """Return whether the files are in this local directory."""
+        top = Path(self._top)
+        return self.address.scheme in ("file", "local") and top.is_dir() and top.samefile(path)
 
-    def read_manifest(self) -> bytes:
-        """Return the content of the manifest, as it is now."""
+    def read(self, name: str, most: int) -> bytes:
+        """Return the content of a file of at most so many bytes, as it is now."""
         self._system.invalidate_cache()
         with tempfile.TemporaryDirectory(prefix="labeltree-") as work:
-            target = Path(work) / MANIFEST
-            self._get(MANIFEST, target, MANIFEST_BYTES, lambda count: None)
+            target = Path(work) / name
+            self._get(name, target, most, lambda count: None)
             return target.read_bytes()
 
     def download(self, name: str, target: Path, size: int, report: Report) -> None:
@@ -106,30 +95,68 @@ class FileStore:
 
     def _get(self, name: str, target: Path, most: int, report: Report) -> None:
         """Write a file of at most so many bytes to a local file."""
-        try:
+        with refusing(self.address, name):
             if not self.address.is_web:  # where the answer has the size
-                check_size(self.address, name, self._system.size(self._path(name)) or 0, most)
-            self._system.get_file(
-                self._path(name), str(target), callback=_limited(self.address, name, most, report)
-            )
-        except Exception as error:
-            refuse(self.address, name, error)
+                self._check_size(name, self._system.size(self._path(name)) or 0, most)
+            self._system.get_file(self._path(name), str(target), callback=self._callback(name, most, report))
+
+    def _check_size(self, name: str, size: int, most: int) -> None:
+        """Refuse a file that has more bytes than announced."""
+        if size > most:
+            what = f"has more than the {most:,} bytes that were expected"
+            raise TooLargeError(what, file=self.address.shown_file(name), hint="publish the model again")
+
+    def _callback(self, name: str, most: int, report: Report) -> Any:
+        """Return a callback of fsspec that reports progress, and stops a transfer that is too long."""
+        tqdm: Any = optional("tqdm").tqdm
+        check_size = self._check_size
+
+        class Bar(tqdm):  # type: ignore[misc]
+            def __init__(self, *arguments: Any, **options: Any) -> None:
+                super().__init__(*arguments, **{**options, "disable": True})
+
+            def update(self, n: float | None = 1) -> None:
+                self.n += int(n or 0)
+                check_size(name, self.n, most)
+                report(int(n or 0))
+
+        # The only callback with which huggingface_hub downloads a file as a whole.
+        return optional("fsspec.callbacks").TqdmCallback(tqdm_cls=Bar)
 
     def names(self) -> set[str]:
         """Return the files below the address, relative to it."""
-        try:
+        with refusing(self.address):
             self._system.invalidate_cache()
-            found = self._system.find(self._top)
-        except FileNotFoundError:
-            return set()
-        except Exception as error:
-            refuse(self.address, "", error)
+            try:
+                found = self._system.find(self._top)
+            except FileNotFoundError:
+                return set()
         return {path.removeprefix(self._top) for path in found if path.startswith(self._top)}
 
-    def upload(self, source: Path, name: str, report: Report) -> None:
+    def publish(
+        self, files: Mapping[str, Path | bytes], remove: Iterable[str], message: str, report: Report
+    ) -> str | None:
+        """Remove and write files, the manifest first and last; return the address of the commit, if any.
+
+        ``message`` is for stores that have commits.
+        """
+        # What is mapped from a directory is removed, not written over.
+        for name in sorted(remove, key=lambda name: name != MANIFEST):
+            with refusing(self.address, name, writing=True), suppress(FileNotFoundError):
+                self._system.rm_file(self._path(name))
+        with tempfile.TemporaryDirectory(prefix="labeltree-") as work:
+            for name, content in sorted(files.items(), key=lambda item: item[0] == MANIFEST):
+                source = content if isinstance(content, Path) else Path(work) / name
+                if isinstance(content, bytes):
+                    source.write_bytes(content)
+                self._upload(source, name)
+                report(source.stat().st_size)
+        return None
+
+    def _upload(self, source: Path, name: str) -> None:
         """Write a local file to the store."""
-        try:
-            path = self._path(name)
+        path, size = self._path(name), source.stat().st_size
+        with refusing(self.address, name, writing=True):
             try:
                 self._system.put_file(str(source), path)
             except FileNotFoundError:
@@ -137,29 +164,14 @@ class FileStore:
                     raise
                 self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
                 self._system.put_file(str(source), path)
-            size = source.stat().st_size
             self._system.invalidate_cache()
             written = self._system.size(path)
-        except Exception as error:
-            refuse(self.address, name, error, writing=True)
         if written != size:
             what = f"{written:,} of {size:,} bytes were written"
             raise InputError(what, file=self.address.shown_file(name), hint="try again")
-        report(size)
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove files from the store."""
-        for name in names:
-            with suppress(FileNotFoundError):
-                self._remove(name)
-
-    def _remove(self, name: str) -> None:
-        try:
-            self._system.rm_file(self._path(name))
-        except FileNotFoundError:
-            raise
-        except Exception as error:
-            refuse(self.address, name, error, writing=True)
+    def _path(self, name: str) -> str:
+        return self.address.file(name) if self.address.is_web else self._top + name
 
 
 def _options(address: Address) -> dict[str, Any]:
@@ -185,55 +197,46 @@ def _options(address: Address) -> dict[str, Any]:
     }
 
 
-def _limited(address: Address, name: str, most: int, report: Report) -> Any:
-    """Return a callback of fsspec that reports progress, and stops a transfer that is too long."""
-    fsspec: ModuleType = optional("fsspec")
+@contextmanager
+def refusing(address: Address, name: str = "", *, writing: bool = False) -> Iterator[None]:
+    """Turn errors of a store into ones that say what to do.
 
-    class Limited(fsspec.callbacks.Callback):  # type: ignore[name-defined, misc]
-        def relative_update(self, inc: int = 1) -> None:
-            self.value += inc
-            check_size(address, name, self.value, most)
-            report(inc)
-
-        def absolute_update(self, value: int) -> None:
-            self.relative_update(value - self.value)
-
-    return Limited()
-
-
-def check_size(address: Address, name: str, size: int, most: int) -> None:
-    """Refuse a file that has more bytes than announced."""
-    if size > most:
-        what = f"has more than the {most:,} bytes that were expected"
-        raise TooLargeError(what, file=address.shown_file(name), hint="publish the model again")
-
-
-def refuse(address: Address, name: str, error: Exception, *, writing: bool = False) -> NoReturn:
-    """Turn an error of a store into one that says what to do."""
+    Parameters
+    ----------
+    address : Address
+    name : str, optional
+        The file that is read or written.
+    writing : bool, default False
+    """
     shown = address.shown_file(name) if name else address.shown
-    if isinstance(error, InputError):
-        raise error
-    if isinstance(error, MemoryError):
+    try:
+        yield
+    except InputError:
+        raise
+    except MemoryError:
         raise ResourceError("not enough memory", file=shown) from None
-    if isinstance(error, OSError) and error.errno in _LOCAL and not writing:
-        what = f"cannot be stored in the cache ({error.strerror})"
-        raise ResourceError(what, file=shown, hint=f"free some space, or set {CACHE_VARIABLE}") from None
-    if isinstance(error, FileNotFoundError) and not writing:
-        if name == MANIFEST:
-            what = f"there is no model at this address: it has no {MANIFEST}"
-            raise InputError(what, file=address.shown, hint="check the address") from None
-        raise InputError("no such file", file=shown, hint="publish the model again") from None
-    status = getattr(error, "status", None) or getattr(getattr(error, "response", None), "status_code", None)
-    denied = isinstance(error, PermissionError) or status in (401, 403)
-    verb = "written" if writing else "read"
-    if denied:
-        what, hint = f"may not be {verb} ({_reason(address, error)})", "check your credentials"
-        raise InputError(what, file=shown, hint=hint) from None
-    what = f"cannot be {verb} ({_reason(address, error)})"
-    hint = "check the address and the network, or try again later"
-    if isinstance(status, int) and 400 <= status < 500 and status not in (408, 425, 429):
-        raise InputError(what, file=shown, hint=hint) from None
-    raise UnreachableError(what, file=shown, hint=hint) from None
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _LOCAL and not writing:
+            what = f"cannot be stored in the cache ({error.strerror})"
+            raise ResourceError(what, file=shown, hint=f"free some space, or set {CACHE_VARIABLE}") from None
+        if isinstance(error, FileNotFoundError) and not writing:
+            if name != MANIFEST:
+                raise InputError("no such file", file=shown, hint="publish the model again") from None
+            what, hint = f"there is no model at this address: it has no {MANIFEST}", "check the address"
+            if address.hub:
+                hint += "; a private or gated model needs a token, see `hf auth login`"
+            raise InputError(what, file=address.shown, hint=hint) from None
+        response = getattr(error, "response", None)
+        status = getattr(error, "status", None) or getattr(response, "status_code", None)
+        verb = "written" if writing else "read"
+        if isinstance(error, PermissionError) or status in (401, 403):
+            what, hint = f"may not be {verb} ({_reason(address, error)})", "check your credentials"
+            raise InputError(what, file=shown, hint=hint) from None
+        what = f"cannot be {verb} ({_reason(address, error)})"
+        hint = "check the address and the network, or try again later"
+        if isinstance(status, int) and 400 <= status < 500 and status not in (408, 425, 429):
+            raise InputError(what, file=shown, hint=hint) from None
+        raise UnreachableError(what, file=shown, hint=hint) from None
 
 
 def _reason(address: Address, error: Exception) -> str:

@@ -9,7 +9,7 @@ import re
 import shutil
 import socket
 import stat
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -137,12 +137,11 @@ def directory_bytes(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and file != path / MANIFEST)
 
 
-def check_target(path: Path, overwrite: bool, kept: Collection[str] = ()) -> None:
+def check_target(path: Path, overwrite: bool) -> None:
     """Refuse to write a model where something exists, unless it is a model that may be replaced.
 
     What a process that was killed left there is removed first. A directory is replaced only if it is empty,
-    or has the manifest of a model and no file besides those that the manifest lists, and those of `kept`,
-    which the new directory has, too.
+    or has the manifest of a model and no file besides those of a model.
     """
     parent = Path(os.path.abspath(path)).parent
     if not parent.is_dir():
@@ -162,7 +161,7 @@ def check_target(path: Path, overwrite: bool, kept: Collection[str] = ()) -> Non
         raise InputError(
             "not a model directory, so it is not replaced", file=path, hint="choose another name"
         )
-    _check_contents(path, kept)
+    _check_contents(path)
 
 
 def _contains_current_directory(path: Path) -> bool:
@@ -173,7 +172,7 @@ def _contains_current_directory(path: Path) -> bool:
     return any(path.samefile(place) for place in (current, *current.parents))
 
 
-def _check_contents(path: Path, kept: Collection[str]) -> None:
+def _check_contents(path: Path) -> None:
     """Refuse a directory that is neither empty nor a model, or has files that are not the model's."""
     present = sorted(_entries(path))
     if present and not _is_manifest(path / MANIFEST):
@@ -181,7 +180,7 @@ def _check_contents(path: Path, kept: Collection[str]) -> None:
             "not a model directory, so it is not replaced", file=path, hint="choose another name"
         )
     for name in present:
-        if not is_model_file(name) and name not in kept:
+        if not is_model_file(name):
             what = f"contains {name}, which is not part of the model, so it is not replaced"
             raise InputError(what, file=path, hint="move that file, or choose another name")
 
@@ -218,7 +217,6 @@ def publish(
     overwrite: bool,
     *,
     sync: bool = True,
-    kept: Collection[str] = (),
     record: Path | None = None,
 ) -> None:
     """Move a complete model directory to its place, where it may replace another model.
@@ -238,12 +236,10 @@ def publish(
     sync : bool, default True
         Wait until the new model is on disk before it takes its place, and until it has its place before
         the old one is removed, so that a power failure leaves one of them.
-    kept : collection of str, optional
-        Files that may be there besides those of a model, because `new` has them, too.
     record : Path, optional
         A file to write before the move, from which `is_published` recognizes the new model.
     """
-    check_target(path, overwrite, kept)  # it may have appeared in the meantime
+    check_target(path, overwrite)  # it may have appeared in the meantime
     new.chmod(0o777 & ~umask())
     if sync:
         sync_directory(new)
@@ -257,7 +253,7 @@ def publish(
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            check_target(path, overwrite, kept)  # it appeared at this moment
+            check_target(path, overwrite)  # it appeared at this moment
             old = _replace(new, path)
         if sync:
             sync_path(path.parent)
