@@ -183,8 +183,6 @@ def test_estimate_and_train_take_the_same_options():
         "dask",
         "max_size",
         "resume",
-        "score",
-        "score_scale",
         "settings",
         "sync",
     }

@@ -27,7 +27,7 @@ def test_help_all(run):
     short, long = run("train", "--help")[1], run("train", "--help-all")[1]
     for option in ("--clusters", "--seed", "--cost", "--weights", "--ngrams"):
         assert option in short
-    for option in ("--max-iterations", "--sync", "--tree-rest", "--keep-case"):
+    for option in ("--max-iterations", "--sync", "--tree-rest", "--no-lowercase"):
         assert option not in short
         assert option in long
 

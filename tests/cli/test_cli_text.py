@@ -201,7 +201,12 @@ def test_documents_without_terms_are_trained_on_and_evaluated(run, tmp_path):
         ("d.jsonl", b'{"text": "one"}\n', "", "d.jsonl:1: the object has no 'labels'"),
         ("d.tsv", b"0\ta\tone\n", "--text-column x", "--text-column applies only to CSV and JSONL"),
         ("d.tsv", b"0\ta\tone\n", "--one-based", "--one-based applies only to LIBSVM"),
-        ("d.svm", b"0 1:1\n", "--text-column x", "--text-column applies only to text"),
+        (
+            "d.svm",
+            b"0 1:1\n",
+            "--text-column x",
+            "--text-column applies only to CSV and JSONL, but DATA is in LIBSVM format",
+        ),
         ("d.txt", b"0\ta\tone\n", "--data-format txt", "plain text (txt) has no labels"),
         ("d.tsv", b"0\ta\tone\n", "--label-separator=", "a label separator is empty"),
         ("d.txt", b"0\ta\tone\n", "", "--data-format"),
@@ -234,7 +239,7 @@ def test_bad_settings(refused, place, tmp_path, options, message):
 
 def test_text_options_are_refused_for_libsvm_data(refused, tmp_path):
     (tmp_path / "d.svm").write_text("0 1:1\n")
-    for options in ("--ngrams 1,2", "--sublinear", "--min-df 2", "--stop-words none", "--keep-case"):
+    for options in ("--ngrams 1,2", "--sublinear", "--min-df 2", "--stop-words none", "--no-lowercase"):
         assert "applies only to text" in refused("estimate", tmp_path / "d.svm", *options.split())
 
 
@@ -243,7 +248,7 @@ def test_models_refuse_other_kinds_of_data(refused, folder, place):
     assert f"the file is text, but the model {folder / 'model'} was trained on LIBSVM" in message
     message = refused("predict", place / "model", folder / "test.svm")
     assert "was trained on text" in message
-    assert "--label-column applies only to text" in refused(
+    assert "--label-column applies only to CSV and JSONL" in refused(
         "evaluate", folder / "model", folder / "test.svm", "--label-column", "x"
     )
 

@@ -94,7 +94,8 @@ def test_parameters_have_the_names_and_defaults_of_the_command_line():
 
     from labeltree.cli.commands.predict import predict
     from labeltree.cli.commands.train import train
-    from labeltree.cli.options import Text, as_command
+    from labeltree.cli.options import as_command
+    from labeltree.cli.reading import Text
 
     shell = {**signature(as_command(predict)).parameters, **signature(as_command(train)).parameters}
     ours = {"score" if name == "score_function" else name: value for name, value in DEFAULTS.items()}

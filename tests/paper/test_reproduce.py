@@ -216,7 +216,7 @@ def test_errors(refused, data, tmp_path, monkeypatch):
             "x",
         ),
         ("--one-based applies to files, but none is given", "theory", *out, "--one-based"),
-        ("--text-column applies only to text", "fixed-k", small, *out, "--text-column", "x"),
+        ("--text-column applies only to CSV and JSONL", "fixed-k", small, *out, "--text-column", "x"),
         ("two datasets are named 'packed'", "fixed-k", packed, packed, *out),
         ("pruning needs test data, found none in packed", "pruning", packed, *out),
         ("--seeds is 'a,b', expected numbers", "fixed-k", small, *out, "--seeds", "a,b"),

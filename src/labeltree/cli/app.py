@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import inspect
 import os
 import re
 import signal
@@ -69,14 +68,12 @@ _PLAIN: Any = {"rich_markup_mode": "rich", "pretty_exceptions_enable": False}
 
 @cache
 def _command(name: str) -> Any:
-    from labeltree.cli.options import as_command
+    from labeltree.cli.options import as_command, summary_of
 
     section = next(title for title, names in SECTIONS.items() if name in names)
     function = getattr(import_module(f"labeltree.cli.commands.{HOMES.get(name, name)}"), name)
     program = typer.Typer(add_completion=False, **_PLAIN)
-    # Rich would keep the line breaks of a paragraph.
-    text = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(function.__doc__))
-    program.command(name, rich_help_panel=section, help=text)(as_command(function))
+    program.command(name, rich_help_panel=section, help=summary_of(function))(as_command(function))
     return typer.main.get_command(program)
 
 

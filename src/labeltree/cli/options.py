@@ -1,15 +1,19 @@
-"""The options of all commands: one name, one meaning, and help and limits from the settings."""
+"""The options of all commands: types, limits and defaults from signatures, help from docstrings.
+
+A parameter of a command is an argument before ``*`` and an option after it. One whose type is a dataclass
+stands for an option per field. The help is that of the docstring, where the section "Parameters" is shown
+under no title of its own; a settings class documents its fields for Python and for the command line.
+"""
 
 from __future__ import annotations
 
 import inspect
-import itertools
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import wraps
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -23,7 +27,6 @@ from labeltree.hub.address import is_address
 from labeltree.settings import (
     DEFAULT_BEAM,
     ModelSettings,
-    ScoreSettings,
     SolverSettings,
     StorageSettings,
     TextSettings,
@@ -31,20 +34,29 @@ from labeltree.settings import (
 )
 
 if TYPE_CHECKING:
-    from labeltree.data.columns import Columns
     from labeltree.data.dataset import Dataset
 
-TREE, READING = "Label tree", "Text input"
-_STORAGE = "Stored weights"
-# The limits of settings, and the section of the help that they are in.
-_SETTINGS: dict[type[Any], tuple[dict[str, limits.Limit], str]] = {
-    TreeSettings: (settings.TREE_LIMITS, TREE),
-    SolverSettings: (settings.SOLVER_LIMITS, "Classifiers"),
-    StorageSettings: (settings.STORAGE_LIMITS, _STORAGE),
-    TextSettings: (settings.TEXT_LIMITS, "Text features (TF-IDF)"),
-    ModelSettings: ({}, "Classifiers"),
+# The sections of the help that settings are in; where two classes have the same one, the last counts.
+_SECTIONS: dict[type[Any], str] = {
+    ModelSettings: "Classifiers",
+    TextSettings: "Text features (TF-IDF)",
+    StorageSettings: "Stored weights",
+    SolverSettings: "Classifiers",
+    TreeSettings: "Label tree",
 }
+_LIMITS: dict[str, limits.Limit | None] = {
+    **settings.TEXT_LIMITS,
+    **settings.STORAGE_LIMITS,
+    **settings.SOLVER_LIMITS,
+    **settings.TREE_LIMITS,
+    "stop_words": limits.OneOf(("english", "none")),
+    "tree": None,  # a file
+    "normalize": limits.FLAG,
+}
+# The settings whose options are shown by --help. The others, and those marked as rare, are by --help-all.
+_EVERY_DAY = {"clusters", "max_depth", "trees", "seed", "cost", "weights", "prune", "ngrams"}
 _METAVARS = {
+    limits.OneOf: "NAME",
     limits.Whole: "N",
     limits.Number: "X",
     limits.PerDepth: "X,...",
@@ -52,25 +64,58 @@ _METAVARS = {
     limits.Size: "SIZE",
     limits.Duration: "TIME",
 }
-_FORMATS = limits.OneOf(("svm", *limits.TEXT_FORMAT.values))
-_TABS = {"tab": "\t", "\\t": "\t"}
-_STOP_WORDS = limits.OneOf(("english", "none"))
-# Options that have another name than the parameter of the library.
-_NAMES = {
-    "add_missing": "--tree-rest",
-    "format": "--data-format",
-}
-_COLUMNS = {
-    "text": "--text-column",
-    "labels": "--label-column",
-    "id": "--id-column",
-    "separators": "--label-separator",
-}
-_option: Any = typer.Option
-_argument: Any = typer.Argument
+# Parameters of the library, or of columns, that have another name as options.
+_NAMES = {"add_missing": "--tree-rest", "format": "--data-format"}
+_COLUMNS = {"text": "--text-column", "labels": "--label-column", "id": "--id-column"}
+_COLUMNS["separators"] = "--label-separator"
+_FLAGS = {"one_based": "--one-based/--zero-based"}
+_SHORT = {"quiet": "-q", "out": "-o", "output": "-o"}
+
+_COMMON = """
+Parameters
+----------
+data
+    LIBSVM, TSV, CSV or JSONL file, plain or compressed (gz, bz2, xz), or - for standard input.
+model
+    Model directory, or address such as hf://user/name.
+work
+    Work directory.
+threads
+    Number of threads. Default: all CPUs.
+memory_limit (rare)
+    Memory that training may use, such as 8GB.
+seed
+    Random seed; the same seed gives the same result.
+force (rare)
+    Train even if memory or disk space appears insufficient.
+overwrite
+    Replace existing output once the new output is complete.
+resume
+    Continue an interrupted run with the same data and options.
+sync (rare)
+    Wait until data is on disk, so that nothing is lost if the machine fails.
+one_based (rare)
+    Whether feature indices in LIBSVM files start at 1 or 0. Default: as in training, or detected.
+beam
+    Beam width: nodes kept at each depth of the search.
+score
+    Function that maps classifier outputs to scores. Default: as stored in the model.
+score_scale : A
+    Scale of the sigmoid: sigmoid(A x margin). Default: as stored in the model.
+top
+    Number of labels per row.
+words
+    Number of words to show for and against each step.
+quiet
+    Suppress progress and summaries.
+json
+    Print the results as a single JSON object.
+help_all
+    Show all options, and exit.
+"""
 
 
-def spelled(name: str, value: Any) -> str:
+def spelled(name: str, value: Any = None) -> str:
     """Return a parameter of the library as an option, for the hints of its errors."""
     if name == "one_based":
         return "--one-based" if value else "--zero-based"
@@ -80,107 +125,134 @@ def spelled(name: str, value: Any) -> str:
     return option if value is None or value is True else f"{option} {value}"
 
 
-def limited(
-    name: str,
-    limit: limits.Limit,
-    metavar: str,
-    help: str,
-    section: str | None = None,
-    *,
-    default: object = None,
-    rare: bool = False,
-) -> Any:
-    """Declare an option whose values have a limit.
+# Docstrings
+
+
+class _Help(NamedTuple):
+    """What a docstring says about a parameter; rare ones are shown only by --help-all."""
+
+    metavar: str
+    text: str
+    section: str | None
+    rare: bool
+
+
+_SECTION = re.compile(r"\n\n(.+)\n-{3,}\n")
+_ENTRY = re.compile(r"^(\w+)(?: : (.+?))??( \(rare\))?\n((?:    .+\n?)+)", re.MULTILINE)
+
+
+def _described(docstring: str | None) -> dict[str, _Help]:
+    """Return what a docstring says about each parameter; titles other than Parameters are sections."""
+    _, *parts = _SECTION.split("\n\n" + inspect.cleandoc(docstring or ""))
+    return {
+        name: _Help(metavar, " ".join(text.split()), None if title == "Parameters" else title, bool(rare))
+        for title, body in zip(parts[::2], parts[1::2], strict=True)
+        for name, metavar, rare, text in _ENTRY.findall(body)
+    }
+
+
+def summary_of(function: Callable[..., None]) -> str:
+    """Return the docstring of a command without its sections, each paragraph on a line of its own."""
+    text = _SECTION.split(inspect.cleandoc(function.__doc__ or ""))[0]
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", text)  # Rich would keep the line breaks of a paragraph
+
+
+@cache
+def _settings_help() -> dict[str, _Help]:
+    """Return what the classes of settings say about their fields, with parameters as options."""
+    found = {}
+    for kind, section in _SECTIONS.items():
+        for name, about in _described(kind.__doc__).items():
+            if name not in _LIMITS:
+                continue
+            text = re.sub("``(.+?)``", lambda match: spelled(match[1]), about.text)
+            default = about.metavar.partition(", default ")[2].strip("()").replace(", ", ",")
+            if kind is TextSettings and default[:1].isdigit():  # the option itself is None
+                text += f" Default: {default}."
+            found[name] = _Help("", text, section, name not in _EVERY_DAY)
+    return found
+
+
+# Options
+
+
+def as_command(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function for Typer: fields of dataclasses become options, published models are downloaded.
 
     Parameters
     ----------
-    name : str
-        With its dashes.
-    limit : Limit
-        What it may be. The choices of `OneOf` are listed after the help, and the shell completes them.
-    metavar : str
-        What the help calls the value.
-    help : str
-        Without a period at the end.
-    section : str, optional
-        The section of the help. Default: Options.
-    default : object, optional
-        What the help calls the default, if the default itself is None.
-    rare : bool, default False
-        Show it only with --help-all.
+    function : callable
+        A command.
 
     Returns
     -------
-    typer option
+    callable
     """
-    text = _with_choices(help, limit) + ("" if default is None else f" Default: {default}.")
-    return _option(
-        name, metavar=metavar, help=text, rich_help_panel=section, hidden=rare, **_parsing(name, limit)
-    )
+    signature = inspect.signature(function, eval_str=True)
+    helps = _described(_COMMON) | _described(function.__doc__)
+    groups: dict[str, type[Any]] = {}
+    parameters: list[inspect.Parameter] = []
+    for item in signature.parameters.values():
+        if isinstance(item.annotation, type) and is_dataclass(item.annotation):
+            groups[item.name] = group = item.annotation
+            about = _described(_COMMON) | _settings_help()
+            for kind in reversed(group.__mro__):
+                about |= _described(kind.__doc__)
+            hints = get_type_hints(group, include_extras=True)
+            declared = (_keyword(field.name, hints[field.name], field.default) for field in fields(group))
+            parameters += (_declared(each, about) for each in declared)
+        else:
+            parameters.append(_declared(item, helps))
+    if any(item.annotation.__metadata__[0].hidden for item in parameters):
+        extra = Annotated[bool, {"is_eager": True, "callback": _show_all}]
+        parameters.append(_declared(_keyword("help_all", extra, False), helps))
+
+    @wraps(function)
+    def call(**given: Any) -> None:
+        given.pop("help_all", None)
+        stages = Stages(bool(given.get("quiet") or given.get("json")))
+        given = {name: local(value, stages) for name, value in given.items()}
+        for name, group in groups.items():
+            given[name] = group(**{item.name: given.pop(item.name) for item in fields(group)})
+        function(**given)
+
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {item.name: item.annotation for item in parameters}
+    return call
 
 
-def setting(
-    kind: type[Any], name: str, *, limit: limits.Limit | None = None, flag: str = "", rare: bool = True
-) -> Any:
-    """Declare the option of a setting: its limit and its help are those of the class.
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
-    Parameters
-    ----------
-    kind : type
-        A class of settings, with a numpydoc docstring.
-    name : str
-        The setting.
-    limit : Limit, optional
-        What it may be on the command line. Default: the same as in Python.
-    flag : str, optional
-        The names of an option without a value, such as --lowercase/--keep-case.
-    rare : bool, default True
-        Show it only with --help-all.
 
-    Returns
-    -------
-    typer option
-    """
-    known, section = _SETTINGS[kind]
-    help = _documentation(kind, name)
-    if flag:
-        return _option(flag, help=help, rich_help_panel=section, hidden=rare)
-    limit = limit or known[name]
+def _declared(item: inspect.Parameter, helps: dict[str, _Help]) -> inspect.Parameter:
+    """Return a parameter that Typer reads as it is declared: its type may have a limit, a parser or more."""
+    about = helps[item.name]
+    annotated = get_origin(item.annotation) is Annotated
+    kind, extra = get_args(item.annotation) if annotated else (item.annotation, None)
+    limit = extra if hasattr(extra, "plain") else None if annotated else _LIMITS.get(item.name)
     limit = limit.limit if isinstance(limit, limits.Optional) else limit
-    metavar = _METAVARS.get(type(limit), "NAME")
-    if isinstance(limit, limits.OneOf):
-        before, *default = help.partition(" Default:")
-        help = "".join([before, f" One of {alternatives(list(map(str, limit.values)))}.", *default])
-    return _option(
-        spelled(name, None),
-        metavar=metavar,
-        help=help,
-        rich_help_panel=section,
-        hidden=rare,
-        **_parsing(spelled(name, None), limit),
-    )
-
-
-def _documentation(kind: type[Any], name: str) -> str:
-    """Return what the docstring of a class says about a parameter, with parameters as options."""
-    lines = inspect.cleandoc(kind.__doc__ or "").splitlines()
-    first = next(number for number, line in enumerate(lines) if line.startswith(f"{name} : ")) + 1
-    described = itertools.takewhile(lambda line: line.startswith(" "), lines[first:])
-    text = " ".join(map(str.strip, described))
-    default = lines[first - 1].partition(", default ")[2]
-    if kind is TextSettings and default[:1] in "(0123456789" and default:  # the option itself is None
-        text = f"{text} Default: {default.strip('()').replace(', ', ',')}."
-    return re.sub("``(.+?)``", lambda found: spelled(found[1], None), text)
-
-
-def limited_argument(limit: limits.OneOf, metavar: str, help: str) -> Any:
-    """Declare an argument that is one of a few choices."""
-    return _argument(metavar=metavar, help=_with_choices(help, limit), **_parsing(metavar, limit))
-
-
-def _with_choices(help: str, limit: limits.Limit) -> str:
-    choices = f": {alternatives(list(map(str, limit.values)))}" if isinstance(limit, limits.OneOf) else ""
-    return f"{help}{choices}."
+    is_flag, is_argument = kind in (bool, bool | None), item.kind is not item.KEYWORD_ONLY
+    metavar = about.metavar or ("" if is_argument else _METAVARS.get(type(limit), "")) or item.name.upper()
+    option = metavar if is_argument else "--" + item.name.replace("_", "-")
+    more: dict[str, Any] = {"help": about.text, "metavar": "" if is_flag else metavar}
+    if isinstance(extra, dict):
+        more |= extra
+    elif limit is not None and not is_flag:
+        more |= _parsing(option, limit)
+        if isinstance(limit, limits.OneOf):
+            before, *default = about.text.partition(" Default:")
+            choices = alternatives([str(value) for value in limit.values])
+            more["help"] = "".join([before, f" One of {choices}.", *default])
+    elif callable(extra):
+        more["parser"] = extra
+    if is_argument:
+        return _keyword(item.name, Annotated[kind, typer.Argument(**more)], item.default)
+    if is_flag and item.default is not False:
+        option = _FLAGS.get(item.name, f"{option}/{option.replace('--', '--no-')}")
+    names = [option, *([_SHORT[item.name]] if item.name in _SHORT else [])]
+    declared = typer.Option(*names, rich_help_panel=about.section, hidden=about.rare, **more)
+    return _keyword(item.name, Annotated[kind, declared], item.default)
 
 
 def _parsing(name: str, limit: limits.Limit) -> dict[str, Any]:
@@ -216,6 +288,17 @@ def _from_text(value: Any, limit: limits.Limit) -> Any:
     return underscored if isinstance(limit, limits.OneOf) and underscored in limit.values else value
 
 
+def _show_all(context: typer.Context, given: bool) -> None:
+    if given:
+        for parameter in context.command.params:
+            parameter.hidden = False  # type: ignore[attr-defined]
+        print(context.get_help())
+        raise typer.Exit
+
+
+# Models
+
+
 @dataclass(frozen=True)
 class Published:
     """The address of a model that a command is to open."""
@@ -236,143 +319,16 @@ def own_place(text: str) -> Path:
     return Path(text)
 
 
-def with_local_models(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Replace the addresses among the arguments of a command by directories, after the models are there."""
-    stages = Stages(bool(arguments.get("quiet") or arguments.get("json")))
-
-    def local(value: Any) -> Any:
-        if isinstance(value, list | tuple):
-            return type(value)(map(local, value))
-        return fetched(stages, value.url) if isinstance(value, Published) else value
-
-    return {name: local(value) for name, value in arguments.items()}
-
-
-def fetched(stages: Stages, url: str) -> Path:
-    """Return the directory of a published model, downloaded as a stage of the command if necessary."""
+def local(value: Any, stages: Stages) -> Any:
+    """Return an argument with directories in place of published models, which are downloaded if necessary."""
+    if isinstance(value, list | tuple):
+        return type(value)(local(each, stages) for each in value)
+    if not isinstance(value, Published):
+        return value
     from labeltree.hub.loading import fetch
 
     with printing.warnings_as_notes():
-        return fetch(url, stage=stages.stage)
-
-
-Data = Annotated[
-    str,
-    _argument(
-        metavar="DATA",
-        help="LIBSVM, TSV, CSV or JSONL file, plain or compressed (gz, bz2, xz), or - for standard input.",
-    ),
-]
-_MODEL: dict[str, Any] = {
-    "parser": model_place,
-    "help": "Model directory, or address such as hf://user/name.",
-}
-ModelPath = Annotated[Path, _argument(metavar="MODEL", **_MODEL)]
-OwnModelPath = Annotated[Path, _argument(metavar="MODEL", parser=own_place, help="Model directory.")]
-NewModelPath = Annotated[Path, _argument(metavar="MODEL", help="Model directory to write.")]
-
-Seed = Annotated[int, limited("--seed", limits.SEED, "N", "Random seed; the same seed gives the same result")]
-Threads = Annotated[
-    int | None, limited("--threads", limits.THREADS, "N", "Number of threads", default="all CPUs")
-]
-MemoryLimit = Annotated[
-    int | None,
-    limited("--memory-limit", limits.MEMORY, "SIZE", "Memory that training may use, such as 8GB", rare=True),
-]
-Force = Annotated[
-    bool, _option("--force", hidden=True, help="Train even if memory or disk space appears insufficient.")
-]
-Overwrite = Annotated[
-    bool, _option("--overwrite", help="Replace existing output once the new output is complete.")
-]
-WorkPath = Annotated[Path, _argument(metavar="WORK", help="Work directory.")]
-NewWorkPath = Annotated[Path, _argument(metavar="WORK", help="Work directory to make.")]
-Part = Annotated[str, _option("--part", metavar="PART", help="The part, such as 3/8: the third of eight.")]
-Resume = Annotated[
-    bool,
-    _option("--resume", help="Continue an interrupted run with the same data and options."),
-]
-Dask = Annotated[
-    str | None,
-    _option(
-        "--dask",
-        hidden=True,
-        metavar="ADDRESS",
-        help="Train on the Dask cluster with this scheduler, such as tcp://host:8786. All workers must see "
-        "the directory of MODEL.",
-    ),
-]
-Sync = Annotated[
-    bool,
-    _option(
-        "--sync/--no-sync",
-        hidden=True,
-        help="Wait until data is on disk, so that nothing is lost if the machine fails.",
-    ),
-]
-OneBased = Annotated[
-    bool | None,
-    _option(
-        "--one-based/--zero-based",
-        hidden=True,
-        help="Whether feature indices in LIBSVM files start at 1 or 0. Default: detected.",
-    ),
-]
-OneBasedLikeModel = Annotated[
-    bool | None,
-    _option(
-        "--one-based/--zero-based",
-        help="Whether feature indices in LIBSVM files start at 1 or 0. Default: as in training.",
-    ),
-]
-Beam = Annotated[
-    int, limited("--beam", limits.BEAM, "N", "Beam width: nodes kept at each depth of the search")
-]
-Top = Annotated[int, limited("--top", limits.TOP, "N", "Number of labels per row")]
-Words = Annotated[
-    int, limited("--words", limits.WORDS, "N", "Number of words to show for and against each step")
-]
-Score = Annotated[
-    str | None,
-    limited(
-        "--score",
-        limits.SCORE,
-        "NAME",
-        "Function that maps classifier outputs to scores",
-        default="as stored in the model",
-    ),
-]
-ScoreScale = Annotated[
-    float | None,
-    limited(
-        "--score-scale",
-        limits.SCORE_SCALE,
-        "A",
-        "Scale of the sigmoid: sigmoid(A x margin)",
-        default="as stored in the model",
-    ),
-]
-StoredScore = Annotated[
-    str,
-    limited(
-        "--score",
-        limits.STORED_SCORE,
-        "NAME",
-        "Function that maps classifier outputs to scores, stored as the model's default",
-        rare=True,
-    ),
-]
-StoredScoreScale = Annotated[
-    float | None,
-    limited(
-        "--score-scale",
-        limits.SCORE_SCALE,
-        "A",
-        "Scale of the sigmoid, stored as the model's default",
-        default=f"chosen with the function, {ScoreSettings.scale:g} with --score sigmoid",
-        rare=True,
-    ),
-]
+        return fetch(value.url, stage=stages.stage)
 
 
 def _use_settings(context: typer.Context, path: Path | None) -> Path | None:
@@ -389,293 +345,65 @@ def _use_settings(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-SettingsFile = Annotated[
-    Path | None,
-    _option(
-        "--settings",
-        metavar="FILE",
-        is_eager=True,
-        callback=_use_settings,
-        help="JSON file with settings, such as the one that `labeltree tune` writes. Options that are given "
-        "as well take precedence.",
-    ),
-]
-MaxSize = Annotated[
-    int | None,
-    limited(
-        "--max-size",
-        limits.MAX_SIZE,
-        "SIZE",
-        "Prune the trained weights just enough for the model to fit in SIZE, such as 50MB",
-        _STORAGE,
-    ),
-]
-Quiet = Annotated[bool, _option("--quiet", "-q", help="Suppress progress and summaries.")]
-Json = Annotated[bool, _option("--json", help="Print the results as a single JSON object.")]
+SettingsFile = Annotated[Path | None, {"is_eager": True, "callback": _use_settings}]
+ModelPath = Annotated[Path, model_place]
+Threads = Annotated[int | None, limits.THREADS]
+MemoryLimit = Annotated[int | None, limits.MEMORY]
+Seed = Annotated[int, limits.SEED]
+Words = Annotated[int, limits.WORDS]
 
 
-def as_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function for Typer: fields of dataclasses become options, published models are downloaded.
-
-    Parameters
-    ----------
-    function : callable
-        A command. Each field of a parameter that is a dataclass is an option, and the function gets an
-        object of the class. Rare options are shown by --help-all.
-
-    Returns
-    -------
-    callable
-    """
-    signature = inspect.signature(function, eval_str=True)
-    groups: dict[str, type[Any]] = {}
-    parameters: list[inspect.Parameter] = []
-    for item in signature.parameters.values():
-        if isinstance(item.annotation, type) and is_dataclass(item.annotation):
-            groups[item.name] = item.annotation
-            parameters += _parameters(item.annotation)
-        else:
-            parameters.append(item.replace(kind=item.KEYWORD_ONLY))
-    has_rare = any(option.hidden for item in parameters for option in _declared(item))
-    if has_rare:
-        parameters.append(
-            inspect.Parameter("help_all", item.KEYWORD_ONLY, default=False, annotation=_HelpAll)
-        )
-
-    for item in parameters:
-        if getattr(item.annotation, "__origin__", None) in (bool, bool | None):
-            for option in _declared(item):
-                option.metavar = ""  # Typer would show the type of an option without a value
-
-    @wraps(function)
-    def call(**given: Any) -> None:
-        given.pop("help_all", None)
-        given = with_local_models(given)
-        for name, group in groups.items():
-            given[name] = group(**{item.name: given.pop(item.name) for item in fields(group)})
-        function(**given)
-
-    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {item.name: item.annotation for item in parameters}
-    return call
-
-
-def _parameters(group: type[Any]) -> Iterator[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    for item in fields(group):
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        yield inspect.Parameter(item.name, keyword, default=item.default, annotation=hints[item.name])
-
-
-def _declared(parameter: inspect.Parameter) -> tuple[Any, ...]:
-    """Return how Typer is to read a parameter."""
-    return getattr(parameter.annotation, "__metadata__", ())
-
-
-def _show_all(context: typer.Context, given: bool) -> None:
-    if given:
-        for parameter in context.command.params:
-            parameter.hidden = False  # type: ignore[attr-defined]
-        print(context.get_help())
-        raise typer.Exit
-
-
-_HelpAll = Annotated[
-    bool,
-    _option("--help-all", is_eager=True, callback=_show_all, help="Show all options, and exit."),
-]
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How documents are read; None where the option was not given."""
-
-    data_format: Annotated[
-        str | None,
-        limited(
-            "--data-format",
-            _FORMATS,
-            "NAME",
-            "Format of DATA",
-            READING,
-            default="detected from its name",
-            rare=True,
-        ),
-    ] = None
-    text_column: Annotated[
-        list[str] | None,
-        _option(
-            "--text-column",
-            rich_help_panel=READING,
-            metavar="NAME",
-            help="Column with the text, in CSV and JSONL; repeat the option to join several. Default: text.",
-        ),
-    ] = None
-    label_column: Annotated[
-        str | None,
-        _option(
-            "--label-column",
-            rich_help_panel=READING,
-            metavar="NAME",
-            help="Column with the labels, in CSV and JSONL. Default: labels.",
-        ),
-    ] = None
-    label_separator: Annotated[
-        list[str] | None,
-        _option(
-            "--label-separator",
-            rich_help_panel=READING,
-            metavar="TEXT",
-            help="String that separates labels; repeat the option for several. Default: whitespace in TSV, a "
-            "comma in CSV and JSONL.",
-        ),
-    ] = None
-    delimiter: Annotated[
-        str | None,
-        _option(
-            "--delimiter",
-            hidden=True,
-            rich_help_panel=READING,
-            metavar="CHARACTER",
-            help="Character between the fields of a CSV file, or tab. Default: detected from the header.",
-        ),
-    ] = None
-    strict: Annotated[
-        bool,
-        _option(
-            "--strict",
-            rich_help_panel=READING,
-            hidden=True,
-            help="Refuse documents without text or labels instead of counting them.",
-        ),
-    ] = False
-
-    def format(self, data: str) -> str | None:
-        """Return the format of a data file; None if neither option nor name shows it."""
-        from labeltree.data.columns import format_of
-
-        return self.data_format or format_of(data)
-
-    def columns(self, format: str, default: Columns, id_column: str | None = None) -> Columns:
-        """Return where to find text, labels and what identifies a document."""
-        named = ("csv", "jsonl")
-        for option, value, formats, names in (
-            ("--text-column", self.text_column, named, "CSV and JSONL"),
-            ("--label-column", self.label_column, named, "CSV and JSONL"),
-            ("--delimiter", self.delimiter, ("csv",), "CSV"),
-            ("--id-column", id_column, (*named, "tsv"), "TSV, CSV and JSONL"),
-        ):
-            if value and format not in formats:
-                raise InputError(
-                    f"{option} applies only to {names}, but DATA is in {format} format",
-                    hint="remove it, or set --data-format",
-                )
-        texts = self.text_column
-        given: dict[str, Any] = {
-            "text": (texts[0] if len(texts) == 1 else tuple(texts)) if texts else None,
-            "labels": self.label_column,
-            "separators": tuple(self.label_separator) if self.label_separator else None,
-            "id": id_column,
-            "delimiter": _TABS.get(self.delimiter or "", self.delimiter),
-        }
-        return replace(default, **{key: value for key, value in given.items() if value is not None})
-
-    def refuse_for_svm(self, id_column: str | None = None, settings: Path | None = None) -> None:
-        """Refuse options for text, given or from a settings file, if the data is LIBSVM."""
-        given = {item.name: getattr(self, item.name) for item in fields(self)} | {"id_column": id_column}
-        for name, value in given.items():
-            if name != "data_format" and value is not None and not (name == "strict" and value is False):
-                from labeltree.tuning.settings_file import read_settings
-
-                is_from_file = settings is not None and name in read_settings(settings)
-                raise InputError(
-                    f"{name if is_from_file else spelled(name, None)} applies only to text, but DATA is in "
-                    "LIBSVM format",
-                    file=settings if is_from_file else None,
-                    hint="remove it, or set --data-format",
-                )
-
-
-@dataclass(frozen=True)
-class Text(Reading):
-    """How documents are read and become features; None where the option was not given."""
-
-    analyzer: Annotated[str | None, setting(TextSettings, "analyzer")] = None
-    ngrams: Annotated[Any, setting(TextSettings, "ngrams", rare=False)] = None
-    min_df: Annotated[int | None, setting(TextSettings, "min_df")] = None
-    max_features: Annotated[int | None, setting(TextSettings, "max_features")] = None
-    sublinear: Annotated[
-        bool | None, setting(TextSettings, "sublinear", flag="--sublinear/--no-sublinear")
-    ] = None
-    stop_words: Annotated[str | None, setting(TextSettings, "stop_words", limit=_STOP_WORDS)] = None
-    lowercase: Annotated[bool | None, setting(TextSettings, "lowercase", flag="--lowercase/--keep-case")] = (
-        None
-    )
-
-    def settings(self) -> TextSettings:
-        """Return the settings, with defaults for options that were not given."""
-        given = {item.name: getattr(self, item.name) for item in fields(TextSettings)}
-        given = {name: value for name, value in given.items() if value is not None}
-        if self.stop_words == "none":
-            del given["stop_words"]
-        return TextSettings(**given)
-
-
-def refuse_base_for_text(one_based: bool | None) -> None:
-    """Refuse options for LIBSVM data if the data is text."""
-    if one_based is not None:
-        raise InputError(
-            f"--{'one' if one_based else 'zero'}-based applies only to LIBSVM data, but the input is text",
-            hint="remove it, or set --data-format",
-        )
+# Groups of options
 
 
 @dataclass(frozen=True)
 class Training:
-    """How the trees of a model are built, how its classifiers are trained, and how weights are stored."""
+    """How the trees of a model are built, how its classifiers are trained, and how weights are stored.
 
-    clusters: Annotated[int, setting(TreeSettings, "clusters", rare=False)] = TreeSettings.clusters
-    max_depth: Annotated[int, setting(TreeSettings, "max_depth", rare=False)] = TreeSettings.max_depth
-    trees: Annotated[int, setting(TreeSettings, "trees", rare=False)] = TreeSettings.trees
-    seed: Annotated[int, setting(TreeSettings, "seed", rare=False)] = TreeSettings.seed
-    tree: Annotated[
-        Path | None,
-        _option(
-            "--tree",
-            hidden=True,
-            metavar="FILE",
-            help="Use this tree instead of clustering: nested lists (JSON), a table with the columns label "
-            "and parent, or one cluster of labels per line.",
-            rich_help_panel=TREE,
-        ),
-    ] = None
-    tree_rest: Annotated[
-        bool,
-        _option(
-            "--tree-rest",
-            hidden=True,
-            help="Put labels missing from FILE under a separate child of the root.",
-            rich_help_panel=TREE,
-        ),
-    ] = False
-    loss: Annotated[str, setting(SolverSettings, "loss")] = SolverSettings.loss
-    cost: Annotated[float | None, setting(SolverSettings, "cost", rare=False)] = SolverSettings.cost
-    max_cost: Annotated[float | None, setting(SolverSettings, "max_cost")] = SolverSettings.max_cost
-    positive_cost: Annotated[Any, setting(SolverSettings, "positive_cost")] = SolverSettings.positive_cost
-    tolerance: Annotated[float, setting(SolverSettings, "tolerance")] = SolverSettings.tolerance
-    max_iterations: Annotated[int, setting(SolverSettings, "max_iterations")] = SolverSettings.max_iterations
-    bias: Annotated[float, setting(SolverSettings, "bias")] = SolverSettings.bias
-    normalize: Annotated[bool, setting(ModelSettings, "normalize", flag="--normalize/--no-normalize")] = True
-    weights: Annotated[str | None, setting(StorageSettings, "weights", rare=False)] = StorageSettings.weights
-    prune: Annotated[float | None, setting(StorageSettings, "prune", rare=False)] = StorageSettings.prune
+    Label tree
+    ----------
+    tree : FILE (rare)
+        Use this tree instead of clustering: nested lists (JSON), a table with the columns label and parent,
+        or one cluster of labels per line.
+    tree_rest (rare)
+        Put labels missing from FILE under a separate child of the root.
 
-    def model_settings(self, score: ScoreSettings | Literal["auto"] = AUTO) -> ModelSettings:
+    Classifiers
+    -----------
+    score (rare)
+        Function that maps classifier outputs to scores, stored as the model's default.
+    score_scale : A (rare)
+        Scale of the sigmoid, stored as the model's default. Default: chosen with the function, 3 with --score
+        sigmoid.
+    """
+
+    clusters: int = TreeSettings.clusters
+    max_depth: int = TreeSettings.max_depth
+    trees: int = TreeSettings.trees
+    seed: int = TreeSettings.seed
+    tree: Path | None = None
+    tree_rest: bool = False
+    loss: str = SolverSettings.loss
+    cost: float | None = SolverSettings.cost
+    max_cost: float | None = SolverSettings.max_cost
+    positive_cost: Any = SolverSettings.positive_cost
+    tolerance: float = SolverSettings.tolerance
+    max_iterations: int = SolverSettings.max_iterations
+    bias: float = SolverSettings.bias
+    normalize: bool = True
+    score: Annotated[str, limits.STORED_SCORE] = AUTO
+    score_scale: Annotated[float | None, limits.SCORE_SCALE] = None
+    weights: str | None = StorageSettings.weights
+    prune: float | None = StorageSettings.prune
+
+    def model_settings(self) -> ModelSettings:
         """Return all settings of a model; reads the file of a given tree."""
         from labeltree.trees.file import read_tree
 
         if self.tree_rest and self.tree is None:
             raise InputError("--tree-rest is given without --tree", hint="add --tree FILE, or leave it out")
         given = None if self.tree is None else read_tree(self.tree, add_missing=self.tree_rest)
+        score = settings.stored_score(self.score, self.score_scale)
         return ModelSettings.of({**vars(self), "tree": given}, score, self.normalize)
 
     def rows_of(self, dataset: Dataset, *, quiet: bool) -> Dataset:
@@ -695,6 +423,6 @@ class Training:
 class Search:
     """How to search for the best labels."""
 
-    beam: Beam = DEFAULT_BEAM
-    score: Score = None
-    score_scale: ScoreScale = None
+    beam: Annotated[int, limits.BEAM] = DEFAULT_BEAM
+    score: Annotated[str | None, limits.SCORE] = None
+    score_scale: Annotated[float | None, limits.SCORE_SCALE] = None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from labeltree.base.display import escaped as escaped
 from labeltree.base.display import human_seconds as human_seconds
 from labeltree.base.json import to_json
+from labeltree.base.system import human_bytes
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -26,6 +27,14 @@ def print_json(content: Mapping[str, Any]) -> None:
     """Print one JSON object on standard output, one key per line."""
     lines = (f"  {json.dumps(key)}: {to_json(value)}" for key, value in content.items())
     print("{", ",\n".join(lines), "}", sep="\n")
+
+
+def show(report: Mapping[str, Any], lines: Iterable[str], json: bool, quiet: bool = False) -> None:
+    """Print the results of a command: as one JSON object, or as lines unless it is to be quiet."""
+    if json:
+        print_json(report)
+    elif not quiet:
+        print(*lines, sep="\n")
 
 
 def note(message: str) -> None:
@@ -61,6 +70,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 0) 
         ).rstrip()
         for row in cells
     ]
+
+
+def size(n_bytes: int, more: str = "") -> str:
+    """Return a number of bytes with a unit, and exactly."""
+    return f"{human_bytes(n_bytes)} ({n_bytes:,} bytes{more})"
 
 
 def plural(number: int, noun: str) -> str:

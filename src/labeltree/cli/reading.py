@@ -1,18 +1,20 @@
-"""Reading for a command: opens its model, reads its data, and predicts."""
+"""Reading for a command: opens its model, reads its data file as the options say, and predicts it."""
 
 from __future__ import annotations
 
+import re
 import sys
-import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
+from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.cli import printing
-from labeltree.cli.options import Reading, Search, Text, refuse_base_for_text
+from labeltree.cli.options import Search, spelled
 from labeltree.errors import InputError
+from labeltree.settings import TextSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +27,102 @@ if TYPE_CHECKING:
     from labeltree.data.summary import DataSummary
     from labeltree.model.labeled import Labeled, Missed
     from labeltree.model.model import Model
-    from labeltree.settings import TextSettings
+
+_TABS = {"tab": "\t", "\\t": "\t"}
+# The formats that an option applies to, if not to all text.
+_APPLIES_TO = {
+    "text_column": "CSV and JSONL",
+    "label_column": "CSV and JSONL",
+    "delimiter": "CSV",
+    "id_column": "TSV, CSV and JSONL",
+    "one_based": "LIBSVM",
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How documents are read; None where the option was not given.
+
+    Text input
+    ----------
+    data_format (rare)
+        Format of DATA. Default: detected from its name.
+    text_column : NAME
+        Column with the text, in CSV and JSONL; repeat the option to join several. Default: text.
+    label_column : NAME
+        Column with the labels, in CSV and JSONL. Default: labels.
+    label_separator : TEXT
+        String that separates labels; repeat the option for several. Default: whitespace in TSV, a comma in
+        CSV and JSONL.
+    delimiter : CHARACTER (rare)
+        Character between the fields of a CSV file, or tab. Default: detected from the header.
+    strict (rare)
+        Refuse documents without text or labels instead of counting them.
+    """
+
+    data_format: Annotated[str | None, limits.OneOf(("svm", *limits.TEXT_FORMAT.values))] = None
+    text_column: list[str] | None = None
+    label_column: str | None = None
+    label_separator: list[str] | None = None
+    delimiter: str | None = None
+    strict: bool = False
+
+    def check(
+        self,
+        format: str,
+        one_based: bool | None = None,
+        id_column: str | None = None,
+        settings: Path | None = None,
+    ) -> None:
+        """Refuse options, given or from a settings file, that do not apply to data of a format."""
+        shown = "LIBSVM" if format == "svm" else format.upper()
+        for name, value in {**vars(self), "one_based": one_based, "id_column": id_column}.items():
+            formats = _APPLIES_TO.get(name, "text")
+            applies = format != "svm" if formats == "text" else shown in re.findall(r"\w+", formats)
+            if applies or name == "data_format" or value is None or (name, value) == ("strict", False):
+                continue
+            from labeltree.tuning.settings_file import read_settings
+
+            is_from_file = settings is not None and name in read_settings(settings)
+            option = name if is_from_file else spelled(name, value if name == "one_based" else None)
+            raise InputError(
+                f"{option} applies only to {formats}, but DATA is in {shown} format",
+                file=settings if is_from_file else None,
+                hint="remove it, or set --data-format",
+            )
+
+    def columns(self, default: Columns, id_column: str | None = None) -> Columns:
+        """Return where to find text, labels and what identifies a document."""
+        texts = self.text_column
+        given: dict[str, Any] = {
+            "text": (texts[0] if len(texts) == 1 else tuple(texts)) if texts else None,
+            "labels": self.label_column,
+            "separators": tuple(self.label_separator) if self.label_separator else None,
+            "id": id_column,
+            "delimiter": _TABS.get(self.delimiter or "", self.delimiter),
+        }
+        return replace(default, **{key: value for key, value in given.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Text(Reading):
+    """How documents are read and become features; None where the option was not given."""
+
+    analyzer: str | None = None
+    ngrams: Any = None
+    min_df: int | None = None
+    max_features: int | None = None
+    sublinear: bool | None = None
+    stop_words: str | None = None
+    lowercase: bool | None = None
+
+    def settings(self) -> TextSettings:
+        """Return the settings, with defaults for options that were not given."""
+        given = {item.name: getattr(self, item.name) for item in fields(TextSettings)}
+        given = {name: value for name, value in given.items() if value is not None}
+        if self.stop_words == "none":
+            del given["stop_words"]
+        return TextSettings(**given)
 
 
 def _as_options(separator: str, format: str | None) -> str:
@@ -33,14 +130,14 @@ def _as_options(separator: str, format: str | None) -> str:
     return option if format is None else f"--data-format {format} {option}"
 
 
-class Source:
+class DataFile:
     """A data file and how to read it; options that do not match it are refused before it is read.
 
     Parameters
     ----------
     data : str
         The file; "-" for standard input.
-    options : Reading
+    reading : Reading
         How to read text; a `Text` if the data is for training.
     one_based : bool or None
         Whether the first feature of a LIBSVM file has the index 1; None to detect it.
@@ -48,6 +145,8 @@ class Source:
         The model that will use the data: it decides on features, columns and the first index.
     id_column : str, optional
         The column that identifies a document.
+    settings : Path, optional
+        A settings file that options may come from.
 
     Attributes
     ----------
@@ -60,36 +159,36 @@ class Source:
     def __init__(
         self,
         data: str,
-        options: Reading,
+        reading: Reading,
         one_based: bool | None,
         model: Model | None = None,
         id_column: str | None = None,
         settings: Path | None = None,
     ) -> None:
         from labeltree.base.files import display_name
+        from labeltree.data.columns import Columns, format_of
         from labeltree.data.read import resolve_format
 
         self._data, self.name = data, display_name(data)
-        self._model, self._strict, self._one_based = model, options.strict, one_based
-        self._given = options.format(data)
+        self._model, self._strict, self._one_based = model, reading.strict, one_based
+        self._given = reading.data_format or format_of(data)
         self._format = resolve_format(data, self._given, model)
         self.is_text = self._format != "svm"
-        self._columns: Columns | None = None
-        self._settings: TextSettings | None = None
-        if not self.is_text:
-            options.refuse_for_svm(id_column, settings)
-            return
-        from labeltree.data.columns import Columns as Default
-
-        refuse_base_for_text(one_based)
-        default = Default() if model is None or model.text is None else model.text.columns
-        self._columns = options.columns(self._format, default, id_column)
-        self._settings = options.settings() if isinstance(options, Text) else None
+        reading.check(self._format, one_based, id_column, settings)
+        default = Columns() if model is None or model.text is None else model.text.columns
+        self._columns = reading.columns(default, id_column) if self.is_text else None
+        self._settings = reading.settings() if self.is_text and isinstance(reading, Text) else None
 
     def read(self, stages: Stages, threads: int | None, *, require_labels: bool = True) -> Dataset:
-        """Read the data as one stage of the command."""
+        """Read the data as one stage of the command; note labels that do not look like those of the model."""
+        from labeltree.data.summary import suspicions
+
         with stages.stage("read", f"reading {self.name}") as progress:
-            return self.dataset(threads, progress, require_labels=require_labels)
+            dataset = self.dataset(threads, progress, require_labels=require_labels)
+        if self._model is not None and require_labels:
+            for warning in suspicions(dataset, _as_options, self._model):
+                printing.note(warning)
+        return dataset
 
     @staticmethod
     def show(dataset: Dataset, *, quiet: bool, name: str | None = None) -> DataSummary:
@@ -106,13 +205,6 @@ class Source:
         for warning in summary["warnings"]:
             printing.note(warning if name is None else f"{name}: {warning}")
         return summary
-
-    def note_suspicions(self, dataset: Dataset) -> None:
-        """Note what looks as if the data had been read wrongly."""
-        from labeltree.data.summary import suspicions
-
-        for warning in suspicions(dataset, _as_options, self._model):
-            printing.note(warning)
 
     def dataset(self, threads: int | None, progress: Progress, *, require_labels: bool = True) -> Dataset:
         """Read the data as part of a stage."""
@@ -155,41 +247,28 @@ class Source:
             raise InputError("the file contains no documents", file=self.name)
 
 
-class Speed(TypedDict):
-    """How long the search took."""
-
-    rows: int
-    seconds: float
-    milliseconds_per_row: float
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """The best labels for each row of a data file."""
-
-    model: Model
-    dataset: Dataset
-    labels: NDArray[np.int32]
-    scores: NDArray[np.float32]
-    speed: Speed
-
-
-@dataclass(frozen=True, eq=False)
-class PredictedBatch:
-    """The best labels of some successive rows: the number of the first, and what identifies each."""
-
-    first: int
-    ids: list[str]
-    labels: NDArray[np.int32]
-    scores: NDArray[np.float32]
-
-
 def open_model(stages: Stages, path: Path) -> Model:
     """Open a model as one stage of the command."""
     from labeltree.model.model import load
 
     with stages.stage("load", f"opening {path}"):
         return load(path)
+
+
+def speed_of(rows: int, seconds: float) -> dict[str, Any]:
+    """Return how long the search took."""
+    return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """The best labels for each row of a labeled data file, and how long the search took."""
+
+    model: Model
+    dataset: Dataset
+    labels: NDArray[np.int32]
+    scores: NDArray[np.float32]
+    speed: dict[str, Any]
 
 
 def predict_file(
@@ -205,93 +284,38 @@ def predict_file(
 ) -> Predictions:
     """Open a model, read a labeled data file, and predict its rows."""
     model = open_model(stages, path)
-    source = Source(data, reading, one_based, model)
-    dataset = source.read(stages, threads)
-    source.note_suspicions(dataset)
+    dataset = DataFile(data, reading, one_based, model).read(stages, threads)
     rows = dataset.n_instances
     with printing.warnings_as_notes(), stages.stage("predict", f"predicting {printing.plural(rows, 'row')}"):
         labels, scores = model.predict(dataset.X, top=top, threads=threads, **asdict(search))
     return Predictions(model, dataset, labels, scores, speed_of(rows, stages.seconds["predict"]))
 
 
-class BatchPrediction:
-    """Predicts the rows of a file batch by batch, each as soon as it can be read.
+def note_missed(
+    labeled: Labeled, name: str = "the model", *, metrics: bool = True, rows: bool = True
+) -> Missed:
+    """Count and note what no prediction can get right.
 
     Parameters
     ----------
-    stages : Stages
-    model : Model
-    source : Source
-    search : Search
-    top : int or None
-        Labels per row.
-    threads : int or None
-    threshold : float, "stored" or None
-        The labels to accept, as in `labeltree.Model.predict`.
+    labeled : Labeled
+    name : str
+        What notes call the model.
+    metrics : bool, default True
+        Note how rows without labels count in metrics.
+    rows : bool, default True
+        Note more than unknown labels.
 
-    Attributes
-    ----------
-    rows : int
-        The number of rows so far.
-    seconds : float
-        The time that the search took so far.
+    Returns
+    -------
+    Missed
     """
-
-    def __init__(
-        self,
-        stages: Stages,
-        model: Model,
-        source: Source,
-        search: Search,
-        top: int | None,
-        threads: int | None,
-        threshold: float | Literal["stored"] | None = None,
-    ) -> None:
-        self.rows, self.seconds = 0, 0.0
-        self._stages, self._model, self._source = stages, model, source
-        self._options: dict[str, Any] = {
-            "top": top,
-            "threads": threads,
-            "threshold": threshold,
-            **asdict(search),
-        }
-
-    def __iter__(self) -> Iterator[PredictedBatch]:
-        with (
-            printing.warnings_as_notes(),
-            self._stages.stage("predict", f"predicting {self._source.name}") as progress,
-        ):
-            for batch in self._source.batches(self._options["threads"], progress):
-                start = time.perf_counter()
-                labels, scores = self._model.predict(batch.X, **self._options)
-                self.seconds += time.perf_counter() - start
-                first, self.rows = self.rows, self.rows + len(labels)
-                yield PredictedBatch(first, batch.ids, labels, scores)
-
-    @property
-    def speed(self) -> Speed:
-        """How long the search took."""
-        return speed_of(self.rows, self.seconds)
-
-
-def speed_of(rows: int, seconds: float) -> Speed:
-    """Return how long the search took."""
-    return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}
-
-
-def note_unknown(labeled: Labeled, name: str = "the model", *, rows: bool = True) -> Missed:
-    """Count what no prediction can get right; note unknown labels and, unless told not to, skipped rows."""
     for note in labeled.unknown_note("--label-separator", name):
         printing.note(note)
-    if (skipped := labeled.missed["skipped_rows"]) and rows:
+    missed = labeled.missed
+    if rows and (skipped := missed["skipped_rows"]):
         printing.note(f"{printing.plural(skipped, 'row')} without text skipped.")
-    return labeled.missed
-
-
-def note_missed(labeled: Labeled, name: str = "the model", *, rows: bool = True) -> Missed:
-    """Count and note what no prediction can get right; without `rows`, only labels are noted."""
-    missed = note_unknown(labeled, name, rows=rows)
-    if (unlabeled := missed["rows_without_labels"]) and rows:
+    if rows and metrics and (unlabeled := missed["rows_without_labels"]):
         one, n_rows = unlabeled == 1, labeled.dataset.n_instances
         printing.note(
             f"{printing.plural(unlabeled, 'row')} of {n_rows:,} {'has' if one else 'have'} no "

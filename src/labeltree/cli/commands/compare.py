@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
-from labeltree.cli.options import Published, fetched, model_place
-from labeltree.cli.reading import Source, note_missed, open_model
+from labeltree.cli.reading import DataFile, Reading, note_missed, open_model
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_BEAM
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from labeltree.data.dataset import Dataset
     from labeltree.model.model import Model
     from labeltree.tuning.compare import Compared
@@ -28,25 +24,25 @@ _F1_NOTE = (
 
 
 def compare(
-    paths: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL MODEL... DATA",
-            help="Two or more model directories, or addresses such as hf://user/name, then labeled data.",
-        ),
-    ],
-    text: options.Reading,
-    beam: options.Beam = DEFAULT_BEAM,
+    paths: list[str],
+    *,
+    text: Reading,
+    beam: Annotated[int, limits.BEAM] = DEFAULT_BEAM,
     seed: options.Seed = 0,
     threads: options.Threads = None,
-    one_based: options.OneBasedLikeModel = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    one_based: bool | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Compare models on labeled data that none of them was trained on.
 
     Prints metrics, size and prediction time side by side. Differences from the first model have a 95%
     interval and a p-value of a paired bootstrap over the rows; an asterisk marks those with p < 0.05.
+
+    Parameters
+    ----------
+    paths : MODEL MODEL... DATA
+        Two or more model directories, or addresses such as hf://user/name, then labeled data.
     """
     from labeltree.model.labeled import Labeled
     from labeltree.tuning.compare import compare_models
@@ -58,8 +54,8 @@ def compare(
     if data == "-":
         raise InputError("standard input can be read only once", hint="pass a file")
     stages = Stages(quiet or json)
-    models = [open_model(stages, _path(stages, name)) for name in names]
-    sources = [Source(data, text, one_based, model) for model in models]
+    models = [open_model(stages, options.local(options.model_place(name), stages)) for name in names]
+    sources = [DataFile(data, text, one_based, model) for model in models]
     datasets: list[Dataset] = []
     for source, model in zip(sources, models, strict=True):
         read = (other for known, other in zip(models, datasets, strict=False) if _reads_alike(known, model))
@@ -91,11 +87,6 @@ def _reads_alike(one: Model, other: Model) -> bool:
     if one.text is None or other.text is None:
         return (one.text, one.one_based, one.n_features) == (other.text, other.one_based, other.n_features)
     return one.text.contents == other.text.contents
-
-
-def _path(stages: Stages, name: str) -> Path:
-    place = model_place(name)
-    return fetched(stages, place.url) if isinstance(place, Published) else place
 
 
 def _report(name: str, item: Compared) -> dict[str, Any]:

@@ -6,13 +6,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Source
+from labeltree.cli.reading import DataFile, Reading
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from labeltree.model.frontier import PointReport
     from labeltree.model.model import Model
 
-_BUDGET = "Budget"
 _REPORT_FILES = ("frontier.csv", "frontier.png", "frontier.svg")
 # The loss whose smallest model a report marks, in percentage points.
 _REPORTED_LOSS = 0.1
@@ -31,76 +28,47 @@ _WIDTHS = (8, 9, 15, 15, 6, 6, 6)
 
 def compress(
     model: options.ModelPath,
-    out: Annotated[
-        Path | None, typer.Argument(metavar="OUT", help="Model directory to write. With --report, optional.")
-    ] = None,
+    out: Path | None = None,
     *,
-    text: options.Reading,
-    weights: Annotated[
-        str | None,
-        options.limited(
-            "--weights",
-            limits.SMALL_WEIGHTS,
-            "TYPE",
-            "Store all weights with a smaller type",
-            default="int8",
-        ),
-    ] = None,
-    prune: Annotated[
-        float | None,
-        options.limited(
-            "--prune",
-            limits.PRUNE,
-            "T",
-            "Drop weights with an absolute value below T, and store the others as int8",
-        ),
-    ] = None,
-    max_loss: Annotated[
-        float | None,
-        options.limited(
-            "--max-loss",
-            limits.MAX_LOSS,
-            "X",
-            "Find the smallest model whose P@1, P@3 and P@5 each lose at most X percentage points on the "
-            "validation data",
-            _BUDGET,
-        ),
-    ] = None,
-    max_size: Annotated[
-        int | None,
-        options.limited(
-            "--max-size",
-            limits.MAX_SIZE,
-            "SIZE",
-            "Find the best model that fits in SIZE, such as 50MB",
-            _BUDGET,
-        ),
-    ] = None,
-    validation: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DATA", help="Labeled data that the model was not trained on.", rich_help_panel=_BUDGET
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Evaluate the model in every form on the validation data, and write frontier.csv, .png and "
-            ".svg with their sizes and precisions. If DIR is MODEL, the page of the model shows them.",
-            rich_help_panel=_BUDGET,
-        ),
-    ] = None,
+    text: Reading,
+    weights: Annotated[str | None, limits.SMALL_WEIGHTS] = None,
+    prune: Annotated[float | None, limits.PRUNE] = None,
+    max_loss: Annotated[float | None, limits.MAX_LOSS] = None,
+    max_size: Annotated[int | None, limits.MAX_SIZE] = None,
+    validation: str | None = None,
+    report: Path | None = None,
     threads: options.Threads = None,
-    overwrite: options.Overwrite = False,
-    one_based: options.OneBasedLikeModel = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    overwrite: bool = False,
+    one_based: bool | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Write a smaller copy of a model.
 
     Weights are stored with a smaller type, and with --prune or a budget, small ones are dropped. The copy
     predicts, explains and serves like the original, and usually faster.
+
+    Parameters
+    ----------
+    out
+        Model directory to write. With --report, optional.
+    weights : TYPE
+        Store all weights with a smaller type. Default: int8.
+    prune : T
+        Drop weights with an absolute value below T, and store the others as int8.
+
+    Budget
+    ------
+    max_loss
+        Find the smallest model whose P@1, P@3 and P@5 each lose at most X percentage points on the validation
+        data.
+    max_size
+        Find the best model that fits in SIZE, such as 50MB.
+    validation : DATA
+        Labeled data that the model was not trained on.
+    report : DIR
+        Evaluate the model in every form on the validation data, and write frontier.csv, .png and .svg with
+        their sizes and precisions. If DIR is MODEL, the page of the model shows them.
     """
     from labeltree.model.compress import Budget, check_apart, check_source
     from labeltree.model.directory import check_target, directory_bytes, read_manifest
@@ -137,9 +105,7 @@ def compress(
     check_source(model, opened.trees)
     dataset = None
     if validation is not None:
-        source = Source(validation, text, one_based, opened)
-        dataset = source.read(stages, threads)
-        source.note_suspicions(dataset)
+        dataset = DataFile(validation, text, one_based, opened).read(stages, threads)
     points: list[PointReport] = []
     loss = _REPORTED_LOSS if max_loss is None else max_loss
     if report is not None:

@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
@@ -26,16 +24,20 @@ DOCUMENTS = (
 
 
 def demo(
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the data and the model in this new directory.")
-    ] = None,
+    *,
+    out: Path | None = None,
     threads: options.Threads = None,
-    json: options.Json = False,
+    json: bool = False,
 ) -> None:
     """Show the whole workflow on a small catalog of products.
 
     Estimates the size of a model, trains and evaluates it, predicts the labels of new documents, and
     explains one of them. Takes a few seconds.
+
+    Parameters
+    ----------
+    out : DIR
+        Keep the data and the model in this new directory.
     """
     if out is not None and out.exists():
         raise InputError("already exists", file=out, hint="choose a new directory")

@@ -4,48 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypedDict
-
-import typer
+from typing import Annotated, Any
 
 from labeltree.base import limits
 from labeltree.base.progress import Stages
-from labeltree.cli import options, printing
+from labeltree.cli import printing
 from labeltree.data.published import SOURCES, Check
 
 
-class FileReport(TypedDict):
-    """A file of ``labeltree download --json``."""
-
-    path: str
-    bytes: int
-    instances: int
-    features: int
-    labels: int
-
-
 def download(
-    name: Annotated[str, options.limited_argument(limits.OneOf(tuple(SOURCES)), "NAME", "Dataset")],
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Directory for the files. Default: the environment variable LABELTREE_DATA, or the system's "
-            "cache directory.",
-        ),
-    ] = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    name: Annotated[str, limits.OneOf(tuple(SOURCES))],
+    *,
+    directory: Path | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Download and verify one of the paper's datasets.
 
     Existing files are not downloaded again; counts are compared with the published values.
+
+    Parameters
+    ----------
+    name
+        Dataset.
+    directory : DIR
+        Directory for the files. Default: the environment variable LABELTREE_DATA, or the system's cache
+        directory.
     """
     from labeltree.data.published import fetch_data
 
     stages = Stages(quiet or json)
     found = fetch_data(name, directory, stage=stages.stage)
-    figures: dict[str, FileReport] = {
+    figures: dict[str, dict[str, Any]] = {
         part: {
             "path": str(path),
             "bytes": path.stat().st_size,
@@ -55,12 +45,10 @@ def download(
         }
         for part, path, dataset in zip(("train", "test"), found.files, (found.train, found.test), strict=True)
     }
-    if json:
-        checks = [{**vars(check), "met": check.met} for check in found.checks]
-        printing.print_json({"name": name, **figures, "checks": checks, "seconds": stages.seconds})
-    elif not quiet:
-        lines = printing.facts((part["path"], printing.shape(part)) for part in figures.values())
-        print(*lines, "", *_check_table(found.checks), sep="\n")
+    checks = [{**vars(check), "met": check.met} for check in found.checks]
+    lines = printing.facts((part["path"], printing.shape(part)) for part in figures.values())
+    report = {"name": name, **figures, "checks": checks, "seconds": stages.seconds}
+    printing.show(report, [*lines, "", *_check_table(found.checks)], json, quiet)
 
 
 def _check_table(checks: Sequence[Check]) -> list[str]:

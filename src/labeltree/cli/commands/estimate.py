@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Source
+from labeltree.cli.reading import DataFile, Text
 from labeltree.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 
 def estimate(
-    data: options.Data,
+    data: str,
+    *,
     training: options.Training,
-    text: options.Text,
+    text: Text,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
-    one_based: options.OneBased = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    one_based: bool | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Report a model's size and whether it fits on this machine.
 
@@ -34,7 +35,7 @@ def estimate(
     from labeltree.training.train import build_plan
 
     settings = training.model_settings()
-    source = Source(data, text, one_based)
+    source = DataFile(data, text, one_based)
     stages = Stages(quiet or json)
     dataset = source.read(stages, threads)
     summary = source.show(dataset, quiet=quiet or json)

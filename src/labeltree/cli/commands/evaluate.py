@@ -5,13 +5,11 @@ from __future__ import annotations
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from labeltree.base.progress import Stages
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Predictions, Speed, note_missed, predict_file
+from labeltree.cli.reading import Predictions, Reading, note_missed, predict_file
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
@@ -27,44 +25,37 @@ _PERCENT = {"precision": "P", "recall": "R", **_F1, "coverage": "coverage", "row
 
 def evaluate(
     model: options.ModelPath,
-    data: options.Data,
+    data: str,
+    *,
     search: options.Search,
-    text: options.Reading,
-    per_label: Annotated[
-        Path | None,
-        typer.Option(
-            "--per-label",
-            metavar="FILE",
-            help="Also write how often each label was predicted, and how often correctly, as CSV. As "
-            "MODEL/precision.csv, the page of the model shows it.",
-        ),
-    ] = None,
-    thresholds: Annotated[
-        bool,
-        typer.Option(
-            "--thresholds", help="Also print precision, recall and F1 for a range of score thresholds."
-        ),
-    ] = False,
-    reliability: Annotated[
-        bool, typer.Option("--reliability", help="Also print how often labels with a score are correct.")
-    ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Draw precision, recall and F1 over the threshold (.png or .svg, and .csv)."
-        ),
-    ] = None,
+    text: Reading,
+    per_label: Path | None = None,
+    thresholds: bool = False,
+    reliability: bool = False,
+    plot: Path | None = None,
     threads: options.Threads = None,
-    overwrite: options.Overwrite = False,
-    one_based: options.OneBasedLikeModel = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    overwrite: bool = False,
+    one_based: bool | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Measure the quality of a model's predictions on labeled data.
 
     Prints precision (P), recall (R), nDCG, and their propensity-scored variants (PSP, PSnDCG) at ranks 1, 3
     and 5, in percent; and F1 of the labels that the model accepts, if it has a threshold. By default, text is
     read with the same columns and separators as in training.
+
+    Parameters
+    ----------
+    per_label : FILE
+        Also write how often each label was predicted, and how often correctly, as CSV. As
+        MODEL/precision.csv, the page of the model shows it.
+    thresholds
+        Also print precision, recall and F1 for a range of score thresholds.
+    reliability
+        Also print how often labels with a score are correct.
+    plot : FILE
+        Draw precision, recall and F1 over the threshold (.png or .svg, and .csv).
     """
     from labeltree.base.files import check_output
     from labeltree.model.labeled import Labeled
@@ -168,7 +159,7 @@ def _metric_table(percent: dict[str, float]) -> list[str]:
     return printing.table(["%", *(f"@{k}" for k in ranks)], rows, left=1)
 
 
-def _speed_line(speed: Speed) -> str:
+def _speed_line(speed: dict[str, Any]) -> str:
     rows, seconds = printing.plural(speed["rows"], "row"), printing.human_seconds(speed["seconds"])
     return f"{rows} in {seconds}, {speed['milliseconds_per_row']:.3f} ms per row"
 

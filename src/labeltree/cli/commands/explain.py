@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Source
+from labeltree.cli.reading import DataFile, Reading
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS
 
@@ -26,39 +24,39 @@ if TYPE_CHECKING:
 
 def explain(
     model: options.ModelPath,
+    given: list[str] | None = None,
+    *,
     search: options.Search,
-    text: options.Reading,
-    row: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TEXT|ROW",
-            help="A document if the model was trained on text, otherwise index:value pairs; or - for the "
-            "first row of standard input.",
-        ),
-    ] = None,
-    file: Annotated[
-        str | None, typer.Option("--file", metavar="DATA", help="Explain a row of this file; requires --row.")
-    ] = None,
-    row_number: Annotated[
-        int | None, options.limited("--row", limits.Whole(0), "N", "Number of the row, from 0")
-    ] = None,
-    top: options.Top = DEFAULT_TOP,
+    text: Reading,
+    file: str | None = None,
+    row: Annotated[int | None, limits.Whole(0)] = None,
+    top: Annotated[int, limits.TOP] = DEFAULT_TOP,
     words: options.Words = DEFAULT_WORDS,
-    one_based: options.OneBasedLikeModel = None,
-    json: options.Json = False,
+    one_based: bool | None = None,
+    json: bool = False,
 ) -> None:
     """Explain a prediction.
 
     Shows the path of each predicted label through the tree, and the words for and against it.
+
+    Parameters
+    ----------
+    given : TEXT|ROW
+        A document if the model was trained on text, otherwise index:value pairs; or - for the first row of
+        standard input.
+    file : DATA
+        Explain a row of this file; requires --row.
+    row
+        Number of the row, from 0.
     """
     from dataclasses import asdict
 
     from labeltree.explain.prediction import explain_prediction
     from labeltree.model.queries import score_of
 
-    if row == ["-"] and file is None and row_number is None:
-        row, file, row_number = None, "-", 0
-    opened, dataset, name = _read_row(model, row, file, row_number, one_based, text)
+    if given == ["-"] and file is None and row is None:
+        given, file, row = None, "-", 0
+    opened, dataset, name = _read_row(model, given, file, row, one_based, text)
     opened.one_based = dataset.one_based  # number the features as the row does
     with printing.warnings_as_notes():
         found = explain_prediction(
@@ -108,7 +106,7 @@ def _read_row(
     file: str | None,
     number: int | None,
     one_based: bool | None,
-    reading: options.Reading,
+    reading: Reading,
 ) -> tuple[Model, Dataset, str]:
     """Open the model, and return it with the row to explain and the name of the row."""
     from labeltree.base.files import display_name
@@ -121,11 +119,13 @@ def _read_row(
             "expected either a document or a row, or --file with --row",
             hint="see `labeltree explain --help`",
         )
-    if file is None and reading != options.Reading():
+    if file is None and reading != Reading():
         raise InputError("options for reading a file are given without --file", hint="add --file and --row")
     model = load(path)
     if file is not None and number is not None:
-        dataset = Source(file, reading, one_based, model).read(Stages(quiet=True), None, require_labels=False)
+        dataset = DataFile(file, reading, one_based, model).read(
+            Stages(quiet=True), None, require_labels=False
+        )
         if number >= dataset.n_instances:
             raise InputError(
                 f"--row is {number}, expected a row from 0 to {dataset.n_instances - 1}",
@@ -135,7 +135,7 @@ def _read_row(
         return model, row, f"{number} of {display_name(file)}"
     text = " ".join(given or [])
     if model.text is not None:
-        options.refuse_base_for_text(one_based)
+        Reading().check("txt", one_based)
         X = model.text.transform([text])
         return model, Dataset.from_matrices(X, [[0]]), _shortened(text)
     if ":" not in text or "\n" in text.strip():

@@ -7,9 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
@@ -25,18 +23,19 @@ _BAR_WIDTH = 24  # characters at most
 
 def info(
     model: options.ModelPath,
-    label: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Show this label instead: its path, siblings, instances and words."
-        ),
-    ] = None,
+    *,
+    label: str | None = None,
     words: options.Words = DEFAULT_WORDS,
-    json: options.Json = False,
+    json: bool = False,
 ) -> None:
     """Describe a model, one of its labels, or an unfinished run.
 
     Also verifies the model's files.
+
+    Parameters
+    ----------
+    label : NAME
+        Show this label instead: its path, siblings, instances and words.
     """
     from labeltree.explain.model import describe_model
     from labeltree.model.model import load
@@ -50,10 +49,7 @@ def info(
         _show_label(opened, label, words, json)
         return
     figures = describe_model(opened)
-    if json:
-        printing.print_json(figures)
-    else:
-        print(*_summary(figures), "", *_shapes(figures), sep="\n")
+    printing.show(figures, [*_summary(figures), "", *_shapes(figures)], json)
 
 
 def _show_work(path: Path, json: bool) -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
@@ -15,31 +12,29 @@ from labeltree.cli.reading import open_model
 
 def page(
     model: options.ModelPath,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="HTML file to write.")],
-    frontier: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Size against precision, as written by labeltree compress --report. Default: frontier.csv "
-            "in MODEL, if it exists.",
-        ),
-    ] = None,
-    precision: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Precision of each label, as written by labeltree evaluate --per-label. Default: "
-            "precision.csv in MODEL, if it exists.",
-        ),
-    ] = None,
-    overwrite: options.Overwrite = False,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    *,
+    out: Path,
+    frontier: Path | None = None,
+    precision: Path | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Write a page that shows what a model contains.
 
     It has a map of the tree, a search for labels, and how the model was trained. It needs no service, no
     network and no other file. Small groups of a large tree are summed up.
+
+    Parameters
+    ----------
+    out : FILE
+        HTML file to write.
+    frontier : FILE
+        Size against precision, as written by labeltree compress --report. Default: frontier.csv in MODEL, if
+        it exists.
+    precision : FILE
+        Precision of each label, as written by labeltree evaluate --per-label. Default: precision.csv in
+        MODEL, if it exists.
     """
     from labeltree.base.files import check_output, write_whole
     from labeltree.serve.page import make_page
@@ -62,12 +57,9 @@ def page(
         "labels_of_model": opened.n_labels,
         "seconds": stages.seconds,
     }
-    if json:
-        printing.print_json(figures)
-    elif not quiet:
-        labels = f"{made['labels']:,} of {printing.plural(opened.n_labels, 'label')}"
-        pairs = [
-            ("page", f"{out} ({human_bytes(len(made['content']))})"),
-            ("shows", f"{made['boxes']:,} boxes of the map; {labels} can be found"),
-        ]
-        print(*printing.facts(pairs), sep="\n")
+    labels = f"{made['labels']:,} of {printing.plural(opened.n_labels, 'label')}"
+    pairs = [
+        ("page", f"{out} ({human_bytes(len(made['content']))})"),
+        ("shows", f"{made['boxes']:,} boxes of the map; {labels} can be found"),
+    ]
+    printing.show(figures, printing.facts(pairs), json, quiet)

@@ -4,43 +4,46 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 
-from labeltree.base.limits import AUTO
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes, peak_memory
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Source
+from labeltree.cli.reading import DataFile, Text
 from labeltree.errors import InputError
 
 
 def plan(
-    data: options.Data,
-    work: options.NewWorkPath,
+    data: str,
+    work: Path,
+    *,
     training: options.Training,
-    text: options.Text,
-    score: options.StoredScore = AUTO,
-    score_scale: options.StoredScoreScale = None,
+    text: Text,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
-    force: options.Force = False,
-    sync: options.Sync = True,
-    one_based: options.OneBased = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    force: bool = False,
+    sync: bool = True,
+    one_based: bool | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Prepare training in parts, on one machine or many.
 
     Builds the trees, and writes them with the data to a work directory. `labeltree fill` then trains the
     parts, each on any machine that sees the directory, and `labeltree join` completes the model.
+
+    Parameters
+    ----------
+    work
+        Work directory to make.
     """
     from labeltree.model.directory import check_target
-    from labeltree.settings import stored_score
     from labeltree.training.parts import plan_parts
     from labeltree.training.strips import TreePanels
     from labeltree.training.train import build_plan
 
-    settings = training.model_settings(stored_score(score, score_scale))
-    source = Source(data, text, one_based)
+    settings = training.model_settings()
+    source = DataFile(data, text, one_based)
     check_target(work, overwrite=False)
     stages = Stages(quiet or json)
     dataset = source.read(stages, threads)
@@ -73,36 +76,35 @@ def plan(
         "data": summary,
         "seconds": stages.seconds,
     }
-    if json:
-        printing.print_json(report)
-    elif not quiet:
-        bound = "" if planned.is_exact else "at most "
-        print(
-            *printing.facts(
-                [
-                    ("work", str(work)),
-                    ("data", printing.shape(report)),
-                    ("panels", f"{report['panels']:,}, to be trained in any number of parts"),
-                    ("model", f"{bound}{human_bytes(planned.model_bytes)} ({planned.model_bytes:,} bytes)"),
-                    ("next", f"labeltree fill {work} --part 1/4, and the other parts; then labeltree join"),
-                ]
-            ),
-            sep="\n",
-        )
+    bound = "" if planned.is_exact else "at most "
+    facts = [
+        ("work", str(work)),
+        ("data", printing.shape(report)),
+        ("panels", f"{report['panels']:,}, to be trained in any number of parts"),
+        ("model", bound + printing.size(planned.model_bytes)),
+        ("next", f"labeltree fill {work} --part 1/4, and the other parts; then labeltree join"),
+    ]
+    printing.show(report, printing.facts(facts), json, quiet)
 
 
 def fill(
-    work: options.WorkPath,
-    part: options.Part = "1/1",
+    work: Path,
+    *,
+    part: str = "1/1",
     threads: options.Threads = None,
-    sync: options.Sync = True,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    sync: bool = True,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Train a part of a work directory, made by `labeltree plan`.
 
     What is trained already is skipped. A part may run again, or twice at once; without --part, all that is
     missing is trained.
+
+    Parameters
+    ----------
+    part
+        The part, such as 3/8: the third of eight.
     """
     from labeltree.training.parts import fill_part
 
@@ -121,11 +123,8 @@ def fill(
         "seconds": stages.seconds,
         "peak_memory_bytes": peak_memory(),
     }
-    if json:
-        printing.print_json(report)
-    elif not quiet:
-        left = f"{printing.plural(missing, 'panel')} not trained yet" if missing else "nothing is missing"
-        print(f"part {number} of {n_parts} is trained; {left}")
+    left = f"{printing.plural(missing, 'panel')} not trained yet" if missing else "nothing is missing"
+    printing.show(report, [f"part {number} of {n_parts} is trained; {left}"], json, quiet)
 
 
 def _parsed(part: str) -> tuple[int, int]:
@@ -138,18 +137,24 @@ def _parsed(part: str) -> tuple[int, int]:
 
 
 def join(
-    work: options.WorkPath,
-    model: options.NewModelPath,
+    work: Path,
+    model: Path,
+    *,
     threads: options.Threads = None,
-    overwrite: options.Overwrite = False,
-    sync: options.Sync = True,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    overwrite: bool = False,
+    sync: bool = True,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Complete the model whose parts are trained.
 
     Every block is compared with its checksum. The model has the same bytes as that of `labeltree train`. The
     work directory is removed.
+
+    Parameters
+    ----------
+    model
+        Model directory to write.
     """
     from labeltree import _native
     from labeltree.model.directory import directory_bytes
@@ -166,13 +171,9 @@ def join(
         "seconds": stages.seconds,
         "peak_memory_bytes": peak_memory(),
     }
-    if json:
-        printing.print_json(report)
-    elif not quiet:
-        size = report["model_bytes"]
-        facts = [
-            ("model", str(model)),
-            ("size", f"{human_bytes(size)} ({size:,} bytes)"),
-            ("memory", f"{human_bytes(report['peak_memory_bytes'])} at peak"),
-        ]
-        print(*printing.facts(facts), sep="\n")
+    facts = [
+        ("model", str(model)),
+        ("size", printing.size(report["model_bytes"])),
+        ("memory", f"{human_bytes(report['peak_memory_bytes'])} at peak"),
+    ]
+    printing.show(report, printing.facts(facts), json, quiet)

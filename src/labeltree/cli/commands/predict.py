@@ -6,74 +6,37 @@ import contextlib
 import csv
 import io
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from json import dumps
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NamedTuple
 
-import typer
-
 from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.cli import options, printing
-from labeltree.cli.reading import BatchPrediction, PredictedBatch, Source, open_model
+from labeltree.cli.reading import DataFile, Reading, open_model, speed_of
 from labeltree.errors import InputError
-from labeltree.settings import DEFAULT_TOP, MAX_ACCEPTED
-
-_FORMATS = limits.OneOf(("tsv", "csv", "jsonl", "svm"))
 
 
 def predict(
     model: options.ModelPath,
-    data: options.Data,
+    data: str,
+    *,
     search: options.Search,
-    text: options.Reading,
-    id_column: Annotated[
-        str | None,
-        typer.Option(
-            "--id-column",
-            metavar="NAME",
-            help="Column of CSV or JSONL to copy to the output; id for the first of three columns of TSV.",
-            rich_help_panel=options.READING,
-        ),
-    ] = None,
-    top: Annotated[
-        int | None,
-        options.limited(
-            "--top",
-            limits.TOP,
-            "N",
-            "Number of labels per row",
-            default=f"{DEFAULT_TOP}, and up to {MAX_ACCEPTED} with --threshold or --accepted",
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        options.limited(
-            "--threshold", limits.THRESHOLD, "X", "Leave out labels with a score below X", default="none"
-        ),
-    ] = None,
-    accepted: Annotated[
-        bool,
-        typer.Option(
-            "--accepted", help="Leave out labels that the model does not accept; see `labeltree threshold`."
-        ),
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write to FILE instead of standard output; compressed if it ends in .gz, .bz2 or .xz.",
-        ),
-    ] = None,
-    format: Annotated[str, options.limited("--format", _FORMATS, "NAME", "Output format")] = "tsv",
-    overwrite: options.Overwrite = False,
+    text: Reading,
+    id_column: str | None = None,
+    top: Annotated[int | None, limits.TOP] = None,
+    threshold: Annotated[float | None, limits.THRESHOLD] = None,
+    accepted: bool = False,
+    output: Path | None = None,
+    format: Annotated[str, limits.OneOf(("tsv", "csv", "jsonl", "svm"))] = "tsv",
+    overwrite: bool = False,
     threads: options.Threads = None,
-    one_based: options.OneBasedLikeModel = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    one_based: bool | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Predict the best labels for each row.
 
@@ -82,6 +45,24 @@ def predict(
     columns row (from 0), label and score, best first, and a line with an empty label and score for a row
     without labels. `jsonl` has one object per row, and `svm` one line per row with label:score pairs. By
     default, text is read with the same columns and separators as in training.
+
+    Parameters
+    ----------
+    top
+        Number of labels per row. Default: 5, and up to 100 with --threshold or --accepted.
+    threshold
+        Leave out labels with a score below X. Default: none.
+    accepted
+        Leave out labels that the model does not accept; see `labeltree threshold`.
+    output : FILE
+        Write to FILE instead of standard output; compressed if it ends in .gz, .bz2 or .xz.
+    format
+        Output format.
+
+    Text input
+    ----------
+    id_column : NAME
+        Column of CSV or JSONL to copy to the output; id for the first of three columns of TSV.
     """
     from labeltree.base.files import check_output
 
@@ -94,26 +75,37 @@ def predict(
             "--format svm has no place for --id-column", hint="use --format tsv, csv or jsonl, or remove it"
         )
     on_terminal = output is None and not json and sys.stdout.isatty()
+    shown = printing.escaped if on_terminal else str
     stages = Stages(quiet or json or on_terminal)
     opened = open_model(stages, model)
-    source = Source(data, text, one_based, opened, id_column)
+    source = DataFile(data, text, one_based, opened, id_column)
     minimum: float | Literal["stored"] | None = "stored" if accepted else threshold
-    found = BatchPrediction(stages, opened, source, search, top, threads, minimum)
-    with_id, shown = id_column is not None, printing.escaped if on_terminal else str
-    batches = (answers(batch, opened.label_names, with_id, shown) for batch in found)
-    figures: dict[str, Any] = {}
-    if json and output is None:
-        figures["predictions"] = [answer.as_json() for rows in batches for answer in rows]
-    else:
-        with _opened(output) as file:
-            for number, rows in enumerate(batches):
-                lines = formatted(rows, format)
-                file.write(((table_head(format, with_id) if number == 0 else "") + lines).encode())
+    predictions: list[dict[str, Any]] = []
+    rows, seconds = 0, 0.0
+    with (
+        printing.warnings_as_notes(),
+        stages.stage("predict", f"predicting {source.name}") as progress,
+        _opened(output) as file,
+    ):
+        for batch in source.batches(threads, progress):
+            start = time.perf_counter()
+            labels, scores = opened.predict(
+                batch.X, top=top, threads=threads, threshold=minimum, **asdict(search)
+            )
+            seconds += time.perf_counter() - start
+            ids = None if id_column is None else batch.ids
+            answers = _answers(rows, ids, labels.tolist(), scores.tolist(), opened.label_names, shown)
+            if json and output is None:
+                predictions += (answer.as_json() for answer in answers)
+            else:
+                head = _head(format, id_column is not None) if rows == 0 else ""
+                file.write((head + _formatted(answers, format)).encode())
                 if output is None:
                     file.flush()
+            rows += len(labels)
     if json:
-        more = figures if output is None else {"output": str(output)}
-        printing.print_json({**found.speed, **more})
+        more = {"predictions": predictions} if output is None else {"output": str(output)}
+        printing.print_json({**speed_of(rows, seconds), **more})
 
 
 @contextlib.contextmanager
@@ -141,41 +133,31 @@ class Answer(NamedTuple):
         return {"row": self.row, **known, "labels": labels, "scores": scores}
 
 
-def answers(
-    batch: PredictedBatch,
+def _answers(
+    first: int,
+    ids: list[str] | None,
+    labels: list[list[int]],
+    scores: list[list[float]],
     names: tuple[str, ...] | None,
-    with_id: bool,
     shown: Callable[[str], str],
 ) -> Iterator[Answer]:
-    """Yield every row of a batch with its labels, by name if they have names.
-
-    Parameters
-    ----------
-    batch : PredictedBatch
-    names : tuple of str or None
-    with_id : bool
-        Whether rows have something that identifies them.
-    shown : callable
-        Makes names and IDs fit to be shown.
-    """
-    kept = batch.labels >= 0
-    rows = zip(batch.ids, batch.labels.tolist(), batch.scores.tolist(), kept.tolist(), strict=True)
-    for row, (key, labels, scores, given) in enumerate(rows, batch.first):
+    """Yield rows with their labels, by name if they have names; `shown` makes names fit to be shown."""
+    for number, (row, values) in enumerate(zip(labels, scores, strict=True)):
         best = [
             (label if names is None else shown(names[label]), f"{score:.6g}")
-            for label, score, is_given in zip(labels, scores, given, strict=True)
-            if is_given
+            for label, score in zip(row, values, strict=True)
+            if label >= 0
         ]
-        yield Answer(row, shown(key) if with_id else None, best)
+        yield Answer(first + number, None if ids is None else shown(ids[number]), best)
 
 
-def table_head(format: str, with_id: bool) -> str:
+def _head(format: str, with_id: bool) -> str:
     """Return the line with the names of the columns; empty in formats without one."""
     names = ["row", *(["id"] if with_id else []), "label", "score"]
     return {"tsv": "\t".join(names) + "\n", "csv": ",".join(names) + "\n"}.get(format, "")
 
 
-def formatted(rows: Iterable[Answer], format: str) -> str:
+def _formatted(rows: Iterable[Answer], format: str) -> str:
     """Return the lines of some rows. In a table, a row without labels has a line with an empty label."""
     if format == "jsonl":
         return "".join(dumps(row.as_json(), ensure_ascii=False) + "\n" for row in rows)

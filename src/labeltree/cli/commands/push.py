@@ -3,53 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from pathlib import Path
+from typing import Any
 
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
-from labeltree.cli.options import Reading
-from labeltree.cli.reading import note_missed, open_model, predict_file
+from labeltree.cli.reading import Reading, note_missed, open_model, predict_file
 from labeltree.settings import DEFAULT_RANKS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-_CARD = "Card"
-_option: Any = typer.Option
 
 
 @dataclass(frozen=True)
 class About:
-    """What the card says and the model does not contain."""
+    """What the card says and the model does not contain.
 
-    title: Annotated[
-        str | None,
-        _option(metavar="TEXT", rich_help_panel=_CARD, help="Title. Default: the name of the model."),
-    ] = None
-    language: Annotated[
-        list[str] | None,
-        _option(
-            metavar="CODE",
-            rich_help_panel=_CARD,
-            help="Language of the documents, such as en; repeat it for several.",
-        ),
-    ] = None
-    license: Annotated[
-        str | None,
-        _option(metavar="NAME", rich_help_panel=_CARD, help="License of the model, such as cc-by-4.0."),
-    ] = None
-    test: Annotated[
-        str | None,
-        _option(
-            metavar="DATA",
-            rich_help_panel=_CARD,
-            help="Evaluate the model on this labeled data. Default: what labeltree evaluate or "
-            "compress --report wrote into the model directory.",
-        ),
-    ] = None
+    Card
+    ----
+    title : TEXT
+        Title. Default: the name of the model.
+    language : CODE
+        Language of the documents, such as en; repeat it for several.
+    license : NAME
+        License of the model, such as cc-by-4.0.
+    test : DATA
+        Evaluate the model on this labeled data. Default: what labeltree evaluate or compress --report wrote
+        into the model directory.
+    """
+
+    title: str | None = None
+    language: list[str] | None = None
+    license: str | None = None
+    test: str | None = None
 
     @property
     def is_given(self) -> bool:
@@ -83,32 +67,33 @@ class About:
 
 def push(
     model: options.ModelPath,
-    address: Annotated[
-        str,
-        typer.Argument(
-            metavar="ADDRESS",
-            help="Where to publish it: hf://user/name, s3://bucket/name, gs://bucket/name, "
-            "file:///directory or any other address of fsspec.",
-        ),
-    ],
+    address: str,
+    *,
     about: About,
-    card: Annotated[
-        bool, typer.Option("--card/--no-card", help="Publish a card, README.md, unless there is one.")
-    ] = True,
-    private: Annotated[
-        bool,
-        typer.Option("--private", help="Create a repository on the Hugging Face Hub that others cannot see."),
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the card and publish nothing.")] = False,
-    overwrite: options.Overwrite = False,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    card: bool = True,
+    private: bool = False,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Publish a model.
 
     All files are verified first. Anybody who may read ADDRESS can use it in place of a model directory, in
     every command and in labeltree.load. Files at ADDRESS that are not of a model are kept. The card is
     MODEL/README.md, if it exists and no option of the card is given; otherwise it is generated.
+
+    Parameters
+    ----------
+    address
+        Where to publish it: hf://user/name, s3://bucket/name, gs://bucket/name, file:///directory or any
+        other address of fsspec.
+    card
+        Publish a card, README.md, unless there is one.
+    private
+        Create a repository on the Hugging Face Hub that others cannot see.
+    dry_run
+        Print the card and publish nothing.
     """
     from labeltree.errors import InputError
     from labeltree.hub.address import Address
@@ -129,14 +114,12 @@ def push(
         return
     text = (lambda: about.card(stages, model, shown)) if about.is_given else card
     done = publish(model, address, overwrite=overwrite, private=private, card=text, stage=stages.stage)
-    if json:
-        printing.print_json({"model": str(model), **done, "seconds": stages.seconds})
-    elif not quiet:
-        cards = {"written": "README.md, written", "kept": "README.md, kept as it was", None: "none"}
-        pairs = [
-            ("published", f"{printing.plural(done['files'], 'file')}, {human_bytes(done['bytes'])}"),
-            ("address", done["address"]),
-            *([("commit", done["commit"])] if done["commit"] else []),
-            ("card", cards[done["card"]]),
-        ]
-        print(*printing.facts(pairs), sep="\n")
+    cards = {"written": "README.md, written", "kept": "README.md, kept as it was", None: "none"}
+    pairs = [
+        ("published", f"{printing.plural(done['files'], 'file')}, {human_bytes(done['bytes'])}"),
+        ("address", done["address"]),
+        *([("commit", done["commit"])] if done["commit"] else []),
+        ("card", cards[done["card"]]),
+    ]
+    report = {"model": str(model), **done, "seconds": stages.seconds}
+    printing.show(report, printing.facts(pairs), json, quiet)

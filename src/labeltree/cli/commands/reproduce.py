@@ -8,12 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-
 from labeltree.base import limits, plots
 from labeltree.base.progress import Stages, ignore
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Source
+from labeltree.cli.reading import DataFile, Text
 from labeltree.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
@@ -22,68 +20,56 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", int, float)
 LARGEST = 2**53  # the largest whole number that the formulas compute with exactly
-_THEORY = "Balanced trees (theory)"
 
 
 def reproduce(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHAT",
-            help="One or more of statistics, fixed-k, varied-k, alpha, last-depth, tight-bound, "
-            "pruning, theory, kmeans and time, separated by commas, or all.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory for the results.")],
-    data: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="DATA",
-            help="Directories with train.svm and test.svm (or .tsv, .csv, .jsonl; plain or compressed), "
-            "training files, or names of datasets downloaded with `labeltree download`. theory and time need "
-            "none.",
-        ),
-    ] = None,
+    what: str,
+    data: list[str] | None = None,
     *,
-    text: options.Text,
-    seeds: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Random seeds; one tree is built for each.")
-    ] = "0,1,2,3,4",
-    clusters: Annotated[
-        int | None,
-        options.limited(
-            "--clusters", limits.CLUSTERS, "K", "Number of clusters per node", default="100, as in the paper"
-        ),
-    ] = None,
-    labels: Annotated[
-        int | None,
-        options.limited("--labels", limits.Whole(2, LARGEST), "L", "Number of labels", _THEORY),
-    ] = None,
-    features: Annotated[
-        int | None,
-        options.limited("--features", limits.Whole(1, LARGEST), "N", "Number of features", _THEORY),
-    ] = None,
-    alphas: Annotated[
-        str | None,
-        typer.Option(
-            metavar="X,X,...",
-            help="Values of alpha, the fraction of its parent's features that a node uses.",
-            rich_help_panel=_THEORY,
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Run `time` on small data, and `tight-bound` and `kmeans` once.")
-    ] = False,
+    out: Path,
+    text: Text,
+    seeds: str = "0,1,2,3,4",
+    clusters: Annotated[int | None, limits.CLUSTERS] = None,
+    labels: Annotated[int | None, limits.Whole(2, LARGEST)] = None,
+    features: Annotated[int | None, limits.Whole(1, LARGEST)] = None,
+    alphas: str | None = None,
+    quick: bool = False,
     threads: options.Threads = None,
-    overwrite: options.Overwrite = False,
-    one_based: options.OneBased = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    overwrite: bool = False,
+    one_based: bool | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Reproduce the tables and figures of the paper.
 
     Writes CSV, PNG and SVG files, and report.md with all results. The paper is "Exploring Space
     Efficiency in a Tree-based Linear Model for Extreme Multi-label Classification".
+
+    Parameters
+    ----------
+    what
+        One or more of statistics, fixed-k, varied-k, alpha, last-depth, tight-bound, pruning, theory, kmeans
+        and time, separated by commas, or all.
+    data
+        Directories with train.svm and test.svm (or .tsv, .csv, .jsonl; plain or compressed), training files,
+        or names of datasets downloaded with `labeltree download`. theory and time need none.
+    out : DIR
+        Directory for the results.
+    seeds : N,N,...
+        Random seeds; one tree is built for each.
+    clusters : K
+        Number of clusters per node. Default: 100, as in the paper.
+    quick
+        Run `time` on small data, and `tight-bound` and `kmeans` once.
+
+    Balanced trees (theory)
+    -----------------------
+    labels : L
+        Number of labels.
+    features : N
+        Number of features.
+    alphas : X,X,...
+        Values of alpha, the fraction of its parent's features that a node uses.
     """
     from labeltree.data.published import SOURCES
     from labeltree.paper import experiments, report
@@ -114,7 +100,7 @@ def reproduce(
     read = partial(_read, text, one_based, threads)
     splits = experiments.load_splits(data or (), read=read, stage=stages.stage)
     summaries = {
-        split.name: Source.show(
+        split.name: DataFile.show(
             split.train, quiet=quiet or json, name=split.name if len(splits) > 1 else None
         )
         for split in splits
@@ -162,7 +148,7 @@ def reproduce(
         raise ResourceError(f"not enough memory or disk space for {', '.join(skipped)}")
 
 
-def _refuse_reading(text: options.Text, one_based: bool | None, why: str) -> None:
+def _refuse_reading(text: Text, one_based: bool | None, why: str) -> None:
     """Refuse options that tell how to read a file, if there is none."""
     given = {item.name: getattr(text, item.name) for item in fields(text)}
     names = [options.spelled(name, None) for name, value in given.items() if value not in (None, False)]
@@ -173,13 +159,13 @@ def _refuse_reading(text: options.Text, one_based: bool | None, why: str) -> Non
 
 
 def _read(
-    text: options.Text, one_based: bool | None, threads: int | None, file: Path, train: Dataset | None
+    text: Text, one_based: bool | None, threads: int | None, file: Path, train: Dataset | None
 ) -> Dataset:
     """Read a file; test data with the features, the columns and the first index of the training data."""
     from labeltree.data.read import features_of
 
     like: Any = None if train is None else features_of(train, file)
-    return Source(str(file), text, one_based, like).dataset(threads, ignore)
+    return DataFile(str(file), text, one_based, like).dataset(threads, ignore)
 
 
 def _experiments(what: str) -> list[str]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, TypedDict
-
-import typer
+from typing import Annotated, Any
 
 from labeltree.base import limits
 from labeltree.base.progress import Stages
@@ -15,36 +13,27 @@ from labeltree.data.published import PRESETS
 from labeltree.errors import InputError
 
 
-class PartReport(TypedDict):
-    """A file of ``labeltree synth --json``."""
-
-    path: str
-    instances: int
-    features: int
-    labels: int
-
-
 def synth(
-    out_dir: Annotated[Path, typer.Argument(metavar="OUT_DIR", help="Directory for train.svm and test.svm.")],
-    like: Annotated[
-        str,
-        options.limited("--like", limits.OneOf(tuple(PRESETS)), "NAME", "Dataset to imitate"),
-    ] = "eur-lex",
-    scale: Annotated[
-        float,
-        options.limited(
-            "--scale",
-            limits.Number(0, math.inf, above=True),
-            "S",
-            "Factor for the number of instances and labels",
-        ),
-    ] = 1.0,
+    out_dir: Path,
+    *,
+    like: Annotated[str, limits.OneOf(tuple(PRESETS))] = "eur-lex",
+    scale: Annotated[float, limits.Number(0, math.inf, above=True)] = 1.0,
     seed: options.Seed = 0,
-    overwrite: options.Overwrite = False,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
-    """Generate a synthetic dataset modeled on a well-known one."""
+    """Generate a synthetic dataset modeled on a well-known one.
+
+    Parameters
+    ----------
+    out_dir
+        Directory for train.svm and test.svm.
+    like
+        Dataset to imitate.
+    scale : S
+        Factor for the number of instances and labels.
+    """
     from labeltree.base.files import check_output
     from labeltree.data.svm import write_svm
     from labeltree.data.synthetic import synthesize
@@ -62,7 +51,7 @@ def synth(
         out_dir.mkdir(parents=True, exist_ok=True)
         for name, path in files.items():
             write_svm(path, parts[name])
-    figures: dict[str, PartReport] = {
+    figures: dict[str, dict[str, Any]] = {
         name: {
             "path": str(path),
             "instances": parts[name].n_instances,
@@ -71,8 +60,6 @@ def synth(
         }
         for name, path in files.items()
     }
-    if json:
-        settings = {"like": like, "scale": scale, "seed": seed}
-        printing.print_json({**settings, **figures, "seconds": stages.seconds})
-    elif not quiet:
-        print(*printing.facts((part["path"], printing.shape(part)) for part in figures.values()), sep="\n")
+    report = {"like": like, "scale": scale, "seed": seed, **figures, "seconds": stages.seconds}
+    lines = printing.facts((part["path"], printing.shape(part)) for part in figures.values())
+    printing.show(report, lines, json, quiet)

@@ -2,61 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Source, note_unknown, open_model
-
-_GOAL = "Goal"
+from labeltree.cli.reading import DataFile, Reading, note_missed, open_model
 
 
 def threshold(
-    model: options.OwnModelPath,
-    validation: Annotated[
-        str,
-        typer.Argument(metavar="VALIDATION", help="Labeled data that the model was not trained on."),
-    ],
-    text: options.Reading,
-    metric: Annotated[
-        str | None,
-        options.limited("--metric", limits.F1, "NAME", "The F1 to maximize", _GOAL, default="micro_f1"),
-    ] = None,
-    min_precision: Annotated[
-        float | None,
-        options.limited(
-            "--min-precision",
-            limits.TARGET,
-            "X",
-            "Accept as many labels as possible with a precision of at least X, such as 0.9",
-            _GOAL,
-        ),
-    ] = None,
-    min_recall: Annotated[
-        float | None,
-        options.limited(
-            "--min-recall",
-            limits.TARGET,
-            "X",
-            "Accept labels as precisely as possible with a recall of at least X, such as 0.8",
-            _GOAL,
-        ),
-    ] = None,
-    calibrate: Annotated[
-        bool | None,
-        typer.Option(
-            "--calibrate/--no-calibrate",
-            help="Fit and store a map from scores to probabilities, or remove it. Default: keep it.",
-            show_default=False,
-        ),
-    ] = None,
+    model: Annotated[Path, options.own_place],
+    validation: str,
+    *,
+    text: Reading,
+    metric: Annotated[str | None, limits.F1] = None,
+    min_precision: Annotated[float | None, limits.TARGET] = None,
+    min_recall: Annotated[float | None, limits.TARGET] = None,
+    calibrate: bool | None = None,
     threads: options.Threads = None,
-    one_based: options.OneBasedLikeModel = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    one_based: bool | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Choose which labels a model accepts, and store the choice in it.
 
@@ -64,6 +31,24 @@ def threshold(
     labels (macro_f1, with thresholds per label where that helps) or over rows (row_f1), or by a precision or
     a recall to be reached. `labeltree predict --accepted` uses it. With --calibrate, scores become
     probabilities; the ranking stays the same.
+
+    Parameters
+    ----------
+    model
+        Model directory.
+    validation
+        Labeled data that the model was not trained on.
+    calibrate
+        Fit and store a map from scores to probabilities, or remove it. Default: keep it.
+
+    Goal
+    ----
+    metric
+        The F1 to maximize. Default: micro_f1.
+    min_precision
+        Accept as many labels as possible with a precision of at least X, such as 0.9.
+    min_recall
+        Accept labels as precisely as possible with a recall of at least X, such as 0.8.
     """
     from labeltree.model.decide import check_goal, decide
     from labeltree.model.labeled import Labeled
@@ -71,9 +56,7 @@ def threshold(
     check_goal(metric, min_precision, min_recall)
     stages = Stages(quiet or json)
     opened = open_model(stages, model)
-    source = Source(validation, text, one_based, opened)
-    dataset = source.read(stages, threads)
-    source.note_suspicions(dataset)
+    dataset = DataFile(validation, text, one_based, opened).read(stages, threads)
     with printing.warnings_as_notes(), stages.stage("choose", "choosing a threshold"):
         choice = decide(
             opened,
@@ -85,7 +68,7 @@ def threshold(
             threads=threads,
         )
         opened.store_decision(choice.decision, choice.calibration)
-    missed = note_unknown(Labeled.of(dataset, opened))
+    missed = note_missed(Labeled.of(dataset, opened), metrics=False)
     if choice.unlabeled:
         printing.note(f"{printing.plural(choice.unlabeled, 'row')} without labels left out.")
     if calibrate and choice.calibration is None:

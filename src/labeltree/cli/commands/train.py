@@ -5,68 +5,41 @@ from __future__ import annotations
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any
 
+from labeltree.base import limits
 from labeltree.base.limits import AUTO
 from labeltree.base.progress import Stages
 from labeltree.base.system import available_memory, human_bytes, peak_memory
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Source
+from labeltree.cli.reading import DataFile, Text
 from labeltree.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
-    from labeltree.data.summary import DataSummary
     from labeltree.model.model import Model
 
 # The threshold of the paper, for rows of length 1, for which the size of a pruned copy is reported.
 _PRUNED_AT = 0.1
 
 
-class TrainReport(TypedDict):
-    """What ``labeltree train --json`` prints."""
-
-    model: str
-    instances: int
-    features: int
-    labels: int
-    trees: int
-    nodes: int
-    depth: int
-    weights: int
-    codec: str
-    nonzeros: int | None
-    normalized: bool
-    cost: float
-    not_converged: int
-    score: dict[str, Any]
-    threads: int
-    seconds: dict[str, float]
-    planned_bytes: int
-    max_size: int | None
-    model_bytes: int
-    peak_memory_bytes: int
-    data: DataSummary
-
-
 def train(
-    data: options.Data,
-    model: options.NewModelPath,
+    data: str,
+    model: Path,
+    *,
     training: options.Training,
-    text: options.Text,
+    text: Text,
     settings: options.SettingsFile = None,
-    max_size: options.MaxSize = None,
-    score: options.StoredScore = AUTO,
-    score_scale: options.StoredScoreScale = None,
+    max_size: Annotated[int | None, limits.MAX_SIZE] = None,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
-    force: options.Force = False,
-    overwrite: options.Overwrite = False,
-    resume: options.Resume = False,
-    sync: options.Sync = True,
-    dask: options.Dask = None,
-    one_based: options.OneBased = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    force: bool = False,
+    overwrite: bool = False,
+    resume: bool = False,
+    sync: bool = True,
+    dask: str | None = None,
+    one_based: bool | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Train a model.
 
@@ -74,19 +47,34 @@ def train(
     An interrupted run leaves the directory MODEL.work; the same command with --resume continues it. With
     --dask, the data is read and the trees are built here, and the workers train the classifiers. With
     --max-size, all weights are kept in MODEL.full until the model is pruned to fit.
+
+    Parameters
+    ----------
+    model
+        Model directory to write.
+    settings : FILE
+        JSON file with settings, such as the one that `labeltree tune` writes. Options that are given as well
+        take precedence.
+    dask : ADDRESS (rare)
+        Train on the Dask cluster with this scheduler, such as tcp://host:8786. All workers must see the
+        directory of MODEL.
+
+    Stored weights
+    --------------
+    max_size
+        Prune the trained weights just enough for the model to fit in SIZE, such as 50MB.
     """
     from labeltree.model.compress import Budget
     from labeltree.model.directory import check_target, directory_bytes
-    from labeltree.settings import stored_score
     from labeltree.training.costs import length_cost
     from labeltree.training.train import train_dataset
     from labeltree.training.work import check_run
 
     # Refuse what is wrong with the options before the data is read.
-    chosen = training.model_settings(stored_score(score, score_scale))
+    chosen = training.model_settings()
     budget = Budget(None, max_size)
     budget.check(training.weights, training.prune, validated=False)
-    source = Source(data, text, one_based, settings=settings)
+    source = DataFile(data, text, one_based, settings=settings)
     if max_size is not None:
         check_target(model, overwrite)
     target = model if max_size is None else model.with_name(f"{model.name}.full")
@@ -125,7 +113,7 @@ def train(
             client.close()
     if max_size is not None:
         trained = _fitted(trained, model, max_size, overwrite, threads, stages)
-    figures: TrainReport = {
+    figures: dict[str, Any] = {
         "model": str(model),
         "instances": plan.n_instances,
         "features": plan.n_features,
@@ -187,7 +175,7 @@ def _after_interrupt(model: Path) -> str:
     return "stopped; nothing was written"
 
 
-def _summary(figures: TrainReport, chosen: bool) -> list[str]:
+def _summary(figures: dict[str, Any], chosen: bool) -> list[str]:
     from labeltree.model.queries import score_of
     from labeltree.settings import ScoreSettings
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from labeltree.base import limits
 from labeltree.cli import options, printing
 from labeltree.errors import InputError, alternatives
@@ -14,35 +12,26 @@ from labeltree.errors import InputError, alternatives
 
 def tree(
     model: options.ModelPath,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="File to write: .json for nested lists, .dot for Graphviz, .svg for a drawing.",
-        ),
-    ],
-    number: Annotated[
-        int, options.limited("--number", limits.Whole(0), "N", "Which tree of the model, from 0")
-    ] = 0,
-    max_children: Annotated[
-        int | None,
-        options.limited(
-            "--max-children",
-            limits.Whole(1),
-            "N",
-            "Draw only N children of each node (.dot, .svg)",
-            default="all",
-        ),
-    ] = None,
-    overwrite: options.Overwrite = False,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    *,
+    output: Path,
+    number: Annotated[int, limits.Whole(0)] = 0,
+    max_children: Annotated[int | None, limits.Whole(1)] = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Write the label tree of a model as JSON, DOT or a drawing.
 
     The JSON file has nested lists of labels, which `labeltree train --tree` takes.
+
+    Parameters
+    ----------
+    output : FILE
+        File to write: .json for nested lists, .dot for Graphviz, .svg for a drawing.
+    number
+        Which tree of the model, from 0.
+    max_children
+        Draw only N children of each node (.dot, .svg). Default: all.
     """
     from labeltree.base.files import check_output, write_whole
     from labeltree.model.model import load
@@ -68,7 +57,5 @@ def tree(
     with write_whole(output) as file:
         file.write(text.encode())
     figures = {"trees": 1, "nodes": labels.n_nodes, "depth": labels.depth, "labels": labels.n_labels}
-    if json:
-        printing.print_json({"output": str(output), **figures})
-    elif not quiet:
-        print(f"{output}: {printing.forest(figures)}, {printing.plural(labels.n_labels, 'label')}")
+    line = f"{output}: {printing.forest(figures)}, {printing.plural(labels.n_labels, 'label')}"
+    printing.show({"output": str(output), **figures}, [line], json, quiet)

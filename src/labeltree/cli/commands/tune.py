@@ -7,13 +7,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Source
+from labeltree.cli.reading import DataFile, Reading, Text
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_SHARE
 
@@ -23,53 +21,22 @@ if TYPE_CHECKING:
     from labeltree.settings import TextSettings
     from labeltree.tuning.result import TuningResult
 
-_BUDGET = "Budget"
-
 
 def tune(
-    data: options.Data,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Directory for the settings file, the trials and the best model.",
-        ),
-    ],
-    text: options.Text,
-    max_size: Annotated[
-        int | None,
-        options.limited(
-            "--max-size", limits.MAX_SIZE, "SIZE", "Size that the model may have, such as 50MB", _BUDGET
-        ),
-    ] = None,
-    max_time: Annotated[
-        float | None,
-        options.limited(
-            "--max-time",
-            limits.MAX_TIME,
-            "TIME",
-            "Time for the search and for training the final model, such as 20min",
-            _BUDGET,
-        ),
-    ] = None,
-    metric: Annotated[
-        str, options.limited("--metric", limits.TUNING_METRIC, "NAME", "What to maximize")
-    ] = "P@1",
-    validation: Annotated[
-        str,
-        typer.Option(
-            metavar="DATA",
-            help="Labeled data to validate on, or the share of the rows of DATA to set aside for it.",
-        ),
-    ] = str(DEFAULT_SHARE),
+    data: str,
+    *,
+    out: Path,
+    text: Text,
+    max_size: Annotated[int | None, limits.MAX_SIZE] = None,
+    max_time: Annotated[float | None, limits.MAX_TIME] = None,
+    metric: Annotated[str, limits.TUNING_METRIC] = "P@1",
+    validation: str = str(DEFAULT_SHARE),
     seed: options.Seed = 0,
-    resume: options.Resume = False,
+    resume: bool = False,
     threads: options.Threads = None,
-    one_based: options.OneBased = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    one_based: bool | None = None,
+    quiet: bool = False,
+    json: bool = False,
 ) -> None:
     """Find the settings of the best model within a budget.
 
@@ -77,6 +44,22 @@ def tune(
     all on a part of the rows, the best on more, and the best of these on all rows. Writes a settings file
     for `labeltree train --settings`, a table of all trials and the best model. Ctrl+C ends the search with
     the best settings so far; --resume continues it.
+
+    Parameters
+    ----------
+    out : DIR
+        Directory for the settings file, the trials and the best model.
+    metric
+        What to maximize.
+    validation : DATA
+        Labeled data to validate on, or the share of the rows of DATA to set aside for it.
+
+    Budget
+    ------
+    max_size
+        Size that the model may have, such as 50MB.
+    max_time
+        Time for the search and for training the final model, such as 20min.
     """
     from labeltree.data.read import features_of
     from labeltree.tuning.halving import Goal
@@ -85,10 +68,10 @@ def tune(
 
     if data == "-":
         raise InputError("standard input can be read only once", hint="pass a file")
-    Source(data, text, one_based)  # refuses options that do not match the data
+    # Refuses options that do not match the data.
+    is_text = DataFile(data, text, one_based).is_text
     share, other = _validation(validation)
     stages = Stages(quiet or json)
-    is_text = text.format(data) not in (None, "svm")
     searches_terms = is_text and text.ngrams is None and text.min_df is None
 
     shown: list[DataSummary] = []  # of the first time that the data is read
@@ -97,7 +80,7 @@ def tune(
         options = text
         if searches_terms and settings is not None:
             options = replace(text, ngrams=settings.ngrams, min_df=settings.min_df)
-        source = Source(data, options, one_based)
+        source = DataFile(data, options, one_based)
         dataset = source.read(stages, threads)
         if not shown:
             shown.append(source.show(dataset, quiet=quiet or json))
@@ -106,12 +89,9 @@ def tune(
     def read_other(dataset: Dataset) -> Dataset:
         # Read it like a model of the training data would: with its features, columns and first index.
         like: Any = features_of(dataset, data)
-        reading = options.Reading(**{f.name: getattr(text, f.name) for f in fields(options.Reading)})
+        reading = Reading(**{f.name: getattr(text, f.name) for f in fields(Reading)})
         assert other is not None
-        source = Source(other, reading, one_based, like)
-        validation_data = source.read(stages, threads)
-        source.note_suspicions(validation_data)
-        return validation_data
+        return DataFile(other, reading, one_based, like).read(stages, threads)
 
     given = DataSource(
         read,
@@ -122,10 +102,8 @@ def tune(
     goal = Goal(metric, max_size, max_time)
     result = search(given, out, goal, seed=seed, resume=resume, threads=threads, quiet=quiet or json)
     command = _command(data, text, one_based, result)
-    if json:
-        printing.print_json({**result.report(), "command": command, "data": shown[0]})
-    elif not quiet:
-        print(*_summary(result, command), sep="\n")
+    report = {**result.report(), "command": command, "data": shown[0]}
+    printing.show(report, _summary(result, command), json, quiet)
     if result.ended == "stopped":
         raise KeyboardInterrupt("stopped; the same command with --resume continues")
 
@@ -139,11 +117,11 @@ def _validation(given: str) -> tuple[float, str | None]:
     return limits.checked("--validation", share, limits.VALIDATION_SHARE), None
 
 
-def _command(data: str, text: options.Text, one_based: bool | None, result: TuningResult) -> str:
+def _command(data: str, text: Text, one_based: bool | None, result: TuningResult) -> str:
     """Return the command that trains the final model."""
     arguments = ["labeltree", "train", data, str(_shortest(result.directory / "model"))]
     arguments += ["--settings", str(_shortest(result.settings_path))]
-    for item in fields(options.Reading):
+    for item in fields(Reading):
         value = getattr(text, item.name)
         option = f"--{item.name.replace('_', '-')}"
         if isinstance(value, bool):

@@ -11,7 +11,8 @@ from labeltree.cli import options, printing
 
 def verify(
     model: options.ModelPath,
-    json: options.Json = False,
+    *,
+    json: bool = False,
 ) -> None:
     """Check every byte of a model.
 
@@ -39,10 +40,7 @@ def verify(
         "codec": opened.codec,
         "seconds": time.perf_counter() - start,
     }
-    if json:
-        printing.print_json(figures)
-    else:
-        print(*_summary(figures), sep="\n")
+    printing.show(figures, _summary(figures), json)
 
 
 def _summary(figures: dict[str, Any]) -> list[str]:
