@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,10 +13,16 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from labeltree.base import limits
 from labeltree.base.limits import AUTO, Limit, Optional, checked
+from labeltree.base.tempdirs import temporary_directory
 from labeltree.errors import InputError
-from labeltree.estimators.fitting import CHECKS_OF_X, make_dataset, train_unsaved
+from labeltree.estimators.inputs import (
+    CHECKS_OF_X,
+    make_dataset,
+    read_target,
+    restore_classes,
+    with_weighted_costs,
+)
 from labeltree.estimators.predictor import TreePredictor
-from labeltree.estimators.targets import read_target, restore_classes
 from labeltree.hub.loading import load
 from labeltree.model.manifest import storage_of
 from labeltree.settings import (
@@ -30,7 +37,7 @@ from labeltree.settings import (
     stored_score,
 )
 from labeltree.training.plan import Plan
-from labeltree.training.train import build_plan
+from labeltree.training.train import build_plan, train_dataset
 
 
 class LabelTreeClassifier(TreePredictor):
@@ -40,47 +47,21 @@ class LabelTreeClassifier(TreePredictor):
 
     Parameters
     ----------
-    clusters : int, default 100
-        Number of clusters that a node of the tree is split into (K).
-    max_depth : int, default 6
-        Maximum depth of a label (d_max); 1 is one-vs-rest.
-    trees : int, default 1
-        Number of trees, each with its own seed; scores are averaged.
-    tree : LabelTree or nested lists of labels, optional
-        Use this tree instead of clustering. Its labels are columns of Y, or names of classes.
-    seed : int, default 0
-        The same seed gives the same model with any number of threads.
-    loss : {"squared_hinge", "hinge", "logistic"}
-    cost : float, optional
-        Weight of the loss relative to w'w / 2 (C). Default: from 0.5 to 2, by the number of features
-        relative to that of rows; with ``normalize=False``, divided by the mean squared norm of the rows.
-    max_cost : float, optional
-        The cost grows in smaller nodes, at most to this: in a node with the share p of all rows, it is
-        multiplied by p^-0.2. Default: ``cost``, if it is given; otherwise 1 for rows of length 1, or
-        ``cost`` if that is larger.
-    positive_cost : float or sequence of float, default 1
-        Factor of the cost of positive instances; or one per depth, the last for all greater depths.
-    tolerance : float, default 0.005
-        Relative duality gap of a solution: every objective is at most this share above its optimum.
-    max_iterations : int, default 1000
-        Maximum number of passes over the instances of a node.
-    bias : float, default 1
-        Value of a constant feature added to every instance; 0 for none.
+    clusters, max_depth, trees, tree, seed
+        How trees are built, as in `TreeSettings`. The labels of a given tree are columns of Y, or names of
+        classes. The same seed gives the same model with any number of threads.
+    loss, cost, max_cost, positive_cost, tolerance, max_iterations, bias
+        How classifiers are trained, as in `SolverSettings`.
     normalize : bool, default True
         Scale every row of X to length 1, in ``fit`` and in predictions. With ``False``, rows are used as they
         are.
-    weights : {"float32", "float16", "int8"}, optional
-        Type of the stored weights. Default: "float32", or "int8" with ``prune``.
-    prune : float, optional
-        Drop weights with a smaller absolute value, and store the others as int8. Default: store all weights.
+    weights, prune
+        How weights are stored, as in `StorageSettings`.
     beam : int, default 10
         Number of nodes kept at each depth during prediction.
-    score_function : {"auto", "sigmoid", "hinge2", "hinge3"}, default "auto"
-        Function that turns a margin into a score in (0, 1]; ``--score`` on the command line, because
-        ``score`` is a method. "auto": chosen by ``fit`` and stored in the model.
-    score_scale : float, optional
-        Scale a of the sigmoid, sigmoid(a x margin); the other functions ignore it. Default: chosen with the
-        function, 3 with "sigmoid".
+    score_function, score_scale
+        How the model turns margins into scores, as in `ScoreSettings`; ``--score`` on the command line,
+        because ``score`` is a method. Default: "auto", chosen by ``fit`` and stored in the model.
     threads : int, optional
         Default: all CPUs. Use 1 if scikit-learn starts several processes (``n_jobs``).
     memory_limit : int or str, optional
@@ -157,27 +138,9 @@ class LabelTreeClassifier(TreePredictor):
         memory_limit: int | str | None = None,
         force: bool = False,
     ) -> None:
-        self.clusters = clusters
-        self.max_depth = max_depth
-        self.trees = trees
-        self.tree = tree
-        self.seed = seed
-        self.loss = loss
-        self.cost = cost
-        self.max_cost = max_cost
-        self.positive_cost = positive_cost
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.bias = bias
-        self.normalize = normalize
-        self.weights = weights
-        self.prune = prune
-        self.beam = beam
-        self.score_function = score_function
-        self.score_scale = score_scale
-        self.threads = threads
-        self.memory_limit = memory_limit
-        self.force = force
+        given = locals()
+        for name in self._limits:
+            setattr(self, name, given[name])
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LabelTreeClassifier:
         """Build the trees and train the model.
@@ -199,17 +162,18 @@ class LabelTreeClassifier(TreePredictor):
             The estimator itself.
         """
         parameters = self._checked()
-        target = read_target(y)
-        rows = validate_data(self, X, **CHECKS_OF_X)
-        dataset, weights, settings = make_dataset(rows, target, sample_weight, _settings(parameters))
-        self.model_ = train_unsaved(
-            dataset,
-            weights,
-            settings,
-            threads=parameters["threads"],
-            memory_limit=parameters["memory_limit"],
-            force=parameters["force"],
-        )
+        settings, target = _settings(parameters), read_target(y)
+        dataset, weights = make_dataset(validate_data(self, X, **CHECKS_OF_X), target, sample_weight)
+        if weights is not None:
+            settings = with_weighted_costs(settings, dataset, weights)
+        # The operating system keeps the mapped files of the model as long as this process, or one forked from
+        # it, uses them: nothing has to be cleaned up, even after a crash, nor reach the disk.
+        with temporary_directory(Path(tempfile.gettempdir()), "labeltree-fit-") as directory:
+            machine = {name: parameters[name] for name in ("threads", "memory_limit", "force")}
+            _, self.model_ = train_dataset(
+                dataset, directory / "model", settings, costs=weights, sync=False, **machine
+            )
+        self.model_.path = None
         self.classes_ = target.classes
         self._single = target.single
         return self
@@ -229,10 +193,10 @@ class LabelTreeClassifier(TreePredictor):
             ``report()`` returns all figures.
         """
         parameters = self._checked()
+        settings = _settings(parameters)
         rows = check_array(X, input_name="X", **CHECKS_OF_X)
-        dataset, _, settings = make_dataset(rows, read_target(y), None, _settings(parameters))
         return build_plan(
-            dataset,
+            make_dataset(rows, read_target(y))[0],
             settings.tree,
             settings.solver,
             settings.storage,
@@ -253,9 +217,11 @@ class LabelTreeClassifier(TreePredictor):
         """
         check_is_fitted(self, "model_")
         names = getattr(self, "feature_names_in_", None)
+        parameters = self._checked()
+        tree = parameters.pop("tree")
         about: dict[str, Any] = {
-            "parameters": {name: value for name, value in self._checked().items() if name != "tree"},
-            "given_tree": self.tree is not None,
+            "parameters": parameters,
+            "given_tree": tree is not None,
             "single": self._single,
             "classes": "O" if self.classes_.dtype.kind in "OT" else self.classes_.dtype.str,
             "feature_names": None if names is None else list(names),

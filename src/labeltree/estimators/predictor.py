@@ -13,11 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeltree.base import limits
 from labeltree.base.limits import AUTO, Optional, checked
 from labeltree.errors import InputError
-from labeltree.estimators.fitting import CHECKS_OF_X, check_rows
-from labeltree.estimators.targets import read_target
-from labeltree.evaluation.accepted import Decision
+from labeltree.estimators.inputs import CHECKS_OF_X, check_rows, read_target
 from labeltree.model.model import Model
-from labeltree.model.queries import as_matrix, reach
+from labeltree.model.queries import reach
 
 # The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23
@@ -62,7 +60,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     hint="use predict_top, or fit with an indicator matrix",
                 )
             return self.classes_[self._search(rows, 1)[0][:, 0]]
-        scores = self._scores(rows, top, self._decision(top, threshold))
+        scores = self._scores(rows, top, self._threshold(top, threshold))
         scores.data = np.ones(scores.nnz, np.int64)
         return scores
 
@@ -150,49 +148,43 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         return validate_data(self, X, reset=False, **CHECKS_OF_X)
 
-    def _search(self, rows: Any, top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    def _options(self) -> dict[str, Any]:
+        """Return the parameters as options of ``Model.predict``."""
         parameters = self._checked()
+        options = {name: parameters[name] for name in ("beam", "score_scale", "threads")}
         function = parameters["score_function"]
-        return self.model_.predict(
-            rows,
-            top=top,
-            beam=parameters["beam"],
-            score=None if function == AUTO else function,
-            score_scale=parameters["score_scale"],
-            threads=parameters["threads"],
-        )
+        return {**options, "score": None if function == AUTO else function}
+
+    def _search(self, rows: Any, top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        return self.model_.predict(rows, top=top, **self._options())
 
     def _reached_scores(self, X: Any) -> Any:
         """Return the scores of the labels that the beam reaches; dense if y had one dimension."""
         scores = self._scores(self._rows(X))
         return scores.toarray().astype(np.float64) if self._single else scores
 
-    def _decision(self, top: int | None, threshold: float | None) -> Decision | None:
-        """Return which labels to predict; None for all."""
-        if threshold is not None:
-            return Decision(threshold)
-        if top is not None:
-            return None
-        parameters = self._checked()
-        function, scale = parameters["score_function"], parameters["score_scale"]
-        used = self.model_.score.replace(None if function == AUTO else function, scale)
-        stored = self.model_.decision if used == self.model_.score else None
-        return stored or Decision(DEFAULT_THRESHOLD)
+    def _threshold(self, top: int | None, threshold: float | None) -> float | str | None:
+        """Return the least score of a label to predict; None for all."""
+        if threshold is not None or top is not None:
+            return threshold
+        options = self._options()
+        used = self.model_.score.replace(options["score"], options["score_scale"])
+        stored = self.model_.decision is not None and used == self.model_.score
+        return "stored" if stored else DEFAULT_THRESHOLD
 
     def _scores(
-        self, rows: Any, top: int | None = None, decision: Decision | None = None
+        self, rows: Any, top: int | None = None, threshold: float | str | None = None
     ) -> sparse.csr_matrix:
         """Return the scores of the `top` best labels that the beam reaches and that are accepted."""
+        options = self._options()
         if top is None:
-            reached = sum(reach(part.tree, self._checked()["beam"]) for part in self.model_.trees)
+            reached = sum(reach(part.tree, options["beam"]) for part in self.model_.trees)
             top = min(reached, self.model_.n_labels)
         step = max(1, _PAIRS_AT_ONCE // min(top, self.model_.n_labels))
-        parts = []
-        for first in range(0, rows.shape[0], step):
-            labels, scores = self._search(rows[first : first + step], top)
-            if decision is not None:
-                labels, scores = decision.accept(labels, scores)
-            parts.append(as_matrix(labels, scores, self.model_.n_labels))
+        parts = [
+            self.model_.predict_matrix(rows[first : first + step], top=top, threshold=threshold, **options)
+            for first in range(0, rows.shape[0], step)
+        ]
         matrix: sparse.csr_matrix = sparse.vstack(parts, format="csr")
         matrix.sort_indices()
         return matrix

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from labeltree.base.limits import TOP, checked
-from labeltree.estimators.targets import read_target
+from labeltree.estimators.inputs import read_target
 from labeltree.evaluation import metrics
 from labeltree.evaluation.metrics import Propensities
 

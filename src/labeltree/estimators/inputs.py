@@ -1,16 +1,22 @@
-"""The target y of scikit-learn: an indicator matrix of labels, or one class per row, in one common form."""
+"""What scikit-learn passes to an estimator, as labeled data: X, y in any of its forms, and weights."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from labeltree.base.limits import LARGEST_VALUE, SMALLEST_COST
+from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
+from labeltree.settings import ModelSettings
+from labeltree.training.costs import with_costs
 
+# How scikit-learn checks X. `Dataset` checks that the values are finite.
+CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
 _HINT = "pass an indicator matrix, for example from MultiLabelBinarizer(sparse_output=True)"
 
 
@@ -36,6 +42,38 @@ class Target:
     def label_names(self) -> tuple[str, ...] | None:
         """Names of the labels for the model; None if they are the integers from 0."""
         return None if _are_column_numbers(self.classes) else tuple(map(str, self.classes.tolist()))
+
+
+def make_dataset(
+    rows: Any, target: Target, sample_weight: Any = None
+) -> tuple[Dataset, NDArray[np.float64] | None]:
+    """Return the dataset without rows of weight 0, and the weights of the others."""
+    check_rows(rows.shape[0], target)
+    Y, weights = target.Y, None
+    if sample_weight is not None:
+        weights = np.asarray(sample_weight, np.float64)
+        n_rows = rows.shape[0]
+        if weights.shape != (n_rows,):
+            raise InputError(
+                f"sample_weight has shape {weights.shape}, expected one weight for each of the {n_rows} rows"
+            )
+        if not (weights >= 0).all() or not np.isfinite(weights).all():
+            raise InputError("sample_weight contains a negative number, NaN or infinity")
+        if not weights.any():
+            raise InputError("every sample_weight is zero")
+        if not weights.all():
+            kept = np.flatnonzero(weights)
+            rows, Y, weights = rows[kept], Y[kept], weights[kept]
+    dataset = Dataset.from_matrices(rows, Y, target.label_names)
+    if dataset.Y.nnz == 0:
+        raise InputError("Y has no positive entry")
+    return dataset, weights
+
+
+def check_rows(n_rows: int, target: Target) -> None:
+    """Refuse X and Y with different numbers of rows."""
+    if n_rows != target.Y.shape[0]:
+        raise InputError(f"X has {n_rows} rows and Y has {target.Y.shape[0]}")
 
 
 def read_target(y: Any, known: NDArray[Any] | None = None) -> Target:
@@ -67,6 +105,24 @@ def read_target(y: Any, known: NDArray[Any] | None = None) -> Target:
     if table.ndim > 2 or (table.ndim == 2 and table.shape[1] != 1):
         return _indicator(table, names, known)
     return _classes(y, known)
+
+
+def with_weighted_costs(
+    settings: ModelSettings, dataset: Dataset, weights: NDArray[np.float64]
+) -> ModelSettings:
+    """Return settings with the costs of weighted rows; refuse weights with which they are out of range."""
+    rows = dataset.normalize() if settings.normalize else dataset
+    solver = with_costs(settings.solver, rows.X, weights)
+    assert solver.cost is not None
+    assert solver.max_cost is not None
+    least, most = solver.cost * weights.min(), solver.max_cost * weights.max()
+    if least < SMALLEST_COST or most > LARGEST_VALUE:
+        raise InputError(
+            f"sample_weight times cost ranges from {least:g} to {most:g}, expected {SMALLEST_COST:g} to "
+            f"{LARGEST_VALUE:g}",
+            hint="scale the weights",
+        )
+    return replace(settings, solver=solver)
 
 
 def restore_classes(label_names: tuple[str, ...] | None, n_labels: int, dtype: str | None) -> NDArray[Any]:
