@@ -49,7 +49,7 @@ def run(path, threads, repeats):
         )
     name = "read_text and TfidfVectorizer"
     vectorizer = TextSettings().vectorizer()
-    *rows[name], X = timed(lambda: vectorizer.fit_transform(text for text, _ in read_text(path)), 1)
+    *rows[name], X = timed(lambda: vectorizer.fit_transform(text for text, *_ in read_text(path)), 1)
     X = X.astype(np.float32)
     X.sort_indices()
     if X.indices.tobytes() != dataset.X.indices.tobytes() or X.data.tobytes() != dataset.X.data.tobytes():

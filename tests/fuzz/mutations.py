@@ -17,7 +17,7 @@ from scipy import sparse
 from labeltree import InputError, LabelTreeClassifier, describe_label, explain_prediction, load
 from labeltree._native import crc32c
 from labeltree.cli import main
-from labeltree.data.documents import read_documents
+from labeltree.data.read import read_documents
 from labeltree.explain import tree_shape
 from labeltree.model.layout import MANIFEST
 from labeltree.model.manifest import manifest_checksum

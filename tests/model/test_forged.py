@@ -20,7 +20,7 @@ from labeltree import (
     load,
     make_plan,
 )
-from labeltree.data.documents import read_documents
+from labeltree.data.read import read_documents
 from labeltree.errors import ResourceError
 from labeltree.model.layout import MANIFEST
 from labeltree.settings import SolverSettings

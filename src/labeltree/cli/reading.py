@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from labeltree.base.progress import Progress
     from labeltree.data.columns import Columns
     from labeltree.data.dataset import Dataset
-    from labeltree.data.documents import Batch
+    from labeltree.data.read import Batch
     from labeltree.data.summary import DataSummary
     from labeltree.model.labeled import Labeled, Missed
     from labeltree.model.model import Model
@@ -196,9 +196,9 @@ class DataFile:
 
         The name tells one of several datasets from the others.
         """
-        from labeltree.data.summary import summarize, summary_lines
+        from labeltree.data.summary import describe_data, summary_lines
 
-        summary = summarize(dataset, _as_options)
+        summary = describe_data(dataset, _as_options)
         if not quiet:
             lines = [f"data    {name}"] * (name is not None) + summary_lines(summary)
             print(*map(printing.escaped, lines), sep="\n", file=sys.stderr, flush=True)
@@ -225,7 +225,7 @@ class DataFile:
 
     def batches(self, threads: int | None, progress: Progress) -> Iterator[Batch]:
         """Read the rows without their labels, batch by batch; LIBSVM data is a single batch."""
-        from labeltree.data.documents import Batch, read_batches
+        from labeltree.data.read import Batch, read_batches
 
         if self._model is None or self._model.text is None:
             data = self.dataset(threads, progress, require_labels=False)

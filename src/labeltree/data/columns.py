@@ -38,17 +38,10 @@ Split = Callable[[str], Labels]
 
 
 class Document(NamedTuple):
-    """A text and its labels."""
+    """A text and its labels, empty where they are missing, and what identifies it, if anything does."""
 
     text: str
     labels: Labels
-
-
-class Record(NamedTuple):
-    """A document as it is in its file; None where the text or the labels are missing."""
-
-    text: str | None
-    labels: Labels | None
     id: str = ""
 
 
@@ -207,11 +200,11 @@ class Rules:
         texts = [(key, TEXT) for key in self.columns.texts]
         return [*texts, (self.columns.labels, LABELS)] if self.require_labels else texts
 
-    def check(self, record: Record, line: int) -> Record:
+    def check(self, document: Document, line: int) -> Document:
         """Return a document; refuse one without text or labels if nothing may be missing."""
         if self.strict:
-            no_text = not (record.text and record.text.strip())
-            if no_text or (self.require_labels and not record.labels):
+            no_text = not document.text.strip()
+            if no_text or (self.require_labels and not document.labels):
                 raise InputError(
                     f"the document has no {'text' if no_text else 'labels'}",
                     file=self.name,
@@ -219,7 +212,7 @@ class Rules:
                     hint="correct it, or remove {strict}",
                     parameters={"strict": None},
                 )
-        return record
+        return document
 
 
 def some_names(names: list[str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +18,8 @@ from labeltree import _native
 from labeltree.base.limits import LARGEST_INT32
 from labeltree.errors import InputError
 
-
-class TextSource(Protocol):
-    """How features were computed from text, as a model stores it; see `labeltree.TextFeatures`."""
-
-    @property
-    def memory(self) -> int:
-        """Memory use, in bytes."""
-
-    @property
-    def contents(self) -> dict[str, bytes]:
-        """The files that it is stored in."""
-
-    def transform(self, documents: Iterable[str]) -> sparse.csr_matrix:
-        """Turn documents into features."""
+if TYPE_CHECKING:
+    from labeltree.data.tfidf import TextFeatures
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,7 +52,7 @@ class Dataset:
     Y: sparse.csr_matrix
     label_names: tuple[str, ...] | None = None
     one_based: bool | None = None
-    text: TextSource | None = None
+    text: TextFeatures | None = None
     n_skipped: int = 0
     normalized: bool = False
 
@@ -215,7 +203,8 @@ class Dataset:
         """Return the data with at least so many features; those that a file does not mention are 0."""
         if self.n_features >= n_features:
             return self
-        return replace(self, X=widened(self.X, n_features))
+        X = wrap_csr(self.X.data, self.X.indices, self.X.indptr, (self.n_instances, n_features))
+        return replace(self, X=X)
 
     def align(self, label_names: Sequence[str] | None, n_labels: int) -> Dataset:
         """Reorder the columns of Y to match the labels of a model.
@@ -293,11 +282,6 @@ def wrap_csr(
     dtype = np.int32 if len(data) <= LARGEST_INT32 and max(shape) <= LARGEST_INT32 else np.int64
     indices, indptr = indices.astype(dtype, copy=False), indptr.astype(dtype, copy=False)
     return sparse.csr_matrix((data, indices, indptr), shape=shape, copy=False)
-
-
-def widened(X: sparse.csr_matrix, n_features: int) -> sparse.csr_matrix:
-    """Return a matrix with more columns, without copying its arrays."""
-    return wrap_csr(X.data, X.indices, X.indptr, (X.shape[0], n_features))
 
 
 def canonical_csr(matrix: Any, name: str) -> sparse.csr_matrix:

@@ -33,7 +33,7 @@ def write_npz(path: str | os.PathLike[str], dataset: Dataset) -> None:
         "labels_indices": Y.indices,
         "n_labels": Y.shape[1],
     }
-    names = getattr(dataset.text, "names", None)
+    names = None if dataset.text is None else dataset.text.names
     for key, value in (("label_names", dataset.label_names), ("feature_names", names)):
         if value is not None:
             arrays[key] = np.array(value, dtype=np.str_)

@@ -1,25 +1,31 @@
-"""Read a data file of any format: LIBSVM or documents, for training or for a model."""
+"""Read a data file of any format as a dataset: LIBSVM or documents, for training or for a model."""
 
 from __future__ import annotations
 
 import os
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
 
 from labeltree.base.files import display_name
 from labeltree.base.progress import Progress
 from labeltree.base.system import threads_to_use
-from labeltree.data.columns import Columns, format_of
-from labeltree.data.documents import read_documents
+from labeltree.data.columns import LABELS, Columns, Document, checked_columns, format_of
+from labeltree.data.dataset import Dataset, wrap_csr
+from labeltree.data.records import Lines, parse, read_text
 from labeltree.data.svm import read_svm
-from labeltree.errors import InputError
+from labeltree.data.tfidf import TextFeatures, learn_features
+from labeltree.errors import InputError, NoTermError
 from labeltree.settings import TextSettings
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from labeltree.data.dataset import Dataset
-    from labeltree.data.tfidf import TextFeatures
+_BATCH_ROWS = 10_000
 
 
 class Reader(Protocol):
@@ -149,3 +155,166 @@ def features_of(dataset: Dataset, path: Path | str) -> SimpleNamespace:
         label_names=dataset.label_names,
         path=path,
     )
+
+
+def read_documents(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    columns: Columns | None = None,
+    *,
+    settings: TextSettings | None = None,
+    features: TextFeatures | None = None,
+    require_labels: bool = True,
+    strict: bool = False,
+    threads: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Dataset:
+    """Read a file of documents as a dataset. The documents themselves are not kept in memory.
+
+    Documents without text are skipped, and counted in ``n_skipped`` of the dataset, if labels are required.
+
+    Parameters
+    ----------
+    path, format, progress
+        As in :func:`labeltree.read_text`.
+    columns : Columns, optional
+        Names of the columns and separators of labels. Default: those of `features`, if given.
+    settings : TextSettings, optional
+        How documents become features.
+    features : TextFeatures, optional
+        Compute these features (``model.text``) instead of learning new ones.
+    require_labels : bool, default True
+        Reject a file without any labels, and skip documents without text: null, missing or blank.
+    strict : bool, default False
+        Reject a document without text, and with `require_labels` one without labels.
+    threads : int, optional
+        Threads to use; the result does not depend on it. Default: all CPUs.
+
+    Returns
+    -------
+    Dataset
+        Its ``text`` computes the same features for other documents; its labels are sorted by name.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or there is nothing to learn from. The message names the first invalid
+        line.
+    """
+    name, threads = display_name(path), threads_to_use(threads)
+    columns = checked_columns(columns, Columns() if features is None else features.columns)
+    documents = read_text(
+        path, format, columns, require_labels=require_labels, strict=strict, progress=progress
+    )
+    labels = _Labels()
+    texts = labels.collect(documents, skip=require_labels)
+    try:
+        if features is None:
+            features, X = learn_features(texts, settings, columns, threads=threads)
+        else:
+            X = features.transform(texts, threads=threads)
+    except NoTermError as error:
+        raise error.replace(file=name) from None
+    names, Y = labels.matrix()
+    if not X.shape[0]:
+        raise InputError("the file contains no documents", file=name)
+    if require_labels and not names:
+        hint = "check the label column ({columns})"
+        raise InputError("no document has a label", file=name, hint=hint, parameters={"columns": LABELS})
+    return Dataset(X, Y, names, text=features, n_skipped=labels.n_skipped)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some successive documents of a file: what identifies each, and their features."""
+
+    ids: list[str]
+    X: sparse.csr_matrix
+
+
+def read_batches(
+    path: str | os.PathLike[str],
+    features: TextFeatures,
+    format: str | None = None,
+    columns: Columns | None = None,
+    *,
+    strict: bool = False,
+    threads: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> Iterator[Batch]:
+    """Read the features of documents batch by batch, as soon as a pipe or a terminal has them.
+
+    Parameters
+    ----------
+    path, format, strict, threads, progress
+        As in `read_documents`. Labels are not required.
+    features : TextFeatures
+        The features to compute.
+    columns : Columns, optional
+        Default: those of `features`.
+
+    Yields
+    ------
+    Batch
+        Every document is in one of them, in the order of the file; one without text has no features.
+
+    Raises
+    ------
+    InputError
+        If a line is invalid, after the documents before it.
+    """
+    lines = Lines(path, progress, eager=True)
+    documents = parse(lines, format, columns or features.columns, require_labels=False, strict=strict)
+    ids: list[str] = []
+    texts: list[str] = []
+    error = None
+    while True:
+        try:
+            text, _, key = next(documents)
+        except StopIteration:
+            break
+        except InputError as invalid:  # the rows before it are answered first
+            error = invalid
+            break
+        ids.append(key)
+        texts.append(text)
+        if lines.waiting or len(texts) == _BATCH_ROWS:
+            yield Batch(ids, features.transform(texts, threads=threads))
+            ids, texts = [], []
+    if texts:
+        yield Batch(ids, features.transform(texts, threads=threads))
+    if error is not None:
+        raise error
+
+
+class _Labels:
+    """The labels of documents, collected while their texts are processed."""
+
+    def __init__(self) -> None:
+        self.n_skipped = 0
+        self._columns, self._ptr = array("i"), array("q", [0])
+        self._numbers: defaultdict[str, int] = defaultdict()
+        self._numbers.default_factory = self._numbers.__len__
+
+    def collect(self, documents: Iterable[Document], *, skip: bool) -> Iterator[str]:
+        """Yield the texts of the documents and keep the labels; `skip` and count those without text."""
+        number = self._numbers.__getitem__
+        for text, labels, _ in documents:
+            if skip and (not text or text.isspace()):
+                self.n_skipped += 1
+                continue
+            self._columns.extend(map(number, labels))
+            self._ptr.append(len(self._columns))
+            yield text
+
+    def matrix(self) -> tuple[tuple[str, ...], sparse.csr_matrix]:
+        """Return the sorted names and the matrix with these columns."""
+        names = sorted(self._numbers)
+        target = np.empty(len(names), np.int32)
+        target[[self._numbers[name] for name in names]] = np.arange(len(names))
+        columns = target[np.asarray(self._columns)]
+        ones = np.ones(len(columns), np.float32)
+        Y = wrap_csr(ones, columns, np.asarray(self._ptr), (len(self._ptr) - 1, len(names)))
+        Y.sum_duplicates()
+        Y.data[:] = 1  # a label may be repeated
+        return tuple(names), Y

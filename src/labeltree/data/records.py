@@ -22,7 +22,6 @@ from labeltree.data.columns import (
     Columns,
     Document,
     Labels,
-    Record,
     Rules,
     check_format,
     checked_columns,
@@ -68,44 +67,16 @@ def read_text(
     InputError
         If the file cannot be read. The message names the first invalid line.
     """
-    rows = Records(path, format, columns, require_labels=require_labels, strict=strict, progress=progress)
-    return (Document(text or "", labels or []) for text, labels, _ in rows)
+    return parse(Lines(path, progress), format, columns, require_labels=require_labels, strict=strict)
 
 
-class Records:
-    """The documents of a file, one at a time, as the file has them.
-
-    Parameters
-    ----------
-    path, format, columns, require_labels, strict, progress
-        As in :func:`read_text`.
-    eager : bool, default False
-        Take from a pipe what it has to give, without waiting for more.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        format: str | None = None,
-        columns: Columns | None = None,
-        *,
-        require_labels: bool = True,
-        strict: bool = False,
-        progress: Callable[[float], None] | None = None,
-        eager: bool = False,
-    ) -> None:
-        format = check_format(path, format, require_labels)
-        self._rules = Rules(display_name(path), checked_columns(columns, Columns()), require_labels, strict)
-        self._lines = Lines(path, progress, eager=eager)
-        self._parse = _PARSERS[format]
-
-    @property
-    def waiting(self) -> bool:
-        """Whether the next document has still to be read from the file."""
-        return self._lines.waiting
-
-    def __iter__(self) -> Iterator[Record]:
-        return self._parse(self._rules, self._lines)
+def parse(
+    lines: Lines, format: str | None, columns: Columns | None, *, require_labels: bool, strict: bool
+) -> Iterator[Document]:
+    """Return the documents in the lines of a file, as `read_text` does."""
+    format = check_format(lines.path, format, require_labels)
+    rules = Rules(display_name(lines.path), checked_columns(columns, Columns()), require_labels, strict)
+    return _PARSERS[format](rules, lines)
 
 
 _PIECE_BYTES = 1 << 20
@@ -118,7 +89,7 @@ class Lines:
     ----------
     path, progress
         As in :func:`labeltree.read_text`.
-    eager : bool
+    eager : bool, default False
         Take from a pipe what it has to give, without waiting for more.
 
     Attributes
@@ -128,16 +99,15 @@ class Lines:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], progress: Callable[[float], None] | None, *, eager: bool
+        self, path: str | os.PathLike[str], progress: Callable[[float], None] | None, *, eager: bool = False
     ) -> None:
-        self.waiting = True
-        self._path, self._progress, self._eager = path, progress, eager
-        self._name = display_name(path)
+        self.path, self.waiting = path, True
+        self._progress, self._eager = progress, eager
 
     def __iter__(self) -> Iterator[str]:
         number = 1
         begun: list[bytes] = []  # parts of a line that has not ended
-        read = read_pieces(self._path, _PIECE_BYTES, self._progress, eager=self._eager)
+        read = read_pieces(self.path, _PIECE_BYTES, self._progress, eager=self._eager)
         with contextlib.closing(read) as pieces:
             for piece, last in pieces:
                 content = piece.tobytes()
@@ -167,7 +137,7 @@ class Lines:
             start = content.rfind(b"\n", 0, invalid.start) + 1
             error = InputError(
                 f"the byte 0x{content[invalid.start]:02x} is not UTF-8",
-                file=self._name,
+                file=display_name(self.path),
                 line=number + content.count(b"\n", 0, start),
                 hint="convert the file to UTF-8 (for example with iconv -f latin1 -t utf-8)",
             )
@@ -181,7 +151,7 @@ class Lines:
 _ID = "id"  # what the first of three columns is called
 
 
-def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Record]:
+def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Split lines; the first one sets the number of columns, and further tabs belong to the text."""
     split, named = rules.columns.split(" "), rules.columns.id is not None
     if named and rules.columns.id != _ID:
@@ -198,14 +168,14 @@ def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Record]:
         if len(fields) != columns:
             columns = columns or (len(fields) if len(fields) >= least else 0)
             _check_columns(len(fields), columns, least, rules.name, number)
-        labels = split(fields[-2]) if columns > 1 else None
-        record = Record(fields[-1], labels, fields[0] if named else "")
-        yield rules.check(record, number) if rules.strict else record
+        labels = split(fields[-2]) if columns > 1 else []
+        document = Document(fields[-1], labels, fields[0] if named else "")
+        yield rules.check(document, number) if rules.strict else document
 
 
-def parse_txt(rules: Rules, lines: Lines) -> Iterator[Record]:
+def parse_txt(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Take each line as a text without labels."""
-    return (rules.check(Record(line, None), number) for number, line in enumerate(lines, 1))
+    return (rules.check(Document(line, []), number) for number, line in enumerate(lines, 1))
 
 
 def _check_columns(n_fields: int, columns: int, least: int, name: str, line: int) -> None:
@@ -230,10 +200,11 @@ _PUNCTUATION = re.compile(r"[^\w\s.-]|\t")
 _DELIMITER_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
-def parse_csv(rules: Rules, lines: Lines) -> Iterator[Record]:
+def parse_csv(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Parse records; the header sets the columns, and unless it is given, the delimiter."""
-    name, columns = rules.name, rules.columns
-    with _long_fields():
+    name, columns, first = rules.name, rules.columns, 1
+    before = csv.field_size_limit(_LONGEST_FIELD)
+    try:
         rest = iter(lines)
         start = next(rest, None)
         if not start:
@@ -246,35 +217,35 @@ def parse_csv(rules: Rules, lines: Lines) -> Iterator[Record]:
         delimiter = columns.delimiter or _detected(start, columns)
         again = (line + "\n" for line in itertools.chain([start], rest))
         records = csv.reader(again, strict=True, delimiter=delimiter)
-        first = 1
-        try:
-            header = [column.strip() for column in next(records, [])]
-            texts = [_column(name, header, column, TEXT, delimiter) for column in columns.texts]
-            labelled = rules.require_labels or columns.labels in header
-            labels_at = _column(name, header, columns.labels, LABELS, delimiter) if labelled else -1
-            id_at = None if columns.id is None else _column(name, header, columns.id, ID, delimiter)
-            split = columns.split(",")
+        header = [column.strip() for column in next(records, [])]
+        texts = [_column(name, header, column, TEXT, delimiter) for column in columns.texts]
+        labelled = rules.require_labels or columns.labels in header
+        labels_at = _column(name, header, columns.labels, LABELS, delimiter) if labelled else -1
+        id_at = None if columns.id is None else _column(name, header, columns.id, ID, delimiter)
+        split = columns.split(",")
+        first = records.line_num + 1
+        for record in records:
+            if record and len(record) != len(header):
+                raise InputError(
+                    f"the record has {len(record)} fields, expected {len(header)} as in the header",
+                    file=name,
+                    line=first,
+                    hint=f"quote fields that contain {_DELIMITER_NAMES.get(delimiter, repr(delimiter))}",
+                )
+            if record:  # not a blank line
+                labels = split(record[labels_at]) if labelled else []
+                text = " ".join(record[at] for at in texts)
+                yield rules.check(Document(text, labels, "" if id_at is None else record[id_at]), first)
             first = records.line_num + 1
-            for record in records:
-                if record and len(record) != len(header):
-                    raise InputError(
-                        f"the record has {len(record)} fields, expected {len(header)} as in the header",
-                        file=name,
-                        line=first,
-                        hint=f"quote fields that contain {_DELIMITER_NAMES.get(delimiter, repr(delimiter))}",
-                    )
-                if record:  # not a blank line
-                    labels = split(record[labels_at]) if labelled else None
-                    text = " ".join(record[at] for at in texts)
-                    yield rules.check(Record(text, labels, "" if id_at is None else record[id_at]), first)
-                first = records.line_num + 1
-        except csv.Error as error:
-            raise InputError(
-                f"not a CSV record ({error})",
-                file=name,
-                line=first,
-                hint="close each quoted field, and double the quotes inside it",
-            ) from None
+    except csv.Error as error:
+        raise InputError(
+            f"not a CSV record ({error})",
+            file=name,
+            line=first,
+            hint="close each quoted field, and double the quotes inside it",
+        ) from None
+    finally:
+        csv.field_size_limit(before)
 
 
 def _detected(header: str, columns: Columns) -> str:
@@ -289,15 +260,6 @@ def _detected(header: str, columns: Columns) -> str:
         return len(wanted & {name.strip() for name in names})
 
     return max(_DELIMITERS, key=found)
-
-
-@contextlib.contextmanager
-def _long_fields() -> Iterator[None]:
-    before = csv.field_size_limit(_LONGEST_FIELD)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
 
 
 def _column(name: str, header: list[str], wanted: str, field: ColumnField, delimiter: str) -> int:
@@ -320,21 +282,24 @@ def _column(name: str, header: list[str], wanted: str, field: ColumnField, delim
     )
 
 
-def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Record]:
+def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Parse lines; the first ones, as many as were read at once, have all columns between them."""
     missing = rules.wanted()
     first, members = 0, dict[str, None]()
-    begun: list[tuple[Record, int]] = []  # until all columns were seen, so that their names are correct
+    begun: list[tuple[Document, int]] = []  # until all columns were seen, so that their names are correct
     for number, line in enumerate(lines, 1):
         if not line or line.isspace():
             continue
-        record, found = _json_record(line, rules, number)
+        try:
+            document, found = _json_document(line, rules)
+        except InputError as error:
+            raise error.replace(file=rules.name, line=number) from None
         if not missing:
-            yield rules.check(record, number)
+            yield rules.check(document, number)
             continue
         first = first or number
         members.update(dict.fromkeys(found))
-        begun.append((record, number))
+        begun.append((document, number))
         missing = [(key, field) for key, field in missing if key not in found]
         if missing and lines.waiting:
             break
@@ -352,16 +317,8 @@ def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Record]:
         )
 
 
-def _json_record(line: str, rules: Rules, number: int) -> tuple[Record, dict[str, Any]]:
-    """Parse a line; return the document and the object."""
-    try:
-        return _parsed(line, rules)
-    except InputError as error:
-        raise error.replace(file=rules.name, line=number) from None
-
-
-def _parsed(line: str, rules: Rules) -> tuple[Record, dict[str, Any]]:
-    """Parse a line. Errors do not name the file and the line."""
+def _json_document(line: str, rules: Rules) -> tuple[Document, dict[str, Any]]:
+    """Return the document of a line, and its object. Errors do not name the file and the line."""
     columns = rules.columns
     try:
         found = json.loads(line)
@@ -379,18 +336,22 @@ def _parsed(line: str, rules: Rules) -> tuple[Record, dict[str, Any]]:
     identity: Any = None if columns.id is None else found.get(columns.id)
     if isinstance(identity, dict | list | bool):
         raise InputError(f"{columns.id!r} is {_kind(identity)}, expected a string or a number")
-    record = Record(" ".join(texts) if texts else None, labels, "" if identity is None else str(identity))
-    if "\\u" in line:
-        _check_surrogates(record)
-    return record, found
+    document = Document(" ".join(texts), labels, "" if identity is None else str(identity))
+    if "\\u" in line:  # only an escape can stand for half a character
+        try:
+            "".join([document.text, *labels, document.id]).encode()
+        except UnicodeEncodeError:
+            what = "the document contains an unpaired surrogate, such as \\ud800"
+            raise InputError(what, hint="use valid Unicode text") from None
+    return document, found
 
 
-def _json_labels(labels: Any, rules: Rules) -> Labels | None:
+def _json_labels(labels: Any, rules: Rules) -> Labels:
     key = rules.columns.labels
-    if labels is None:
-        return None
     if isinstance(labels, str):
         return rules.columns.split(",")(labels)
+    if labels is None:
+        return []
     if not isinstance(labels, list):
         if not _is_label(labels):
             raise InputError(f"{key!r} is {_kind(labels)}, expected a string, an integer or a list of them")
@@ -408,14 +369,6 @@ def _json_labels(labels: Any, rules: Rules) -> Labels | None:
 
 def _is_label(value: Any) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
-
-
-def _check_surrogates(document: Record) -> None:
-    try:
-        "".join([document.text or "", *(document.labels or ()), document.id]).encode()
-    except UnicodeEncodeError:
-        what = "the document contains an unpaired surrogate, such as \\ud800"
-        raise InputError(what, hint="use valid Unicode text") from None
 
 
 def _kind(value: Any) -> str:

@@ -54,12 +54,25 @@ class DataSummary(TypedDict):
     warnings: list[str]
 
 
-def describe_data(dataset: Dataset) -> DataSummary:
+def as_arguments(separator: str, format: str | None) -> str:
+    """Return how to set a separator of labels in Python, and a format unless it is None."""
+    columns = f"columns=Columns(separators=({separator!r},))"
+    return columns if format is None else f"format={format!r}, {columns}"
+
+
+# Returns how to set a separator of labels, and a format unless it is None.
+Spell = Callable[[str, str | None], str]
+
+
+def describe_data(dataset: Dataset, spell: Spell = as_arguments) -> DataSummary:
     """Describe data before it is used: its size, its most frequent labels, and what looks like a mistake.
 
     Parameters
     ----------
     dataset : Dataset
+    spell : callable, optional
+        Writes the parameters that warnings name: takes a separator of labels, and a format or None. Default:
+        as arguments of `labeltree.read_data`.
 
     Returns
     -------
@@ -76,23 +89,9 @@ def describe_data(dataset: Dataset) -> DataSummary:
     >>> describe_data(data)["frequent_labels"]
     [{'label': 'a', 'rows': 2}]
     """
-    return summarize(dataset, as_arguments)
-
-
-def as_arguments(separator: str, format: str | None) -> str:
-    """Return how to set a separator of labels in Python, and a format unless it is None."""
-    columns = f"columns=Columns(separators=({separator!r},))"
-    return columns if format is None else f"format={format!r}, {columns}"
-
-
-# Returns how to set a separator of labels, and a format unless it is None.
-Spell = Callable[[str, str | None], str]
-
-
-def summarize(dataset: Dataset, spell: Spell) -> DataSummary:
-    """Describe data as `describe_data` does; `spell` writes the parameters that warnings name."""
     counts = np.diff(dataset.by_label[0])
     per_row, filled = np.diff(dataset.Y.indptr), np.diff(dataset.X.indptr)
+    name = str if dataset.label_names is None else dataset.label_names.__getitem__
     frequent = [j for j in np.argsort(-counts, kind="stable")[:_FREQUENT].tolist() if counts[j]]
     return {
         "rows": dataset.n_instances,
@@ -105,21 +104,17 @@ def summarize(dataset: Dataset, spell: Spell) -> DataSummary:
         "skipped_rows": dataset.n_skipped,
         "labels_without_rows": int((counts == 0).sum()),
         "labels_with_one_row": int((counts == 1).sum()),
-        "frequent_labels": [{"label": _name(dataset, j), "rows": int(counts[j])} for j in frequent],
+        "frequent_labels": [{"label": name(j), "rows": int(counts[j])} for j in frequent],
         "terms": _terms(dataset),
         "warnings": list(_warnings(dataset, spell)),
     }
 
 
-def _name(dataset: Dataset, label: int) -> str:
-    return str(label) if dataset.label_names is None else dataset.label_names[label]
-
-
 def _terms(dataset: Dataset) -> list[str] | None:
     """Return examples of terms, from the most frequent to rare ones."""
-    names = getattr(dataset.text, "names", None)
-    if names is None:
+    if dataset.text is None:
         return None
+    names = dataset.text.names
     order = np.argsort(-np.bincount(dataset.X.indices, minlength=len(names)), kind="stable")
     ranks = np.unique(np.geomspace(1, len(names), _EXAMPLES).round().astype(int)) - 1
     return [names[order[rank]] for rank in ranks.tolist()]
@@ -168,13 +163,12 @@ def _header(dataset: Dataset, known: Set[str], spell: Spell) -> Iterator[str]:
     if not (dataset.text and dataset.label_names and first.size and (counts[first] == 1).all()):
         return
     labels = [dataset.label_names[j] for j in first.tolist()]
-    terms = getattr(dataset.text, "names", ())
-    words = [terms[j] for j in dataset.X[0].indices.tolist()]
+    words = [dataset.text.names[j] for j in dataset.X[0].indices.tolist()]
     if words and known.isdisjoint(labels) and all(map(_HEADER.fullmatch, [*labels, *words])):
-        separators = getattr(getattr(dataset.text, "columns", None), "separators", None)
+        separator = (dataset.text.columns.separators or " ")[0]
         yield (
             f"The first document looks like a header line: its label is {labels[0]!r}. A TSV file has no "
-            f"header. If this is one, remove it, or use {spell((separators or ' ')[0], 'csv')}."
+            f"header. If this is one, remove it, or use {spell(separator, 'csv')}."
         )
 
 

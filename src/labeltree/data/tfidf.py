@@ -83,10 +83,9 @@ class TextFeatures:
         """
         # A document is analyzed by one thread. Counting CPUs would take as long as analyzing it.
         single = threads is None and isinstance(documents, Sequence) and len(documents) == 1
-        task = Transformer(self, 1 if single else threads_to_use(threads))
-        for document in documents:
-            task.counts.append(document)
-        return task.finish()[1]
+        threads = 1 if single else threads_to_use(threads)
+        counts = _count(documents, self.settings, self._analyzer, threads, self._vocabulary)
+        return _weigh(counts, None, self.idf, self.settings, threads)
 
     def vectorizer(self) -> TfidfVectorizer:
         """Return a fitted TfidfVectorizer of scikit-learn that computes the same features in float64."""
@@ -121,30 +120,6 @@ class TextFeatures:
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
-class Transformer:
-    """Computes features in two steps: fill `counts` with documents, then call `finish`.
-
-    Parameters
-    ----------
-    features : TextFeatures
-    threads : int
-
-    Attributes
-    ----------
-    counts : TermCounts
-    """
-
-    def __init__(self, features: TextFeatures, threads: int) -> None:
-        self._features, self._threads = features, threads
-        self.counts = new_counts(features.settings, features._analyzer, threads, features._vocabulary)
-
-    def finish(self, columns: Columns | None = None) -> tuple[TextFeatures, sparse.csr_matrix]:
-        """Return the same features, and the matrix."""
-        features = self._features
-        self.counts.flush()
-        return features, weighted(self.counts, None, features.idf, features.settings.sublinear, self._threads)
-
-
 def learn_features(
     documents: Iterable[str],
     settings: TextSettings | None = None,
@@ -177,60 +152,33 @@ def learn_features(
     NoTermError
         If no term is left. It is an InputError.
     """
-    learner = Learner(settings, threads_to_use(threads))
-    for document in documents:
-        learner.counts.append(document)
-    return learner.finish(columns)
-
-
-class Learner:
-    """Learns features in two steps: fill `counts` with documents, then call `finish`.
-
-    Parameters
-    ----------
-    settings : TextSettings or None
-    threads : int
-
-    Attributes
-    ----------
-    counts : TermCounts
-    """
-
-    def __init__(self, settings: TextSettings | None, threads: int) -> None:
-        self._settings = (settings or TextSettings()).resolved()
-        self._threads = threads
-        _warn_about_stop_words(self._settings)
-        self.counts = new_counts(self._settings, make_analyzer(self._settings), threads)
-
-    def finish(self, columns: Columns | None) -> tuple[TextFeatures, sparse.csr_matrix]:
-        """Return the features and the matrix, as `learn_features` does."""
-        counts, settings = self.counts, self._settings
-        counts.flush()
-        n_documents = counts.n_documents
-        df, occurrences = counts.totals()
-        order = counts.sorted_terms()
-        kept = df[order] >= settings.min_df
-        limit = settings.max_features
-        if limit is not None and kept.sum() > limit:
-            places = np.flatnonzero(kept)
-            # Sorted as by scikit-learn, so that ties are broken in the same way.
-            by_frequency = (-occurrences[order[places]].astype(np.float64)).argsort()
-            kept[:] = False
-            kept[places[by_frequency[:limit]]] = True
-        if not kept.any():
-            raise _no_term(n_documents, len(order), settings)
-        target = np.full(len(order), -1, np.int32)
-        order = order[kept]
-        target[order] = np.arange(len(order))
-        names = counts.names(order)
-        try:
-            "".join(names).encode()
-        except UnicodeEncodeError:
-            what = "a document contains an unpaired surrogate"
-            raise InputError(what, hint="use valid Unicode text") from None
-        idf = np.log((n_documents + 1) / (df[order] + 1.0)) + 1.0
-        X = weighted(counts, target, idf, settings.sublinear, self._threads)
-        return TextFeatures(settings, names, idf, columns or Columns()), X
+    settings, threads = (settings or TextSettings()).resolved(), threads_to_use(threads)
+    _warn_about_stop_words(settings)
+    counts = _count(documents, settings, make_analyzer(settings), threads)
+    df, occurrences = counts.totals()
+    order = counts.sorted_terms()
+    kept = df[order] >= settings.min_df
+    limit = settings.max_features
+    if limit is not None and kept.sum() > limit:
+        places = np.flatnonzero(kept)
+        # Sorted as by scikit-learn, so that ties are broken in the same way.
+        by_frequency = (-occurrences[order[places]].astype(np.float64)).argsort()
+        kept[:] = False
+        kept[places[by_frequency[:limit]]] = True
+    if not kept.any():
+        raise _no_term(counts.n_documents, len(order), settings)
+    target = np.full(len(order), -1, np.int32)
+    order = order[kept]
+    target[order] = np.arange(len(order))
+    names = counts.names(order)
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        what = "a document contains an unpaired surrogate"
+        raise InputError(what, hint="use valid Unicode text") from None
+    idf = np.log((counts.n_documents + 1) / (df[order] + 1.0)) + 1.0
+    X = _weigh(counts, target, idf, settings, threads)
+    return TextFeatures(settings, names, idf, columns or Columns()), X
 
 
 def _no_term(n_documents: int, n_terms: int, settings: TextSettings) -> NoTermError:
@@ -276,64 +224,38 @@ def make_analyzer(settings: TextSettings) -> _native.Analyzer:
     )
 
 
-def new_counts(
+def _count(
+    documents: Iterable[str],
     settings: TextSettings,
     analyzer: _native.Analyzer,
     threads: int,
     known: _native.Vocabulary | None = None,
 ) -> _native.TermCounts:
-    """Return an empty matrix of counts, to be filled with documents.
-
-    Parameters
-    ----------
-    settings : TextSettings
-    analyzer : Analyzer
-        Made from the settings.
-    threads : int
-        Threads that analyze documents; the result does not depend on it.
-    known : Vocabulary, optional
-        The only terms to count. Default: all terms, numbered in the order of their first appearance.
-
-    Returns
-    -------
-    TermCounts
-    """
+    """Count the terms of documents: the known ones, or all, numbered in the order of their appearance."""
     shortest, longest = settings.ngrams
     n_lengths = min(longest - shortest + 1, _MOST_LENGTHS)  # each adds terms to those of a chunk
-    return _native.TermCounts(analyzer, known, threads, max(1, CHUNK_BYTES // n_lengths))
+    counts = _native.TermCounts(analyzer, known, threads, max(1, CHUNK_BYTES // n_lengths))
+    for document in documents:
+        counts.append(document)
+    counts.flush()
+    return counts
 
 
-def weighted(
+def _weigh(
     counts: _native.TermCounts,
     target: NDArray[np.int32] | None,
     idf: NDArray[np.float64],
-    sublinear: bool,
+    settings: TextSettings,
     threads: int,
 ) -> sparse.csr_matrix:
     """Turn counts into features in place; the counts are lost.
 
-    Parameters
-    ----------
-    counts : TermCounts
-    target : ndarray of int32 or None
-        The column of each term, -1 to leave it out. None if the terms are the columns.
-    idf : ndarray of float64
-        The weight of each column.
-    sublinear : bool
-        Count n occurrences as 1 + log(n).
-    threads : int
-
-    Returns
-    -------
-    scipy.sparse.csr_matrix of float32
-        Rows have an L2 norm of 1, or 0 if no term is left.
+    `target` is the column of each term, -1 to leave it out; None if the terms are the columns.
     """
     levels = counts.distinct_counts()
     frequency = levels.astype(np.float64)
-    if sublinear:
-        frequency = (
-            np.log(frequency) + 1.0
-        )  # by NumPy, as in scikit-learn: other logarithms round differently
+    if settings.sublinear:  # by NumPy, as in scikit-learn: other logarithms round differently
+        frequency = np.log(frequency) + 1.0
     ptr, columns, values = counts.arrays()
     _native.weight_terms(ptr, columns, values, target, idf, levels, frequency, threads)
     n_rows, filled = len(ptr) - 1, int(ptr[-1])

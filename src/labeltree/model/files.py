@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree._version import __version__
 from labeltree.base.system import human_bytes
-from labeltree.data.dataset import TextSource
+from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError, ResourceError
 from labeltree.model.directory import (
     ModelDirectory,
@@ -72,7 +72,7 @@ class ModelWriter:
         self,
         label_counts: NDArray[np.int64],
         label_names: tuple[str, ...] | None,
-        text: TextSource | None,
+        text: TextFeatures | None,
         thresholds: NDArray[np.float32] | None = None,
     ) -> None:
         """Write what the trees share: the labels, how text becomes features, and the labels' thresholds."""

@@ -21,7 +21,8 @@ from labeltree.base.system import (
     threads_to_use,
     usable_memory,
 )
-from labeltree.data.dataset import Dataset, TextSource
+from labeltree.data.dataset import Dataset
+from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError, ResourceError
 from labeltree.model.files import names_bytes
 from labeltree.model.layout import SPARSE, ArrayFile, Layout, is_scaled
@@ -190,7 +191,7 @@ class Plan:
     threads : int
         Number of threads for training.
     label_names : tuple of str or None
-    text : TextSource or None
+    text : TextFeatures or None
         How the features were computed from text.
     normalized : bool
         Whether the rows of the training data are scaled to length 1.
@@ -205,7 +206,7 @@ class Plan:
     data_bytes: int
     threads: int
     label_names: tuple[str, ...] | None = None
-    text: TextSource | None = None
+    text: TextFeatures | None = None
     normalized: bool = False
 
     def __repr__(self) -> str:
