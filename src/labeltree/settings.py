@@ -62,12 +62,11 @@ SOLVER_LIMITS: dict[str, limits.Limit] = {
     "bias": limits.BIAS,
     "seed": limits.SEED,
 }
-
-
 STORAGE_LIMITS: dict[str, limits.Limit] = {
     "weights": limits.Optional(limits.WEIGHTS),
     "prune": limits.Optional(limits.PRUNE),
 }
+TRAINING_LIMITS = {**TREE_LIMITS, **SOLVER_LIMITS, **STORAGE_LIMITS}
 
 
 @dataclass(frozen=True)

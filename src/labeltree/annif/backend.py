@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 from annif.backend.backend import AnnifBackend
 from annif.exception import (
@@ -19,10 +20,11 @@ from annif.exception import (
     OperationFailedException,
 )
 from annif.suggestion import SuggestionBatch
-from numpy.typing import NDArray
 from scipy import sparse
 
-from labeltree.annif import parameters, training_data
+from labeltree.annif import parameters
+from labeltree.annif.training_data import FITTED, VECTORIZER, read_training_data, write_training_data
+from labeltree.base.files import write_whole
 from labeltree.base.system import human_bytes
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
@@ -48,18 +50,13 @@ class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type
     _parallel = False
 
     @property
-    def _directory(self) -> Path:
-        return Path(self.datadir)
-
-    @property
     def _model_path(self) -> Path:
-        return self._directory / self.MODEL
+        return Path(self.datadir, self.MODEL)
 
     @property
     def is_trained(self) -> bool:
         """Whether there is a complete model; the directory of an interrupted run is none."""
-        files = (self._model_path / MANIFEST, self._directory / training_data.VECTORIZER)
-        return all(file.is_file() for file in files)
+        return (self._model_path / MANIFEST).is_file() and Path(self.datadir, VECTORIZER).is_file()
 
     @property
     def modification_time(self) -> datetime | None:
@@ -84,20 +81,18 @@ class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type
         self.debug(f"loading model from {self._model_path}")
         with self._reporting(OperationFailedException):
             model = load(self._model_path)
-        vectorizer = training_data.load_vectorizer(self._directory)
+        # A pickle, as all of Annif's are: trust the data directory.
+        vectorizer = joblib.load(Path(self.datadir, VECTORIZER))
         if len(vectorizer.vocabulary_) != model.n_features:
             message = "the vectorizer does not belong to the model; train the project again"
             raise OperationFailedException(message, backend_id=self.backend_id)
         self._vectorizer = vectorizer
-        self._subject_ids = self._subject_ids_of(model)
-        self._model = model
-
-    def _subject_ids_of(self, model: Model) -> NDArray[np.int64]:
-        """Return the number of the subject of each label; -1 if it is not in the vocabulary any more."""
         subjects = self.project.subjects
         found = [subjects.by_uri(uri, warnings=False) for uri in model.label_names or ()]
         ids = [-1 if number is None or self._uri_of(number) is None else number for number in found]
-        return np.array(ids, np.int64)
+        # The number of the subject of each label; -1 if it is not in the vocabulary any more.
+        self._subject_ids = np.array(ids, np.int64)
+        self._model = model
 
     def _uri_of(self, subject_id: int) -> str | None:
         """Return the URI of a subject; None if it is deprecated or excluded."""
@@ -107,17 +102,25 @@ class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type
             return None
 
     def _train(self, corpus: Any, params: dict[str, Any], jobs: int = 0) -> None:
+        directory = Path(self.datadir)
         with self._reporting(ConfigurationException):
             settings = parameters.parse(params)
         for name, meant in parameters.misspelled(params).items():
             self.warning(f"there is no parameter {name}, use {meant}")
         if isinstance(corpus, str) and corpus == "cached":
             self.info("Reusing cached training data from previous run.")
+        elif corpus.is_empty():
+            message = "Cannot train labeltree project with no documents"
+            raise NotSupportedException(message, backend_id=self.backend_id)
         else:
-            self._write_training_data(corpus, settings)
+            self.info("creating training data")
+            documents = ((document.text, list(document.subject_set)) for document in corpus.documents)
+            subjects, tokenize = self.project.subjects, self.project.analyzer.tokenize_words
+            with self._reporting(NotSupportedException):
+                write_training_data(directory, documents, len(subjects), tokenize, settings)
         threads = jobs or None
         with self._reporting(NotSupportedException):
-            data = training_data.read_training_data(self._directory, self._uri_of, threads)
+            data = read_training_data(directory, self._uri_of, threads)
         self.info(
             f"training on {data.n_instances:,} documents with {data.n_features:,} terms "
             f"and {data.n_labels:,} subjects"
@@ -127,23 +130,11 @@ class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type
             model = self._train_model(data, settings, threads)
         for warning in caught:
             self.warning(str(warning.message))
-        training_data.keep_vectorizer(self._directory)
+        # The vectorizer of the training data becomes that of the model.
+        with open(directory / FITTED, "rb") as fitted, write_whole(directory / VECTORIZER) as file:
+            shutil.copyfileobj(fitted, file)
         self._model = None  # that of the previous run
         self.info(f"the model takes {human_bytes(model.bytes)}")
-
-    def _write_training_data(self, corpus: Any, settings: dict[str, Any]) -> None:
-        if corpus.is_empty():
-            message = "Cannot train labeltree project with no documents"
-            raise NotSupportedException(message, backend_id=self.backend_id)
-        self.info("creating training data")
-        with self._reporting(NotSupportedException):
-            training_data.write_training_data(
-                self._directory,
-                ((document.text, list(document.subject_set)) for document in corpus.documents),
-                len(self.project.subjects),
-                self.project.analyzer.tokenize_words,
-                settings,
-            )
 
     def _train_model(self, data: Dataset, settings: dict[str, Any], threads: int | None) -> Model:
         """Train, and replace an old model; continue an interrupted run of the same data and settings."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from labeltree.base import limits
 from labeltree.settings import (
     DEFAULT_BEAM,
-    SOLVER_LIMITS,
-    STORAGE_LIMITS,
-    TREE_LIMITS,
+    TRAINING_LIMITS,
     SolverSettings,
     StorageSettings,
     TextSettings,
@@ -20,11 +17,8 @@ from labeltree.settings import (
 )
 
 # The settings of `labeltree.train`; a tree cannot be written in a line of a configuration file.
-TRAINING: dict[str, limits.Limit] = {
-    name: limit
-    for name, limit in {**TREE_LIMITS, **SOLVER_LIMITS, **STORAGE_LIMITS}.items()
-    if name != "tree"
-}
+TRAINING = {name: limit for name, limit in TRAINING_LIMITS.items() if name != "tree"}
+_DEFAULTS = {**vars(TreeSettings()), **vars(SolverSettings()), **vars(StorageSettings())}
 # Those that Annif's other backends have too keep Annif's names.
 LIMITS: dict[str, limits.Limit] = {
     "limit": limits.TOP,
@@ -39,12 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "min_df": TextSettings.min_df,
     "ngram": TextSettings.ngrams[1],
     "sublinear": TextSettings.sublinear,
-    **{
-        field.name: field.default
-        for kind in (TreeSettings, SolverSettings, StorageSettings)
-        for field in fields(kind)
-        if field.name in TRAINING
-    },
+    **{name: _DEFAULTS[name] for name in TRAINING},
     "beam": DEFAULT_BEAM,
 }
 _FLAGS = dict.fromkeys(("1", "yes", "true", "on"), True) | dict.fromkeys(("0", "no", "false", "off"), False)
@@ -62,11 +51,6 @@ def parse(given: Mapping[str, Any]) -> dict[str, Any]:
     -------
     dict of str to object
         A value for each parameter, as in `DEFAULTS`.
-
-    Raises
-    ------
-    InputError
-        If a value is not allowed, or two exclude each other.
 
     Examples
     --------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,9 +21,6 @@ from labeltree.trees.tree import pointers
 DATA = "labeltree-train.svm"
 FITTED = "labeltree-train-vectorizer"
 VECTORIZER = "vectorizer"
-
-# What scikit-learn says if it finds no term, or none that is frequent enough.
-_NO_TERMS = re.compile("empty vocabulary|no terms remain|max_df corresponds", re.IGNORECASE)
 
 
 def write_training_data(
@@ -50,11 +45,6 @@ def write_training_data(
         Splits a text into tokens; it is stored with the vectorizer, by pickle.
     parameters : mapping of str to object
         ``min_df``, ``ngram`` and ``sublinear``.
-
-    Raises
-    ------
-    InputError
-        If no document has both a term and a subject.
     """
     vectorizer = TfidfVectorizer(
         tokenizer=tokenize,
@@ -65,17 +55,21 @@ def write_training_data(
         dtype=np.float32,
     )
     subjects: list[Sequence[int]] = []
+    all_read = False
 
     def texts() -> Iterator[str]:
+        nonlocal all_read
         for text, numbers in documents:
             subjects.append(numbers)
             yield text
+        all_read = True
 
     try:
         X = vectorizer.fit_transform(texts())
-    except ValueError as error:  # from scikit-learn, or from reading the documents
-        if not _NO_TERMS.search(str(error)):
+    except ValueError:
+        if not all_read:
             raise
+        # scikit-learn found no term, or none that is frequent enough.
         hint = "check the {analyzer}, and lower {min_df}"
         names = {"analyzer": None, "min_df": None}
         raise InputError("the documents have no term to learn from", hint=hint, parameters=names) from None
@@ -98,23 +92,7 @@ def read_training_data(
 ) -> Dataset:
     """Read the training data, with the URIs of subjects as the names of labels.
 
-    Parameters
-    ----------
-    directory : Path
-    uri_of : callable
-        Returns the URI of a subject; None if it is not to be used any more.
-    threads : int, optional
-        Default: all CPUs.
-
-    Returns
-    -------
-    Dataset
-        With the labels that occur.
-
-    Raises
-    ------
-    InputError
-        If there is no training data, or none of its subjects is in use.
+    It has the labels that occur, without those whose URI is None: they are not to be used any more.
     """
     if not (directory / DATA).is_file() or not (directory / FITTED).is_file():
         raise InputError("there is no training data of a previous run", hint="train with documents first")
@@ -128,14 +106,3 @@ def read_training_data(
     Y = sparse.csr_matrix(data.Y[:, occurring[kept]])
     rows = np.diff(Y.indptr) > 0
     return Dataset.from_matrices(data.X[rows], Y[rows], [uri for uri in uris if uri is not None])
-
-
-def keep_vectorizer(directory: Path) -> None:
-    """Make the vectorizer of the training data that of the model, once the model is trained on it."""
-    with open(directory / FITTED, "rb") as fitted, write_whole(directory / VECTORIZER) as file:
-        shutil.copyfileobj(fitted, file)
-
-
-def load_vectorizer(directory: Path) -> TfidfVectorizer:
-    """Load the vectorizer of the model. It is a pickle, as all of Annif's are: trust the data directory."""
-    return joblib.load(directory / VECTORIZER)

@@ -27,9 +27,7 @@ from labeltree.hub.loading import load
 from labeltree.model.manifest import storage_of
 from labeltree.settings import (
     DEFAULT_BEAM,
-    SOLVER_LIMITS,
-    STORAGE_LIMITS,
-    TREE_LIMITS,
+    TRAINING_LIMITS,
     ModelSettings,
     SolverSettings,
     StorageSettings,
@@ -101,9 +99,7 @@ class LabelTreeClassifier(TreePredictor):
     """
 
     _limits: ClassVar[dict[str, Limit]] = {
-        **TREE_LIMITS,
-        **SOLVER_LIMITS,
-        **STORAGE_LIMITS,
+        **TRAINING_LIMITS,
         "normalize": limits.FLAG,
         "beam": limits.BEAM,
         "score_function": limits.STORED_SCORE,

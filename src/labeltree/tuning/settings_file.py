@@ -8,14 +8,12 @@ from typing import Any
 from labeltree.base import limits
 from labeltree.base.json import parse_json
 from labeltree.errors import InputError
-from labeltree.settings import SOLVER_LIMITS, STORAGE_LIMITS, TEXT_LIMITS, TREE_LIMITS
+from labeltree.settings import TEXT_LIMITS, TRAINING_LIMITS
 
 # Everything that a settings file may contain. The names are those of the library; options of the command line
 # have dashes instead of underscores. A tree is given as a file of its own.
 KEYS: dict[str, limits.Limit] = {
-    **{name: limit for name, limit in TREE_LIMITS.items() if name != "tree"},
-    **SOLVER_LIMITS,
-    **STORAGE_LIMITS,
+    **{name: limit for name, limit in TRAINING_LIMITS.items() if name != "tree"},
     "normalize": limits.FLAG,
     "max_size": limits.Optional(limits.MAX_SIZE),
     "score": limits.STORED_SCORE,
