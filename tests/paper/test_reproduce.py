@@ -50,7 +50,7 @@ def test_fixed_k(run, data, tmp_path):
     )
     assert code == 0
     assert summary.splitlines()[-1] == f"report {out / 'report.md'}"
-    assert "tree (paper)" in summary
+    assert "tree bytes" in summary
     assert [line for line in err.splitlines() if line.endswith("...")] == [
         "reading small <set> ...",
         "reading packed ...",
@@ -227,6 +227,7 @@ def test_errors(refused, data, tmp_path, monkeypatch):
         ("--alphas is 'x', expected numbers", "theory", *out, "--alphas", "x"),
         ("expected values between 0 and 1", "theory", *out, "--alphas", "1.5"),
         ("expected values between 0 and 1", "fixed-k,theory", small, *out, "--alphas", "1.5"),
+        ("too few labels for a tree: labels is 199, expected at least 200", "theory", *out, "--labels", 199),
         ("train.svm: is a file", "fixed-k", small, "-o", small / "train.svm" / "o"),
     ):
         assert message in refused("reproduce", *arguments), message

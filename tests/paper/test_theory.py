@@ -5,12 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labeltree import InputError
 from labeltree.data.published import PRESETS
-from labeltree.paper import theory
+from labeltree.paper import experiments, theory
 
 EPS = Fraction(2) ** -52
 BIG = 2 * 10**8, 100  # L and K of the paper's example
@@ -43,6 +43,13 @@ def trees(draw, least_depth=1, most_depth=60, clusters=(2, 1000), spare=0, botto
     d = draw(st.integers(least_depth, min(most_depth, deepest)))
     least = bottom * K ** (d - 1 + spare)
     return draw(st.just(least) | st.integers(least, 4 * least) | st.integers(least, 10**15)), K, d
+
+
+@st.composite
+def fewest(draw, least_depth, clusters=(2, 1000), bottom=2):
+    """Draw K and d for which bottom K^(d-1) labels, the fewest of a tree of this depth, are not too many."""
+    K = draw(st.integers(*clusters))
+    return K, draw(st.integers(least_depth, min(40, exact_depth(10**15, K, bottom))))
 
 
 alphas = st.floats(1e-6, 1)
@@ -94,12 +101,12 @@ def test_depth_1_is_one_vs_rest():
     assert theory.weight_ratio(77, 10, 1, 0.3) == 1
 
 
-@given(st.integers(2, 1000), st.integers(0, 52), st.integers(-1, 1))
-@example(10, 15, 0)
-@example(1000, 5, -1)
-def test_largest_depth_is_exact_at_powers(K, m, off):
-    L = 2 * K**m + off
-    assume(2 <= L <= 2**53)
+@given(fewest(least_depth=1), st.integers(-1, 1))
+@example((10, 15), 0)
+@example((1000, 5), -1)
+def test_largest_depth_is_exact_at_powers(drawn, off):
+    K, d = drawn
+    L = max(2, 2 * K ** (d - 1) + off)
     D = int(theory.largest_depth(L, K))
     assert exact_depth(L, K, 2) == D
     assert 2 * K ** (D - 1) <= L < 2 * K**D
@@ -160,10 +167,10 @@ def test_alpha_star_is_the_root_to_double_precision(drawn):
     assert bound > 2 / K
 
 
-@given(st.integers(2, 1000), st.integers(2, 40))
-def test_the_bound_of_depth_2_is_tight_at_the_fewest_labels(K, D):
+@given(fewest(least_depth=2))
+def test_the_bound_of_depth_2_is_tight_at_the_fewest_labels(drawn):
+    K, D = drawn
     L = 2 * K ** (D - 1)
-    assume(L <= 10**15)
     exact = 1 - Fraction(1, 2 * K ** (D - 2))
     bound = float(theory.alpha_bound(L, K, 2))
     assert close(bound, exact, Fraction(1, 2))
@@ -192,10 +199,10 @@ def test_within_its_range_a_deeper_tree_is_smaller(drawn, alpha):
         assert theory.weights_saved(L, K, d, alpha) > 0
 
 
-@given(st.integers(2, 200), st.integers(4, 40))
-def test_the_range_of_theorem_2_cannot_be_wider(K, D):
+@given(fewest(least_depth=4, clusters=(2, 200)))
+def test_the_range_of_theorem_2_cannot_be_wider(drawn):
+    K, D = drawn
     L = 2 * K ** (D - 1)
-    assume(L <= 10**15)
     edge = 1 - Fraction(1, 2 * K)
     assert exact_weights(L, K, D - 2, edge) == exact_weights(L, K, D - 1, edge)
     above = (1 + edge) / 2
@@ -242,10 +249,11 @@ def test_tree_cost_sums_the_depths(drawn, instances, nonzeros):
     assert theory.ovr_cost(L, instances, nonzeros) == pytest.approx(L * instances * nonzeros, rel=1e-15)
 
 
-@given(st.integers(2, 1000), st.integers(2, 40))
-def test_costs_at_powers_of_k(K, m):
+@given(fewest(least_depth=3, bottom=1))
+def test_costs_at_powers_of_k(drawn):
+    K, d = drawn
+    m = d - 1
     L = K**m
-    assume(L <= 10**15)
     cost = theory.tree_cost(L, K, m, 1, 1)
     assert cost == pytest.approx(math.log(L) * m * L ** (1 / m), rel=1e-12)  # the means are equal
     assert cost == pytest.approx(theory.lowest_tree_cost(L, K, 1, 1) / math.log(K), rel=1e-12)
@@ -350,3 +358,59 @@ def test_bad_parameters_are_refused(call, message):
 
 def test_theorem_1_of_depth_2_has_no_least_number_of_clusters():
     assert theory.alpha_bound(8, 2, 2) == 0.75
+
+
+# The tables and the figure of the experiment `theory`
+
+
+@pytest.fixture(scope="module")
+def tables():
+    """Run the paper's example: L = 2e8, K = 100."""
+    return experiments.run("theory")
+
+
+def test_the_tables_hold_the_numbers_that_the_paper_prints(tables):
+    """Section 5.1, appendix C, and Tables 2 and 4 for n = 1e6, summed here term by term."""
+    assert {row["alpha"] for row in tables.rows("theory-ratio")} == {0.3, 0.4, 0.5, 0.6}
+    for row in tables.rows("theory-ratio"):
+        above = sum(100**i * 100 * row["alpha"] ** i for i in range(row["depth"] - 1))
+        assert row["ratio"] == pytest.approx(above / 2e8 + row["alpha"] ** (row["depth"] - 1), rel=1e-12)
+        assert row["weights"] == pytest.approx(row["ratio"] * 2e8 * 1e6, rel=1e-12)
+    bounds = tables.rows("theory-alpha-bounds")
+    assert [row["printed"] for row in bounds] == [0.999, 0.999, 0.996, 0.819]
+    for row in bounds:
+        assert math.floor(1000 * row["bound"]) == 1000 * row["printed"]
+        assert theory.weight_ratio(2e8, 100, row["depth"], row["exact"]) == pytest.approx(1, abs=1e-9)
+        assert row["exact"] >= row["bound"] * (1 - 1e-12)
+    ovr, *trees = tables.rows("theory-comparison")
+    assert (ovr["vectors"], ovr["dense_weights"], ovr["cost"]) == (200_000_000, 2e14, 2e16)
+    assert [row["vectors"] - 200_000_000 for row in trees] == [100, 10_100, 1_010_100, 101_010_100]
+    assert trees[1]["cost"] == pytest.approx(1e6 * 100 * math.log(2e8) * (200 + 2e8 / 1e4))
+    depths = tables.rows("theory-depths")
+    assert [row["nodes"] for row in depths] == [1, 100, 10**4, 10**6, 10**8]
+    assert [row["children"] for row in depths] == [100, 100, 100, 100, 2]
+    assert [row["features_0.5"] for row in depths] == [1e6, 5e5, 2.5e5, 1.25e5, 6.25e4]
+    for alpha in (0.3, 0.6):
+        whole = [row["weights"] for row in tables.rows("theory-ratio") if row["alpha"] == alpha][-1]
+        assert sum(row[f"weights_{alpha}"] for row in depths) == pytest.approx(whole)
+
+
+def test_the_step_to_the_deepest_tree_is_dashed(tables):
+    lines = tables.tables[0].figure.axes[0].lines
+    assert [list(line.get_xdata()) for line in lines] == [[2, 3, 4], [4, 5]] * 4
+    assert [line.get_linestyle() for line in lines] == ["-", "--"] * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"labels": 199}, "too few labels"),
+        ({"alphas": []}, "alphas"),
+        ({"alphas": [0.5, 1.0]}, "alphas"),
+        ({"clusters": 1}, "clusters"),
+        ({"labels": 1.5}, "labels"),
+    ],
+)
+def test_refused_options(options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        experiments.run("theory", **options)

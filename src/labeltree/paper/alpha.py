@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy as np
 from labeltree.base import plots
 from labeltree.base.extras import optional
 from labeltree.base.progress import Progress, ignore
+from labeltree.paper.results import Row, Table, distinct, group, means, where
 from labeltree.paper.session import Session, steps
-from labeltree.paper.sizes import CLUSTERS, DEPTHS, unfinished
-from labeltree.paper.table import Row, Table, distinct, group, means, where
+from labeltree.paper.sizes import CLUSTERS, DEPTHS, draw_lines, unfinished
 from labeltree.training.plan import TreePlan
 from labeltree.trees.tree import describe_depths, mean_alpha, node_alpha
 
@@ -21,18 +22,20 @@ if TYPE_CHECKING:
 
 BINS = 20
 NODE_COLUMNS = ("data", "seed", "depth", "node", "children", "used_features", "parent_used_features", "alpha")
-LAST_COLUMNS = {
-    "data": "dataset",
-    "max_depth": "d_max",
-    "nodes": "nodes at the last depth",
-    "unfinished_nodes": "unfinished",
-    "children_share": "their share of the children",
-    "features_unfinished": "used features, unfinished",
-    "features_others": "used features, others",
-    "alpha_unfinished": "alpha, unfinished",
-    "alpha_others": "alpha, others",
-    "alpha": "alpha, all",
-}
+DEPTH_COLUMNS = (
+    "data",
+    "depth",
+    "nodes",
+    "children",
+    "mean_used_features",
+    "alpha",
+    "alpha_least",
+    "alpha_most",
+)
+LAST_COLUMNS = (
+    *("data", "max_depth", "nodes", "unfinished_nodes", "children_share", "features_unfinished"),
+    *("features_others", "alpha_unfinished", "alpha_others", "alpha"),
+)
 
 
 def alpha(
@@ -49,51 +52,40 @@ def alpha(
     """
     nodes: list[Row] = []
     averages: list[Row] = []
-    pairs = [(split, seed) for split in session.splits for seed in session.seeds]
-    for (split, seed), part in steps(pairs, progress):
-        plan = session.tree_plan(split.name, clusters, max_depth, seed, part)
-        nodes += _nodes(split.name, seed, plan)
+    for (split, seed), part in steps(product(session.splits, session.seeds), progress):
+        (plan,) = session.plan(split, clusters, max_depth, seed, part).trees
+        common = {"data": split.name, "seed": seed}
+        nodes += [common | row for row in _nodes(plan)]
         depths = describe_depths(plan.tree, plan.used_features)
-        averages += [{"data": split.name, "seed": seed, **row} for row in depths if row["alpha"] is not None]
-    summary = means(averages, "data", "depth")
-    for mean, mine in zip(summary, group(averages, "data", "depth").values(), strict=True):
-        alphas = [row["alpha"] for row in mine]
-        mean["mean_used_features"] = round(mean["mean_used_features"])
-        mean["alpha_least"], mean["alpha_most"] = min(alphas), max(alphas)
-    columns = {
-        "data": "dataset",
-        "depth": "depth",
-        "nodes": "nodes",
-        "children": "children",
-        "mean_used_features": "used features per node",
-        "alpha": "weighted average of alpha",
-        "alpha_least": "smallest",
-        "alpha_most": "largest",
-    }
+        averages += [{**common, **row} for row in depths if row["alpha"] is not None]
     first = session.seeds[0]
     figure = _draw_alpha(where(nodes, seed=first), where(averages, seed=first)) if nodes else None
-    caption = f"Alpha by depth, means over the seeds; the figure shows the nodes of seed {first}."
+    caption = (
+        "Alpha by depth, averages weighted by the number of children, and means over the seeds; the figure "
+        f"shows the nodes of seed {first}."
+    )
+    summary = means(averages, "data", "depth", spread="alpha")
     return [
-        Table("alpha", caption, columns, summary, figure=figure),
-        Table("alpha-nodes", "One row per node.", {key: key for key in NODE_COLUMNS}, nodes, shown=False),
+        Table("alpha", caption, DEPTH_COLUMNS, summary, figure=figure),
+        Table("alpha-nodes", "One row per node.", NODE_COLUMNS, nodes, shown=False),
     ]
 
 
-def _nodes(name: str, seed: int, part: TreePlan) -> list[Row]:
+def _nodes(part: TreePlan) -> list[Row]:
     """Return a row per node that has an alpha."""
     tree, used = part.tree, part.used_features
     shares = node_alpha(tree, used)
-    found = np.flatnonzero(~np.isnan(shares))
-    columns = (
-        tree.node_depth[found],
-        found,
-        tree.child_count[found],
-        used[found],
-        used[tree.parent[found]],
-        shares[found],
-    )
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [dict(zip(NODE_COLUMNS, (name, seed, *row), strict=True)) for row in rows]
+    return [
+        {
+            "depth": int(tree.node_depth[u]),
+            "node": u,
+            "children": int(tree.child_count[u]),
+            "used_features": int(used[u]),
+            "parent_used_features": int(used[tree.parent[u]]),
+            "alpha": float(shares[u]),
+        }
+        for u in np.flatnonzero(~np.isnan(shares)).tolist()
+    ]
 
 
 @plots.style()
@@ -103,17 +95,15 @@ def _draw_alpha(nodes: list[Row], averages: list[Row]) -> Figure:
     average = {(row["data"], row["depth"]): row["alpha"] for row in averages}
     shares = {key: [row["alpha"] for row in rows] for key, rows in group(nodes, "data", "depth").items()}
     figure, panels = plots.new_figure(len(names), deepest, panel=(3.4 if deepest < 3 else 2.5, 2.3))
-    places = [(name, depth) for name in names for depth in range(1, deepest + 1)]
-    for axes, (name, depth) in zip(panels, places, strict=True):
+    for axes, (name, depth) in zip(panels, product(names, range(1, deepest + 1)), strict=True):
         if (name, depth) not in average:
             axes.remove()
             continue
         heights, edges = np.histogram(shares[name, depth], bins=BINS, range=(0, 1))
         axes.bar(edges[:-1], heights, width=1 / BINS, align="edge", color=plots.COLORS[0])
-        axes.set_xlim(0, 1)
         axes.grid(axis="x", visible=False)
         axes.yaxis.set_major_locator(optional("matplotlib.ticker").MaxNLocator(4, integer=True))
-        axes.set(xlabel="alpha", ylabel="nodes")
+        axes.set(xlim=(0, 1), xlabel="alpha", ylabel="nodes")
         plots.box(axes, f"average {average[name, depth]:.3f}", float(heights.max()), 0.3)
         plots.title(axes, f"{name if depth == 1 else ''}\ndepth {depth}", fontsize=10)
     return figure
@@ -138,15 +128,17 @@ def last_depth(
         The values of d_max. All depths of a seed come from one tree.
     """
     rows: list[Row] = []
-    pairs = [(split, seed) for split in session.splits for seed in session.seeds]
-    for (split, seed), part in steps(pairs, progress):
-        deep = session.plan(split.name, clusters, max(depths), seed, part)
+    for (split, seed), part in steps(product(session.splits, session.seeds), progress):
+        deep = session.plan(split, clusters, max(depths), seed, part)
         for max_depth in depths:
             row = _last(deep.clip(max_depth).trees[0], clusters, max_depth)
             if row is not None:
                 rows.append({"data": split.name, "seed": seed, "max_depth": max_depth, **row})
     summary = means(rows, "data", "max_depth")
-    caption = "Nodes at depth d_max - 1, in trees that reach it: means over the seeds."
+    caption = (
+        "Nodes at depth d_max - 1, in trees that reach it: means over the seeds. Unfinished nodes have more "
+        "than K labels; only d_max keeps them from being split."
+    )
     figure = _draw_last(summary) if summary else None
     return [
         Table("last-depth", caption, LAST_COLUMNS, summary, figure=figure),
@@ -180,13 +172,11 @@ def _draw_last(summary: list[Row]) -> Figure:
     """Draw a panel per dataset with the averages over d_max."""
     names = distinct(summary, "data")
     figure, panels = plots.small_multiples(names)
-    keys = {"alpha": "all nodes", "alpha_unfinished": "unfinished nodes", "alpha_others": "other nodes"}
+    lines = {"alpha": "all nodes", "alpha_unfinished": "unfinished nodes", "alpha_others": "other nodes"}
     for axes, name in zip(panels, names, strict=True):
         rows = where(summary, data=name)
         depths = [row["max_depth"] for row in rows]
-        for number, (key, label) in enumerate(keys.items()):
-            values = [np.nan if row[key] is None else row[key] for row in rows]
-            axes.plot(depths, values, color=plots.COLORS[number], marker=plots.MARKERS[number], label=label)
+        draw_lines(axes, depths, rows, lines)
         axes.set_xticks(depths)
         axes.set(xlim=(min(depths) - 0.3, max(depths) + 0.3), ylim=(0, 1.02), xlabel="d_max")
     panels[0].set_ylabel("alpha at depth d_max - 1")

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from labeltree import _native
 from labeltree.base.limits import LARGEST_INT32
 from labeltree.base.progress import Progress, Stage, ignore, part_of, silent
-from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset
 from labeltree.data.published import SOURCES, cache_directory, fetch_data
 from labeltree.data.read import features_of, read_data
 from labeltree.errors import InputError
-from labeltree.paper.table import listed
 from labeltree.settings import SolverSettings, TreeSettings
-from labeltree.training.plan import Plan, TreePlan
+from labeltree.training.plan import Plan
 from labeltree.training.train import build_plan
 from labeltree.trees.kmeans import LabelVectors
 
@@ -64,48 +57,36 @@ class Session:
         check_names([split.name for split in self.splits])
         check_seeds(self.seeds)
 
-    @property
-    def by_name(self) -> Mapping[str, Split]:
-        """The datasets by name."""
-        return {split.name: split for split in self.splits}
-
-    def plan(self, name: str, clusters: int, max_depth: int, seed: int, progress: Progress = ignore) -> Plan:
+    def plan(
+        self, split: Split, clusters: int, max_depth: int, seed: int, progress: Progress = ignore
+    ) -> Plan:
         """Return the plan of a tree, without a bias, as the paper counts.
 
         A shallow tree is cut off from a deep one, which gives the same tree as building it. A tree that is
         deeper than those so far is built again, so ask for the deepest first.
         """
-        key = (name, clusters, seed)
+        key = (split.name, clusters, seed)
         if key not in self._deep or self._deep[key][0] < max_depth:
-            train = self.by_name[name].train
             plan = build_plan(
-                train,
+                split.train,
                 TreeSettings(clusters, max_depth, seed=seed),
                 SolverSettings(cost=1, bias=0),
                 normalize=False,
                 threads=self.threads,
-                vectors=self._vectors.setdefault(name, LabelVectors(train)),
+                vectors=self.label_vectors(split),
                 stage=lambda stage, _: nullcontext(progress if stage == "tree" else ignore),
             )
             self._deep[key] = max_depth, plan
         return self._deep[key][1].clip(max_depth)
 
-    def tree_plan(
-        self, name: str, clusters: int, max_depth: int, seed: int, progress: Progress = ignore
-    ) -> TreePlan:
-        """Return the only tree of ``plan``."""
-        return self.plan(name, clusters, max_depth, seed, progress).trees[0]
-
-    def label_vectors(self, name: str, clusters: int) -> tuple[_native.SparseRows, NDArray[np.int64]]:
-        """Return the label vectors of a dataset (V), and the non-zeros of each."""
-        train, threads = self.by_name[name].train, threads_to_use(self.threads)
-        vectors = self._vectors.setdefault(name, LabelVectors(train))
-        rows, _ = vectors.make(clusters, threads, None)
-        return rows, np.diff(_native.count_label_vectors(train.native, threads))
+    def label_vectors(self, split: Split) -> LabelVectors:
+        """Return the label vectors that the trees of a dataset share."""
+        return self._vectors.setdefault(split.name, LabelVectors(split.train))
 
 
-def steps(items: Sequence[Item], progress: Progress) -> Iterator[tuple[Item, Progress]]:
+def steps(items: Iterable[Item], progress: Progress) -> Iterator[tuple[Item, Progress]]:
     """Yield each item with the progress of its part of the work."""
+    items = list(items)
     for number, item in enumerate(items):
         yield item, part_of(progress, number, len(items)) or ignore
         progress((number + 1) / len(items))
@@ -122,19 +103,20 @@ def check_seeds(seeds: Sequence[int]) -> None:
     """Raise an error if seeds are missing, repeated or out of range."""
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_INT32:
         raise InputError(
-            f"{listed('seeds', seeds)}, expected one or more different integers from 0 to {LARGEST_INT32}"
+            f"the seeds are {', '.join(map(str, seeds))}, expected one or more different integers from 0 to "
+            f"{LARGEST_INT32}"
         )
 
 
-# Reads a file as training data, or with the features of given training data.
-Read = Callable[[Path, Dataset | None], Dataset]
+def read_like(file: Path, train: Dataset | None) -> Dataset:
+    """Read a file as training data, or with the features of given training data."""
+    return read_data(file) if train is None else read_data(file, like=features_of(train, file))
 
 
 def load_splits(
     data: Iterable[str | Path],
     *,
-    read: Read | None = None,
-    threads: int | None = None,
+    read: Callable[[Path, Dataset | None], Dataset] = read_like,
     stage: Stage = silent,
 ) -> list[Split]:
     """Read datasets.
@@ -147,8 +129,6 @@ def load_splits(
     read : callable, optional
         Reads a file: takes its path, and the training data if it is test data, otherwise None. Default:
         `labeltree.read_data`, which reads documents with the default columns.
-    threads : int, optional
-        Default: all CPUs. Ignored if ``read`` is given.
     stage : callable, optional
         Shows the progress of each step, as ``labeltree.base.progress.Stages.stage`` does.
 
@@ -159,7 +139,6 @@ def load_splits(
     """
     places = [(str(given), *_find(str(given))) for given in data]  # find all before reading the first
     check_names([name for _, name, _ in places])
-    read = read or partial(_read, threads)
     splits: list[Split] = []
     for given, name, files in places:
         if not files:
@@ -168,14 +147,8 @@ def load_splits(
             continue
         with stage(f"read_{name}", f"reading {name}"):
             train = read(files[0], None)
-            rest = [read(file, train) for file in files[1:]]
-        splits.append(Split(name, train, *rest))
+            splits.append(Split(name, train, *(read(file, train) for file in files[1:])))
     return splits
-
-
-def _read(threads: int | None, file: Path, train: Dataset | None) -> Dataset:
-    like: Any = None if train is None else features_of(train, file)
-    return read_data(file, like=like, threads=threads)
 
 
 def _find(given: str) -> tuple[str, list[Path]]:

@@ -1,8 +1,9 @@
-"""`fixed-k` and `varied-k`: sizes of trees as the paper counts them and as labeltree stores them."""
+"""`statistics`, `fixed-k` and `varied-k`: counts of the datasets, and sizes of their trees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,29 +12,44 @@ from numpy.typing import NDArray
 from labeltree.base import plots
 from labeltree.base.progress import Progress, ignore
 from labeltree.base.system import human_bytes
-from labeltree.errors import InputError
-from labeltree.paper.session import Session, steps
-from labeltree.paper.table import Row, Table, distinct, group, listed, means, where
-from labeltree.training.plan import TreePlan
+from labeltree.paper.results import Row, Table, distinct, means, where
+from labeltree.paper.session import Session, Split, steps
+from labeltree.training.plan import Plan, TreePlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 CLUSTERS, DEPTHS = 100, (2, 3, 4, 5, 6)
-COLUMNS = {
-    "data": "dataset",
-    "max_depth": "d_max",
-    "clusters": "K",
-    "weights": "weights",
-    "tree_bytes": "tree (paper)",
-    "ovr_bytes": "one-vs-rest (paper)",
-    "ratio": "ratio (paper)",
-    "labeltree_bytes": "tree (labeltree)",
-    "labeltree_ovr_bytes": "one-vs-rest (labeltree)",
-    "labeltree_ratio": "ratio (labeltree)",
-    "unfinished_share": "labels in unfinished nodes",
-}
+COLUMNS = (
+    *("data", "max_depth", "clusters", "weights", "tree_bytes", "ovr_bytes", "ratio", "labeltree_bytes"),
+    *("labeltree_ovr_bytes", "labeltree_ratio", "unfinished_share"),
+)
+
+
+def statistics(session: Session, progress: Progress = ignore) -> list[Table]:
+    """Count instances, features, labels and non-zeros of each dataset."""
+    rows = [_count(split) for split, _ in steps(session.splits, progress)]
+    rows.sort(key=lambda row: int(row["labels"]))
+    caption = "Training data, ordered by the number of labels; used features and labels are those that occur."
+    return [Table("statistics", caption, list(rows[0]), rows)]
+
+
+def _count(split: Split) -> Row:
+    train = split.train
+    instances_per_label = np.diff(train.by_label[0])
+    return {
+        "data": split.name,
+        "instances": train.n_instances,
+        "test_instances": split.test.n_instances if split.test else None,
+        "features": train.n_features,
+        "used_features": int(np.unique(train.X.indices).size),
+        "labels": train.n_labels,
+        "used_labels": int(np.count_nonzero(instances_per_label)),
+        "nonzeros_per_instance": train.X.nnz / train.n_instances,
+        "labels_per_instance": train.Y.nnz / train.n_instances,
+        "one_instance_share": float((instances_per_label == 1).mean()),
+    }
 
 
 def fixed_k(
@@ -52,14 +68,15 @@ def fixed_k(
     clusters : int, default 100
         K.
     depths : sequence of int, default 2 to 6
-        The values of d_max: at least two, in increasing order.
+        The values of d_max, in increasing order.
     """
-    if len(depths) < 2 or list(depths) != sorted(set(depths)) or depths[0] < 2:
-        raise InputError(f"{listed('depths', depths)}, expected two or more increasing integers from 2")
     rows: list[Row] = []
-    for split, part in steps(session.splits, progress):
-        rows += _measure(session, split.name, clusters, depths, part)
-    return _tables("fixed-k", _summarize(rows), rows)
+    for (split, seed), part in steps(product(session.splits, session.seeds), progress):
+        deep = session.plan(split, clusters, max(depths), seed, part)
+        for max_depth in depths:
+            sizes = _sizes(deep.clip(max_depth), clusters, max_depth)
+            rows.append({"data": split.name, "seed": seed, **sizes})
+    return _tables("fixed-k", rows, COLUMNS)
 
 
 def varied_k(
@@ -75,19 +92,13 @@ def varied_k(
         The values of d_max.
     """
     rows: list[Row] = []
-    fixed: list[Row] = []
-    for split, part in steps(session.splits, progress):
-        for max_depth, of_depth in steps((*depths, None), part):
-            if max_depth is not None:
-                clusters = root_above(split.train.n_labels, max_depth)
-                rows += _measure(session, split.name, clusters, [max_depth], of_depth)
-            else:  # as deep as in fixed-k, so that both experiments share the trees
-                fixed += _measure(session, split.name, CLUSTERS, sorted({*depths, *DEPTHS}), of_depth)
-    compared = _summarize(row for row in fixed if row["max_depth"] in depths)
-    summary = _summarize(rows)
-    for row, other in zip(summary, compared, strict=True):
-        row["fixed_k_ratio"] = other["ratio"]
-    return _tables("varied-k", summary, rows, {"fixed_k_ratio": f"ratio at K = {CLUSTERS}"})
+    for (split, max_depth, seed), part in steps(product(session.splits, depths, session.seeds), progress):
+        clusters = root_above(split.train.n_labels, max_depth)
+        sizes = _sizes(session.plan(split, clusters, max_depth, seed, part), clusters, max_depth)
+        # As deep as in fixed-k, so that both experiments share the trees.
+        fixed = session.plan(split, CLUSTERS, max(*depths, *DEPTHS), seed).clip(max_depth)
+        rows.append({"data": split.name, "seed": seed, **sizes, "fixed_k_ratio": fixed.ratio})
+    return _tables("varied-k", rows, (*COLUMNS, "fixed_k_ratio"))
 
 
 def root_above(n_labels: int, depth: int) -> int:
@@ -114,61 +125,36 @@ def unfinished(part: TreePlan, clusters: int, max_depth: int) -> NDArray[np.bool
     return cut
 
 
-def _measure(
-    session: Session, name: str, clusters: int, depths: Sequence[int], progress: Progress
-) -> list[Row]:
-    """Return the sizes of the trees of a dataset: a row per seed and depth."""
-    rows: list[Row] = []
-    for seed, part in steps(session.seeds, progress):
-        deep = session.plan(name, clusters, max(depths), seed, part)
-        for max_depth in depths:
-            plan = deep.clip(max_depth)
-            tree = plan.trees[0]
-            cut = tree.tree.child_count[unfinished(tree, clusters, max_depth)]
-            rows.append(
-                {
-                    "data": name,
-                    "max_depth": max_depth,
-                    "clusters": clusters,
-                    "seed": seed,
-                    "depth": plan.depth,
-                    "nodes": plan.n_nodes,
-                    "weights": plan.n_weights,
-                    "tree_bytes": plan.paper_tree_bytes,
-                    "ovr_bytes": plan.paper_ovr_bytes,
-                    "ratio": plan.ratio,
-                    "labeltree_bytes": plan.model_bytes,
-                    "labeltree_ovr_bytes": plan.ovr_bytes,
-                    "labeltree_ratio": plan.ovr_ratio,
-                    "unfinished_share": float(cut.sum() / tree.tree.n_labels),
-                }
-            )
-    return rows
+def _sizes(plan: Plan, clusters: int, max_depth: int) -> Row:
+    """Return the sizes of a tree as the paper counts them and as labeltree stores them."""
+    (tree,) = plan.trees
+    cut = tree.tree.child_count[unfinished(tree, clusters, max_depth)]
+    return {
+        "max_depth": max_depth,
+        "clusters": clusters,
+        "depth": plan.depth,
+        "nodes": plan.n_nodes,
+        "weights": plan.n_weights,
+        "tree_bytes": plan.paper_tree_bytes,
+        "ovr_bytes": plan.paper_ovr_bytes,
+        "ratio": plan.ratio,
+        "labeltree_bytes": plan.model_bytes,
+        "labeltree_ovr_bytes": plan.ovr_bytes,
+        "labeltree_ratio": plan.ovr_ratio,
+        "unfinished_share": float(cut.sum() / tree.tree.n_labels),
+    }
 
 
-def _summarize(rows: Iterable[Row]) -> list[Row]:
-    """Return the means over the seeds, and the spread of the ratio."""
-    keys = "data", "max_depth", "clusters"
-    groups = group(rows, *keys).values()
-    summary = means((row for mine in groups for row in mine), *keys)
-    for mean, mine in zip(summary, groups, strict=True):
-        ratios = [row["ratio"] for row in mine]
-        mean["depth"] = max(row["depth"] for row in mine)
-        mean["ratio_deviation"] = float(np.std(ratios, ddof=1)) if len(ratios) > 1 else None
-        mean["ratio_least"], mean["ratio_most"] = min(ratios), max(ratios)
-    return summary
-
-
-def _tables(
-    name: str, summary: list[Row], rows: list[Row], more: dict[str, str] | None = None
-) -> list[Table]:
+def _tables(name: str, rows: list[Row], columns: Sequence[str]) -> list[Table]:
     caption = (
-        "Size of a tree relative to one-vs-rest, means over the seeds. A node is unfinished if it has more "
-        "than K labels and only d_max keeps it from being split."
+        "Size of a tree relative to one-vs-rest (ovr), means over the seeds: as the paper counts, with 12 "
+        "and 8 bytes per weight, and of labeltree's files. Unfinished labels are those of nodes with more "
+        "than K labels that only d_max keeps from being split."
     )
+    summary = means(rows, "data", "max_depth", "clusters", spread="ratio")
     return [
-        Table(name, caption, {**COLUMNS, **(more or {})}, summary, figure=_draw(summary)),
-        Table(f"{name}-seeds", "One row per seed and depth.", COLUMNS, rows, shown=False),
+        Table(name, caption, columns, summary, figure=_draw(summary)),
+        Table(f"{name}-seeds", "One row per seed and depth.", columns, rows, shown=False),
     ]
 
 
@@ -193,18 +179,15 @@ def _draw_panel(axes: Axes, rows: list[Row]) -> None:
         "labeltree_ratio": "both in labeltree's files",
         "fixed_k_ratio": f"as the paper counts, with K = {CLUSTERS}",
     }
-    for number, (key, label) in enumerate(lines.items()):
-        if key in rows[0]:
-            values = [row[key] for row in rows]
-            axes.plot(depths, values, color=plots.COLORS[number], marker=plots.MARKERS[number], label=label)
+    lines = {key: label for key, label in lines.items() if key in rows[0]}
+    draw_lines(axes, depths, rows, lines)
     least, most = ([row[key] for row in rows] for key in ("ratio_least", "ratio_most"))
     axes.fill_between(depths, least, most, color=plots.COLORS[0], alpha=0.2, linewidth=0)
-    highest = max(row.get(key, 0) for row in rows for key in ("ratio_most", *lines))
+    highest = max(row[key] for row in rows for key in ("ratio_most", *lines))
     if highest > 0.9:
         axes.axhline(1, color=plots.MUTED, linestyle=":", linewidth=1.2, zorder=1)
-    axes.set_xlim(min(depths) - 0.3, max(depths) + 0.3)
     axes.set_xticks(depths, [f"{row['max_depth']}\nK = {row['clusters']:,}" for row in rows])
-    axes.set_xlabel("d_max")
+    axes.set(xlim=(min(depths) - 0.3, max(depths) + 0.3), xlabel="d_max")
     axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
     last = rows[-1]
     sizes = [
@@ -215,3 +198,10 @@ def _draw_panel(axes: Axes, rows: list[Row]) -> None:
         )
     ]
     plots.box(axes, "\n".join([f"d_max = {last['max_depth']}", *sizes]), highest, 0.42)
+
+
+def draw_lines(axes: Axes, x: Sequence[float], rows: Sequence[Row], lines: Mapping[str, str]) -> None:
+    """Draw columns of a table as lines, each with its label, a color and a marker; None leaves a gap."""
+    for number, (key, label) in enumerate(lines.items()):
+        values = [np.nan if row[key] is None else row[key] for row in rows]
+        axes.plot(x, values, color=plots.COLORS[number], marker=plots.MARKERS[number], label=label)

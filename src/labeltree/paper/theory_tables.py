@@ -11,8 +11,8 @@ from labeltree.base import plots
 from labeltree.base.progress import Progress, ignore
 from labeltree.errors import InputError
 from labeltree.paper import theory
+from labeltree.paper.results import Row, Table, distinct, where
 from labeltree.paper.session import Session
-from labeltree.paper.table import Row, Table, distinct, listed, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,10 +49,8 @@ def theory_tables(
     instances, nonzeros : int, float
         Instances, and non-zero features of an average instance (l, n-bar), for the training costs.
     """
-    if not alphas:
-        raise InputError("no value of alpha is given", hint="pass one or more values between 0 and 1")
-    if not all(0 < alpha < 1 for alpha in alphas):
-        raise InputError(f"{listed('alphas', alphas)}, expected values between 0 and 1")
+    if not alphas or not all(0 < alpha < 1 for alpha in alphas):
+        raise InputError(f"alphas is {list(alphas)}, expected values between 0 and 1")
     deepest = int(theory.largest_depth(labels, clusters))
     if deepest < 2:
         raise InputError(
@@ -70,11 +68,10 @@ def theory_tables(
         for alpha in alphas
         for depth in range(2, deepest + 1)
     ]
-    ratio_columns = {"alpha": "alpha", "depth": "d", "ratio": "ratio", "weights": "weights"}
     caption = f"Weights of a balanced tree relative to one-vs-rest, L = {labels:,} and K = {clusters:,}."
     progress(1.0)
     return [
-        Table("theory-ratio", caption, ratio_columns, ratios, figure=_draw(ratios)),
+        Table("theory-ratio", caption, ("alpha", "depth", "ratio", "weights"), ratios, figure=_draw(ratios)),
         _bounds(labels, clusters, deepest),
         _comparison(*shape, instances, nonzeros, deepest),
         _depths(*shape, alphas, deepest),
@@ -97,8 +94,11 @@ def _bounds(labels: int, clusters: int, deepest: int) -> Table:
         }
         for depth in range(2, (deepest if clusters >= 4 else 2) + 1)
     ]
-    columns = {"depth": "d", "bound": "bound", "printed": "printed in the paper", "exact": "exact value"}
-    return Table("theory-alpha-bounds", "The alpha below which a tree has fewer weights.", columns, rows)
+    caption = (
+        "The alpha below which a tree has fewer weights: the bound of Theorem 1, as printed in the paper for "
+        "its example, and the exact value."
+    )
+    return Table("theory-alpha-bounds", caption, ("depth", "bound", "printed", "exact"), rows)
 
 
 def _comparison(
@@ -124,19 +124,11 @@ def _comparison(
                 "cost_ratio": relative,
             }
         )
-    columns = {
-        "model": "model",
-        "depth": "d",
-        "vectors": "weight vectors",
-        "dense_weights": "weights, all dense",
-        "dense_ratio": "relative to one-vs-rest",
-        "cost": "training cost",
-        "cost_ratio": "relative to one-vs-rest",
-    }
     caption = (
-        f"Size and cost for {features:,} features, {instances:,} instances, {nonzeros:g} non-zeros each."
+        f"Size with dense weights, and training cost, for {features:,} features and {instances:,} "
+        f"instances with {nonzeros:g} non-zeros each; ratios are relative to one-vs-rest."
     )
-    return Table("theory-comparison", caption, columns, rows)
+    return Table("theory-comparison", caption, list(rows[0]), rows)
 
 
 def _depths(labels: int, clusters: int, features: int, alphas: Sequence[float], deepest: int) -> Table:
@@ -149,9 +141,8 @@ def _depths(labels: int, clusters: int, features: int, alphas: Sequence[float], 
         row |= {f"features_{alpha:g}": alpha**depth * features for alpha in alphas}
         row |= {f"weights_{alpha:g}": nodes * children * alpha**depth * features for alpha in alphas}
         rows.append(row)
-    columns = {"depth": "depth", "nodes": "nodes", "children": "children per node"}
-    columns |= {f"features_{alpha:g}": f"features (alpha = {alpha:g})" for alpha in alphas}
-    return Table("theory-depths", f"A tree of depth {deepest} with {features:,} features.", columns, rows)
+    caption = f"A tree of depth {deepest}: features of a node and weights of all nodes of a depth, by alpha."
+    return Table("theory-depths", caption, list(rows[0]), rows)
 
 
 @plots.style()

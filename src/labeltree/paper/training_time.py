@@ -1,54 +1,171 @@
-"""`time`: the training costs of appendix A, compared with measured work and seconds on synthetic data."""
+"""`kmeans` and `time`: the costs of appendix A by its formulas, and measured."""
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from labeltree import _native
 from labeltree.base import plots
 from labeltree.base.progress import Progress, ignore
 from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset
-from labeltree.data.published import PRESETS
 from labeltree.data.synthetic import synthesize
-from labeltree.errors import InputError, ResourceError
 from labeltree.paper import theory
+from labeltree.paper.results import Row, Table, distinct, group, where
 from labeltree.paper.session import Session, steps
-from labeltree.paper.table import Row, Table, distinct, group, listed, where
 from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
 from labeltree.training.fill import train_model
 from labeltree.training.plan import TreePlan
 from labeltree.training.train import build_plan
+from labeltree.trees.kmeans import MAX_KMEANS_ITERATIONS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+REPEATS = 3  # measurements of a depth, of which the fastest counts
+LONG = 1.0  # seconds from which one measurement is enough
 SCALES = (1 / 1000, 1 / 300, 1 / 100, 1 / 30, 1 / 10)
 QUICK_SCALES = (1 / 2000, 1 / 1000, 1 / 500)
-# A measured column, the column of the formula for it, and its name.
-MEASURES = (
-    ("multiply_adds", "fitted_multiply_adds", "multiply-adds per pass"),
-    ("train_seconds", "fitted_seconds", "seconds"),
+LARGEST_COST = 1e10  # models that cost more by the formula are skipped
+KMEANS_COLUMNS = (
+    *("data", "clusters", "iterations", "depth", "nodes", "labels", "nonzeros", "multiply_adds", "seconds"),
+    "fitted_seconds",
 )
-COLUMNS = {
-    "kind": "model",
-    "labels": "L",
-    "instances": "instances",
-    "clusters": "K",
-    "max_depth": "d",
-    "multiply_adds": "multiply-adds per pass",
-    "fitted_multiply_adds": "by the formula",
-    "train_seconds": "seconds",
-    "fitted_seconds": "by the formula",
-    "tree_seconds": "seconds to build the tree",
-}
+TREE_KEYS = ("data", "vector_nonzeros", "clusters", "iterations", "tree_depth")
+TREE_COLUMNS = (*TREE_KEYS, "cost", "multiply_adds", "cost_share", "seconds")
+TIME_COLUMNS = (
+    *("model", "labels", "instances", "clusters", "max_depth", "multiply_adds", "fitted_multiply_adds"),
+    *("train_seconds", "fitted_train_seconds", "tree_seconds"),
+)
+
+
+def kmeans_cost(
+    session: Session,
+    progress: Progress = ignore,
+    *,
+    cluster_counts: Sequence[int] = (10, 30, 100),
+    max_depth: int = 6,
+    iterations: Sequence[int] = (5, MAX_KMEANS_ITERATIONS),
+    quick: bool = False,
+) -> list[Table]:
+    """Time K-means depth by depth with a fixed number of iterations; compare with the formula.
+
+    Parameters
+    ----------
+    session : Session
+        Only its first seed is used.
+    progress : callable, optional
+    cluster_counts : sequence of int
+        The values of K.
+    max_depth : int, default 6
+        d_max.
+    iterations : sequence of int
+        ``build_tree`` runs at most 10 iterations, and fewer if few labels move.
+    quick : bool, default False
+        Run one and two iterations, and measure once.
+    """
+    rows: list[Row] = []
+    seed, threads = session.seeds[0], threads_to_use(session.threads)
+    for (split, K), part in steps(product(session.splits, cluster_counts), progress):
+        (plan,) = session.plan(split, K, max_depth, seed, part).trees
+        vectors, _ = session.label_vectors(split).make(K, threads, None)
+        nonzeros = np.diff(_native.count_label_vectors(split.train.native, threads))
+        known = np.diff(split.train.by_label[0]) > 0
+        levels = [_split_nodes(plan, K, level, known) for level in range(plan.tree.depth - 1)]
+        for passes, (depth, nodes) in product((1, 2) if quick else iterations, enumerate(levels)):
+            if not nodes:
+                continue
+            labels = np.concatenate(list(nodes.values())).astype(np.int32)
+            rows.append(
+                {
+                    "data": split.name,
+                    "clusters": K,
+                    "iterations": passes,
+                    "tree_depth": plan.tree.depth,
+                    "vector_nonzeros": int(nonzeros.sum()),
+                    "depth": depth,
+                    "nodes": len(nodes),
+                    "labels": int(labels.size),
+                    "nonzeros": int(nonzeros[labels].sum()),
+                    "multiply_adds": int(nonzeros[labels].sum()) * K * passes,
+                    "seconds": _time(vectors, labels, nodes, K, passes, seed, 1 if quick else REPEATS),
+                }
+            )
+    trees: list[Row] = []
+    for values, mine in group(rows, *TREE_KEYS).items():
+        tree = dict(zip(TREE_KEYS, values, strict=True))
+        cost = theory.kmeans_cost(*(tree[key] for key in TREE_KEYS[1:]))
+        done, seconds = (sum(row[key] for row in mine) for key in ("multiply_adds", "seconds"))
+        trees.append(
+            {
+                **tree,
+                "cost": float(cost),
+                "multiply_adds": done,
+                "cost_share": float(done / cost),
+                "seconds": seconds,
+            }
+        )
+    _fit(rows, "seconds", "multiply_adds")
+    figure = _draw(rows, ["seconds"], "data") if rows else None
+    return [
+        Table(
+            "kmeans",
+            "K-means of the nodes of one depth, in CPU seconds.",
+            KMEANS_COLUMNS,
+            rows,
+            figure=figure,
+        ),
+        Table("kmeans-trees", "Whole trees; the cost is nnz(V) K iterations d.", TREE_COLUMNS, trees),
+    ]
+
+
+def _time(
+    vectors: _native.SparseRows,
+    labels: NDArray[np.int32],
+    split: dict[int, NDArray[np.int32]],
+    clusters: int,
+    iterations: int,
+    seed: int,
+    repeats: int,
+) -> float:
+    """Cluster the nodes of one depth as ``build_tree`` does; return the CPU seconds of the fastest repeat."""
+    sizes = np.array([own.size for own in split.values()])
+    last = np.cumsum(sizes)
+    nodes = np.array(list(split), np.int64)
+    fastest = np.inf
+    for _ in range(repeats):
+        start = time.process_time()
+        # Nothing is below a share of 0 that moves, so every iteration is run.
+        _native.cluster_level(
+            vectors, labels, last - sizes, last, nodes, clusters, iterations, 0.0, seed, 1, None
+        )
+        fastest = min(fastest, seconds := time.process_time() - start)
+        if seconds > LONG:
+            break
+    return float(fastest)
+
+
+def _split_nodes(
+    part: TreePlan, clusters: int, depth: int, known: NDArray[np.bool_]
+) -> dict[int, NDArray[np.int32]]:
+    """Return the nodes of a depth that were split by K-means, and their labels that have instances."""
+    tree = part.tree
+    parents = np.unique(tree.parent[1:])  # of nodes; below all others are only labels
+    found = {}
+    for u in parents[tree.node_depth[parents] == depth].tolist():
+        labels = np.sort(tree.labels[tree.first[u] : tree.last[u]])
+        if known[labels].sum() > clusters:
+            found[u] = labels[known[labels]]
+    return found
 
 
 def training_time(
@@ -56,10 +173,9 @@ def training_time(
     progress: Progress = ignore,
     *,
     like: str = "amazon-670k",
-    scales: Sequence[float] | None = None,
+    scales: Sequence[float] = SCALES,
     cluster_counts: Sequence[int] = (10, 30, 100),
     depths: Sequence[int] = (2, 3, 4, 5),
-    largest_cost: float = 1e10,
     quick: bool = False,
 ) -> list[Table]:
     """Train one-vs-rest and trees of several K and d on data of increasing L; compare with the formulas.
@@ -71,55 +187,35 @@ def training_time(
     progress : callable, optional
     like : str
         A preset of :func:`labeltree.synthesize`.
-    scales : sequence of float, optional
-        Sizes of the data, as fractions of the preset's. Default: five sizes, or three small ones if quick.
+    scales : sequence of float
+        Sizes of the data, as fractions of the preset's.
     cluster_counts, depths : sequence of int
-        K and d. Pairs that leave a node fewer than two labels (d > D) are skipped.
-    largest_cost : float
-        Models that cost more by the formula are skipped.
+        K and d. Pairs that leave a node fewer than two labels (d > D) are skipped, and so are models that
+        cost too much.
     quick : bool, default False
+        Use three small sizes.
     """
-    scales = sorted((QUICK_SCALES if quick else SCALES) if scales is None else scales)
-    if like not in PRESETS:
-        raise InputError(f"unknown dataset {like!r}, expected one of {', '.join(PRESETS)}")
-    if not scales or not all(0 < scale < math.inf for scale in scales):
-        raise InputError(f"{listed('scales', scales)}, expected one or more positive numbers")
-    for name, values in (("cluster counts", cluster_counts), ("depths", depths)):
-        if not values or min(values) < 2:
-            raise InputError(f"{listed(name, values)}, expected one or more integers of at least 2")
-    models = [(0, 1)] + [(K, d) for K in sorted(set(cluster_counts)) for d in sorted(set(depths))]
-    runs = [
-        (scale, model)
-        for scale in scales
-        for model in models
-        if _planned_cost(like, scale, *model) <= largest_cost
-    ]
-    if not runs:
-        raise InputError(
-            f"every size costs more than {largest_cost:g} or has too few labels for a tree",
-            hint="use other scales, fewer clusters, or a larger largest_cost",
+    seed, threads = session.seeds[0], threads_to_use(session.threads)
+    rows: list[Row] = []
+    for scale, part in steps(QUICK_SCALES if quick else scales, progress):
+        data, _ = synthesize(like, scale, seed)
+        models = [(0, 1), *((K, d) for K in cluster_counts for d in depths)]
+        fitting = [one for one in models if _cost(data, *one) <= LARGEST_COST]
+        for (K, d), _ in steps(fitting, part):
+            rows.append({"like": like, "scale": scale, **_measure(data, K, d, seed, threads)})
+    for mine in group(rows, "model").values():
+        for key in ("multiply_adds", "train_seconds"):
+            _fit(mine, key, "cost")
+    caption = f"Training on synthetic data modeled on {like}; multiply-adds of one pass of the solver."
+    return [
+        Table(
+            "time",
+            caption,
+            TIME_COLUMNS,
+            rows,
+            figure=_draw(rows, ["multiply_adds", "train_seconds"], "clusters"),
         )
-    seed, rows, errors = session.seeds[0], list[Row](), list[ResourceError]()
-    made, data = None, None
-    for (scale, model), _ in steps(runs, progress):
-        if data is None or made != scale:
-            made, data = scale, synthesize(like, scale, seed)[0]
-        try:
-            found = _measure(data, *model, seed, threads_to_use(session.threads))
-            rows.append({"like": like, "scale": scale, **found})
-        except ResourceError as error:  # other models may need less
-            errors.append(error)
-    if not rows:
-        raise errors[0]
-    for mine in group(rows, "kind").values():
-        for key, fitted, _ in MEASURES:  # one factor each: the geometric mean
-            factor = float(np.exp(np.mean([np.log(row[key] / row["cost"]) for row in mine])))
-            for row in mine:
-                row[fitted] = factor * row["cost"]
-    caption = (
-        f"Training on synthetic data modeled on {like}, with {len(errors)} models that do not fit left out."
-    )
-    return [Table("time", caption, COLUMNS, rows, figure=_draw(rows))]
+    ]
 
 
 def multiply_adds(part: TreePlan) -> int:
@@ -131,19 +227,14 @@ def multiply_adds(part: TreePlan) -> int:
     return 2 * int(part.nonzeros @ part.tree.child_count)
 
 
-def _planned_cost(like: str, scale: float, clusters: int, depth: int) -> float:
-    """Return the cost of a model on data of a size; infinite if there is no such tree."""
-    shape = PRESETS[like].scaled(scale)
-    if depth > 1 and depth > theory.largest_depth(shape.n_labels, clusters):
-        return math.inf
-    return _cost(shape.n_labels, shape.n_instances, shape.features_per_instance, clusters, depth)
-
-
-def _cost(labels: int, instances: int, nonzeros: float, clusters: int, depth: int) -> float:
-    """Return the paper's cost of a tree, or for depth 1 of one-vs-rest."""
+def _cost(data: Dataset, clusters: int, depth: int) -> float:
+    """Return the paper's cost of a tree, or for depth 1 of one-vs-rest; infinite if there is no such tree."""
+    nonzeros = data.X.nnz / data.n_instances
     if depth == 1:
-        return float(theory.ovr_cost(labels, instances, nonzeros))
-    return float(theory.tree_cost(labels, clusters, depth, instances, nonzeros))
+        return float(theory.ovr_cost(data.n_labels, data.n_instances, nonzeros))
+    if depth > theory.largest_depth(data.n_labels, clusters):
+        return np.inf
+    return float(theory.tree_cost(data.n_labels, clusters, depth, data.n_instances, nonzeros))
 
 
 def _measure(data: Dataset, clusters: int, depth: int, seed: int, threads: int) -> Row:
@@ -162,46 +253,49 @@ def _measure(data: Dataset, clusters: int, depth: int, seed: int, threads: int) 
         plan.check_resources(Path(directory))
         with timed("training", ""):
             train_model(data, plan, Path(directory) / "model", score=ScoreSettings())
-    nonzeros = data.X.nnz / data.n_instances
     return {
-        "kind": "one-vs-rest" if depth == 1 else "tree",
+        "model": "one-vs-rest" if depth == 1 else "tree",
         "labels": data.n_labels,
         "instances": data.n_instances,
-        "features": int(plan.trees[0].used_features[0]),
-        "nonzeros": nonzeros,
-        "labels_each": data.Y.nnz / data.n_instances,
         "clusters": clusters or None,
         "max_depth": depth,
         "depth": plan.depth,
         "nodes": plan.n_nodes,
         "weights": plan.n_weights,
-        "model_bytes": plan.model_bytes,
-        "cost": _cost(data.n_labels, data.n_instances, nonzeros, clusters, depth),
+        "cost": _cost(data, clusters, depth),
         "multiply_adds": multiply_adds(plan.trees[0]),
         "train_seconds": seconds["training"],
         "tree_seconds": seconds["tree"] if depth > 1 else None,
     }
 
 
+def _fit(rows: list[Row], key: str, cost: str) -> None:
+    """Add what the formula gives for a measured column: its cost times one factor, the geometric mean."""
+    rates = [row[key] / row[cost] for row in rows if row[key] > 0]
+    factor = float(np.exp(np.mean(np.log(rates)))) if rates else 0.0
+    for row in rows:
+        row[f"fitted_{key}"] = factor * row[cost]
+
+
 @plots.style()
-def _draw(rows: list[Row]) -> Figure:
-    """Draw measured over fitted on logarithmic axes, with a color per K; on the line, both agree."""
-    figure, panels = plots.small_multiples([name for *_, name in MEASURES], panel=(4.2, 3.4))
-    for axes, (key, fitted, _) in zip(panels, MEASURES, strict=True):
-        for number, clusters in enumerate(distinct(rows, "clusters")):
-            mine = where(rows, clusters=clusters)
+def _draw(rows: list[Row], measured: Sequence[str], by: str) -> Figure:
+    """Draw measured over fitted on logarithmic axes, colored by a column; on the line, both agree."""
+    figure, panels = plots.small_multiples([key.replace("_", " ") for key in measured], panel=(4.2, 3.4))
+    for axes, key in zip(panels, measured, strict=True):
+        for number, value in enumerate(distinct(rows, by)):
+            mine = where(rows, **{by: value})
             axes.plot(
-                [row[fitted] for row in mine],
+                [row[f"fitted_{key}"] for row in mine],
                 [row[key] for row in mine],
                 color=plots.COLORS[number % 6],
                 marker=plots.MARKERS[number % 6],
                 linestyle="",
-                label="one-vs-rest" if clusters is None else f"K = {clusters}",
+                label="one-vs-rest" if value is None else f"K = {value}" if by == "clusters" else value,
             )
-        values = [row[column] for row in rows for column in (key, fitted)]
+        values = [row[column] for row in rows for column in (key, f"fitted_{key}")]
         ends = min(values), max(values)
         axes.plot(ends, ends, color=plots.MUTED, linewidth=1, zorder=1)
-        unit = "s" if key == "train_seconds" else ""
+        unit = "s" if key.endswith("seconds") else ""
         plots.log_axes(axes, unit, unit)
         axes.set(xlabel="formula", ylabel="measured")
     figure.legend(*panels[0].get_legend_handles_labels(), loc=plots.LEGEND, ncols=4)

@@ -72,7 +72,8 @@ def reproduce(
         Values of alpha, the fraction of its parent's features that a node uses.
     """
     from labeltree.data.published import SOURCES
-    from labeltree.paper import experiments, report
+    from labeltree.paper import experiments
+    from labeltree.paper.results import check_out, save_report
     from labeltree.paper.session import check_seeds
 
     names = _experiments(what)
@@ -88,7 +89,7 @@ def reproduce(
     _check_options(names, given)
     if any(experiment.draws for experiment in chosen):
         plots.require()
-    report.check_out(out, names, overwrite)
+    check_out(out, names, overwrite)
     seed_list = _numbers(seeds, int, "--seeds")
     check_seeds(seed_list)
     if not data:
@@ -119,7 +120,7 @@ def reproduce(
         try:
             with printing.warnings_as_notes(), stages.stage(name, name) as progress:
                 result = experiments.run(name, session, progress=progress, **mine)
-                report.save_tables(result, out)
+                result.save(out)
             results.append(result)
         except ResourceError as error:  # the other experiments may need less
             if len(names) == 1:
@@ -131,7 +132,7 @@ def reproduce(
         for name in names:
             run(name)
         if results:
-            file = report.save_report(results, out)
+            file = save_report(results, out)
     except KeyboardInterrupt:
         done = ", ".join(result.name for result in results)
         raise KeyboardInterrupt(f"stopped; results in {out}: {done or 'none'}") from None
@@ -141,8 +142,8 @@ def reproduce(
         for result in results:
             print(f"{result.name}: {result.title}", "", sep="\n")
             for table in result.tables:
-                if table.shown and table.rows:
-                    print(*report.table_lines(table), sep="\n")
+                if lines := table.lines():
+                    print(*lines, sep="\n")
         print(f"report {file}")
     if skipped:
         raise ResourceError(f"not enough memory or disk space for {', '.join(skipped)}")
