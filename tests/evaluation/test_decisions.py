@@ -323,11 +323,6 @@ def test_commands(run, refused, trained, place, tmp_path):
     assert "--min-recall is 0.0" in refused("threshold", place, data, "--min-recall", 0)
     assert "exclude each other" in refused("predict", place, data, "--accepted", "--threshold", 0.5)
     assert (place / "manifest.json").read_bytes() == before
-    assert ".png or .svg" in refused("evaluate", place, data, "--plot", tmp_path / "x.pdf")
-    pytest.importorskip("matplotlib")
-    assert run("evaluate", place, data, "--plot", tmp_path / "x.svg")[0] == 0
-    assert (tmp_path / "x.csv").read_text().startswith("threshold,precision,recall,micro_f1")
-    assert "already exists" in refused("evaluate", place, data, "--plot", tmp_path / "x.svg")
 
 
 @pytest.fixture(scope="module")

@@ -131,6 +131,6 @@ def test_refusals(run, refused, folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr("labeltree.model.model.Model.predict", stop)
     code, _, err = run("compress", model, "--validation", test, "--report", tmp_path / "new")
-    assert (code, err.splitlines()[-1]) == (130, "stopped; nothing was written")
+    assert (code, err.splitlines()[-1]) == (130, "stopped; no model was written")
     assert not (tmp_path / "new").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["o", "small", "wide.svm"]

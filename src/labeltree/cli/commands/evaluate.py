@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from labeltree.base.progress import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.reading import Predictions, Reading, note_missed, predict_file
-from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ def evaluate(
     per_label: Path | None = None,
     thresholds: bool = False,
     reliability: bool = False,
-    plot: Path | None = None,
     threads: options.Threads = None,
     overwrite: bool = False,
     one_based: bool | None = None,
@@ -54,16 +52,13 @@ def evaluate(
         Also print precision, recall and F1 for a range of score thresholds.
     reliability
         Also print how often labels with a score are correct.
-    plot : FILE
-        Draw precision, recall and F1 over the threshold (.png or .svg, and .csv).
     """
     from labeltree.base.files import check_output
     from labeltree.model.labeled import Labeled
 
     if per_label is not None:
         check_output(per_label, overwrite)
-    check_plot(plot, overwrite)
-    is_ranked = thresholds or reliability or plot is not None
+    is_ranked = thresholds or reliability
     found = predict_file(
         Stages(quiet or json),
         model,
@@ -79,7 +74,7 @@ def evaluate(
     if per_label is not None:
         _write_per_label(found, labeled, per_label)
     counts = note_missed(labeled)
-    figures, lines = _decisions(found, labeled, search, threads, thresholds, reliability, plot)
+    figures, lines = _decisions(found, labeled, search, threads, thresholds, reliability)
     if json:
         printing.print_json({**percent, **figures, **found.speed, **counts})
         return
@@ -110,7 +105,6 @@ def _decisions(
     threads: int | None,
     thresholds: bool,
     reliability: bool,
-    plot: Path | None,
 ) -> tuple[dict[str, Any], list[str]]:
     """Return what is printed about accepted labels and scores, as JSON and as lines."""
     from labeltree.evaluation import calibration
@@ -119,7 +113,7 @@ def _decisions(
     model = found.model
     is_own = model.score.replace(search.score, search.score_scale) == model.score
     decision = model.decision if is_own else None
-    is_ranked = thresholds or reliability or plot is not None
+    is_ranked = thresholds or reliability
     if decision is None and not is_ranked:
         return {}, []
     labels, scores = found.labels, found.scores
@@ -144,10 +138,6 @@ def _decisions(
     if reliability:
         figures["reliability"], figures["calibration_error"] = calibration.reliability(candidates)
         lines += ["", *reliability_table(figures["reliability"], figures["calibration_error"])]
-    if plot is not None:
-        write_plot(candidates, plot)
-        figures["plot"] = str(plot)
-        lines += ["", f"figure {printing.escaped(str(plot))}"]
     return figures, lines
 
 
@@ -162,20 +152,6 @@ def _metric_table(percent: dict[str, float]) -> list[str]:
 def _speed_line(speed: dict[str, Any]) -> str:
     rows, seconds = printing.plural(speed["rows"], "row"), printing.human_seconds(speed["seconds"])
     return f"{rows} in {seconds}, {speed['milliseconds_per_row']:.3f} ms per row"
-
-
-def check_plot(plot: Path | None, overwrite: bool) -> None:
-    """Refuse a figure that cannot be written, before any work is done."""
-    from labeltree.base import plots as figures
-    from labeltree.base.files import check_output
-
-    if plot is None:
-        return
-    if plot.suffix not in (".png", ".svg"):
-        raise InputError("a figure ends in .png or .svg", file=plot, hint="choose another name")
-    figures.require()
-    for file in (plot, plot.with_suffix(".csv")):
-        check_output(file, overwrite)
 
 
 def accepted_line(figures: dict[str, Any]) -> str:
@@ -235,38 +211,6 @@ def threshold_table(rows: list[dict[str, Any]]) -> list[str]:
         "In percent; *: the best F1. coverage: labels that are found at least once; no label: rows for which",
         f"no label is accepted; labels: accepted per row.{more}",
     ]
-
-
-def write_plot(candidates: Candidates, plot: Path) -> None:
-    """Draw precision, recall and F1 over the threshold, and write the data next to the figure."""
-    import numpy as np
-
-    from labeltree.base import plots as figures
-    from labeltree.base.files import write_whole
-
-    grid = np.arange(1, 200) / 200
-    values = {name: 100 * series for name, series in candidates.at(grid).items()}
-    values["labels_per_row"] /= 100
-    names = {"precision": "precision", "recall": "recall", **_F1}
-    figure, (axes,) = figures.new_figure(1, 1, panel=(6.4, 4.2))
-    with figures.style():
-        for name, color in zip(names, figures.COLORS, strict=False):
-            axes.plot(grid, values[name], color=color, label=names[name])
-        for name, color in list(zip(names, figures.COLORS, strict=False))[2:]:
-            at = int(values[name].argmax())
-            axes.plot(grid[at], values[name][at], "o", color=color)
-        axes.set_xlabel("threshold")
-        axes.set_ylabel("%")
-        figure.legend(loc="outside lower center", ncols=len(names))
-    table = [
-        {"threshold": float(threshold), **{name: float(series[i]) for name, series in values.items()}}
-        for i, threshold in enumerate(grid)
-    ]
-    draw = figures.png if plot.suffix == ".png" else figures.svg
-    contents = {plot: draw(figure), plot.with_suffix(".csv"): figures.table(table)}
-    for file, content in contents.items():
-        with write_whole(file) as stream:
-            stream.write(content)
 
 
 def reliability_table(bins: list[ReliabilityBin], error: float) -> list[str]:
