@@ -110,10 +110,8 @@ class Requests:
             "labels/x",
             "labels/-1",
             "tree",
-            "overview",
             "nothing",
             "labels/%2e%2e",
-            "tree/path",
         )
         name = rng.choice((self._model, "..", "%2e%2e%2f", "x" * 500))
         return get(f"/models/{name}/{rng.choice(places)}?{query}"), "read"

@@ -13,7 +13,8 @@ import labeltree
 from labeltree import InputError, LabelTreeClassifier, TreeSettings, _native, load, write_svm
 from labeltree.hub.card import model_card
 from labeltree.model.frontier import first_trees
-from labeltree.serve.page_data import Measured, overview
+from labeltree.serve.measurements import Measurements
+from labeltree.serve.page import overview
 from labeltree.training.costs import default_cost
 from labeltree.training.parts import fill_part, join_parts, open_parts, plan_parts
 from labeltree.training.work import work_path
@@ -240,7 +241,7 @@ def test_a_model_tells_that_rows_are_scaled(place, run):
         assert json.loads(run("info", place / name, "--json")[1])["normalized"] == told
         assert ("| Rows | scaled to length 1, for training and for prediction |" in model_card(model)) == told
         assert ("scaled to length 1" in model._repr_html_()) == told
-        assert overview(model, Measured.of(model))["normalized"] == told
+        assert overview(model, Measurements.of(model))["normalized"] == told
         assert first_trees(model, 1).normalized == told
 
 

@@ -19,12 +19,12 @@ from labeltree.errors import InputError
 from labeltree.explain.label import path_to
 from labeltree.serve import page as page_module
 from labeltree.serve.app import create_app
+from labeltree.serve.measurements import LabelHits, Measurements, read_frontier
 from labeltree.serve.models import Models
 from labeltree.serve.page import FILES, SCRIPTS, make_page, page_file
-from labeltree.serve.page_data import LabelHits, Measured, read_frontier
 from labeltree.serve.server import listen
 from labeltree.serve.settings import ServiceSettings
-from labeltree.serve.tree_map import label_path, tree_map
+from labeltree.serve.tree_map import tree_map
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HOSTILE = (
@@ -108,12 +108,13 @@ def test_a_label_is_found_however_small_it_is(trained):
     model = labeltree.load(trained)
     for label in range(model.n_labels):
         above = [node for node, _ in path_to(model.trees[0].tree, label)]
-        assert [box["node"] for box in label_path(model, label)["path"]] == above
-        root = tree_map(model, node=above[-1], limit=1, label=label)["root"]
-        assert [box["label"] for box in root["children"]] == [label]
+        view = tree_map(model, limit=1, label=label)
+        assert [box["node"] for box in (*view["path"], view["root"])] == above
+        assert [box["label"] for box in view["root"]["children"]] == [label]
+        assert tree_map(model, node=above[-1], limit=1, label=label) == view
 
 
-@pytest.mark.parametrize("wrong", [{"tree": 2}, {"node": 999}, {"depth": 0}, {"limit": 0}, {"label": 99}])
+@pytest.mark.parametrize("wrong", [{"tree": 2}, {"node": 999}, {"label": 99}])
 def test_a_view_of_what_does_not_exist_is_refused(trained, wrong):
     with pytest.raises(InputError, match=f"{next(iter(wrong))} is "):
         tree_map(labeltree.load(trained), **wrong)
@@ -215,7 +216,7 @@ def test_a_large_model_is_summed_up(trained, monkeypatch):
     monkeypatch.setattr(page_module, "_NAME_LENGTH", 4)
     monkeypatch.setattr(page_module, "_LEAST_BOXES", 1)
     model = labeltree.load(trained)
-    page = make_page(model, "m", Measured())
+    page = make_page(model, "m", Measurements())
     data = embedded(page["content"].decode())
     assert (page["boxes"], page["labels"]) == (2 * (4 + 1), 5)
     assert data["labels"]["numbers"] == np.argsort(-model.label_counts, kind="stable")[:5].tolist()

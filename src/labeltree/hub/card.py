@@ -13,7 +13,7 @@ import numpy as np
 from labeltree.base.system import human_bytes
 from labeltree.errors import InputError
 from labeltree.explain.model import describe_model
-from labeltree.serve.page_data import Measured
+from labeltree.serve.measurements import Measurements
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
@@ -125,7 +125,7 @@ def model_card(
         decision = f"\n{options}, labels are accepted from a score of {_escaped(str(model.decision))}.\n"
     if metrics:
         table = _table(("Metric", "%"), ((name, f"{100 * value:.2f}") for name, value in metrics.items()))
-        evaluation = f"\n## Evaluation\n\nMeasured on {_escaped(data)}, in percent:\n\n{table}\n"
+        evaluation = f"\n## Evaluation\n\nMeasurements on {_escaped(data)}, in percent:\n\n{table}\n"
     return _CARD.format(
         metadata=_metadata(title, languages, license, is_text, metrics, data),
         title=_escaped(title),
@@ -167,7 +167,7 @@ def check_codes(languages: Sequence[str], license: str | None) -> None:
 
 def _metrics_of(model: Model) -> dict[str, float]:
     """Return the metrics in files of the model's directory."""
-    measured = Measured.read(model)
+    measured = Measurements.read(model)
     for point in measured.frontier or ():
         if (point["trees"], point["bytes"]) == (len(model.trees), model.bytes):
             return {metric: point[metric] / 100 for metric in ("P@1", "P@3", "P@5")}

@@ -2,41 +2,43 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from html import escape
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
+from anyio.to_thread import current_default_thread_limiter, run_sync
 from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 from labeltree._version import __version__
 from labeltree.base.limits import LARGEST_INT32, MAP_BOXES, MAP_DEPTH
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import Decision
 from labeltree.explain.label import describe_label, find_label
-from labeltree.explain.model import describe_model
 from labeltree.explain.prediction import explain_prediction
-from labeltree.serve import requests
+from labeltree.serve import schemas
 from labeltree.serve.batcher import Batcher, Queries, Ranked, n_rows
-from labeltree.serve.errors import RequestError
 from labeltree.serve.guard import Guard
 from labeltree.serve.metrics import Metrics
 from labeltree.serve.models import Models, ServedModel
-from labeltree.serve.page import FILES, SECURITY_POLICY, page_file
-from labeltree.serve.page_data import overview
-from labeltree.serve.responses import ErrorResponse, JsonResponse, PredictResponse
+from labeltree.serve.page import FILES, SECURITY_POLICY, overview, page_file
+from labeltree.serve.schemas import JsonResponse, RequestError
 from labeltree.serve.settings import MOST_ANSWERS, MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
-from labeltree.serve.tree_map import label_path, tree_map
+from labeltree.serve.tree_map import tree_map
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
 
 Number = Annotated[int, Query(ge=0, le=LARGEST_INT32)]
 _FORM_FIELDS = 1000
+# Explanations at a time: nothing can interrupt them, but those that wait are dropped after the time limit.
+_THREADS = 4
+# Features or labels that are converted in a thread, so that other requests need not wait.
+_MANY = 10_000
+
+T = TypeVar("T")
 
 
 def create_app(
@@ -59,6 +61,7 @@ def create_app(
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = _THREADS
         yield
         batcher.close()
 
@@ -66,11 +69,11 @@ def create_app(
         title="labeltree",
         version=__version__,
         lifespan=life,
-        docs_url=None,  # the usual pages load scripts from other sites
+        docs_url=None,  # these pages load scripts from other sites
         redoc_url=None,
         redirect_slashes=False,
         default_response_class=JsonResponse,
-        responses={"4XX": {"model": ErrorResponse, "description": "Error"}},
+        responses={"4XX": {"model": schemas.ErrorResponse, "description": "Error"}},
     )
     app.add_middleware(Guard, settings=settings, metrics=metrics)
     _handle_errors(app)
@@ -82,15 +85,18 @@ def create_app(
 
 
 def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, batcher: Batcher) -> None:
-    @app.post("/predict", summary="Predict the labels of texts or rows", response_model=PredictResponse)
-    async def predict(body: requests.PredictRequest) -> Response:
+    @app.post(
+        "/predict", summary="Predict the labels of texts or rows", response_model=schemas.PredictResponse
+    )
+    async def predict(body: schemas.PredictRequest) -> Response:
         served = models.find(body.model)
         queries: Queries
         if body.rows is not None:
-            queries = requests.to_matrix(served.model, body.rows, settings)
+            size = sum(len(row.indices) for row in body.rows)
+            queries = await _convert(size, schemas.to_matrix, served.model, body.rows, settings)
         else:
             texts = body.texts if body.text is None else [body.text]
-            queries = requests.check_texts(served.model, texts or [], settings)
+            queries = schemas.check_texts(served.model, texts or [], settings)
         decision = _decision(served, body)
         top = body.top or (DEFAULT_TOP if decision is None else MAX_ACCEPTED)
         if n_rows(queries) * top > MOST_ANSWERS:
@@ -99,25 +105,24 @@ def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, ba
         ranked = await batcher.predict(served, queries, top)
         if decision is not None and n_rows(queries):
             ranked = decision.accept(*ranked)
-        return JsonResponse({"model": served.name, "predictions": _predictions(served, ranked, body)})
+        return await _convert(ranked[0].size, _predictions, served, ranked, body)
 
     @app.post("/explain", summary="Explain the labels of a text or a row: paths, and words for and against")
-    def explain(body: requests.ExplainRequest) -> Response:
+    def explain(body: schemas.ExplainRequest) -> Response:
         served = models.find(body.model)
         model = served.model
         query: Any
         if body.row is not None:
-            query = requests.to_matrix(model, [body.row], settings)
+            query = schemas.to_matrix(model, [body.row], settings)
         else:
-            [query] = requests.check_texts(model, [body.text or ""], settings)
-        if body.label is None:
-            found = explain_prediction(model, query, top=body.top, words=body.words)
-        else:
-            label = body.label if isinstance(body.label, int) else find_label(model, body.label)
-            found = explain_prediction(model, query, labels=[label], words=body.words)
+            [query] = schemas.check_texts(model, [body.text or ""], settings)
+        labels = None
+        if body.label is not None:
+            labels = [body.label if isinstance(body.label, int) else find_label(model, body.label)]
+        found = explain_prediction(model, query, labels=labels, top=body.top, words=body.words)
         return JsonResponse({"model": served.name, "predictions": [asdict(item) for item in found]})
 
-    form = {"application/x-www-form-urlencoded": {"schema": requests.SuggestRequest.model_json_schema()}}
+    form = {"application/x-www-form-urlencoded": {"schema": schemas.SuggestRequest.model_json_schema()}}
 
     @app.post(
         "/models/{name}/suggest",
@@ -131,13 +136,18 @@ def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, ba
             fields = parse_qsl(content, True, errors="strict", max_num_fields=_FORM_FIELDS)
         except ValueError:  # also UnicodeDecodeError
             raise RequestError(400, "the form fields cannot be read", "send them URL-encoded") from None
-        body = requests.read_form(dict(fields))
-        texts = requests.check_texts(served.model, [body.text], settings)
+        body = schemas.read_form(dict(fields))
+        texts = schemas.check_texts(served.model, [body.text], settings)
         ranked = await batcher.predict(served, texts, body.limit)
         return JsonResponse({"results": _suggestions(served, ranked)})
 
 
-def _decision(served: ServedModel, body: requests.PredictRequest) -> Decision | None:
+async def _convert(size: int, function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function whose time grows with a size: in a thread if it is large."""
+    return await run_sync(function, *arguments) if size > _MANY else function(*arguments)
+
+
+def _decision(served: ServedModel, body: schemas.PredictRequest) -> Decision | None:
     """Return which labels to accept: by a threshold, or as stored in the model; None for all."""
     if not body.accepted:
         return None if body.threshold is None else Decision(body.threshold)
@@ -147,7 +157,7 @@ def _decision(served: ServedModel, body: requests.PredictRequest) -> Decision | 
     return served.model.decision
 
 
-def _predictions(served: ServedModel, ranked: Ranked, body: requests.PredictRequest) -> list[dict[str, Any]]:
+def _predictions(served: ServedModel, ranked: Ranked, body: schemas.PredictRequest) -> Response:
     names = served.model.label_names
     rows = []
     for labels, scores in zip(ranked[0].tolist(), ranked[1].tolist(), strict=True):
@@ -161,7 +171,7 @@ def _predictions(served: ServedModel, ranked: Ranked, body: requests.PredictRequ
                     entry["score"] = float(f"{score:.7g}")
                 entries.append(entry)
         rows.append({"labels": entries})
-    return rows
+    return JsonResponse({"model": served.name, "predictions": rows})
 
 
 def _suggestions(served: ServedModel, ranked: Ranked) -> list[dict[str, Any]]:
@@ -192,11 +202,11 @@ def _add_models(app: FastAPI, models: Models) -> None:
         ]
         return JsonResponse({"models": lines})
 
-    @app.get("/models/{name}", summary="Describe a model, as `labeltree info` does")
+    @app.get("/models/{name}", summary="Describe a model, as `labeltree info` does, with measured results")
     def describe(name: str) -> Response:
         served = models.find(name)
-        annif = {"is_trained": True, "modification_time": served.modified.isoformat()}
-        return JsonResponse({**describe_model(served.model), "model": served.name, **annif})
+        annif = {"is_trained": True, "modification_time": served.measured.written}
+        return JsonResponse({"model": name, **overview(served.model, served.measured), **annif})
 
     @app.get("/models/{name}/labels", summary="Search the labels of a model, the most frequent first")
     def labels(
@@ -224,8 +234,7 @@ def _add_models(app: FastAPI, models: Models) -> None:
         label: Annotated[str, Path(max_length=MOST_NAME)],
         words: Annotated[int, Query(ge=0, le=MOST_WORDS)] = DEFAULT_WORDS,
     ) -> Response:
-        served = models.find(name)
-        model = served.model
+        model = models.find(name).model
         if label.isascii() and label.isdigit() and len(label) < 10 and int(label) < model.n_labels:
             number = int(label)
         else:
@@ -248,16 +257,14 @@ def _add_page(app: FastAPI, models: Models) -> None:
         headers = {"Content-Security-Policy": SECURITY_POLICY, "Cache-Control": "no-cache"}
         return Response(page_file(name), media_type=FILES[name], headers=headers)
 
-    @app.get("/models/{name}/overview", summary="Describe a model as the page does, with measured results")
-    def about(name: str) -> Response:
-        served = models.find(name)
-        return JsonResponse(overview(served.model, served.measured))
-
     @app.get("/models/{name}/tree", summary="Describe a node of a tree and the largest parts below it")
     def tree(
         name: str,
         tree: Number = 0,
-        node: Number = 0,
+        node: Annotated[
+            int | None,
+            Query(ge=0, le=LARGEST_INT32, description="Default: the node above the label, or the root."),
+        ] = None,
         depth: Annotated[int, Query(ge=MAP_DEPTH.least, le=MAP_DEPTH.most)] = 2,
         limit: Annotated[int, Query(ge=MAP_BOXES.least, le=MAP_BOXES.most)] = 400,
         label: Annotated[int | None, Query(ge=0, le=LARGEST_INT32, description="List this label.")] = None,
@@ -267,10 +274,6 @@ def _add_page(app: FastAPI, models: Models) -> None:
         return JsonResponse(
             tree_map(served.model, tree, node, depth=depth, limit=limit, label=label, hits=hits)
         )
-
-    @app.get("/models/{name}/tree/path", summary="List the nodes above a label")
-    def path(name: str, label: Number, tree: Number = 0) -> Response:
-        return JsonResponse(label_path(models.find(name).model, label, tree))
 
 
 def _add_operation(app: FastAPI, metrics: Metrics) -> None:
@@ -283,25 +286,21 @@ def _add_operation(app: FastAPI, metrics: Metrics) -> None:
     def prometheus() -> PlainTextResponse:
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/docs", include_in_schema=False)
-    def docs() -> HTMLResponse:
-        policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
-        return HTMLResponse(_docs_page(app.openapi()), headers={"Content-Security-Policy": policy})
-
 
 def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
         status = error.status_code
         if status == 404:
-            return RequestError(404, "there is nothing at this path", "GET /docs lists the paths").response()
+            hint = "GET /openapi.json lists the paths"
+            return RequestError(404, "there is nothing at this path", hint).response()
         if status == 405:
             return RequestError(405, f"{request.method[:20]} is not supported here").response()
         return RequestError(status, "the body cannot be read", "send JSON in UTF-8").response()
 
     @app.exception_handler(RequestValidationError)
     async def validation_error(_: Request, error: RequestValidationError) -> Response:
-        return requests.first_problem(error.errors()).response()
+        return schemas.first_problem(error.errors()).response()
 
     @app.exception_handler(RequestError)
     async def request_error(_: Request, error: RequestError) -> Response:
@@ -314,55 +313,3 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)  # the client learns that it failed; the log says why
     async def failure(_: Request, error: Exception) -> Response:
         return RequestError(500, "the service failed", "see its log").response()
-
-
-def _docs_page(schema: dict[str, Any]) -> str:
-    """Return a page that lists paths and fields, without anything from other sites."""
-    parts = []
-    for path, item in sorted(schema["paths"].items()):
-        for method, operation in item.items():
-            parts.append(f"<h2><code>{method.upper()} {escape(path)}</code></h2>")
-            parts.append(f"<p>{escape(operation['summary'])}</p>")
-            fields = {field["name"]: field["schema"] for field in operation.get("parameters", ())}
-            for content in operation.get("requestBody", {}).get("content", {}).values():
-                name = content["schema"].get("$ref", "").rpartition("/")[2]
-                body = schema["components"]["schemas"].get(name, content["schema"])
-                fields |= body["properties"]
-            parts += [
-                f"<p><code>{escape(name)}</code> {escape(field.get('description', ''))}"
-                f"<br><small>{escape(_describe_type(field))}</small></p>"
-                for name, field in fields.items()
-            ]
-    return _DOCS.replace("PATHS", "\n".join(parts))
-
-
-def _describe_type(field: dict[str, Any]) -> str:
-    """Return the type of a field of a JSON schema in words."""
-    if "anyOf" in field:
-        kinds = [_describe_type(kind) for kind in field["anyOf"] if kind.get("type") != "null"]
-        return " or ".join(kinds)
-    kind = str(field.get("type") or field["$ref"].rpartition("/")[2])
-    if kind == "array":
-        kind = f"list of {_describe_type(field['items'])}"
-    if "minimum" in field and "maximum" in field:
-        kind += f" from {field['minimum']} to {field['maximum']:,}"
-    default = field.get("default")
-    return kind if default is None else f"{kind}, default {json.dumps(default)}"
-
-
-_DOCS = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>labeltree: HTTP interface</title>
-<style>
-:root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto; padding: 0 1rem; }
-h2 { font-size: 1.1rem; margin-top: 2rem; }
-</style>
-<h1>labeltree: HTTP interface</h1>
-<p>The same as <a href="openapi.json">OpenAPI schema</a>. Errors are answered with
-<code>{"error": {"status": ..., "message": ..., "hint": ...}}</code>.</p>
-PATHS
-</html>
-"""

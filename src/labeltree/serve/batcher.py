@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree.serve.errors import RequestError
 from labeltree.serve.metrics import Metrics
 from labeltree.serve.models import ServedModel
+from labeltree.serve.schemas import RequestError
 
 # Texts, or rows of features, of one request.
 Queries: TypeAlias = list[str] | sp.csr_matrix

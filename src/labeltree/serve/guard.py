@@ -10,8 +10,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from labeltree.serve.errors import RequestError
 from labeltree.serve.metrics import Metrics
+from labeltree.serve.schemas import RequestError
 from labeltree.serve.settings import ServiceSettings
 
 # Paths that need no token: what tells whether the service runs, and the page, which asks for the token.

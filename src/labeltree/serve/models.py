@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,9 +18,9 @@ from labeltree.errors import InputError
 from labeltree.explain.label import label_name
 from labeltree.model.layout import MANIFEST
 from labeltree.model.model import load
-from labeltree.serve.errors import RequestError
+from labeltree.serve.measurements import Measurements
 from labeltree.serve.metrics import Metrics
-from labeltree.serve.page_data import Measured
+from labeltree.serve.schemas import RequestError
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
@@ -40,20 +39,14 @@ class ServedModel:
     model : Model
     version : tuple of int or None
         Identifies the files that were opened.
-    measured : Measured
+    measured : Measurements
         Results in the directory of the model when it was opened.
     """
 
     name: str
     model: Model
     version: Version | None
-    measured: Measured
-
-    @property
-    def modified(self) -> datetime:
-        """When the manifest was written, which is the last file of a model."""
-        nanoseconds = 0 if self.version is None else self.version[-1]
-        return datetime.fromtimestamp(nanoseconds / 1e9, timezone.utc)
+    measured: Measurements
 
     @cached_property
     def _by_frequency(self) -> NDArray[np.intp]:
@@ -151,7 +144,7 @@ def _open(name: str, path: Path) -> ServedModel:
     model = load(path)
     if model.text is not None:
         model.text.transform([""])  # makes the vocabulary, for which the first request would have to wait
-    return ServedModel(name, model, version, Measured.of(model))
+    return ServedModel(name, model, version, Measurements.of(model))
 
 
 def _version(path: Path) -> Version | None:

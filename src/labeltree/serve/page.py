@@ -15,7 +15,8 @@ import numpy as np
 
 from labeltree.base.limits import MAP_DEPTH
 from labeltree.explain.label import label_name
-from labeltree.serve.page_data import Measured, overview
+from labeltree.explain.model import describe_model
+from labeltree.serve.measurements import Measurements
 from labeltree.serve.tree_map import Box, tree_map
 
 if TYPE_CHECKING:
@@ -50,6 +51,22 @@ def page_file(name: str) -> str:
     return (files("labeltree.serve") / "web" / name).read_text(encoding="utf-8")
 
 
+def overview(model: Model, measured: Measurements) -> dict[str, Any]:
+    """Return the figures of a model, when it was written, its frontier and its precision."""
+    figures = describe_model(model)
+    del figures["model"]  # the path of the directory
+    hits = measured.hits
+    return {
+        **figures,
+        "bytes": model.bytes,
+        "written": measured.written,
+        "frontier": measured.frontier,
+        "precision": None if hits is None else hits.precision(),
+        "predictions": 0 if hits is None else int(hits.predicted.sum()),
+        "faults": measured.faults,
+    }
+
+
 class Page(TypedDict):
     """A page, and how much of the model is in it."""
 
@@ -58,7 +75,7 @@ class Page(TypedDict):
     labels: int
 
 
-def make_page(model: Model, name: str, measured: Measured) -> Page:
+def make_page(model: Model, name: str, measured: Measurements) -> Page:
     """Make a page that needs nothing else: no service, no network, no other file.
 
     Parameters
@@ -66,7 +83,7 @@ def make_page(model: Model, name: str, measured: Measured) -> Page:
     model : Model
     name : str
         What the page calls the model.
-    measured : Measured
+    measured : Measurements
 
     Returns
     -------

@@ -9,25 +9,20 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from labeltree.base import limits
+from labeltree.base.limits import Whole, checked
 from labeltree.explain.label import N_NAMED, frequent_labels, label_name, path_to
-from labeltree.trees.tree import LabelTree, node_alpha
+from labeltree.trees.tree import node_alpha
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
-    from labeltree.serve.page_data import LabelHits
-
-
-class Rest(TypedDict):
-    """The children of a node that are not listed."""
-
-    children: int
-    labels: int
-    bytes: int
+    from labeltree.serve.measurements import LabelHits
 
 
 class Box(TypedDict, total=False):
-    """A node or a label of the map. Nodes have ``node``, labels have ``label``."""
+    """A node or a label of the map: nodes have ``node``, labels have ``label``.
+
+    ``rest`` sums up the children of a node that are not listed: their number, labels and bytes.
+    """
 
     node: int
     label: int
@@ -40,36 +35,19 @@ class Box(TypedDict, total=False):
     alpha: float
     precision: float
     children: list[Box]
-    rest: Rest
-
-
-class View(TypedDict):
-    """What `tree_map` returns: a node with some of what is below it, and the nodes above it."""
-
-    tree: int
-    trees: int
-    path: list[Box]
-    root: Box
-
-
-def _sums_below(tree: LabelTree, values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Add the values of all nodes below to those of each node."""
-    total = values.copy()
-    for start, end in reversed(list(itertools.pairwise(tree.level_ptr[1:].tolist()))):
-        np.add.at(total, tree.parent[start:end], total[start:end])
-    return total
+    rest: dict[str, int]
 
 
 def tree_map(
     model: Model,
     tree: int = 0,
-    node: int = 0,
+    node: int | None = None,
     *,
     depth: int = 2,
     limit: int = 400,
     label: int | None = None,
     hits: LabelHits | None = None,
-) -> View:
+) -> dict[str, Any]:
     """Describe a node and what is below it, the largest parts first.
 
     The bytes of a node's block belong to its children in equal shares, so that every byte of the tree is
@@ -78,7 +56,9 @@ def tree_map(
     Parameters
     ----------
     model : Model
-    tree, node : int
+    tree : int
+    node : int, optional
+        Default: the node above the label, or the root without one.
     depth : int, default 2
         Number of levels below the node.
     limit : int, default 400
@@ -91,18 +71,18 @@ def tree_map(
 
     Returns
     -------
-    View
+    dict
+        The ``tree`` and the number of ``trees``; the ``path`` of boxes above the node, and its box, ``root``.
     """
-    limits.checked("tree", tree, limits.Whole(0, len(model.trees) - 1))
-    limits.checked("node", node, limits.Whole(0, model.trees[tree].tree.n_nodes - 1))
-    limits.checked("depth", depth, limits.MAP_DEPTH)
-    limits.checked("limit", limit, limits.MAP_BOXES)
+    checked("tree", tree, Whole(0, len(model.trees) - 1))
     boxes = _Boxes(model, tree, hits)
     wanted: set[int] = set()
     if label is not None:
-        limits.checked("label", label, limits.Whole(0, model.n_labels - 1))
-        shape = boxes.shape
-        wanted = {int(shape.child_ptr[u]) + column for u, column in path_to(shape, label)}
+        checked("label", label, Whole(0, model.n_labels - 1))
+        steps = path_to(boxes.shape, label)
+        node = steps[-1][0] if node is None else node
+        wanted = {int(boxes.shape.child_ptr[u]) + column for u, column in steps}
+    node = checked("node", node or 0, Whole(0, boxes.shape.n_nodes - 1))
     root = boxes.whole(node)
     left, order = limit, 0
     largest = [(-root["bytes"], order, root, depth)]
@@ -115,35 +95,11 @@ def tree_map(
             if "node" in child and levels > 1:
                 order += 1
                 heapq.heappush(largest, (-child["bytes"], order, child, levels - 1))
-    return {
-        "tree": tree,
-        "trees": len(model.trees),
-        "path": [boxes.whole(u) for u in _above(boxes.shape, node)],
-        "root": root,
-    }
-
-
-def label_path(model: Model, label: int, tree: int = 0) -> dict[str, Any]:
-    """Return the nodes from the root down to a label, as boxes without children."""
-    limits.checked("tree", tree, limits.Whole(0, len(model.trees) - 1))
-    limits.checked("label", label, limits.Whole(0, model.n_labels - 1))
-    boxes = _Boxes(model, tree, None)
-    nodes = [u for u, _ in path_to(boxes.shape, label)]
-    return {
-        "tree": tree,
-        "label": label,
-        "name": label_name(model, label),
-        "path": [boxes.whole(u) for u in nodes],
-    }
-
-
-def _above(tree: LabelTree, node: int) -> list[int]:
-    """Return the nodes above a node, from the root down."""
-    above: list[int] = []
+    above: list[Box] = []
     while node:
-        node = int(tree.parent[node])
-        above.append(node)
-    return above[::-1]
+        node = int(boxes.shape.parent[node])
+        above.append(boxes.whole(node))
+    return {"tree": tree, "trees": len(model.trees), "path": above[::-1], "root": root}
 
 
 class _Boxes:
@@ -153,7 +109,10 @@ class _Boxes:
         self.model, self.hits = model, hits
         self.part = model.trees[tree]
         self.shape = self.part.tree
-        self.below = _sums_below(self.shape, self.part.node_bytes)
+        # The bytes of each node and of all nodes below it.
+        self.below = self.part.node_bytes.copy()
+        for start, end in reversed(list(itertools.pairwise(self.shape.level_ptr[1:].tolist()))):
+            np.add.at(self.below, self.shape.parent[start:end], self.below[start:end])
         self._alpha = node_alpha(self.shape, self.part.used_features)
 
     def whole(self, node: int) -> Box:

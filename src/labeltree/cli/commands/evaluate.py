@@ -90,12 +90,12 @@ def _percent(fractions: dict[str, float]) -> dict[str, float]:
 def _write_per_label(found: Predictions, labeled: Labeled, file: Path) -> None:
     from labeltree.base.files import write_whole
     from labeltree.evaluation.metrics import hits, pad_labels
-    from labeltree.serve.page_data import LabelHits
+    from labeltree.serve.measurements import LabelHits
 
     ranked = pad_labels(found.labels[:, :_MAX_RANK], _MAX_RANK)
     correct = hits(labeled.truth, ranked, _MAX_RANK)
     with write_whole(file) as stream:
-        stream.write(LabelHits.count(ranked, correct, found.model.n_labels).to_csv())
+        LabelHits.count(ranked, correct, found.model.n_labels).write(stream)
 
 
 def _decisions(

@@ -37,13 +37,13 @@ def page(
         MODEL, if it exists.
     """
     from labeltree.base.files import check_output, write_whole
+    from labeltree.serve.measurements import Measurements
     from labeltree.serve.page import make_page
-    from labeltree.serve.page_data import Measured
 
     stages = Stages(quiet or json)
     check_output(out, overwrite)
     opened = open_model(stages, model)
-    measured = Measured.read(opened, frontier, precision)
+    measured = Measurements.read(opened, frontier, precision)
     with stages.stage("page", f"writing {out}"):
         made = make_page(opened, model.resolve().name, measured)
         with write_whole(out) as file:

@@ -20,14 +20,17 @@ class Service {
 
   open(name) {
     const base = `models/${encodeURIComponent(name)}`;
-    const get = (path, given, signal) => this.ask(`${base}/${path}?${new URLSearchParams(given)}`, { signal });
+    const get = (path, given, signal) => this.ask(`${base}${path}?${new URLSearchParams(given)}`, { signal });
     const post = (path, body, signal) => this.ask(path, { method: "POST", signal, body: JSON.stringify({ model: name, ...body }) });
     return {
       live: true,
-      overview: () => get("overview", {}),
-      tree: (given, signal) => get("tree", given, signal),
-      path: (given, signal) => get("tree/path", given, signal),
-      labels: (given, signal) => get("labels", given, signal),
+      overview: () => get("", {}),
+      tree: (given, signal) => get("/tree", given, signal),
+      path: async (given) => {
+        const { path, root } = await get("/tree", { ...given, depth: 1 });
+        return { path: [...path, root] };
+      },
+      labels: (given, signal) => get("/labels", given, signal),
       label: (number) => this.ask(`${base}/labels/${encodeURIComponent(number)}`),
       predict: (body, signal) => post("predict", body, signal),
       explain: (body, signal) => post("explain", body, signal),

@@ -1,4 +1,8 @@
-"""What a page shows about a model as a whole: its figures, and what was measured about it."""
+"""What was measured about a model: its size against its precision, and how often each label was correct.
+
+Other commands write these tables, which may be in the directory of the model. Neither is part of the model:
+other readers ignore them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,16 +21,15 @@ from numpy.typing import NDArray
 
 from labeltree.base.files import read_pieces
 from labeltree.errors import InputError
-from labeltree.explain.model import describe_model
 from labeltree.model.layout import MANIFEST
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
 
-# Names of the files in a model directory. Neither is part of the model: other readers ignore them.
 FRONTIER = "frontier.csv"
 PRECISION = "precision.csv"
 _PRECISION_COLUMNS = ("label", "predicted", "correct")
+_FRONTIER_COLUMNS = ("trees", "weights", "model_bytes", "P@1", "P@3", "P@5")
 _MOST_POINTS = 10_000
 
 
@@ -56,12 +60,11 @@ class LabelHits:
         predicted = int(self.predicted[where].sum())
         return int(self.correct[where].sum()) / predicted if predicted else None
 
-    def to_csv(self) -> bytes:
-        """Return a table of the labels that were predicted."""
+    def write(self, stream: BufferedIOBase) -> None:
+        """Write a table of the labels that were predicted."""
         labels = np.flatnonzero(self.predicted)
         rows = np.column_stack([labels, self.predicted[labels], self.correct[labels]])
-        lines = [",".join(_PRECISION_COLUMNS), *(",".join(map(str, row)) for row in rows.tolist())]
-        return ("\n".join(lines) + "\n").encode()
+        np.savetxt(stream, rows, "%d", ",", header=",".join(_PRECISION_COLUMNS), comments="")
 
     @classmethod
     def read(cls, path: Path, n_labels: int) -> LabelHits:
@@ -80,7 +83,7 @@ class LabelHits:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measurements:
     """What was measured about a model.
 
     Attributes
@@ -100,58 +103,58 @@ class Measured:
     written: str | None = None
 
     @classmethod
-    def read(cls, model: Model, frontier: Path | None = None, precision: Path | None = None) -> Measured:
+    def read(cls, model: Model, frontier: Path | None = None, precision: Path | None = None) -> Measurements:
         """Read given files, and those in the directory of the model instead of what is not given."""
         if model.path is not None:
-            frontier = frontier or _if_file(model.path / FRONTIER)
-            precision = precision or _if_file(model.path / PRECISION)
+            own = [
+                path if path.is_file() else None for path in (model.path / FRONTIER, model.path / PRECISION)
+            ]
+            frontier, precision = frontier or own[0], precision or own[1]
         return cls(
             None if frontier is None else read_frontier(frontier),
             None if precision is None else LabelHits.read(precision, model.n_labels),
-            written=_modified(model),
+            written=_time_written(model),
         )
 
     @classmethod
-    def of(cls, model: Model) -> Measured:
+    def of(cls, model: Model) -> Measurements:
         """Read the files in the directory of a model; a damaged one is a fault."""
         try:
             return cls.read(model)
         except InputError as error:
             name = Path(error.file or "").name
-            return cls(faults=[str(error.replace(file=name))], written=_modified(model))
+            return cls(faults=[str(error.replace(file=name))], written=_time_written(model))
 
 
-def overview(model: Model, measured: Measured) -> dict[str, Any]:
-    """Return the figures of a model, when it was written, its frontier and its precision."""
-    figures = describe_model(model)
-    del figures["model"]  # the path of the directory
-    hits = measured.hits
-    return {
-        **figures,
-        "bytes": model.bytes,
-        "written": measured.written,
-        "frontier": measured.frontier,
-        "precision": None if hits is None else hits.precision(),
-        "predictions": 0 if hits is None else int(hits.predicted.sum()),
-        "faults": measured.faults,
-    }
+def _time_written(model: Model) -> str | None:
+    """Return when the manifest was written, which is the last file of a model."""
+    try:
+        seconds = (model.path / MANIFEST).stat().st_mtime if model.path else None
+    except OSError:
+        seconds = None
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
 
 
 def read_frontier(path: Path) -> list[dict[str, Any]]:
     """Read a table of size against precision, as points with numbers."""
     points = []
-    for line, row in _rows(path, ("trees", "weights", "model_bytes", "P@1", "P@3", "P@5"), _MOST_POINTS):
+    for line, row in _rows(path, _FRONTIER_COLUMNS, _MOST_POINTS):
         try:
-            n_bytes = int(row["model_bytes"])
-            precision = {name: float(row[name]) for name in ("P@1", "P@3", "P@5")}
-            threshold = float(row["threshold"]) if row.get("threshold") else None
-            trees = int(row["trees"])
+            point: dict[str, Any] = {
+                "trees": int(row["trees"]),
+                "weights": row["weights"],
+                "threshold": float(row["threshold"]) if row.get("threshold") else None,
+                "bytes": int(row["model_bytes"]),
+                **{name: float(row[name]) for name in ("P@1", "P@3", "P@5")},
+                "chosen": row.get("chosen") == "True",
+            }
+            is_finite = all(math.isfinite(value) for value in point.values() if isinstance(value, float))
         except (TypeError, ValueError):
-            n_bytes = 0
-        if n_bytes < 1 or not all(map(math.isfinite, [*precision.values(), threshold or 0.0])):
+            is_finite = False
+        if not is_finite or point["bytes"] < 1:
             raise InputError("not a point of a frontier", file=path, line=line, hint="measure it again")
-        point: dict[str, Any] = {"trees": trees, "weights": row["weights"], "threshold": threshold}
-        point |= {"bytes": n_bytes, **precision, "chosen": row.get("chosen") == "True"}
         points.append(point)
     return points
 
@@ -170,18 +173,3 @@ def _rows(path: Path, columns: tuple[str, ...], most: int) -> Iterator[tuple[int
             yield reader.line_num, row
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"not a table in CSV ({error})", file=path) from None
-
-
-def _if_file(path: Path) -> Path | None:
-    return path if path.is_file() else None
-
-
-def _modified(model: Model) -> str | None:
-    """Return when the manifest was written, as far as the file system knows."""
-    try:
-        seconds = (model.path / MANIFEST).stat().st_mtime if model.path is not None else None
-    except OSError:
-        return None
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
