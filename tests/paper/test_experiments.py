@@ -170,7 +170,7 @@ def test_the_last_depth_agrees_with_a_recount(session):
 
 def test_statistics_agree_with_a_recount():
     data = random_data(seed=1, instances=50, features=30, labels=12)
-    result = experiments.run("statistics", [Split("a", data, make_data(7)), Split("eur-lex", data)])
+    result = experiments.run("statistics", Session([Split("a", data, make_data(7)), Split("eur-lex", data)]))
     row, other = result.tables[0].rows
     x, y = data.X.toarray() != 0, data.Y.toarray() != 0
     assert row == {
@@ -263,7 +263,7 @@ def test_names_must_differ_and_be_known(session):
     with pytest.raises(InputError, match="no such experiment: 'fixed'"):
         experiments.run("fixed", session)
     with pytest.raises(InputError, match="needs data"):
-        experiments.run("alpha")
+        experiments.run("alpha", Session())
 
 
 def test_progress_rises_to_the_end(session):
@@ -301,7 +301,7 @@ def test_a_missing_matplotlib_is_reported_first(session, monkeypatch):
 
 def test_save_writes_everything_once(session, tmp_path):
     train, test = synthesize("eur-lex", scale=0.02)
-    results = [experiments.run("statistics", [Split("synthetic", train, test)])]
+    results = [experiments.run("statistics", Session([Split("synthetic", train, test)]))]
     report = experiments.save(results, tmp_path / "new" / "out")
     assert report == tmp_path / "new" / "out" / "report.md"
     assert {path.name for path in report.parent.iterdir()} == {"report.md", "statistics.csv"}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from labeltree import InputError
 from labeltree.data.published import PRESETS
 from labeltree.paper import experiments, theory
+from labeltree.paper.session import Session
 
 EPS = Fraction(2) ** -52
 BIG = 2 * 10**8, 100  # L and K of the paper's example
@@ -366,7 +367,7 @@ def test_theorem_1_of_depth_2_has_no_least_number_of_clusters():
 @pytest.fixture(scope="module")
 def tables():
     """Run the paper's example: L = 2e8, K = 100."""
-    return experiments.run("theory")
+    return experiments.run("theory", Session())
 
 
 def test_the_tables_hold_the_numbers_that_the_paper_prints(tables):
@@ -413,4 +414,4 @@ def test_the_step_to_the_deepest_tree_is_dashed(tables):
 )
 def test_refused_options(options, sentence):
     with pytest.raises(InputError, match=sentence):
-        experiments.run("theory", **options)
+        experiments.run("theory", Session(), **options)

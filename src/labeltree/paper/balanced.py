@@ -102,16 +102,13 @@ def _numbers(name: str, value: ArrayLike) -> Array:
     """Return numbers as float64; refuse strings, booleans and NaN."""
     try:
         given = np.asarray(value)
-        if given.dtype.kind in "iufO":  # O: whole numbers beyond 64 bits
-            numbers = given.astype(np.float64)
-            _require(numbers, np.isfinite(numbers), name, "a finite number")
-            return numbers
-    except (TypeError, OverflowError):
-        pass
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-    raise InputError(f"{name} is {value!r:.60}, expected a number or an array of numbers")
+        if given.dtype.kind not in "iufO":  # O: whole numbers beyond 64 bits
+            raise TypeError
+        numbers = given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} is {value!r:.60}, expected a number or an array of numbers") from None
+    _require(numbers, np.isfinite(numbers), name, "a finite number")
+    return numbers
 
 
 def _require(numbers: Array, good: Any, name: str, expected: str) -> None:

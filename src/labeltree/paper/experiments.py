@@ -3,7 +3,8 @@
 >>> from labeltree import synthesize
 >>> from labeltree.paper import experiments
 >>> train, test = synthesize("eur-lex", scale=0.02)
->>> result = experiments.run("statistics", [experiments.Split("synthetic", train, test)])
+>>> session = experiments.Session([experiments.Split("synthetic", train, test)])
+>>> result = experiments.run("statistics", session)
 >>> result.tables[0].rows[0]["labels"]
 79
 """
@@ -90,27 +91,15 @@ EXPERIMENTS = {
 }
 
 
-def run(
-    name: str,
-    data: Session | Sequence[Split] = (),
-    *,
-    seeds: Sequence[int] = (0, 1, 2, 3, 4),
-    threads: int | None = None,
-    progress: Progress = ignore,
-    **options: Any,
-) -> Result:
+def run(name: str, session: Session, *, progress: Progress = ignore, **options: Any) -> Result:
     """Run one experiment.
 
     Parameters
     ----------
     name : str
         One of `EXPERIMENTS`, as in ``labeltree reproduce NAME``.
-    data : Session or sequence of Split
+    session : Session
         The datasets. Experiments that are given the same session share its trees and label vectors.
-    seeds : sequence of int, default 0 to 4
-        One tree is built per seed. Ignored if ``data`` is a session.
-    threads : int, optional
-        Default: all CPUs. Ignored if ``data`` is a session.
     progress : callable, optional
         Called periodically with the fraction of the work that is done.
     **options
@@ -124,7 +113,6 @@ def run(
     if name not in EXPERIMENTS:
         raise InputError(f"no such experiment: {name!r}", hint=f"use one of {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
-    session = data if isinstance(data, Session) else Session(data, seeds, threads)
     experiment.check(name, session.splits)
     tables = experiment.measure(session, progress, **options)
     settings = {**experiment.options, **options, "seeds": list(session.seeds)}

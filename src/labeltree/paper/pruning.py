@@ -40,7 +40,6 @@ def pruning(
     session: Session,
     progress: Progress = ignore,
     *,
-    threshold: float = 0.1,
     thresholds: Sequence[float] = THRESHOLDS,
     clusters: int = 100,
     max_depth: int = 6,
@@ -55,10 +54,8 @@ def pruning(
     session : Session
         Datasets without test data are skipped.
     progress : callable, optional
-    threshold : float, default 0.1
-        The threshold of the first table; the default is the paper's.
     thresholds : sequence of float
-        The thresholds of the figure.
+        The paper's is 0.1.
     clusters, max_depth : int
         K and d_max.
     tolerance : float, default 0.001
@@ -67,7 +64,7 @@ def pruning(
     score : str
         How margins become scores. The default is that of LibMultiLabel 0.6, which the paper used.
     """
-    tried = sorted({0.0, *map(float, (threshold, *thresholds))})
+    tried = sorted({0.0, *map(float, thresholds)})
     settings = SolverSettings(cost=1, tolerance=tolerance, max_iterations=1000, bias=0)
     search: dict[str, Any] = {
         "top": max(DEFAULT_RANKS),
@@ -112,14 +109,11 @@ def pruning(
     for row in summary:
         row |= _change(correct[row["data"], 0.0], correct[row["data"], row["threshold"]])
     caption = (
-        f"Without pruning, and without weights below {threshold:g}: the change of precision in points and "
-        "its standard error, paired over the test instances."
+        "Without weights below a threshold: precision, its change in points and the standard error of the "
+        "change, paired over the test instances. The paper's threshold is 0.1."
     )
-    shown = [row for row in summary if row["threshold"] in (0, threshold)]
-    columns, figure = (*COLUMNS, *CHANGES), _draw(summary)
     return [
-        Table("pruning", caption, columns, shown),
-        Table("pruning-thresholds", "The same for all thresholds.", columns, summary, figure=figure),
+        Table("pruning", caption, (*COLUMNS, *CHANGES), summary, figure=_draw(summary)),
         Table("pruning-seeds", "One row per model and threshold.", COLUMNS, rows, shown=False),
     ]
 

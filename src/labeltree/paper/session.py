@@ -39,15 +39,15 @@ class Session:
 
     Parameters
     ----------
-    splits : sequence of Split
-        With different names.
+    splits : sequence of Split, optional
+        With different names. Some experiments need no data.
     seeds : sequence of int, default 0 to 4
         One tree is built per seed. An experiment that trains uses the first few.
     threads : int, optional
         Default: all CPUs.
     """
 
-    splits: Sequence[Split]
+    splits: Sequence[Split] = ()
     seeds: Sequence[int] = (0, 1, 2, 3, 4)
     threads: int | None = None
     _vectors: dict[str, LabelVectors] = field(default_factory=dict, init=False, repr=False)

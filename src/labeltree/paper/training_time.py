@@ -31,8 +31,6 @@ from labeltree.trees.kmeans import MAX_KMEANS_ITERATIONS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-REPEATS = 3  # measurements of a depth, of which the fastest counts
-LONG = 1.0  # seconds from which one measurement is enough
 SCALES = (1 / 1000, 1 / 300, 1 / 100, 1 / 30, 1 / 10)
 QUICK_SCALES = (1 / 2000, 1 / 1000, 1 / 500)
 LARGEST_COST = 1e10  # models that cost more by the formula are skipped
@@ -71,7 +69,7 @@ def kmeans_cost(
     iterations : sequence of int
         ``build_tree`` runs at most 10 iterations, and fewer if few labels move.
     quick : bool, default False
-        Run one and two iterations, and measure once.
+        Run one and two iterations.
     """
     rows: list[Row] = []
     seed, threads = session.seeds[0], threads_to_use(session.threads)
@@ -97,7 +95,7 @@ def kmeans_cost(
                     "labels": int(labels.size),
                     "nonzeros": int(nonzeros[labels].sum()),
                     "multiply_adds": int(nonzeros[labels].sum()) * K * passes,
-                    "seconds": _time(vectors, labels, nodes, K, passes, seed, 1 if quick else REPEATS),
+                    "seconds": _time(vectors, labels, nodes, K, passes, seed),
                 }
             )
     trees: list[Row] = []
@@ -135,23 +133,17 @@ def _time(
     clusters: int,
     iterations: int,
     seed: int,
-    repeats: int,
 ) -> float:
-    """Cluster the nodes of one depth as ``build_tree`` does; return the CPU seconds of the fastest repeat."""
+    """Cluster the nodes of one depth as ``build_tree`` does; return the CPU seconds."""
     sizes = np.array([own.size for own in split.values()])
     last = np.cumsum(sizes)
     nodes = np.array(list(split), np.int64)
-    fastest = np.inf
-    for _ in range(repeats):
-        start = time.process_time()
-        # Nothing is below a share of 0 that moves, so every iteration is run.
-        _native.cluster_level(
-            vectors, labels, last - sizes, last, nodes, clusters, iterations, 0.0, seed, 1, None
-        )
-        fastest = min(fastest, seconds := time.process_time() - start)
-        if seconds > LONG:
-            break
-    return float(fastest)
+    start = time.process_time()
+    # Nothing is below a share of 0 that moves, so every iteration is run.
+    _native.cluster_level(
+        vectors, labels, last - sizes, last, nodes, clusters, iterations, 0.0, seed, 1, None
+    )
+    return time.process_time() - start
 
 
 def _split_nodes(
