@@ -1,17 +1,81 @@
-"""Differences of metrics on the same rows: a paired bootstrap."""
+"""Compare models on the same rows: metrics row by row, and a paired bootstrap of their differences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.base import limits
-from labeltree.evaluation.row_metrics import RowMetric
+from labeltree.evaluation.accepted import Decision, labeled_candidates
+from labeltree.evaluation.metrics import Propensities, Ranking, RowMetric, pad_labels
+from labeltree.evaluation.thresholds import choose_threshold
+from labeltree.settings import MAX_ACCEPTED
 
+METRIC = limits.TUNING_METRIC
+# Labels per row that are ranked; a threshold for F1 may accept more.
+RANKED = 5
 # Resamples of the rows for each interval and p-value.
 RESAMPLES = 2000
+
+
+def labels_needed(metric: str) -> int:
+    """Return how many labels per row a metric looks at."""
+    return MAX_ACCEPTED if metric == "F1" else RANKED
+
+
+def row_metrics(
+    truth: sp.csr_matrix,
+    labels: NDArray[Any],
+    scores: NDArray[Any],
+    propensities: Propensities,
+    names: tuple[str, ...] = METRIC.values,
+    decision: Decision | None = None,
+) -> dict[str, RowMetric]:
+    """Compute metrics row by row.
+
+    Parameters
+    ----------
+    truth : csr_matrix, rows x labels
+        The true labels, as the model numbers them.
+    labels, scores : ndarray, rows x top
+        What `Model.predict` returns.
+    propensities : Propensities
+        Of the training labels, for PSP@k.
+    names : tuple of str
+        Which metrics to compute.
+    decision : Decision, optional
+        The labels that F1 counts as accepted. Default: from the one threshold of scores on that makes F1
+        largest.
+
+    Returns
+    -------
+    dict of str to RowMetric
+    """
+    ranking = Ranking.of(truth, pad_labels(labels, RANKED), RANKED, propensities)
+    return {
+        name: _micro_f1(truth, labels, scores, decision) if name == "F1" else ranking.metric(name)
+        for name in names
+    }
+
+
+def _micro_f1(
+    truth: sp.csr_matrix, labels: NDArray[Any], scores: NDArray[Any], decision: Decision | None
+) -> RowMetric:
+    """Return F1 over all labels of the rows with labels; the other rows do not count."""
+    candidates, _ = labeled_candidates(truth, labels, scores)
+    if decision is None and candidates.ends.size:
+        decision = choose_threshold(candidates)
+    kept = np.zeros(0, np.bool_) if decision is None else candidates.accepted(decision)
+    labeled = np.flatnonzero(np.diff(truth.indptr))
+    rows = candidates.rows[kept]
+    gained, possible = np.zeros((2, truth.shape[0]))
+    gained[labeled] = 2 * np.bincount(rows, candidates.hits[kept], minlength=labeled.size)
+    possible[labeled] = np.bincount(rows, minlength=labeled.size) + candidates.row_true
+    return RowMetric(gained, possible)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Evaluate ranked labels: P@k, R@k, nDCG@k and their propensity-scored forms.
+"""Evaluate ranked labels: P@k, R@k, nDCG@k and their propensity-scored forms, row by row and on average.
 
 Every function takes ``truth``, a sparse matrix (instances x labels) whose non-zeros are the true labels, and
 ``predicted``, either an integer array (instances x k) of label ids, best first and padded with -1, or a
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -116,18 +117,12 @@ def hits(truth: Any, predicted: Any, k: int) -> npt.NDArray[np.bool_]:
     array([[ True, False],
            [ True, False]])
     """
-    return _Ranking.of(truth, predicted, k).hits
+    return Ranking.of(truth, predicted, k).hits
 
 
-def precision_of(hits: npt.NDArray[np.bool_], k: int) -> float:
-    """Return P@k from the hits of each instance: the only place where it is computed."""
-    return float(row_precision(hits, k).mean() / k)
-
-
-def row_precision(hits: npt.NDArray[np.bool_], k: int) -> npt.NDArray[np.int64]:
-    """Return k times P@k of each instance: its hits among the first k predictions."""
-    counts: npt.NDArray[np.int64] = hits[:, :k].sum(axis=1)
-    return counts
+def row_precision(hits: npt.NDArray[np.bool_], k: int) -> _Floats:
+    """Return P@k of each instance from its hits: the only place where it is computed."""
+    return np.asarray(hits[:, :k].sum(axis=1) / k, dtype=np.float64)
 
 
 def paired_gain(differences: _Floats) -> tuple[Any, Any]:
@@ -145,17 +140,17 @@ def precision_at_k(truth: Any, predicted: Any, k: int) -> float:
     >>> precision_at_k(csr_array([[1, 0, 1], [0, 1, 0]]), [[2, 1], [1, -1]], k=2)
     0.5
     """
-    return _Ranking.of(truth, predicted, k).precision(k)
+    return Ranking.of(truth, predicted, k).metric(f"P@{k}").fraction
 
 
 def recall_at_k(truth: Any, predicted: Any, k: int) -> float:
     """Return R@k: the share of an instance's true labels that are among the first k predictions."""
-    return _Ranking.of(truth, predicted, k).recall(k)
+    return Ranking.of(truth, predicted, k).metric(f"R@{k}").fraction
 
 
 def ndcg_at_k(truth: Any, predicted: Any, k: int) -> float:
     """Return nDCG@k: hits discounted by 1 / log2(rank + 1), relative to the best possible ranking."""
-    return _Ranking.of(truth, predicted, k).ndcg(k)
+    return Ranking.of(truth, predicted, k).metric(f"nDCG@{k}").fraction
 
 
 def propensity_scored_precision_at_k(truth: Any, predicted: Any, k: int, propensities: Propensities) -> float:
@@ -163,7 +158,7 @@ def propensity_scored_precision_at_k(truth: Any, predicted: Any, k: int, propens
 
     As in the XMC repository's scripts, both are summed over all instances before the division.
     """
-    return _Ranking.of(truth, predicted, k).gains(propensities).share(np.ones(k))
+    return Ranking.of(truth, predicted, k, propensities).metric(f"PSP@{k}").fraction
 
 
 def propensity_scored_ndcg_at_k(truth: Any, predicted: Any, k: int, propensities: Propensities) -> float:
@@ -172,7 +167,7 @@ def propensity_scored_ndcg_at_k(truth: Any, predicted: Any, k: int, propensities
     As in the XMC repository's script, instances are not normalized before they are summed. pyxclib first
     divides each instance by the ideal DCG for its number of true labels; its values differ slightly.
     """
-    return _Ranking.of(truth, predicted, k).gains(propensities).share(_discounts(k))
+    return Ranking.of(truth, predicted, k, propensities).metric(f"PSnDCG@{k}").fraction
 
 
 def evaluate(
@@ -201,27 +196,64 @@ def evaluate(
         raise InputError("ks is empty, expected at least one k", hint="pass for example ks=(1, 3, 5)")
     for k in ks:
         checked("k", k, TOP)
-    ranking = _Ranking.of(truth, predicted, max(ks))
-    results = {f"P@{k}": ranking.precision(k) for k in ks}
-    results |= {f"R@{k}": ranking.recall(k) for k in ks}
-    results |= {f"nDCG@{k}": ranking.ndcg(k) for k in ks}
-    if propensities is not None:
-        gains = ranking.gains(propensities)
-        results |= {f"PSP@{k}": gains.share(np.ones(k)) for k in ks}
-        results |= {f"PSnDCG@{k}": gains.share(_discounts(k)) for k in ks}
-    return results
+    ranking = Ranking.of(truth, predicted, max(ks), propensities)
+    kinds = ("P", "R", "nDCG") if propensities is None else ("P", "R", "nDCG", "PSP", "PSnDCG")
+    return {f"{kind}@{k}": ranking.metric(f"{kind}@{k}").fraction for kind in kinds for k in ks}
 
 
-@dataclass(frozen=True)
-class _Ranking:
+@dataclass(frozen=True, eq=False)
+class RowMetric:
+    """A metric as a ratio of two sums over rows.
+
+    Attributes
+    ----------
+    gained, possible : ndarray of float64, shape (rows,)
+        The metric is the sum of one divided by the sum of the other: for P@k, the share of hits and 1.
+    """
+
+    gained: _Floats
+    possible: _Floats
+
+    @property
+    def fraction(self) -> float:
+        """The metric."""
+        total = float(self.possible.sum())
+        return float(self.gained.sum()) / total if total > 0 else 0.0
+
+    @property
+    def value(self) -> float:
+        """The metric in percent."""
+        return 100 * self.fraction
+
+    @property
+    def rows(self) -> _Floats:
+        """What each row contributes, in percent: the mean is the metric, and the spread is its error.
+
+        A row of a ratio of sums counts with its first-order effect on the ratio.
+        """
+        mean = float(self.possible.mean())
+        if mean <= 0:
+            return np.zeros(self.gained.size)
+        return self.value + (100 * self.gained - self.value * self.possible) / mean
+
+    @property
+    def error(self) -> float:
+        """The standard error of the metric, in percentage points."""
+        return float(paired_gain(self.rows)[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
     """The first k predictions of each instance, and which of them are correct."""
 
     truth: csr_array
     labels: _Labels
     hits: npt.NDArray[np.bool_]
+    propensities: Propensities | None = None
 
     @classmethod
-    def of(cls, truth: Any, predicted: Any, k: int) -> _Ranking:
+    def of(cls, truth: Any, predicted: Any, k: int, propensities: Propensities | None = None) -> Ranking:
+        """Compare predictions with the true labels."""
         checked("k", k, TOP)
         if not issparse(truth):
             raise InputError(f"expected a sparse matrix of true labels, got {type(truth).__name__}")
@@ -236,43 +268,36 @@ class _Ranking:
         row = np.arange(truth.shape[0], dtype=np.int64) * width
         true_pairs = np.repeat(row, np.diff(truth.indptr)) + truth.indices + 1
         pairs = row[:, None] + np.where(labels < truth.shape[1], labels, -1) + 1
-        return cls(truth, labels, np.append(true_pairs, -1)[np.searchsorted(true_pairs, pairs)] == pairs)
+        hits = np.append(true_pairs, -1)[np.searchsorted(true_pairs, pairs)] == pairs
+        return cls(truth, labels, hits, propensities)
 
-    def precision(self, k: int) -> float:
-        return precision_of(self.hits, k)
+    def metric(self, name: str) -> RowMetric:
+        """Return a metric such as "P@1" row by row."""
+        kind, _, rank = name.partition("@")
+        k = int(rank)
+        n_true, discounts = np.diff(self.truth.indptr), 1.0 / np.log2(np.arange(2, k + 2))
+        if kind in ("PSP", "PSnDCG"):
+            factors = np.ones(k) if kind == "PSP" else discounts
+            achieved, ideal = self._gains
+            return RowMetric(achieved[:, :k] @ factors, ideal[:, :k] @ factors)
+        if kind == "P":
+            values = row_precision(self.hits, k)
+        elif kind == "R":
+            values = self.hits[:, :k].sum(axis=1) / np.maximum(n_true, 1)
+        else:
+            values = self.hits[:, :k] @ discounts / np.cumsum(discounts)[np.clip(n_true, 1, k) - 1]
+        return RowMetric(values, np.ones(values.size))
 
-    def recall(self, k: int) -> float:
-        return float((self.hits[:, :k].sum(axis=1) / np.maximum(np.diff(self.truth.indptr), 1)).mean())
-
-    def ndcg(self, k: int) -> float:
-        ideal = np.cumsum(_discounts(k))[np.clip(np.diff(self.truth.indptr), 1, k) - 1]
-        return float((self.hits[:, :k] @ _discounts(k) / ideal).mean())
-
-    def gains(self, propensities: Propensities) -> _Gains:
+    @cached_property
+    def _gains(self) -> tuple[_Floats, _Floats]:
+        """The weights of the hits at each rank of each instance, and those of the best ranking."""
+        assert self.propensities is not None
         # An extra weight of 0 at the end, for index -1: no hit.
-        weights = np.append(propensities.weights(self.truth.shape[1]), 0.0)
+        weights = np.append(self.propensities.weights(self.truth.shape[1]), 0.0)
         true_weights = weights[self.truth.indices]
         weighted = csr_array((true_weights, self.truth.indices, self.truth.indptr), shape=self.truth.shape)
-        return _Gains(
-            achieved=weights[np.where(self.hits, self.labels, -1)].sum(axis=0),
-            ideal=weights[ranked_labels(weighted, self.labels.shape[1])].sum(axis=0),
-        )
-
-
-@dataclass(frozen=True)
-class _Gains:
-    """The weights of the hits at each rank, summed over all instances, and the largest possible sums."""
-
-    achieved: _Floats
-    ideal: _Floats
-
-    def share(self, discounts: _Floats) -> float:
-        ideal = float(self.ideal[: len(discounts)] @ discounts)
-        return float(self.achieved[: len(discounts)] @ discounts) / ideal if ideal > 0 else 0.0
-
-
-def _discounts(k: int) -> _Floats:
-    return np.asarray(1.0 / np.log2(np.arange(2, k + 2)), dtype=np.float64)
+        best = ranked_labels(weighted, self.labels.shape[1])
+        return weights[np.where(self.hits, self.labels, -1)], weights[best]
 
 
 def _ones(labels: Any, name: str) -> csr_array:

@@ -58,7 +58,9 @@ class Point:
     @property
     def trial(self) -> Trial:
         """The form with P@1, P@3 and P@5 in percent."""
-        return Trial(self.form, tuple(100 * metrics.precision_of(self.hits, k) for k in DEFAULT_RANKS))
+        return Trial(
+            self.form, tuple(100 * metrics.row_precision(self.hits, k).mean() for k in DEFAULT_RANKS)
+        )
 
     def report(self, chosen: bool) -> PointReport:
         """Return all figures of the point."""

@@ -78,7 +78,7 @@ class Validation:
         top = max(DEFAULT_RANKS)
         labels = metrics.pad_labels(model.predict(self.X, top=top, threads=threads)[0], top)
         hits = metrics.hits(self.truth, labels, top)
-        return tuple(100 * metrics.precision_of(hits, k) for k in DEFAULT_RANKS)
+        return tuple(100 * float(metrics.row_precision(hits, k).mean()) for k in DEFAULT_RANKS)
 
 
 class Missed(TypedDict):

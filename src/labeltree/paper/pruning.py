@@ -73,7 +73,7 @@ def pruning(
         "threads": session.threads,
     }
     rows: list[Row] = []
-    correct: dict[tuple[str, float], list[NDArray[np.int64]]] = {}  # of each test instance by rank, per seed
+    correct: dict[tuple[str, float], list[NDArray[np.float64]]] = {}  # of each test instance by rank, per seed
     runs = product([split for split in session.splits if split.test], session.seeds[:3])
     for (split, seed), part in steps(runs, progress):
         plan = replace(session.plan(split, clusters, max_depth, seed), settings=settings)
@@ -98,7 +98,7 @@ def pruning(
                         "threshold": value,
                         "seed": seed,
                         "test_instances": test.n_instances,
-                        **{f"P@{k}": 100 * metrics.precision_of(hits, k) for k in DEFAULT_RANKS},
+                        **{f"P@{k}": 100 * metrics.row_precision(hits, k).mean() for k in DEFAULT_RANKS},
                         "weights": plan.n_weights,
                         "nonzeros": nonzeros,
                         "pruned_share": 1 - nonzeros / max(unpruned, 1),
@@ -131,13 +131,12 @@ def _pruned(model: Model, thresholds: Sequence[float], place: Path) -> Iterator[
         yield threshold, Model(None, model.manifest, trees, model.label_counts, model.label_names)
 
 
-def _change(before: Sequence[NDArray[np.int64]], after: Sequence[NDArray[np.int64]]) -> Row:
+def _change(before: Sequence[NDArray[np.float64]], after: Sequence[NDArray[np.float64]]) -> Row:
     """Return the change of each precision with its standard error, paired over the test instances.
 
     The seeds share the instances, so they are averaged instance by instance first.
     """
-    ranks = np.array(DEFAULT_RANKS)[:, None]
-    changes, errors = metrics.paired_gain(100 * (np.mean(after, axis=0) - np.mean(before, axis=0)) / ranks)
+    changes, errors = metrics.paired_gain(100 * (np.mean(after, axis=0) - np.mean(before, axis=0)))
     row: Row = {}
     for k, change, error in zip(DEFAULT_RANKS, changes.tolist(), errors.tolist(), strict=True):
         row |= {f"change_P@{k}": change, f"error_P@{k}": error}

@@ -18,7 +18,7 @@ from labeltree.base.tempdirs import temporary_directory
 from labeltree.data.dataset import Dataset
 from labeltree.errors import ResourceError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.row_metrics import METRIC, labels_needed, row_metrics
+from labeltree.evaluation.compare import METRIC, labels_needed, row_metrics
 from labeltree.model.labeled import Validation
 from labeltree.model.layout import SPARSE
 from labeltree.training.fill import train_model
