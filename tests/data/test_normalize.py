@@ -12,7 +12,6 @@ from helpers import Killed, contents, cut_off, disk_bytes, make_data, random_dat
 import labeltree
 from labeltree import InputError, LabelTreeClassifier, TreeSettings, _native, load, write_svm
 from labeltree.hub.card import model_card
-from labeltree.model.frontier import first_trees
 from labeltree.serve.measurements import Measurements
 from labeltree.serve.page import overview
 from labeltree.training.costs import default_cost
@@ -242,7 +241,6 @@ def test_a_model_tells_that_rows_are_scaled(place, run):
         assert ("| Rows | scaled to length 1, for training and for prediction |" in model_card(model)) == told
         assert ("scaled to length 1" in model._repr_html_()) == told
         assert overview(model, Measurements.of(model))["normalized"] == told
-        assert first_trees(model, 1).normalized == told
 
 
 # Tuning

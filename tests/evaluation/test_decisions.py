@@ -20,7 +20,7 @@ from labeltree.evaluation.calibration import (
     reliability,
 )
 from labeltree.evaluation.thresholds import choose_threshold, cross_validate
-from labeltree.model.decide import decide
+from labeltree.model.labeled import decide
 
 
 def ranked(rows=60, labels=12, top=6, seed=0):

@@ -1,5 +1,7 @@
-"""Budgets: the choice is the best of what may be chosen, sizes are exact, and bad data is refused."""
+"""Budgets and reports: the choice is the best allowed, sizes are exact, and bad data is refused."""
 
+import csv
+import json
 import math
 import warnings
 
@@ -9,20 +11,23 @@ from helpers import disk_bytes, examples, make_data, random_data, train_small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree import Dataset, InputError, load
+from labeltree import Dataset, InputError, load, write_svm
 from labeltree.model.compress import (
     Budget,
     Form,
     Trial,
     choose,
-    dense_bytes,
     form_of,
     list_forms,
     loss,
+    measure_forms,
     threshold_grid,
 )
-from labeltree.model.labeled import Validation
+from labeltree.model.labeled import validation_data
+from labeltree.model.pack import dense_bytes
 from labeltree.settings import SolverSettings, StorageSettings
+
+REPORT_FILES = ("frontier.csv", "frontier.png", "frontier.svg")
 
 
 class FakeTrials:
@@ -181,7 +186,7 @@ def test_a_byte_budget(model, validation, tmp_path):
     assert not (tmp_path / "no").exists()
 
 
-@pytest.mark.parametrize("broken", ["predict", "_write_compact"])
+@pytest.mark.parametrize("broken", ["predict", "write_copy"])
 def test_an_error_leaves_nothing_behind(model, validation, tmp_path, monkeypatch, broken):
     calls, original = [], getattr(type(model), broken)
 
@@ -248,7 +253,7 @@ def test_text_features_must_be_the_models(model):
 
     data = make_data(30, seed=1)
     with pytest.raises(InputError, match="text features that are not the model's"):
-        Validation.of(Dataset(data.X, data.Y, text=Text()), model)
+        validation_data(Dataset(data.X, data.Y, text=Text()), model)
 
 
 def test_training_data_is_noticed_in_any_order(model):
@@ -256,17 +261,17 @@ def test_training_data_is_noticed_in_any_order(model):
     rows = np.random.default_rng(0).permutation(train.n_instances)
     for data in (train, Dataset.from_matrices(train.X[rows], train.Y[rows])):
         with pytest.warns(UserWarning, match="looks like the training data"):
-            Validation.of(data, model)
+            validation_data(data, model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Validation.of(Dataset.from_matrices(train.X[1:], train.Y[1:]), model)
-        Validation.of(make_data(400, seed=5), model)
+        validation_data(Dataset.from_matrices(train.X[1:], train.Y[1:]), model)
+        validation_data(make_data(400, seed=5), model)
 
 
 def test_precision_is_that_of_evaluate(model, validation):
     found = model.evaluate(validation)
     expected = [100 * found[f"P@{k}"] for k in (1, 3, 5)]
-    assert Validation.of(validation, model).precision(model, 1) == pytest.approx(expected)
+    assert validation_data(validation, model).precision(model, 1) == pytest.approx(expected)
 
 
 def test_a_model_with_fewer_labels_than_ranks(tmp_path):
@@ -282,3 +287,77 @@ def test_a_smaller_form_after_one_that_loses_too_much_is_found():
     losses = [0, 0, 0, 0, 0.2, 0.2, 0.1, 0.2, 0.2]
     precision = {form: (80 - lost, 60.0, 40.0) for form, lost in zip(forms, losses, strict=True)}
     assert choose(forms, Budget(max_loss=0.1), FakeTrials(precision), True).form == forms[6]
+
+
+# Reports
+
+
+def test_every_form_is_measured_as_compress_and_evaluate_do(model, validation, tmp_path):
+    seen = []
+    found = measure_forms(model, validation_data(validation, model), tmp_path, 0.1, progress=seen.append)
+    assert list(tmp_path.iterdir()) == []
+    assert seen == sorted(seen)
+    assert seen[-1] == pytest.approx(1)
+    trials = [trial for trial, _ in found]
+    forms = [trial.form for trial in trials]
+    assert [form.storage.codec for form in forms[:4]] == ["float32", "float16", "int8", "sparse"]
+    assert all(form.n_nonzeros for form in forms[4:])
+    for trial in (trials[2], trials[-1]):
+        prune = trial.form.storage.prune
+        copy = model.compress(tmp_path / f"copy-{prune}", prune=prune)
+        assert (copy.bytes, copy.codec) == (trial.form.model_bytes, trial.form.storage.codec)
+        expected = copy.evaluate(validation)
+        assert trial.precision == pytest.approx([100 * expected[f"P@{k}"] for k in (1, 3, 5)])
+    (chosen,) = [trial.form for trial, is_chosen in found if is_chosen]
+    allowed = [trial.form.model_bytes for trial in trials if loss(trials[0], trial) <= 0.1 + 1e-9]
+    assert chosen.model_bytes == min(allowed)
+
+
+def test_the_report_of_the_command(run, folder, tmp_path):
+    command = ("compress", folder / "model", "--validation", folder / "test.svm", "--report", tmp_path / "o")
+    code, out, err = run(*command, "--json", "--max-loss", 1)
+    assert (code, err) == (0, "")
+    points = json.loads(out)["points"]
+    assert sorted(path.name for path in (tmp_path / "o").iterdir()) == sorted(REPORT_FILES)
+    assert [point["chosen"] for point in points].count(True) == 1
+    assert points[0]["model_bytes"] == disk_bytes(folder / "model")
+    with open(tmp_path / "o/frontier.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == list(points[0])
+    assert [int(row["model_bytes"]) for row in rows] == [point["model_bytes"] for point in points]
+    code, out, err = run(*command, "--overwrite")
+    assert code == 0
+    assert out.count("*") == 2  # the chosen row, and what it means
+    assert err.splitlines()[-1].startswith("evaluating")
+    figure = (tmp_path / "o/frontier.svg").read_bytes()
+    assert run(*command, "--overwrite", "-q") == (0, "", "")
+    assert (tmp_path / "o/frontier.svg").read_bytes() == figure
+
+
+def test_refused_reports(run, refused, folder, tmp_path, monkeypatch):
+    model, test, out = folder / "model", folder / "test.svm", tmp_path / "o"
+    assert "no output is given" in refused("compress", model)
+    assert "--report needs validation data" in refused("compress", model, "--report", out)
+    assert "no such model" in refused("compress", tmp_path / "no", "--validation", test, "--report", out)
+    assert "no such file" in refused("compress", model, "--validation", tmp_path / "no.svm", "--report", out)
+    assert "no such directory" in refused(
+        "compress", model, "--validation", test, "--report", tmp_path / "no" / "o"
+    )
+    write_svm(tmp_path / "wide.svm", make_data(20, features=99))
+    assert "99 features" in refused("compress", model, "--validation", tmp_path / "wide.svm", "--report", out)
+    assert run("compress", model, tmp_path / "small", "-q")[0] == 0
+    assert "already compact" in refused("compress", tmp_path / "small", "--validation", test, "--report", out)
+    assert not out.exists()
+    out.mkdir()
+    (out / "frontier.png").write_bytes(b"mine")
+    assert "already exists" in refused("compress", model, "--validation", test, "--report", out)
+    assert (out / "frontier.png").read_bytes() == b"mine"
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("labeltree.model.model.Model.predict", stop)
+    code, _, err = run("compress", model, "--validation", test, "--report", tmp_path / "new")
+    assert (code, err.splitlines()[-1]) == (130, "stopped; no model was written")
+    assert not (tmp_path / "new").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o", "small", "wide.svm"]

@@ -11,8 +11,8 @@ from helpers import contents, disk_bytes, make_data, random_data, train_small
 
 from labeltree import InputError, load, write_svm
 from labeltree.cli import main
-from labeltree.model.compress import sparse_bytes, write_compact
 from labeltree.model.files import new_model
+from labeltree.model.pack import sparse_bytes, write_compact
 from labeltree.settings import SolverSettings, StorageSettings
 
 FORMS = ({"weights": "float16"}, {"weights": "int8"}, {"prune": 0.0}, {"prune": 0.1})
@@ -90,7 +90,7 @@ def test_a_model_is_not_compressed_into_itself(model_dir):
     link = model_dir.parent / "link"
     link.symlink_to(model_dir)
     for same in (model_dir, link, model_dir / ".." / model_dir.name):
-        with pytest.raises(InputError, match="the same directory as the input model"):
+        with pytest.raises(InputError, match="the same directory as the model"):
             load(model_dir).compress(same, overwrite=True)
     link.unlink()
     with pytest.raises(InputError, match="is inside the model"):
@@ -127,7 +127,7 @@ def test_an_interrupt_leaves_nothing_new(trained, model_dir, monkeypatch, error)
     def stop(*_, **__):
         raise error
 
-    monkeypatch.setattr("labeltree.model.compress.write_small", stop)
+    monkeypatch.setattr("labeltree.model.pack.write_small", stop)
     for target in (model_dir, model_dir.parent / "new"):
         with pytest.raises(error):
             load(trained).compress(target, overwrite=True)

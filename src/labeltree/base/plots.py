@@ -132,7 +132,7 @@ def frontier_figure(
     Parameters
     ----------
     curves : mapping of str to sequence
-        Points by the name of their curve, with the keys of `labeltree.model.frontier.PointReport`.
+        Points by the name of their curve, with the keys of `Trial.report`, and whether each is ``chosen``.
     metrics : sequence of str
         Keys of the points.
     """

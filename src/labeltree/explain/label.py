@@ -181,8 +181,8 @@ def describe_label(
         for depth, (node, column) in enumerate(path_to(tree, label)):
             others = np.delete(tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]], column)
             features = part.features_of(node)
-            weights = part.child_weights(node, column, features).astype(np.float64)
-            bias = part.child_weights(node, column, np.array([model.n_features], np.int32))[0]
+            weights = part.rows(node, features, column)[:, 0].astype(np.float64)
+            bias = part.rows(node, np.array([model.n_features], np.int32), column)[0, 0]
             step = LabelStep(
                 node,
                 depth,

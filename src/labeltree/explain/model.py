@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeltree.model.compress import dense_bytes
+from labeltree.model.pack import dense_bytes
 from labeltree.model.layout import Layout
 from labeltree.trees.tree import DepthSummary
 

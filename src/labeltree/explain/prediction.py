@@ -201,7 +201,7 @@ class _Paths:
         return TreePath(tree, label in self.reached[tree], total, tuple(steps))
 
     def _step(self, tree: int, node: int, column: int, depth: int, parent_score: float) -> Step:
-        weights = self.model.trees[tree].child_weights(node, column, self.features).astype(np.float64)
+        weights = self.model.trees[tree].rows(node, self.features, column)[:, 0].astype(np.float64)
         products = self.values * weights
         margin = float(products.sum())
         factor = float(self.factor(margin))

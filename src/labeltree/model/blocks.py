@@ -120,54 +120,32 @@ class TreeBlocks:
             features = np.append(features, np.int32(self.n_features))
         return features, self.rows(node, features)
 
-    def rows(self, node: int, features: NDArray[np.int32]) -> NDArray[np.float32]:
+    def rows(self, node: int, features: NDArray[np.int32], child: int | None = None) -> NDArray[np.float32]:
         """Return the weights of some features in a node, features x children; 0 where a feature is not used.
 
-        The constant feature of the bias has the number ``n_features``.
+        With `child`, only the column of this child. The constant feature of the bias has the number
+        ``n_features``.
         """
-        first = self.tree.child_ptr[node]
-        out = np.zeros((features.size, self.tree.child_count[node]), np.float32)
+        first, last = self.tree.child_ptr[node : node + 2].tolist()
+        if child is not None:
+            first, last = first + child, first + child + 1
+        out = np.zeros((features.size, last - first), np.float32)
+        at = int(self.tree.child_ptr[node])
         for b in range(self.blocks.ptr[node], self.blocks.ptr[node + 1]):
-            start = (b - self.blocks.ptr[node]) * _native.PANEL_CHILDREN
-            columns = slice(start, start + self.blocks.width[b])
+            start, at = at, at + int(self.blocks.width[b])
+            low, high = max(start, first), min(at, last)
+            if low >= high:
+                continue
             found, rows = _find(self._block_features(b), features)
-            scales = self.scales[first + start : first + columns.stop] if is_scaled(self.codec) else 1
-            out[found, columns] = self._stored(b, rows).astype(np.float32) * scales
+            stored = self._stored(b, rows, slice(low - start, high - start)).astype(np.float32)
+            scales = self.scales[low:high] if is_scaled(self.codec) else 1
+            out[found, low - first : high - first] = stored * scales
         if self.has_bias and is_scaled(self.codec):
-            out[features == self.n_features] = self.biases[first : self.tree.child_ptr[node + 1]]
+            out[features == self.n_features] = self.biases[first:last]
         return out
 
-    def child_weights(self, node: int, child: int, features: NDArray[np.int32]) -> NDArray[np.float32]:
-        """Return the weights of some features for one child of a node; 0 where a feature is not used."""
-        if self.codec != SPARSE:
-            found, rows = _find(self._features(node), features)
-            out = np.zeros(features.size, np.float32)
-            stored = self._dense(node)[rows, child].astype(np.float32)
-            scale = self.scales[self.tree.child_ptr[node] + child] if is_scaled(self.codec) else 1
-            out[found] = stored * scale
-            if self.has_bias and is_scaled(self.codec):
-                out[features == self.n_features] = self.biases[self.tree.child_ptr[node] + child]
-            return out
-        first = self.tree.child_ptr[node]
-        block = int(self.blocks.ptr[node]) + child // _native.PANEL_CHILDREN
-        found, rows = _find(self._block_features(block), features)
-        column = self._stored(block, rows)[:, child % _native.PANEL_CHILDREN]
-        out = np.zeros(features.size, np.float32)
-        out[found] = column.astype(np.float32) * self.scales[first + child]
-        if self.has_bias:
-            out[features == self.n_features] = self.biases[first + child]
-        return out
-
-    def damaged_nodes(self, threads: int) -> tuple[NDArray[np.int64], tuple[int, str] | None]:
-        """Read every block and check it.
-
-        Returns
-        -------
-        damaged : ndarray of int64
-            The nodes whose checksum is wrong.
-        fault : tuple of int and str, or None
-            The first node with contents that no writer stores, and what is wrong with it.
-        """
+    def verify(self, folder: str, threads: int) -> None:
+        """Read every block, compare it with its checksum, and check its contents; see `Model.verify`."""
         damaged: list[NDArray[np.int64]] = []
         fault = None
         for first, last in self._runs(_CHECKED_BYTES):
@@ -177,10 +155,16 @@ class TreeBlocks:
                 wrong = self._sparse_fault(first, last, threads)
             fault = fault or wrong
             self._release_pages()
-        all_damaged = np.concatenate(damaged)
-        if self.codec == SPARSE and all_damaged.size:
-            fault = None
-        return np.unique(self.blocks.node[all_damaged]), fault
+        nodes = np.unique(self.blocks.node[np.concatenate(damaged)])
+        if nodes.size:
+            what = (
+                f"checksum mismatch in {nodes.size} of {self.tree.n_nodes} blocks, the first is node "
+                f"{nodes[0]}: the model is damaged"
+            )
+            raise InputError(what, file=folder, hint=RESTORE)
+        if fault:
+            what = f"the block of node {fault[0]} is damaged: {fault[1]}"
+            raise InputError(what, file=folder, hint=RESTORE)
 
     def _check(self, first: int, last: int, threads: int) -> tuple[NDArray[np.int64], tuple[int, str] | None]:
         """Return which of some successive blocks are damaged, and the first fault of dense ones."""
@@ -274,14 +258,14 @@ class TreeBlocks:
         weights = self.weights[self.weight_ptr[node] : self.weight_ptr[node + 1]]
         return weights.reshape(-1, self.tree.child_count[node])
 
-    def _stored(self, block: int, rows: NDArray[np.int64]) -> NDArray[Any]:
-        """Return rows of a block without scales."""
+    def _stored(self, block: int, rows: NDArray[np.int64], columns: slice) -> NDArray[Any]:
+        """Return rows of some children of a block without scales."""
         if self.codec != SPARSE:
-            return self._dense(block)[rows]
+            return self._dense(block)[rows, columns]
         content = self.weights[self.weight_ptr[block] : self.weight_ptr[block + 1]]
         n_rows = int(self._list_ptr[block + 1] - self._list_ptr[block])
         try:
-            return decode_sparse(content, n_rows, int(self.blocks.width[block]), rows)
+            return decode_sparse(content, n_rows, int(self.blocks.width[block]), rows)[:, columns]
         except (IndexError, ValueError):  # possible only if the model was not verified
             what = f"the block of node {self.blocks.node[block]} is damaged"
             raise InputError(what, hint=RESTORE) from None

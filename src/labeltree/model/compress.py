@@ -5,33 +5,34 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from labeltree import _native
 from labeltree.base import limits
+from labeltree.base import tempdirs as leftovers
 from labeltree.base.progress import Progress, part_of
-from labeltree.base.system import human_bytes
+from labeltree.base.system import human_bytes, threads_to_use
 from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks
-from labeltree.model.files import ModelWriter
-from labeltree.model.labeled import Validation
-from labeltree.model.layout import SPARSE, ArrayFile, Layout, float32_threshold, is_scaled
-from labeltree.model.pack import pack_blocks, remove_loose, reserve_blocks, write_small
+from labeltree.model.directory import publish, temporary_directory
+from labeltree.model.layout import SPARSE, is_scaled
+from labeltree.model.pack import dense_bytes, sparse_bytes
 from labeltree.settings import StorageSettings
 
 if TYPE_CHECKING:
+    from labeltree.model.labeled import Labeled
     from labeltree.model.model import Model
 
 # Thresholds are round numbers: how many per power of ten, and how many powers below the largest weight.
 PER_DECADE = 24
 DECADES = 4
+# A report has so many thresholds per power of ten, which keep these shares of the weights.
+_REPORTED_PER_DECADE = 8
+_MOST_KEPT, _LEAST_KEPT = 0.9, 0.0005
 # With a byte budget, these of the forms that fit are evaluated, counted from the one that loses least.
 _FITTING = (0, 1, 2, 4, 8, 16, 32)
 # With a loss budget, which smaller forms are tried after the first one that loses too much.
@@ -48,112 +49,18 @@ def check_source(path: Path | None, trees: Sequence[TreeBlocks]) -> None:
         raise InputError(what, file=path, hint="compress the float32 model that it was made from")
 
 
-def write_compact(
-    writer: ModelWriter,
-    trees: Sequence[TreeBlocks],
-    storage: StorageSettings,
-    threads: int,
-    progress: Progress | None = None,
-) -> int:
-    """Write the trees of a float32 model with another codec; return the non-zero weights, if pruned.
-
-    Memory does not grow with the model.
-    """
-    n_nonzeros = 0
-    for t, part in enumerate(trees):
-        layout = _layout(part, storage.codec)
-        with reserve_blocks(writer, f"tree-{t}", layout) as files, _refusals():
-            written = _native.compress_blocks(
-                _source(part),
-                part.n_features,
-                part.has_bias,
-                storage.codec,
-                float32_threshold(storage.prune or 0.0),
-                layout.feature_ptr,
-                layout.weight_ptr,
-                *files,
-                threads,
-                part_of(progress, t, len(trees)),
-            )
-            with pack_blocks(writer, f"tree-{t}", layout, written, files):
-                pass
-        n_nonzeros += int(written[3].sum())
-        write_small(writer, f"tree-{t}", part.tree, storage.codec, written)
-    remove_loose(writer.path)
-    return n_nonzeros
-
-
-def dense_bytes(trees: Sequence[TreeBlocks], codec: str) -> int:
-    """Return the bytes of all files of the trees with a dense codec."""
-    return sum(file.bytes for part in trees for file in _layout(part, codec).files().values())
-
-
-def sparse_bytes(
-    trees: Sequence[TreeBlocks], thresholds: NDArray[np.float64], threads: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the bytes of all files of the trees, and the non-zero weights, if pruned at each threshold."""
-    limits = np.array([float32_threshold(t) for t in thresholds], np.float32)
-    n_bytes, n_nonzeros = np.zeros((2, limits.size), np.int64)
-    for part in trees:
-        with _refusals():
-            large, stored = _native.sparse_sizes(
-                _source(part), part.n_features, part.has_bias, limits, threads
-            )
-        files = _layout(part, SPARSE).files()
-        small = sum(
-            ArrayFile(file.dtype, 0).bytes if name in ("features.npy", "weights.npy") else file.bytes
-            for name, file in files.items()
-        )
-        n_bytes += large + small
-        n_nonzeros += stored
-    return n_bytes, n_nonzeros
-
-
 def check_apart(model: Path, target: Path) -> None:
     """Refuse to write a model over itself, into itself, or over a directory that contains it."""
     source, goal = Path(os.path.realpath(model)), Path(os.path.realpath(target))
-    if source == goal:
-        what = "the output is the same directory as the input model"
-        raise InputError(what, file=target, hint="choose another name")
-    if source in goal.parents:
-        what = f"the output directory is inside the model {model}"
-        raise InputError(what, file=target, hint="choose another directory")
-    if goal in source.parents:
-        what = f"the output directory contains the model {model}"
-        raise InputError(what, file=target, hint="choose another directory")
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn what a kernel refuses into an error for the user: weights that are not finite, or too many."""
-    try:
-        yield
-    except (OverflowError, ValueError) as error:
-        hint = "train the model again, or do not prune it"
-        raise InputError(str(error), hint=hint) from None
-
-
-def _layout(part: TreeBlocks, codec: str) -> Layout:
-    return Layout.of(part.tree, codec, part.used_features, part.has_bias, part.n_features)
-
-
-def _source(part: TreeBlocks) -> _native.FloatArrays:
-    shape = part.tree.child_ptr, part.tree.children
-    return *shape, part.feature_ptr, part.features, part.weight_ptr, part.weights.view(np.uint8)
-
-
-TrialReport = TypedDict(
-    "TrialReport",
-    {
-        "model_bytes": int,
-        "threshold": float | None,
-        "weights": str,
-        "nonzeros": int | None,
-        "P@1": float | None,
-        "P@3": float | None,
-        "P@5": float | None,
-    },
-)
+    relations = {
+        "the same directory as": goal == source,
+        "inside": source in goal.parents,
+        "a directory that contains": goal in source.parents,
+    }
+    for relation, holds in relations.items():
+        if holds:
+            what = f"the output is {relation} the model {model}"
+            raise InputError(what, file=target, hint="choose another directory")
 
 
 @dataclass(frozen=True)
@@ -240,7 +147,7 @@ class Trial:
     form: Form
     precision: tuple[float, ...] | None = None
 
-    def report(self) -> TrialReport:
+    def report(self) -> dict[str, Any]:
         """Return all figures under the names that the command line prints."""
         p1, p3, p5 = (None,) * 3 if self.precision is None else (round(p, 4) for p in self.precision)
         storage = self.form.storage
@@ -266,7 +173,9 @@ def threshold_grid(trees: Sequence[TreeBlocks], per_decade: int = PER_DECADE) ->
     return sorted({number for number in numbers if number < limits.LARGEST_VALUE})
 
 
-def list_forms(trees: Sequence[TreeBlocks], other_bytes: int, threads: int) -> list[Form]:
+def list_forms(
+    trees: Sequence[TreeBlocks], other_bytes: int, threads: int, per_decade: int = PER_DECADE
+) -> list[Form]:
     """Return the ways to store a float32 model, from the largest to the smallest.
 
     What loses more comes later, and is left out if it is not smaller than all that lose less.
@@ -277,12 +186,14 @@ def list_forms(trees: Sequence[TreeBlocks], other_bytes: int, threads: int) -> l
     other_bytes : int
         Size of the other files of the model.
     threads : int
+    per_decade : int
+        Number of thresholds per power of ten.
     """
     forms = [
         Form(StorageSettings(codec), other_bytes + dense_bytes(trees, codec))
         for codec in ("float32", "float16", "int8")
     ]
-    thresholds = [0.0, *threshold_grid(trees)]
+    thresholds = [0.0, *threshold_grid(trees, per_decade)]
     for threshold, size, stored in zip(
         thresholds, *sparse_bytes(trees, np.array(thresholds), threads), strict=True
     ):
@@ -307,13 +218,11 @@ class Trials:
 
     Parameters
     ----------
-    directory : Path
-        It must exist.
     source : Model
         The float32 model.
-    write : callable
-        Takes storage settings, a directory to create and a progress callback, and returns the copy.
-    validation : Validation, optional
+    directory : Path
+        It must exist.
+    validation : Labeled, optional
         What copies are evaluated on. Default: they are not evaluated.
     threads : int, optional
     report : callable, optional
@@ -322,16 +231,14 @@ class Trials:
 
     def __init__(
         self,
-        directory: Path,
         source: Model,
-        write: Callable[[StorageSettings, Path, Progress | None], Model],
-        validation: Validation | None,
+        directory: Path,
+        validation: Labeled | None,
         threads: int | None,
-        report: Callable[[Trial], None] | None,
+        report: Callable[[Trial], None] | None = None,
     ) -> None:
-        self._directory = directory
         self._source = source
-        self._write = write
+        self._directory = directory
         self._validation = validation
         self._threads = threads
         self._report = report
@@ -367,7 +274,7 @@ class Trials:
         place = self._copies[form] = self._directory / form.storage.codec
         if form.storage.prune is not None:
             place = self._copies[form] = place.with_name(f"{form.storage.codec}-{form.storage.prune:g}")
-        return self._write(form.storage, place, progress)
+        return self._source.write_copy(form.storage, place, self._threads, progress)
 
 
 def choose(
@@ -445,3 +352,76 @@ def loss(original: Trial, trial: Trial) -> float:
     assert original.precision is not None
     assert trial.precision is not None
     return max(a - b for a, b in zip(original.precision, trial.precision, strict=True))
+
+
+def compress_model(
+    model: Model,
+    path: Path,
+    storage: StorageSettings,
+    budget: Budget,
+    validation: Labeled | None,
+    overwrite: bool,
+    threads: int,
+    progress: Progress | None,
+    report: Callable[[Trial], None] | None,
+) -> None:
+    """Write a compact copy of a float32 model, as `storage` or a budget says; see `Model.compress`."""
+    with temporary_directory(path) as work:
+        trials = Trials(model, work, validation, threads, report)
+        other_bytes = model.bytes - dense_bytes(model.trees, "float32")
+        if budget:
+            forms = list_forms(model.trees, other_bytes, threads)
+            form = choose(forms, budget, trials, validation is not None, progress).form
+        else:
+            form = form_of(storage, model.trees, other_bytes, threads)
+            if validation is not None:
+                trials.measure(Form(StorageSettings(), model.bytes))
+            trials.measure(form, progress)
+        publish(trials.path(form, progress), path, overwrite)
+
+
+def measure_forms(
+    model: Model,
+    validation: Labeled,
+    directory: Path,
+    max_loss: float,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> list[tuple[Trial, bool]]:
+    """Evaluate a model in many forms, and find the smallest one that loses little.
+
+    Parameters
+    ----------
+    model : Model
+        With float32 weights.
+    validation : Labeled
+        Labeled data that the model was not trained on.
+    directory : Path
+        An existing directory, where one compact copy exists at a time, in a temporary directory.
+    max_loss : float
+        Percentage points that the chosen form may lose of P@1, P@3 or P@5.
+    threads : int, optional
+        Default: all CPUs.
+    progress : callable, optional
+
+    Returns
+    -------
+    list of (Trial, bool)
+        From the largest to the smallest, and whether it is the chosen one. Thresholds that keep almost all
+        weights, or almost none, are left out.
+    """
+    check_source(model.path, model.trees)
+    threads = threads_to_use(threads)
+    other_bytes = model.bytes - dense_bytes(model.trees, "float32")
+    listed = list_forms(model.trees, other_bytes, threads, _REPORTED_PER_DECADE)
+    most, least = _MOST_KEPT * model.manifest["weights"], _LEAST_KEPT * model.manifest["weights"]
+    forms = [form for form in listed if not form.storage.prune or least <= (form.n_nonzeros or 0) <= most]
+    found = []
+    with leftovers.temporary_directory(directory, ".labeltree-") as work:
+        trials = Trials(model, Path(work), validation, threads)
+        for number, form in enumerate(forms):
+            found.append(trials.measure(form, part_of(progress, number, len(forms))))
+            trials.keep(forms[0])
+    allowed = [trial for trial in found if loss(found[0], trial) <= max_loss + _ROUNDING]
+    return [(trial, trial is allowed[-1]) for trial in found]

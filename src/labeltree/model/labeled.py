@@ -1,4 +1,4 @@
-"""Labeled data, matched with a model: to evaluate its predictions, or to show what a choice costs."""
+"""Labeled data, matched with a model: to evaluate the model, and to choose which labels it accepts."""
 
 from __future__ import annotations
 
@@ -13,72 +13,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree import _native
-from labeltree.data.dataset import Dataset, csr_arrays
+from labeltree.base import limits
+from labeltree.data.dataset import Dataset
 from labeltree.data.read import read_data
 from labeltree.data.summary import as_arguments, suspicions
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.accepted import Decision, labeled_candidates
+from labeltree.evaluation.accepted import Candidates, Decision, labeled_candidates
+from labeltree.evaluation.calibration import Calibration, calibration_gain, fit_calibration
 from labeltree.evaluation.labeled import check_known, known_occurrences, mostly_known
+from labeltree.evaluation.thresholds import MIN_DECISION_ROWS, choose_threshold, cross_validate
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
-
-
-@dataclass(frozen=True, eq=False)
-class Validation:
-    """Data that models are evaluated on: features, and labels as the model numbers them."""
-
-    X: sp.csr_matrix
-    truth: sp.csr_matrix
-
-    @classmethod
-    def of(cls, dataset: Dataset, model: Model) -> Validation:
-        """Match data with a model; data that cannot show what a choice costs is refused.
-
-        Warns about data that looks like the training data: it has as many rows, and as many of each label.
-        """
-        if dataset.text is not None and (model.text is None or dataset.text.contents != model.text.contents):
-            what = "the validation data was read with text features that are not the model's"
-            raise InputError(what, hint="read the documents with the features of the model")
-        if dataset.n_features > model.n_features:
-            raise InputError(
-                f"the validation data has {dataset.n_features:,} features, but the model has "
-                f"{model.n_features:,}",
-                hint="use data with the features of the training data",
-            )
-        if dataset.Y.nnz == 0:
-            raise InputError("the validation data has no labels", hint="use labeled data")
-        truth = dataset.align(model.label_names, model.n_labels).Y
-        check_known(truth, dataset, model.n_labels)
-        counts = np.bincount(truth.indices, minlength=truth.shape[1])
-        same = counts.size == model.n_labels and np.array_equal(counts, model.label_counts)
-        if same and dataset.n_instances == model.n_instances:
-            warnings.warn(
-                "The validation data looks like the training data: it has as many rows, and as many of each "
-                "label. A model is better on its training data than on any other, so this choice does not "
-                "show what to expect on other data.",
-                stacklevel=3,
-            )
-        if dataset.one_based is not None:  # a file need not mention the last features
-            dataset = dataset.widen(model.n_features)
-        return cls(dataset.X, truth)
-
-    def fingerprint(self) -> int:
-        """Return a checksum of features and labels."""
-        crc = 0
-        for array in (*csr_arrays(self.X), *csr_arrays(self.truth)):
-            crc = _native.crc32c(array.view(np.uint8), crc)
-        return crc
-
-    def precision(self, model: Model, threads: int | None) -> tuple[float, ...]:
-        """Return P@1, P@3 and P@5 of a model in percent."""
-        top = max(DEFAULT_RANKS)
-        labels = metrics.pad_labels(model.predict(self.X, top=top, threads=threads)[0], top)
-        hits = metrics.hits(self.truth, labels, top)
-        return tuple(100 * float(metrics.row_precision(hits, k).mean()) for k in DEFAULT_RANKS)
 
 
 class Missed(TypedDict):
@@ -108,7 +56,16 @@ class Labeled:
     @classmethod
     def of(cls, dataset: Dataset, model: Model) -> Labeled:
         """Match data with a model."""
+        if dataset.one_based is not None:  # a file need not mention the last features
+            dataset = dataset.widen(model.n_features)
         return cls(dataset, dataset.align(model.label_names, model.n_labels).Y, model)
+
+    def precision(self, model: Model, threads: int | None) -> tuple[float, ...]:
+        """Return P@1, P@3 and P@5 in percent of a model with the same labels."""
+        top = max(DEFAULT_RANKS)
+        labels = metrics.pad_labels(model.predict(self.dataset.X, top=top, threads=threads)[0], top)
+        hits = metrics.hits(self.truth, labels, top)
+        return tuple(100 * float(metrics.row_precision(hits, k).mean()) for k in DEFAULT_RANKS)
 
     def metrics(self, predicted: Any, ks: Sequence[int]) -> dict[str, float]:
         """Return every metric of ranked labels, rows x ranks, as a fraction."""
@@ -177,8 +134,6 @@ def labeled_data(data: Dataset | str | os.PathLike[str], model: Model) -> Labele
     if not isinstance(data, Dataset):
         data = read_data(data, like=model)
         notes += suspicions(data, _as_call, model)
-    if data.one_based is not None:  # a file need not mention the last features
-        data = data.widen(model.n_features)
     labeled = Labeled.of(data, model)
     if not labeled.is_mostly_known:
         notes += labeled.unknown_note("labeltree.Columns(separators=...)")
@@ -187,5 +142,146 @@ def labeled_data(data: Dataset | str | os.PathLike[str], model: Model) -> Labele
     return labeled
 
 
+def validation_data(dataset: Dataset, model: Model) -> Labeled:
+    """Match data with a model to choose something by it; unsuitable data is refused.
+
+    Warns about data that looks like the training data: it has as many rows, and as many of each label.
+    """
+    if dataset.text is not None and (model.text is None or dataset.text.contents != model.text.contents):
+        what = "the validation data was read with text features that are not the model's"
+        raise InputError(what, hint="read the documents with the features of the model")
+    if dataset.n_features > model.n_features:
+        raise InputError(
+            f"the validation data has {dataset.n_features:,} features, but the model has "
+            f"{model.n_features:,}",
+            hint="use data with the features of the training data",
+        )
+    if dataset.Y.nnz == 0:
+        raise InputError("the validation data has no labels", hint="use labeled data")
+    labeled = Labeled.of(dataset, model)
+    truth = labeled.truth
+    check_known(truth, dataset, model.n_labels)
+    counts = np.bincount(truth.indices, minlength=truth.shape[1])
+    same = counts.size == model.n_labels and np.array_equal(counts, model.label_counts)
+    if same and dataset.n_instances == model.n_instances:
+        warnings.warn(
+            "The validation data looks like the training data: it has as many rows, and as many of each "
+            "label. A model is better on its training data than on any other, so this choice does not "
+            "show what to expect on other data.",
+            stacklevel=3,  # the caller of `Model.compress` or `decide`
+        )
+    return labeled
+
+
 def _as_call(separator: str, format: str | None) -> str:
     return f"read_data(file, {as_arguments(separator, format)}, like=model)"
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What was chosen on labeled data.
+
+    Attributes
+    ----------
+    decision : Decision
+    calibration : Calibration or None
+    candidates : Candidates
+        The ranked labels of the data, with the scores that the model gives with this calibration.
+    unlabeled : int
+        The number of rows without labels, which were left out.
+    """
+
+    decision: Decision
+    calibration: Calibration | None
+    candidates: Candidates
+    unlabeled: int
+
+    def figures(self) -> dict[str, float]:
+        """Return precision, recall, F1 and more of the accepted labels, on the rows of the choice.
+
+        With thresholds per label, they are better than on other rows; see `cross_validated`.
+        """
+        return self.candidates.measure(self.decision)
+
+    def cross_validated(self) -> dict[str, float] | None:
+        """Return the same figures by two-fold cross-validation; None without thresholds per label."""
+        own = self.decision.thresholds
+        return None if own is None else cross_validate(self.candidates, own.size)
+
+
+def check_goal(metric: str | None, min_precision: float | None, min_recall: float | None) -> None:
+    """Refuse several goals, and unknown ones."""
+    given = {"metric": metric, "min_precision": min_precision, "min_recall": min_recall}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) > 1:
+        hint = f"remove {{{names[0]}}} or {{{names[1]}}}"
+        raise InputError(
+            "a threshold has one goal, but several are given", hint=hint, parameters=dict.fromkeys(names[:2])
+        )
+    limits.checked("metric", metric, limits.Optional(limits.F1))
+    for name, value in (("min_precision", min_precision), ("min_recall", min_recall)):
+        limits.checked(name, value, limits.Optional(limits.TARGET))
+
+
+def decide(
+    model: Model,
+    validation: Dataset,
+    *,
+    metric: str | None = None,
+    min_precision: float | None = None,
+    min_recall: float | None = None,
+    calibrate: bool | None = None,
+    threads: int | None = None,
+) -> Choice:
+    """Choose which labels a model should accept.
+
+    Use ``model.store_decision(choice.decision, choice.calibration)`` to store the choice.
+
+    Parameters
+    ----------
+    model : Model
+    validation : Dataset
+        Labeled data that the model was not trained on. Rows without labels are left out.
+    metric : {"micro_f1", "macro_f1", "row_f1"}, optional
+        The F1 to maximize. "macro_f1" can give labels their own thresholds. Default: "micro_f1".
+    min_precision, min_recall : float, optional
+        Instead: the largest recall with this precision, or the largest precision with this recall.
+    calibrate : bool, optional
+        Fit a map from scores to probabilities, if it lowers the log loss; or use none. Default: the model's.
+    threads : int, optional
+        Default: all CPUs.
+
+    Returns
+    -------
+    Choice
+
+    Raises
+    ------
+    InputError
+        If no threshold reaches the goal, or the model knows fewer than half of the label occurrences.
+
+    Warns
+    -----
+    UserWarning
+        If fewer than 50 rows have labels, or the data looks like the training data.
+    """
+    check_goal(metric, min_precision, min_recall)
+    data = validation_data(validation, model)
+    labels, scores = model.predict(data.dataset.X, top=MAX_ACCEPTED, calibrated=False, threads=threads)
+    candidates, unlabeled = labeled_candidates(data.truth, labels, scores)
+    n_rows = candidates.row_true.size
+    if n_rows < MIN_DECISION_ROWS:
+        warnings.warn(
+            f"The validation data has {n_rows:,} row{'s' * (n_rows != 1)} with labels; with fewer than "
+            f"{MIN_DECISION_ROWS}, the best threshold is mostly random.",
+            stacklevel=2,
+        )
+    calibration = model.calibration if calibrate is None else None
+    if calibrate and calibration_gain(candidates) > 0:
+        calibration = fit_calibration(candidates)
+    if calibration is not None:
+        candidates = candidates.with_scores(calibration.apply(candidates.scores))
+    goal = "precision" if min_precision is not None else "recall" if min_recall is not None else metric
+    target = min_recall if min_precision is None else min_precision
+    decision = choose_threshold(candidates, goal or "micro_f1", target, n_labels=model.n_labels)
+    return Choice(decision, calibration, candidates, unlabeled)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -24,36 +23,15 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.evaluation.accepted import Decision
 from labeltree.evaluation.calibration import Calibration
 from labeltree.model.blocks import TreeBlocks
-from labeltree.model.compress import (
-    Budget,
-    Form,
-    Trial,
-    Trials,
-    check_apart,
-    check_source,
-    choose,
-    dense_bytes,
-    form_of,
-    list_forms,
-    write_compact,
-)
-from labeltree.model.directory import check_target, publish, temporary_directory
+from labeltree.model.compress import Budget, Trial, check_apart, check_source, compress_model
+from labeltree.model.directory import check_target
 from labeltree.model.files import ModelWriter, amend_model, new_model
-from labeltree.model.labeled import Validation, labeled_data
+from labeltree.model.labeled import labeled_data, validation_data
 from labeltree.model.layout import tree_folder
 from labeltree.model.manifest import RESTORE, Manifest, carried_over, stored_as
 from labeltree.model.open import read_parts
-from labeltree.model.pack import copy_blocks
-from labeltree.model.queries import (
-    as_matrix,
-    check_options,
-    check_queries,
-    check_width,
-    documents_of,
-    is_csr_row,
-    named_labels,
-    unit_queries,
-)
+from labeltree.model.pack import copy_blocks, write_compact
+from labeltree.model.queries import Ranker, as_matrix, check_options, documents_of, named_labels
 from labeltree.settings import (
     DEFAULT_BEAM,
     DEFAULT_RANKS,
@@ -157,9 +135,10 @@ class Model:
         return f"{name} of an unsaved model" if self.path is None else str(self.path / name)
 
     @cached_property
-    def _search(self) -> _native.BeamSearch:
+    def _search(self) -> Ranker:
         blocks = [part.arrays for part in self.trees]
-        return _native.BeamSearch(blocks, self.n_features, self.n_labels, self.bias)
+        search = _native.BeamSearch(blocks, self.n_features, self.n_labels, self.bias)
+        return Ranker(search, self.n_features, self.normalized, self.text is not None)
 
     def predict(
         self,
@@ -215,7 +194,7 @@ class Model:
         check_options(top, beam, threads)
         documents = documents_of(X, empty=self.text is not None)
         rows = X if documents is None else self._features_of(documents, threads)
-        labels, scores = self._ranked(rows, min(top, self.n_labels), beam, settings, threads)
+        labels, scores = self._search.rank(rows, min(top, self.n_labels), beam, settings, threads)
         if self.calibration is not None and calibrated and settings == self.score:
             scores = self.calibration.apply(scores)
         if accepted is not None:
@@ -246,56 +225,11 @@ class Model:
             )
         return self.decision
 
-    def _ranked(
-        self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the best labels of each row, and their scores before calibration."""
-        if is_csr_row(X):
-            check_width(X.shape[1], self.n_features)
-            found = self._search.search_row(
-                X.indices, X.data, beam, top, settings.function, settings.scale, self.normalized
-            )
-            if found is not None:
-                self._warn_of_features(X.shape[1], 4)
-                if self.text is not None and X.data.size == 0:
-                    found[0].fill(-1)
-                    found[1].fill(0)
-                return found
-        return self._best(X, top, beam, settings, threads)
-
     def _features_of(self, documents: list[str], threads: int | None) -> sp.csr_matrix:
         if self.text is None:
             what = "X is a list of documents, but the model was not trained on text"
             raise InputError(what, hint="pass a matrix of features")
         return self.text.transform(documents, threads=threads)
-
-    def _best(
-        self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Search for the best labels of the rows of a matrix."""
-        queries = check_queries(X)
-        check_width(queries.n_features, self.n_features)
-        self._warn_of_features(queries.n_features, 5)
-        if self.normalized:
-            queries = unit_queries(queries, self.n_features)
-        # One row needs no second thread, and finding the number of CPUs would take longer than the search.
-        workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
-        labels, scores = self._search.search(
-            *queries.arrays, beam, top, settings.function, settings.scale, workers
-        )
-        labels, scores = labels.reshape(queries.n_rows, top), scores.reshape(queries.n_rows, top)
-        if self.text is not None:
-            unknown = np.diff(queries.arrays[0]) == 0
-            labels[unknown], scores[unknown] = -1, 0
-        return labels, scores
-
-    def _warn_of_features(self, n_features: int, stacklevel: int) -> None:
-        if n_features > self.n_features:
-            warnings.warn(
-                f"The data has {n_features:,} features, but the model has {self.n_features:,}; "
-                "the additional ones are ignored.",
-                stacklevel=stacklevel,  # the caller of predict
-            )
 
     def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
         """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
@@ -380,17 +314,7 @@ class Model:
             If a block is damaged, or contains what no writer stores.
         """
         for t, part in enumerate(self.trees):
-            damaged, fault = part.damaged_nodes(threads_to_use(threads))
-            if damaged.size:
-                raise InputError(
-                    f"checksum mismatch in {damaged.size} of {part.tree.n_nodes} blocks, the first is node "
-                    f"{damaged[0]}: the model is damaged",
-                    file=self.file(tree_folder(t)),
-                    hint=RESTORE,
-                )
-            if fault:
-                what = f"the block of node {fault[0]} is damaged: {fault[1]}"
-                raise InputError(what, file=self.file(tree_folder(t)), hint=RESTORE)
+            part.verify(self.file(tree_folder(t)), threads_to_use(threads))
 
     def save(
         self, path: Path | str, *, overwrite: bool = False, extra: Mapping[str, Any] | None = None
@@ -412,11 +336,7 @@ class Model:
             if self.bytes > free:
                 what = f"the model takes {human_bytes(self.bytes)}, but only {human_bytes(free)} are free"
                 raise ResourceError(what, file=path.parent, hint="choose another directory")
-            own = None if self.decision is None else self.decision.thresholds
-            writer.write_common(self.label_counts, self.label_names, self.text, own)
-            for t, part in enumerate(self.trees):
-                copy_blocks(writer, tree_folder(t), part)
-            writer.finish({**carried_over(self.manifest), **(extra or {})})
+            self._write(writer, StorageSettings(), extra=extra)
 
     def compress(
         self,
@@ -480,44 +400,43 @@ class Model:
         if self.path is not None:
             check_apart(self.path, path)
         check_target(path, overwrite)
-        checked = None if validation is None else Validation.of(validation, self)
+        data = None if validation is None else validation_data(validation, self)
         self.verify(threads)
-        with temporary_directory(path) as work:
-
-            def write(storage: StorageSettings, place: Path, progress: Progress | None) -> Model:
-                return self._write_compact(storage, place, threads_to_use(threads), progress)
-
-            trials = Trials(work, self, write, checked, threads, report)
-            other_bytes = self.bytes - dense_bytes(self.trees, "float32")
-            if budget:
-                forms = list_forms(self.trees, other_bytes, threads_to_use(threads))
-                form = choose(forms, budget, trials, checked is not None, progress).form
-            else:
-                form = form_of(storage, self.trees, other_bytes, threads_to_use(threads))
-                if checked is not None:
-                    trials.measure(Form(StorageSettings(), self.bytes))
-                trials.measure(form, progress)
-            publish(trials.path(form, progress), path, overwrite)
+        threads = threads_to_use(threads)
+        compress_model(self, path, storage, budget, data, overwrite, threads, progress, report)
         return load_complete(path)
 
-    def _write_compact(
-        self, storage: StorageSettings, place: Path, threads: int, progress: Progress | None
+    def write_copy(
+        self,
+        storage: StorageSettings,
+        place: Path,
+        threads: int | None = None,
+        progress: Progress | None = None,
     ) -> Model:
-        """Write a copy of the model to a new directory."""
+        """Write a copy of a float32 model in some form to a new directory, and open it."""
         place.mkdir()
-        writer = ModelWriter(place)
+        self._write(ModelWriter(place), storage, threads_to_use(threads), progress)
+        return load(place, verify=False)
+
+    def _write(
+        self,
+        writer: ModelWriter,
+        storage: StorageSettings,
+        threads: int = 1,
+        progress: Progress | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write the model; as it is, unless its weights are to be stored with another codec."""
         own = None if self.decision is None else self.decision.thresholds
         writer.write_common(self.label_counts, self.label_names, self.text, own)
-        described = {**carried_over(self.manifest), **stored_as(storage)}
+        described = carried_over(self.manifest)
         if storage.codec == "float32":
             for t, part in enumerate(self.trees):
                 copy_blocks(writer, tree_folder(t), part)
         else:
             stored = write_compact(writer, self.trees, storage, threads, progress)
-            if storage.prune is not None:
-                described["weights"] = stored
-        writer.finish(described)
-        return load(place, verify=False)
+            described |= stored_as(storage) | ({} if storage.prune is None else {"weights": stored})
+        writer.finish({**described, **(extra or {})})
 
     def store_decision(self, decision: Decision | None, calibration: Calibration | None) -> Model:
         """Store which labels to accept, and how scores become probabilities, in the model directory.

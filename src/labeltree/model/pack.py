@@ -1,10 +1,13 @@
-"""Writing the blocks of a tree: files that are filled in any order, and packed when all are known."""
+"""Writing the blocks of trees: files that are filled in any order, and packed when all are known.
+
+Those of a float32 model are written again with another codec.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,10 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
+from labeltree.base.progress import Progress, part_of
+from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.directory import sync_path
 from labeltree.model.files import ModelWriter
-from labeltree.model.layout import FEATURES, SPARSE, WEIGHTS, ArrayFile, Layout, tree_files
+from labeltree.model.layout import (
+    FEATURES,
+    SPARSE,
+    WEIGHTS,
+    ArrayFile,
+    Layout,
+    float32_threshold,
+    tree_files,
+    tree_folder,
+)
+from labeltree.settings import StorageSettings
 from labeltree.trees.tree import LabelTree, pointers
 
 _LOOSE, _PACKED = ".loose", ".packed"
@@ -187,3 +202,83 @@ def copy_blocks(writer: ModelWriter, folder: str, part: TreeBlocks) -> None:
     n_bytes = np.diff(part.weight_ptr) * part.weights.itemsize
     lists = part.checksums, np.diff(part.feature_ptr), n_bytes
     write_small(writer, folder, part.tree, part.codec, (*lists, n_bytes, part.scales, part.biases))
+
+
+def write_compact(
+    writer: ModelWriter,
+    trees: Sequence[TreeBlocks],
+    storage: StorageSettings,
+    threads: int,
+    progress: Progress | None = None,
+) -> int:
+    """Write the trees of a float32 model with another codec; return the non-zero weights, if pruned.
+
+    Memory does not grow with the model.
+    """
+    n_nonzeros = 0
+    for t, part in enumerate(trees):
+        folder, layout = tree_folder(t), _layout(part, storage.codec)
+        with reserve_blocks(writer, folder, layout) as files, _refusals():
+            written = _native.compress_blocks(
+                _source(part),
+                part.n_features,
+                part.has_bias,
+                storage.codec,
+                float32_threshold(storage.prune or 0.0),
+                layout.feature_ptr,
+                layout.weight_ptr,
+                *files,
+                threads,
+                part_of(progress, t, len(trees)),
+            )
+            with pack_blocks(writer, folder, layout, written, files):
+                pass
+        n_nonzeros += int(written[3].sum())
+        write_small(writer, folder, part.tree, storage.codec, written)
+    remove_loose(writer.path)
+    return n_nonzeros
+
+
+def dense_bytes(trees: Sequence[TreeBlocks], codec: str) -> int:
+    """Return the bytes of all files of the trees with a dense codec."""
+    return sum(file.bytes for part in trees for file in _layout(part, codec).files().values())
+
+
+def sparse_bytes(
+    trees: Sequence[TreeBlocks], thresholds: NDArray[np.float64], threads: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the bytes of all files of the trees, and the non-zero weights, if pruned at each threshold."""
+    limits = np.array([float32_threshold(t) for t in thresholds], np.float32)
+    n_bytes, n_nonzeros = np.zeros((2, limits.size), np.int64)
+    for part in trees:
+        with _refusals():
+            large, stored = _native.sparse_sizes(
+                _source(part), part.n_features, part.has_bias, limits, threads
+            )
+        files = _layout(part, SPARSE).files()
+        small = sum(
+            ArrayFile(file.dtype, 0).bytes if name in (FEATURES.name, WEIGHTS.name) else file.bytes
+            for name, file in files.items()
+        )
+        n_bytes += large + small
+        n_nonzeros += stored
+    return n_bytes, n_nonzeros
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what a kernel refuses into an error for the user: weights that are not finite, or too many."""
+    try:
+        yield
+    except (OverflowError, ValueError) as error:
+        hint = "train the model again, or do not prune it"
+        raise InputError(str(error), hint=hint) from None
+
+
+def _layout(part: TreeBlocks, codec: str) -> Layout:
+    return Layout.of(part.tree, codec, part.used_features, part.has_bias, part.n_features)
+
+
+def _source(part: TreeBlocks) -> _native.FloatArrays:
+    shape = part.tree.child_ptr, part.tree.children
+    return *shape, part.feature_ptr, part.features, part.weight_ptr, part.weights.view(np.uint8)

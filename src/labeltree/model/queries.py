@@ -1,8 +1,9 @@
-"""Prediction: validate queries, and arrange the best labels of each row."""
+"""Prediction: validate queries, rank their labels by beam search, and arrange the best labels of each row."""
 
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,7 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labeltree import _native
 from labeltree.base import limits
+from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import canonical_csr, csr_arrays, unit_values
 from labeltree.errors import InputError
 from labeltree.settings import ScoreSettings
@@ -153,6 +156,71 @@ def unit_queries(queries: Queries, n_features: int) -> Queries:
         matrix = sp.csr_matrix((values, indices, indptr), shape=(queries.n_rows, n_features))
         indptr, indices, values = csr_arrays(canonical_csr(matrix, "X"))
     return Queries((indptr, indices, unit_values(indptr, values)), queries.n_rows, n_features)
+
+
+class Ranker:
+    """The beam search of a model over queries in any form.
+
+    Parameters
+    ----------
+    search : BeamSearch
+        The trees.
+    n_features : int
+    normalized : bool
+        Scale rows to length 1.
+    is_text : bool
+        Rows without features get no label, instead of those that the bias prefers.
+    """
+
+    def __init__(self, search: _native.BeamSearch, n_features: int, normalized: bool, is_text: bool) -> None:
+        self._search = search
+        self._n_features = n_features
+        self._normalized = normalized
+        self._is_text = is_text
+
+    def rank(
+        self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the best labels of each row, and their scores before calibration."""
+        if is_csr_row(X):
+            check_width(X.shape[1], self._n_features)
+            found = self._search.search_row(
+                X.indices, X.data, beam, top, settings.function, settings.scale, self._normalized
+            )
+            if found is not None:
+                self._warn_of_features(X.shape[1], 4)
+                if self._is_text and X.data.size == 0:
+                    found[0].fill(-1)
+                    found[1].fill(0)
+                return found
+        return self._rank_rows(X, top, beam, settings, threads)
+
+    def _rank_rows(
+        self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        queries = check_queries(X)
+        check_width(queries.n_features, self._n_features)
+        self._warn_of_features(queries.n_features, 5)
+        if self._normalized:
+            queries = unit_queries(queries, self._n_features)
+        # One row needs no second thread, and finding the number of CPUs would take longer than the search.
+        workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
+        labels, scores = self._search.search(
+            *queries.arrays, beam, top, settings.function, settings.scale, workers
+        )
+        labels, scores = labels.reshape(queries.n_rows, top), scores.reshape(queries.n_rows, top)
+        if self._is_text:
+            unknown = np.diff(queries.arrays[0]) == 0
+            labels[unknown], scores[unknown] = -1, 0
+        return labels, scores
+
+    def _warn_of_features(self, n_features: int, stacklevel: int) -> None:
+        if n_features > self._n_features:
+            warnings.warn(
+                f"The data has {n_features:,} features, but the model has {self._n_features:,}; "
+                "the additional ones are ignored.",
+                stacklevel=stacklevel,  # the caller of predict
+            )
 
 
 def as_matrix(labels: NDArray[np.int32], scores: NDArray[np.float32], n_labels: int) -> sp.csr_matrix:

@@ -73,7 +73,7 @@ def pruning(
         "threads": session.threads,
     }
     rows: list[Row] = []
-    correct: dict[tuple[str, float], list[NDArray[np.float64]]] = {}  # of each test instance by rank, per seed
+    correct: dict[tuple[str, float], list[NDArray[np.float64]]] = {}  # of each instance, per seed
     runs = product([split for split in session.splits if split.test], session.seeds[:3])
     for (split, seed), part in steps(runs, progress):
         plan = replace(session.plan(split, clusters, max_depth, seed), settings=settings)

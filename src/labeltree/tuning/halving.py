@@ -19,7 +19,7 @@ from labeltree.data.dataset import Dataset
 from labeltree.errors import ResourceError
 from labeltree.evaluation import metrics
 from labeltree.evaluation.compare import METRIC, labels_needed, row_metrics
-from labeltree.model.labeled import Validation
+from labeltree.model.labeled import validation_data
 from labeltree.model.layout import SPARSE
 from labeltree.training.fill import train_model
 from labeltree.training.plan import Plan
@@ -213,8 +213,8 @@ class Halving:
                 model = model.compress(
                     work / "small", max_loss=_MAX_LOSS, validation=validation, threads=plan.threads
                 )
-            data = Validation.of(validation, model)
-            labels, scores = model.predict(data.X, top=labels_needed(metric), threads=plan.threads)
+            data = validation_data(validation, model)
+            labels, scores = model.predict(data.dataset.X, top=labels_needed(metric), threads=plan.threads)
             propensities = metrics.propensities(model.label_counts, model.n_instances)
             names = METRIC.values if metric == "F1" else METRIC.values[:-1]
             found = row_metrics(data.truth, labels, scores, propensities, names)

@@ -16,7 +16,6 @@ from labeltree.errors import InputError
 if TYPE_CHECKING:
     from labeltree.data.dataset import Dataset
     from labeltree.model.compress import Trial
-    from labeltree.model.frontier import PointReport
     from labeltree.model.model import Model
 
 _REPORT_FILES = ("frontier.csv", "frontier.png", "frontier.svg")
@@ -147,31 +146,28 @@ def compress(
 
 def _report(
     model: Model, dataset: Dataset, out: Path, max_loss: float, threads: int | None, stages: Stages
-) -> list[PointReport]:
+) -> list[dict[str, Any]]:
     """Evaluate a model in every form, and write the sizes and precisions as a table and a figure.
 
     Returns
     -------
-    list of PointReport
-        One per form: float32, float16, int8 and a range of thresholds, with the first trees alone, too.
+    list of dict
+        One per form, from the largest to the smallest: float32, float16, int8 and a range of thresholds.
     """
     from labeltree.base import plots
     from labeltree.base.files import write_whole
-    from labeltree.model.frontier import chosen_points, measure
-    from labeltree.model.labeled import Validation
+    from labeltree.model.compress import measure_forms
+    from labeltree.model.labeled import validation_data
 
     # The results may go into the model, where its page finds them; copies of the model may not.
     assert model.path is not None
     inside = out.resolve().is_relative_to(model.path.resolve())
     work = model.path.resolve().parent if inside else out if out.is_dir() else out.parent
     with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {model.path}") as progress:
-        points = measure(model, Validation.of(dataset, model), work, threads=threads, progress=progress)
-    chosen = chosen_points(points, max_loss)
-    rows = [point.report(point in chosen) for point in points]
-    curves: dict[str, list[Any]] = {}
-    for row in rows:
-        curves.setdefault(f"{printing.plural(row['trees'], 'tree')}, pruned", []).append(row)
-    figure = plots.frontier_figure(curves)
+        data = validation_data(dataset, model)
+        found = measure_forms(model, data, work, max_loss, threads=threads, progress=progress)
+    rows = [{"trees": len(model.trees), **trial.report(), "chosen": chosen} for trial, chosen in found]
+    figure = plots.frontier_figure({"pruned": rows})
     out.mkdir(exist_ok=True)
     contents = (plots.table(rows), plots.png(figure), plots.svg(figure))
     for name, content in zip(_REPORT_FILES, contents, strict=True):
@@ -183,7 +179,6 @@ def _report(
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return forms of a model as a table: those that were tried, or the points of a report."""
     columns = {
-        **({"trees": ("trees", "")} if "trees" in rows[0] else {}),
         "weights": ("weights", ""),
         "threshold": ("threshold", "g"),
         "nonzeros": ("non-zeros", ","),

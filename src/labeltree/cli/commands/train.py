@@ -206,7 +206,7 @@ def _compact_sizes(model: Model, threshold: float, threads: int) -> str:
     """Return a sentence with the sizes that compact copies of a model would have."""
     import numpy as np
 
-    from labeltree.model.compress import dense_bytes, sparse_bytes
+    from labeltree.model.pack import dense_bytes, sparse_bytes
 
     common = model.bytes - dense_bytes(model.trees, "float32")
     sizes = {"--weights int8": dense_bytes(model.trees, "int8")}
