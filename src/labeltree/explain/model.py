@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from labeltree.model.pack import dense_bytes
 from labeltree.model.layout import Layout
+from labeltree.model.pack import dense_bytes
 from labeltree.trees.tree import DepthSummary
 
 if TYPE_CHECKING:
