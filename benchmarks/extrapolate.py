@@ -139,8 +139,8 @@ def extrapolate(records):
     return {"like": like, "measured": measured, "sets": sets}
 
 
-def markdown(records):
-    """Return the extrapolation as Markdown, with its assumptions and a check against the measured sizes."""
+def markdown(records, notes=True):
+    """Return the extrapolation as Markdown; with notes, also assumptions and a check."""
     found = extrapolate(records)
     if found is None:
         return "Too small to extrapolate: no size has at least twice as many labels as clusters.\n"
@@ -154,6 +154,8 @@ def markdown(records):
             f"{human_bytes(round(row['model_bytes']))} | {human_seconds(row['tree_seconds'])} | "
             f"{human_seconds(row['train_seconds'])} |"
         )
+    if not notes:
+        return "\n".join(lines) + "\n"
     lines += ["", "Assumptions:", "", *_assumptions(found), ""]
     lines += ["The formulas compared with the measured sizes (1.00 is exact agreement):", ""]
     lines += [

@@ -25,7 +25,6 @@ from report import (
     MEGA,
     PRECISIONS,
     collect_datasets,
-    comparison_sections,
     markdown,
     measured_sections,
     number,
@@ -128,9 +127,8 @@ def speed_sentences(datasets):
     )
     times = [f"{span(training[peer])} times as fast as {title}" for peer, title in peer_titles().items()]
     return (
-        f"On {WORDS[len(datasets)]} public datasets, labeltree trains {listed(times)}. Compared with the "
-        f"fastest of the other libraries, batch prediction is at least {span([batch])} times as fast, and a "
-        f"single query at least {span([single])} times as fast."
+        f"labeltree trains {listed(times)}. It predicts batches at least {span([batch])} times as fast, and "
+        f"single rows at least {span([single])} times as fast, as any of them."
     )
 
 
@@ -178,9 +176,8 @@ def size_sentences(shapes):
     shares = [100 * shape["model_bytes"] / shape["one_vs_rest_bytes"] for shape in shapes.values()]
     pruning = [title for peer, title in peer_titles().items() if any_threshold(peer)]
     return (
-        f"A tree takes {span(shares)}% of the space of one-vs-rest in the same format, without pruning. "
-        f"{listed(pruning)} prune small weights by default, which makes their files smaller. labeltree keeps "
-        "all weights unless you train with `--prune` or shrink the model with `labeltree compress`."
+        f"A tree takes {span(shares)}% of the space of one-vs-rest in the same format, without pruning; "
+        f"{listed(pruning)} prune small weights by default."
     )
 
 
@@ -243,14 +240,13 @@ def blocks(results):
         memory_sentence(datasets),
         size_sentences(results["shapes"]),
     ]
-    scale = scale_report.markdown(extrapolate.kinds(results["sizes"]), level=3)
+    scale = scale_report.markdown(extrapolate.kinds(results["sizes"]), level=3, notes=False)
     return {
         HERE.parent / "README.md": front,
         HERE / "RESULTS.md": {
             "machine": f"Measured on {machine['description']}, in {machine['date']}.",
             "summary": "\n".join(wrap(text, "- ") for text in summary if text),
-            "ratios": comparison_sections(datasets, level=3),
-            "peers": measured_sections(datasets, level=3),
+            "peers": measured_sections(datasets, level=3, notes=False),
             "scale": f"{wrap(scale_sentence(results['sizes']))}\n\n{scale}",
         },
     }

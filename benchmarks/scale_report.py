@@ -90,7 +90,7 @@ def flat(record):
     return row
 
 
-def markdown(groups, skipped=(), level=2):
+def markdown(groups, skipped=(), level=2, notes=True):
     """Return tables of the sizes, slopes and the extrapolation; headings start at ``level``."""
     heading = "#" * level
     lines = []
@@ -108,11 +108,11 @@ def markdown(groups, skipped=(), level=2):
             lines.append(f"| {name} | {cells[0]} | {cells[1]} |")
         lines += [""]
     lines += [
-        EXPLANATION,
+        *([EXPLANATION] if notes else []),
         *[f"{sentence}.\n" for sentence in skipped],
         f"{heading} Extrapolation to larger data",
         "",
-        extrapolate.markdown([record for records in groups.values() for record in records]),
+        extrapolate.markdown([record for records in groups.values() for record in records], notes),
     ]
     return "\n".join(lines)
 

@@ -116,11 +116,11 @@ def describe(about):
     )
 
 
-def measured_sections(datasets, level=2):
+def measured_sections(datasets, level=2, notes=True):
     """Return the measurements of each dataset; headings start at ``level``."""
     return "\n".join(
-        f"{'#' * level} {dataset}\n\n{describe(of['about'])}{measured_table(of['figures'])}\n\n"
-        f"{remarks(of['figures'])}\n"
+        f"{'#' * level} {dataset}\n\n{describe(of['about'])}{measured_table(of['figures'])}\n"
+        + (f"\n{remarks(of['figures'])}\n" if notes else "")
         for dataset, of in datasets.items()
     )
 
