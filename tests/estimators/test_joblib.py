@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 from labeltree import LabelTreeClassifier, load
+from labeltree.estimators import scorers
 
 SMALL = {"clusters": 3, "threads": 1, "cost": 10.0}
 
@@ -83,71 +84,59 @@ def same(value):
 
 def test_estimators_come_back_from_workers(large):
     estimator, X = large
-    for copy in Parallel(n_jobs=2)(delayed(same)(value) for value in (estimator, clone(estimator))):
-        if hasattr(copy, "model_"):
-            assert np.array_equal(copy.predict_top(X)[1], estimator.predict_top(X)[1])
-            assert (
-                pickle.loads(pickle.dumps(copy)).predict_top(X)[0].tolist() == copy.predict_top(X)[0].tolist()
-            )
+    fitted, unfitted = Parallel(n_jobs=2)(delayed(same)(value) for value in (estimator, clone(estimator)))
+    assert not hasattr(unfitted, "model_")
+    for copy in (fitted, pickle.loads(pickle.dumps(fitted))):
+        assert np.array_equal(copy.predict_top(X)[1], estimator.predict_top(X)[1])
 
 
-def test_cross_validation(fitted):
-    data = fitted[1]
-    found = cross_validate(
-        LabelTreeClassifier(**SMALL),
-        data.X,
-        data.Y.toarray(),
-        cv=3,
-        n_jobs=2,
-        return_estimator=True,
-        error_score="raise",
+def validated(estimator, X, Y, jobs):
+    found = cross_validate(estimator, X, Y, cv=3, return_estimator=True, n_jobs=jobs, error_score="raise")
+    return [*found["test_score"], *(fitted.predict_top(X)[1] for fitted in found["estimator"])]
+
+
+def searched(estimator, X, Y, jobs):
+    scoring = {"P@1": scorers.precision_at(1), "nDCG@3": scorers.ndcg_at(3)}
+    grid, options = {"cost": [0.01, 10.0]}, {"cv": 2, "error_score": "raise", "n_jobs": jobs}
+    found = GridSearchCV(estimator, grid, scoring=scoring, refit="nDCG@3", **options).fit(X, Y).cv_results_
+    assert len(set(found["mean_test_nDCG@3"])) == 2
+    return [found["mean_test_P@1"], found["mean_test_nDCG@3"]]
+
+
+def curve(estimator, X, Y, jobs):
+    options = {"cv": 2, "train_sizes": [0.5, 1.0], "error_score": "raise", "n_jobs": jobs}
+    return learning_curve(estimator, X, Y, **options)[1:3]
+
+
+def importance(estimator, X, Y, jobs):
+    fitted = estimator.fit(X, Y)
+    return [permutation_importance(fitted, X, Y, n_repeats=2, random_state=0, n_jobs=jobs).importances]
+
+
+def one_vs_rest(estimator, X, Y, jobs):
+    labels = Y[:, :-1].astype(int)  # the last label is idle
+    return [OneVsRestClassifier(estimator, n_jobs=jobs).fit(X, labels).predict(X)]
+
+
+@pytest.mark.parametrize("tool", [validated, searched, curve, importance, one_vs_rest])
+def test_two_processes_find_what_one_finds(tool):
+    data = random_data()
+    one, two = (
+        tool(LabelTreeClassifier(**SMALL), data.X.toarray(), data.Y.toarray(), jobs) for jobs in (1, 2)
     )
-    alone = cross_validate(
-        LabelTreeClassifier(**SMALL),
-        data.X,
-        data.Y.toarray(),
-        cv=3,
-        return_estimator=True,
-        error_score="raise",
-    )
-    assert found["test_score"].tolist() == alone["test_score"].tolist()
-    for one, other in zip(found["estimator"], alone["estimator"], strict=True):
-        assert np.array_equal(one.predict_top(data.X)[1], other.predict_top(data.X)[1])
+    for found, other in zip(one, two, strict=True):
+        assert np.isfinite(found).all()
+        assert np.array_equal(found, other)
 
 
-def test_grid_search_and_learning_curve(fitted):
-    data = fitted[1]
-    search = GridSearchCV(
-        LabelTreeClassifier(**SMALL), {"cost": [1.0, 10.0]}, cv=2, n_jobs=2, error_score="raise"
-    ).fit(data.X, data.Y.toarray())
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    _, train_scores, _ = learning_curve(
-        LabelTreeClassifier(**SMALL),
-        data.X,
-        data.Y.toarray(),
-        cv=2,
-        train_sizes=[0.5, 1.0],
-        n_jobs=2,
-        error_score="raise",
-    )
-    assert np.isfinite(train_scores).all()
-
-
-def test_cross_val_predict():
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_classes_in_workers(n_jobs):
     X, y = classes_data()
-    for n_jobs in (1, 2):
-        assert (cross_val_predict(LabelTreeClassifier(**SMALL), X, y, cv=3, n_jobs=n_jobs) == y).mean() > 0.9
-
-
-def test_permutation_importance(fitted):
-    estimator, data = fitted
-    X, scores = data.X.toarray(), []
-    for n_jobs in (1, 2):
-        found = permutation_importance(
-            estimator, X, data.Y.toarray(), n_repeats=2, random_state=0, n_jobs=n_jobs
-        )
-        scores.append(found.importances.tolist())
-    assert scores[0] == scores[1]
+    found = cross_val_predict(LabelTreeClassifier(**SMALL), X, y, cv=3, n_jobs=n_jobs)
+    assert (found == y).mean() > 0.9
+    Y = np.stack([y, (y + 1) % 3], axis=1)
+    each = MultiOutputClassifier(LabelTreeClassifier(**SMALL), n_jobs=n_jobs).fit(X, Y)
+    assert (each.predict(X) == Y).mean() > 0.9
 
 
 @pytest.mark.parametrize("kind", ["voting", "bagging", "stacking", "one-vs-rest", "pipeline"])
@@ -168,23 +157,6 @@ def test_ensembles(kind):
     # Fitted members are sent to the workers, too.
     found = Parallel(n_jobs=2)(delayed(estimator.predict)(X) for _ in range(2))
     assert all(np.array_equal(labels, estimator.predict(X)) for labels in found)
-
-
-def test_one_classifier_per_output():
-    X, y = classes_data()
-    Y = np.stack([y, (y + 1) % 3], axis=1)
-    estimator = MultiOutputClassifier(LabelTreeClassifier(**SMALL), n_jobs=2).fit(X, Y)
-    assert (estimator.predict(X) == Y).mean() > 0.9
-
-
-def test_multilabel_one_vs_rest(fitted):
-    data = fitted[1]
-    Y = data.Y.toarray()[:, :-1].astype(int)  # the last label is idle
-    found = [
-        OneVsRestClassifier(LabelTreeClassifier(**SMALL), n_jobs=n_jobs).fit(data.X, Y).predict(data.X)
-        for n_jobs in (1, 2)
-    ]
-    assert np.array_equal(*found)
 
 
 @pytest.mark.parametrize("mmap_mode", [None, "r"])
