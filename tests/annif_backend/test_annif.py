@@ -109,15 +109,13 @@ def suggested(backend, text, **params):
     return [list(list.__iter__(backend.project.subjects))[n].uri.rpartition("/")[2] for n in best]
 
 
-def test_the_backend_is_registered(kinds):
-    assert kinds.registered is labeltree.annif.LabelTreeBackend
-    assert kinds.registered.name == "labeltree"
-
-
-def test_it_trains_and_suggests(make, tmp_path):
+def test_it_trains_and_suggests(make, kinds, tmp_path):
     backend = make()
+    assert kinds.registered is labeltree.annif.LabelTreeBackend
     assert not backend.is_trained
     assert backend.modification_time is None
+    with pytest.raises(kinds.NotInitializedException, match="no model in"):
+        backend.suggest(some_documents()[:1])
     corpus = Corpus(some_documents())
     backend.train(corpus, jobs=1)
     assert corpus.n_reads == 1
@@ -130,10 +128,12 @@ def test_it_trains_and_suggests(make, tmp_path):
     assert labeltree.load(tmp_path / "labeltree-model").label_names == tuple(URIS)
 
 
-def test_suggestions_are_a_sparse_matrix_of_subjects(make):
+def test_suggestions_are_a_sparse_matrix_of_subjects(make, tmp_path):
     backend = make(uris=["http://example.org/unused", *URIS])
     documents = [Document(text, [n + 1 for n in subjects]) for text, subjects in some_documents()]
-    backend.train(Corpus(documents))
+    left_out = [Document("no subject at all", []), Document("", [0]), Document("", [])]
+    backend.train(Corpus(documents + left_out))
+    assert labeltree.read_svm(tmp_path / "labeltree-train.svm").n_instances == len(documents)
     array = backend.suggest([*documents[:3], Document("unknown words", None), Document("", None)]).array
     assert array.shape == (5, 6)
     assert array.dtype == np.float32
@@ -144,7 +144,7 @@ def test_suggestions_are_a_sparse_matrix_of_subjects(make):
     assert backend.suggest([]).array.shape == (0, 6)
 
 
-def test_cached_training_data_gives_the_same_model(make, tmp_path):
+def test_a_project_is_trained_again(make, tmp_path):
     make().train(Corpus(some_documents()))
     first = (tmp_path / "labeltree-model" / "manifest.json").read_bytes()
     backend = make()
@@ -153,14 +153,8 @@ def test_cached_training_data_gives_the_same_model(make, tmp_path):
     assert suggested(backend, TOPICS["fish"])[0] == "fish"
     backend.train("cached")
     assert (tmp_path / "labeltree-model" / "manifest.json").read_bytes() == first
-
-
-def test_a_model_that_is_trained_again_is_used(make):
-    backend = make()
-    backend.train(Corpus(some_documents()))
-    assert "trees" in suggested(backend, TOPICS["trees"])
     backend.train(Corpus([document for document in some_documents() if 4 not in document.subject_set]))
-    assert "trees" not in suggested(backend, TOPICS["trees"])
+    assert "trees" not in suggested(backend, TOPICS["trees"])  # the new model is used
 
 
 def test_the_vocabulary_may_change(make):
@@ -175,17 +169,11 @@ def test_the_vocabulary_may_change(make):
     assert labeltree.load(reordered._model_path).label_names == tuple(URIS[1:])
 
 
-def test_documents_without_subjects_or_terms_are_left_out(make, tmp_path):
-    extra = [Document("no subject at all", []), Document("", [0]), Document("", [])]
-    make().train(Corpus(some_documents() + extra))
-    assert labeltree.read_svm(tmp_path / "labeltree-train.svm").n_instances == len(some_documents())
-
-
 @pytest.mark.parametrize(
     ("params", "message"),
     [
+        ({"limit": "0"}, "limit is 0, expected an integer of at least 1"),
         ({"clusters": "many"}, "clusters is 'many', expected an integer of at least 2"),
-        ({"trees": "0"}, "trees is 0, expected an integer from 1 to 10,000"),
         ({"sublinear": "perhaps"}, "sublinear is 'perhaps', expected True or False"),
         (
             {"prune": "0.1", "weights": "float16"},
@@ -199,13 +187,11 @@ def test_a_wrong_parameter_is_a_configuration_error(make, kinds, params, message
         make(**params).train(Corpus(some_documents()))
     assert caught.value.message == message
     assert not list(tmp_path.iterdir())
-
-
-def test_a_wrong_parameter_of_a_suggestion(make, kinds):
     backend = make()
     backend.train(Corpus(some_documents()))
-    with pytest.raises(kinds.ConfigurationException, match="limit is 0, expected an integer of at least 1"):
-        backend.suggest(some_documents()[:1], {"limit": "0"})
+    with pytest.raises(kinds.ConfigurationException) as caught:
+        backend.suggest(some_documents()[:1], params)
+    assert caught.value.message == message
 
 
 @pytest.mark.parametrize(
@@ -229,7 +215,19 @@ def test_documents_that_cannot_be_learned_from(make, kinds, documents, message, 
         backend.train("cached")
 
 
+def test_an_error_of_reading_documents_is_raised(make):
+    def documents():
+        yield from some_documents()
+        raise ValueError("line 7 is not UTF-8")
+
+    with pytest.raises(ValueError, match="line 7"):
+        make().train(Corpus(documents()))
+
+
 def test_a_failed_run_keeps_the_trained_model(make, kinds, monkeypatch):
+    def refuse(*arguments, **options):
+        raise InputError("not enough memory", hint="use less")
+
     backend = make()
     backend.train(Corpus(some_documents()))
     other = [Document(text.replace("cat", "feline"), subjects) for text, subjects in some_documents()]
@@ -239,43 +237,27 @@ def test_a_failed_run_keeps_the_trained_model(make, kinds, monkeypatch):
     assert suggested(make(), "a cat purrs")[0] == "cats"
 
 
-def refuse(*arguments, **options):
-    raise InputError("not enough memory", hint="use less")
-
-
-def test_an_untrained_project_cannot_suggest(make, kinds):
-    with pytest.raises(kinds.NotInitializedException, match="no model in"):
-        make().suggest(some_documents()[:1])
-
-
 def test_an_interrupted_run_is_no_model_and_can_be_continued_or_replaced(make, tmp_path):
-    backend = make()
-    backend.train(Corpus(some_documents()))
-    complete = (tmp_path / "labeltree-model" / "manifest.json").read_bytes()
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    make().train(Corpus(some_documents()))
     model = tmp_path / "labeltree-model"
+    complete = (model / "manifest.json").read_bytes()
     data = training_data.read_training_data(tmp_path, URIS.__getitem__)
     for params in ({}, {"cost": "2"}):
-        leave_unfinished(data, model)
+        shutil.rmtree(model)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("labeltree.training.train.train_model", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                labeltree.train(data, model, clusters=2)
+        assert work_path(model).exists()
         assert not make().is_trained
         make().train("cached", params)
         assert make().is_trained
         assert not work_path(model).exists()
     make().train("cached")
     assert (model / "manifest.json").read_bytes() == complete
-
-
-def leave_unfinished(data, model):
-    """Interrupt training when the tree is built."""
-    shutil.rmtree(model)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("labeltree.training.train.train_model", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            labeltree.train(data, model, clusters=2)
-    assert work_path(model).exists()
-
-
-def interrupt(*arguments, **options):
-    raise KeyboardInterrupt
 
 
 def test_a_damaged_model_and_a_foreign_vectorizer(make, kinds, tmp_path):
@@ -318,28 +300,20 @@ def test_a_misspelled_parameter_is_a_warning(make, monkeypatch):
 def test_parameters_have_the_defaults_of_labeltree():
     found = parameters.parse({})
     assert set(found) == set(parameters.LIMITS)
-    assert (found["clusters"], found["max_depth"], found["trees"]) == (100, 6, 1)
-    assert (found["weights"], found["prune"], found["sublinear"]) == (None, None, True)
-    assert (found["limit"], found["min_df"], found["ngram"], found["beam"]) == (100, 1, 1, 10)
+    some = {"clusters": 100, "max_depth": 6, "trees": 1, "weights": None, "prune": None, "sublinear": True}
+    some |= {"limit": 100, "min_df": 1, "ngram": 1, "beam": 10}
+    assert {name: found[name] for name in some} == some
 
 
 def test_parameters_are_text_or_values():
-    text = {
-        "clusters": " 20",
-        "cost": "1e-3",
-        "positive_cost": "2, 1",
-        "prune": "",
-        "sublinear": "off",
-        "limit": "7",
-    }
+    text = {"clusters": " 20", "cost": "1e-3", "positive_cost": "2, 1", "prune": "", "sublinear": "off"}
+    values = {"clusters": 20, "cost": 0.001, "positive_cost": (2.0, 1.0), "prune": None, "sublinear": False}
     found = parameters.parse(text)
-    assert (found["clusters"], found["cost"], found["positive_cost"]) == (20, 0.001, (2.0, 1.0))
-    assert (found["prune"], found["sublinear"], found["limit"]) == (None, False, 7)
-    values = {"clusters": 20, "cost": 0.001, "positive_cost": [2, 1], "sublinear": False, "limit": 7}
-    assert parameters.parse(values) == found
+    assert {name: found[name] for name in values} == values
+    assert parameters.parse({**values, "positive_cost": [2, 1]}) == found
 
 
-@pytest.mark.parametrize("value", ["1.5", "nan", "inf", "x", True])
+@pytest.mark.parametrize("value", ["0", "1.5", "nan", "inf", "x", True])
 def test_parameters_out_of_range(value):
     with pytest.raises(InputError, match=r"^trees is .*, expected an integer from 1 to 10,000$"):
         parameters.parse({"trees": value})

@@ -10,7 +10,7 @@ from helpers import disk_bytes, examples, node_labels, random_data, train_small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree import InputError, explain_prediction, load
+from labeltree import InputError, SolverSettings, explain_prediction, load
 from labeltree._native import SCORES
 from labeltree.explain import describe_label, find_label, tree_shape
 from labeltree.explain.label import feature_name, path_to
@@ -186,16 +186,28 @@ def test_unknown_features_are_ignored_with_a_warning(models):
         assert explain_prediction(model, np.append(row, 9.0)) == explain_prediction(model, row)
 
 
-def test_without_a_bias(tmp_path):
-    from labeltree import SolverSettings, build_tree, make_plan, train_model
+@pytest.mark.parametrize("trees", [1, 3])
+def test_given_labels_are_explained_as_predicted_ones(models, trees):
+    model = models[trees]
+    row = random_row(4, model.n_features)
+    predicted = explain_prediction(model, row, top=30, beam=2)
+    others = sorted(set(range(30)) - {explanation.label for explanation in predicted})
+    assert others
+    labels = [explanation.label for explanation in predicted] + others
+    found = explain_prediction(model, row, labels=labels, beam=2)
+    for one, other in zip(predicted, found, strict=False):
+        assert (one.label, one.paths) == (other.label, other.paths)
+        assert one.score == pytest.approx(other.score, rel=1e-4)
+    for other in found[len(predicted) :]:
+        assert other.score == 0
+        assert not any(path.reached for path in other.paths)
 
-    data = random_data(2, names=True)
-    plan = make_plan(data, build_tree(data, clusters=3), SolverSettings(bias=0))
-    model = train_model(data, plan, tmp_path / "m")
-    best = explain_prediction(model, data.X[5])[0]
+
+def test_without_a_bias(tmp_path):
+    model = train_small(tmp_path / "m", settings=SolverSettings(bias=0))
+    best = explain_prediction(model, random_row(5, model.n_features))[0]
     assert all(step.bias == 0 for step in best.paths[0].steps)
     assert all(step.bias == 0 for step in describe_label(model, best.label).paths[0])
-    assert best.score == pytest.approx(best.paths[0].score, rel=1e-5)
 
 
 # Names and errors
@@ -215,26 +227,27 @@ def test_names_of_features(models):
     assert all(word.name == f"word{word.feature}" for word in step.supporting)
 
 
-def test_errors(models):
-    model = models[1]
-    with pytest.raises(InputError, match="expected 1 row, got 2"):
-        explain_prediction(model, np.zeros((2, model.n_features)))
-    with pytest.raises(InputError, match="words is -1, expected an integer of at least 0"):
-        explain_prediction(model, np.zeros(model.n_features), words=-1)
-    with pytest.raises(InputError, match="not trained on text"):
-        explain_prediction(model, "a text")
-    with pytest.raises(InputError, match="top is 0"):
-        explain_prediction(model, np.zeros(model.n_features), top=0)
-    with pytest.raises(InputError, match="label is 30, expected 0 to 29"):
-        describe_label(model, 30)
-    with pytest.raises(InputError, match="siblings is -1"):
-        describe_label(model, 3, siblings=-1)
-    with pytest.raises(InputError, match=r"did you mean 'näme 1', 'näme 10' or 'näme 11'\?"):
-        find_label(model, "Näme 1")
-    with pytest.raises(InputError, match="check the spelling"):
-        find_label(model, "unheard of")
-    with pytest.raises(InputError, match=r"no label '9{100}'\.\.\. among"):
-        find_label(model, "9" * 5000)
+@pytest.mark.parametrize(
+    ("explain", "message"),
+    [
+        (lambda m: explain_prediction(m, np.zeros((2, m.n_features))), "expected 1 row, got 2"),
+        (
+            lambda m: explain_prediction(m, np.zeros(m.n_features), words=-1),
+            "words is -1, expected an integer",
+        ),
+        (lambda m: explain_prediction(m, np.zeros(m.n_features), top=0), "top is 0"),
+        (lambda m: explain_prediction(m, np.zeros(m.n_features), labels=[30]), "label is 30, expected"),
+        (lambda m: explain_prediction(m, "a text"), "not trained on text"),
+        (lambda m: describe_label(m, 30), "label is 30, expected 0 to 29"),
+        (lambda m: describe_label(m, 3, siblings=-1), "siblings is -1"),
+        (lambda m: find_label(m, "Näme 1"), r"did you mean 'näme 1', 'näme 10' or 'näme 11'\?"),
+        (lambda m: find_label(m, "unheard of"), "check the spelling"),
+        (lambda m: find_label(m, "9" * 5000), r"no label '9{100}'\.\.\. among"),
+    ],
+)
+def test_errors(models, explain, message):
+    with pytest.raises(InputError, match=message):
+        explain(models[1])
 
 
 # A label, and the shape of the trees
