@@ -17,8 +17,7 @@ from labeltree.data import tfidf
 from labeltree.data.tfidf import learn_features
 from labeltree.errors import NoTermError
 from labeltree.model.directory import ModelDirectory
-from labeltree.model.files import ModelReader
-from labeltree.model.open import read_text_features
+from labeltree.model.open import ModelReader, read_text_features
 
 WORDS = st.sampled_from(
     ["the", "The", "a", "über", "Straße", "ΣΊΣΥΦΟΣ", "東京", "don't", "42", "x1", "_", "été", "e\u0301te"]

@@ -135,7 +135,7 @@ def test_another_file_in_the_list(files, refused, name):
 
 def test_deep_json(files, refused, tmp_path):
     files["label_names.json"] = b"[" * 100_000
-    assert "label_names.json: the names cannot be read (nested too deeply)" in refused(files)
+    assert "label_names.json: the file cannot be read (nested too deeply)" in refused(files)
     files[MANIFEST] = b'{"a":' * 100_000
     assert "the manifest cannot be read (nested too deeply)" in refused(files)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from labeltree.data.dataset import Dataset
     from labeltree.data.read import Batch
     from labeltree.data.summary import DataSummary
-    from labeltree.model.labeled import Labeled, Missed
+    from labeltree.model.labeled import Labeled
     from labeltree.model.model import Model
 
 _TABS = {"tab": "\t", "\\t": "\t"}
@@ -293,7 +293,7 @@ def predict_file(
 
 def note_missed(
     labeled: Labeled, name: str = "the model", *, metrics: bool = True, rows: bool = True
-) -> Missed:
+) -> dict[str, int]:
     """Count and note what no prediction can get right.
 
     Parameters
@@ -308,7 +308,7 @@ def note_missed(
 
     Returns
     -------
-    Missed
+    dict of str to int
     """
     for note in labeled.unknown_note("--label-separator", name):
         printing.note(note)

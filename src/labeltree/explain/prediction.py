@@ -14,7 +14,7 @@ from labeltree.base.limits import WORDS, Whole, checked
 from labeltree.data.dataset import canonical_csr
 from labeltree.errors import InputError
 from labeltree.explain.label import Child, Word, label_name, path_to, strongest_words
-from labeltree.model.queries import Queries, check_options, check_queries, score_of, unit_queries
+from labeltree.model.queries import Queries, check_options, check_queries, score_factor, unit_queries
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, DEFAULT_WORDS, ScoreSettings
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class _Paths:
     """The paths of one row through the trees. Only the rows of its features are read from the blocks."""
 
     def __init__(self, model: Model, queries: Queries, beam: int, score: ScoreSettings, n_words: int) -> None:
-        self.model, self.factor, self.n_words = model, score_of(score).function, n_words
+        self.model, self.score, self.n_words = model, score, n_words
         _, indices, values = queries.arrays
         given = sp.csr_matrix((values, indices, [0, indices.size]), shape=(1, max(queries.n_features, 1)))
         row = canonical_csr(given, "X")
@@ -204,7 +204,7 @@ class _Paths:
         weights = self.model.trees[tree].rows(node, self.features, column)[:, 0].astype(np.float64)
         products = self.values * weights
         margin = float(products.sum())
-        factor = float(self.factor(margin))
+        factor = float(score_factor(self.score, margin))
         features, values = self.features[:-1], self.values[:-1]
         supporting, opposing = strongest_words(self.model, features, weights[:-1], self.n_words, values)
         named = [word.feature for word in supporting + opposing]

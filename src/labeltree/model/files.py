@@ -1,12 +1,9 @@
-"""The files of a model directory: their sizes, and how they are written and read."""
+"""Writing the files of a model directory, which appears once it is complete."""
 
 from __future__ import annotations
 
-import errno
 import json
-import mmap
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,11 +15,11 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree._version import __version__
-from labeltree.base.system import human_bytes
 from labeltree.data.tfidf import TextFeatures
-from labeltree.errors import InputError, ResourceError
+from labeltree.errors import InputError
+from labeltree.evaluation.accepted import Decision
+from labeltree.evaluation.calibration import Calibration
 from labeltree.model.directory import (
-    ModelDirectory,
     check_target,
     publish,
     read_manifest,
@@ -32,17 +29,9 @@ from labeltree.model.layout import LABEL_COUNTS, LABEL_NAMES, MANIFEST, THRESHOL
 from labeltree.model.manifest import (
     FORMAT,
     FORMAT_VERSION,
-    RESTORE,
     Manifest,
     carried_over,
     manifest_checksum,
-)
-
-# Of the data of an array in its file, in all versions of NumPy.
-_ALIGNMENT = 16
-# The header of a one-dimensional array after its length: what NumPy writes, padded with spaces.
-_HEADER = re.compile(
-    rb"\{'descr': '([<|][iuf][1248])', 'fortran_order': False, 'shape': \(([0-9]{1,18}),\), \} *\n"
 )
 
 
@@ -160,12 +149,9 @@ def new_model(path: Path, overwrite: bool, *, sync: bool = True) -> Iterator[Mod
 
 
 def amend_model(
-    path: Path,
-    manifest: Manifest,
-    changes: Mapping[str, Any],
-    thresholds: NDArray[np.float32] | None,
+    path: Path, manifest: Manifest, decision: Decision | None, calibration: Calibration | None
 ) -> None:
-    """Replace a model directory by one with the same files and other entries in its manifest.
+    """Replace a model directory by one with the same files, and another decision and calibration.
 
     The files are linked, or copied where the file system has no links.
 
@@ -175,24 +161,28 @@ def amend_model(
         The model directory.
     manifest : Manifest
         What it contained when it was opened; a model that is not the same any more is not replaced.
-    changes : mapping
-        Entries to set; None removes one.
-    thresholds : ndarray of float32 or None
-        The thresholds of labels that belong to the entry ``decision``.
+    decision : Decision or None
+    calibration : Calibration or None
     """
     place = Path(os.path.realpath(path))
     check_target(place, overwrite=True)
-    kept = {name: value for name, value in carried_over(manifest).items() if name not in changes}
-    described = {**kept, **{name: value for name, value in changes.items() if value is not None}}
+    described = {
+        name: value
+        for name, value in carried_over(manifest).items()
+        if name not in ("decision", "calibration")
+    }
     with temporary_directory(place) as work:
         writer = ModelWriter(work)
         for name, entry in manifest["files"].items():
-            if name == THRESHOLDS:
-                continue
-            _link(place / name, writer.place(name))
-            writer.adopt(name, entry)
-        if thresholds is not None:
-            writer.write(THRESHOLDS, thresholds)
+            if name != THRESHOLDS:
+                _link(place / name, writer.place(name))
+                writer.adopt(name, entry)
+        if decision is not None:
+            described["decision"] = decision.entry()
+            if decision.thresholds is not None:
+                writer.write(THRESHOLDS, decision.thresholds)
+        if calibration is not None:
+            described["calibration"] = calibration.entry()
         writer.finish(described)
         if read_manifest(place)["crc32c"] != manifest["crc32c"]:
             what = "the model was replaced while its thresholds were chosen, so nothing was stored"
@@ -205,88 +195,3 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:  # no links here, or not to files of others
         shutil.copyfile(source, target)
-
-
-class ModelReader:
-    """The files of a complete model directory, each checked when it is read."""
-
-    def __init__(self, directory: ModelDirectory, manifest: Manifest) -> None:
-        self.path = directory.path
-        self._directory = directory
-        self._files = manifest["files"]
-
-    @contextmanager
-    def _checked(self, name: str) -> Iterator[BinaryIO]:
-        """Open a file that has the size and the checksum of the manifest."""
-        target, expected = self.path / name, self._files[name]
-        try:
-            with self._directory.open(name) as stream:
-                size = os.fstat(stream.fileno()).st_size
-                if size != expected["bytes"]:
-                    raise InputError(
-                        f"the file has {size:,} bytes, but the manifest records {expected['bytes']:,}",
-                        file=target,
-                        hint=RESTORE,
-                    )
-                if (
-                    "crc32c" in expected
-                    and _native.crc32c(np.fromfile(stream, np.uint8)) != expected["crc32c"]
-                ):
-                    raise InputError("checksum mismatch: the file is damaged", file=target, hint=RESTORE)
-                stream.seek(0)
-                yield stream
-        except FileNotFoundError:
-            raise InputError("the file is missing from the model", file=target, hint=RESTORE) from None
-        except (MemoryError, OSError) as error:
-            if isinstance(error, OSError) and error.errno != errno.ENOMEM:
-                raise InputError(f"cannot be read ({error.strerror or error})", file=target) from None
-            what = f"not enough memory to open the file of {human_bytes(expected['bytes'])}"
-            hint = "raise the memory limit of the process, or use a machine with more memory"
-            raise ResourceError(what, file=target, hint=hint) from None
-
-    def array(self, name: str, dtype: str, length: int, *, mapped: bool = False) -> NDArray[Any]:
-        """Read, or map, an array that must have this type and length."""
-        with self._checked(name) as stream:
-            start = _data_start(stream, self.path / name, ArrayFile(dtype, length))
-            if not mapped or not length:
-                stream.seek(start)
-                return np.fromfile(stream, dtype, length)
-            mapping = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-            # Through a memory view: joblib would send an array on a map to other processes as the name of its
-            # file, which may be another model by then, or none.
-            return np.frombuffer(memoryview(mapping), dtype, length, start)
-
-    def text(self, name: str) -> bytes:
-        """Read a file that is not an array."""
-        with self._checked(name) as stream:
-            return stream.read()
-
-
-def _data_start(stream: BinaryIO, target: Path, expected: ArrayFile) -> int:
-    """Read the header of an array, which must be the expected one, and return where its data begins.
-
-    Only the padding may differ. The header is not parsed as NumPy does it, which evaluates it as Python.
-    """
-    head = stream.read(10)
-    rest = stream.read(int.from_bytes(head[8:], "little")) if head[:8] == b"\x93NUMPY\x01\x00" else b""
-    found = _HEADER.fullmatch(rest)
-    if not found:
-        raise InputError("not a NumPy array of one dimension", file=target, hint=RESTORE)
-    dtype, length = found[1].decode(), int(found[2])
-    if (dtype, length) != (expected.dtype, expected.length):
-        wanted = f"{_type_name(expected.dtype)}[{expected.length}]"
-        what = f"the array is {_type_name(dtype)}[{length}], expected {wanted}"
-        raise InputError(what, file=target, hint=RESTORE)
-    start = len(head) + len(rest)
-    n_bytes = start + length * np.dtype(dtype).itemsize
-    if n_bytes != os.fstat(stream.fileno()).st_size or start % _ALIGNMENT:
-        raise InputError("the header is damaged", file=target, hint=RESTORE)
-    return start
-
-
-def _type_name(dtype: str) -> str:
-    """Return the name of a type in a header: int64 for <i8."""
-    try:
-        return str(np.dtype(dtype))
-    except TypeError:
-        return dtype

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,14 +27,6 @@ from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
-
-
-class Missed(TypedDict):
-    """What no prediction can get right."""
-
-    rows_without_labels: int
-    skipped_rows: int
-    unknown_labels: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,14 +81,29 @@ class Labeled:
         }
 
     @cached_property
-    def missed(self) -> Missed:
-        """What no prediction can get right."""
+    def missed(self) -> dict[str, int]:
+        """What no prediction can get right: rows without labels, skipped rows, and unknown labels."""
         labels = np.unique(self.truth.indices)
         return {
             "rows_without_labels": int((np.diff(self.truth.indptr) == 0).sum()),
             "skipped_rows": self.dataset.n_skipped,
             "unknown_labels": int((labels >= self.model.n_labels).sum()),
         }
+
+    def evaluate(self, predicted: NDArray[np.int32] | None, ks: Sequence[int]) -> dict[str, float]:
+        """Compare predicted labels with the true ones; see `Model.evaluate`."""
+        ks = [limits.checked("k", k, limits.TOP) for k in ks]
+        if not ks:
+            raise InputError("ks is empty, expected at least one rank")
+        accepted: dict[str, float] = {}
+        if predicted is None:
+            decision = self.model.decision
+            top = max(ks) if decision is None else max(*ks, MAX_ACCEPTED)
+            predicted, scores = self.model.predict(self.dataset.X, top=top)
+            if decision is not None:
+                accepted = self.accepted(predicted, scores, decision)
+        figures = {**self.metrics(np.asarray(predicted), ks), **accepted}
+        return {**figures, "rows": self.dataset.n_instances, **self.missed}
 
     @property
     def is_mostly_known(self) -> bool:

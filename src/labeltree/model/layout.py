@@ -184,24 +184,24 @@ class Layout:
 
     def files(self) -> dict[str, ArrayFile]:
         """Return the arrays of the stored tree; the two large ones are bounds if blocks are sparse."""
-        counts = {
-            "node": self.tree.n_nodes,
-            "child": self.tree.children.size,
-            "block": self.weight_ptr.size - 1,
-            "segment": (self.weight_ptr.size - 1) * self.n_segments,
-            "feature": int(self.feature_ptr[-1]),
-            "weight": int(self.weight_ptr[-1]),
-        }
+        counts = self._counts()
         return {
-            file.name: ArrayFile(file.dtypes[self.codec], counts[file.per] + file.is_pointer)
+            file.name: ArrayFile(file.dtypes[self.codec], int(counts[file.per].sum()) + file.is_pointer)
             for file in tree_files(self.codec)
         }
 
     def node_bytes(self) -> NDArray[np.int64]:
         """Return the bytes that each node adds to the files, in addition to headers and final pointers."""
+        counts, sizes = self._counts(), np.zeros(self.tree.n_nodes, np.int64)
+        for file in tree_files(self.codec):
+            sizes += np.dtype(file.dtypes[self.codec]).itemsize * counts[file.per]
+        return sizes
+
+    def _counts(self) -> dict[str, NDArray[np.int64]]:
+        """Return how many elements each node has, by what a file has an element for."""
         ptr = Blocks.of(self.tree, self.codec).ptr
         blocks = np.diff(ptr)
-        counts = {
+        return {
             "node": np.ones_like(blocks),
             "child": self.tree.child_count,
             "block": blocks,
@@ -209,10 +209,6 @@ class Layout:
             "feature": np.diff(self.feature_ptr[ptr]),
             "weight": np.diff(self.weight_ptr[ptr]),
         }
-        sizes = np.zeros_like(blocks)
-        for file in tree_files(self.codec):
-            sizes += np.dtype(file.dtypes[self.codec]).itemsize * counts[file.per]
-        return sizes
 
 
 def decode_sparse(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -46,35 +46,28 @@ Manifest: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class _Typed:
-    """Any value of a JSON type."""
+class _Value:
+    """A value that a function accepts."""
 
-    kind: type
     expected: str
+    is_valid: Callable[[Any], bool]
 
     def plain(self, value: Any) -> Any:
-        return value if type(value) is self.kind else None
+        return value if self.is_valid(value) else None
 
 
-@dataclass(frozen=True)
-class _Strings:
-    """A list of strings."""
-
-    expected: str = "a list of strings"
-
-    def plain(self, value: Any) -> list[str] | None:
-        return value if type(value) is list and all(type(item) is str for item in value) else None
+def _typed(kind: type, expected: str) -> _Value:
+    return _Value(expected, lambda value: type(value) is kind)
 
 
-@dataclass(frozen=True)
-class _ArrayType:
-    """The type of an array of classes, as NumPy writes it."""
+def _are_strings(value: Any) -> bool:
+    return type(value) is list and all(type(item) is str for item in value)
 
-    expected: str = "the type of an array such as '<i8'"
 
-    def plain(self, value: Any) -> str | None:
-        known = type(value) is str and re.fullmatch(r"O|\|[biu]1|[<>][iufUM][0-9]{1,9}(\[[a-z]+\])?", value)
-        return value if known else None
+def _is_array_type(value: Any) -> bool:
+    """Return whether this is the type of an array as NumPy writes it."""
+    pattern = r"O|\|[biu]1|[<>][iufUM][0-9]{1,9}(\[[a-z]+\])?"
+    return type(value) is str and re.fullmatch(pattern, value) is not None
 
 
 @dataclass(frozen=True)
@@ -93,23 +86,23 @@ class _ListOf:
     each: _Entries
 
 
-_OBJECT = _Typed(dict, "an object")
-_LIST = _Typed(list, "a list")
+_OBJECT = _typed(dict, "an object")
+_LIST = _typed(list, "a list")
 _COUNT = Whole(1, limits.LARGEST_COUNT)
 _TOTAL = Whole(0, 2**63 - 1)
 _LARGE_FILE = _Entries({"bytes": _TOTAL})
 _SMALL_FILE = _Entries({"bytes": _TOTAL, "crc32c": Whole(0, 2**32 - 1)})
 _ESTIMATOR = {
     "parameters": _OBJECT,
-    "classes": Optional(_ArrayType()),
+    "classes": Optional(_Value("the type of an array such as '<i8'", _is_array_type)),
     "single": limits.FLAG,
-    "feature_names": Optional(_Strings()),
+    "feature_names": Optional(_Value("a list of strings", _are_strings)),
     "given_tree": limits.FLAG,
 }
 # Further entries, which `Model.save` can add, may contain anything.
 _MANIFEST = _Entries(
     {
-        "labeltree_version": _Typed(str, "a string"),
+        "labeltree_version": _typed(str, "a string"),
         "instances": _COUNT,
         "features": Whole(0, limits.LARGEST_COUNT),
         "labels": _COUNT,

@@ -28,9 +28,9 @@ from labeltree.model.directory import check_target
 from labeltree.model.files import ModelWriter, amend_model, new_model
 from labeltree.model.labeled import labeled_data, validation_data
 from labeltree.model.layout import tree_folder
-from labeltree.model.manifest import RESTORE, Manifest, carried_over, stored_as
+from labeltree.model.manifest import RESTORE, Manifest
 from labeltree.model.open import read_parts
-from labeltree.model.pack import copy_blocks, write_compact
+from labeltree.model.pack import write_model
 from labeltree.model.queries import Ranker, as_matrix, check_options, documents_of, named_labels
 from labeltree.settings import (
     DEFAULT_BEAM,
@@ -268,25 +268,7 @@ class Model:
             of the rows with labels that get any. And these counts: "rows", "rows_without_labels",
             "skipped_rows" (documents of the file without text) and "unknown_labels".
         """
-        ks = [limits.checked("k", k, limits.TOP) for k in ks]
-        if not ks:
-            raise InputError("ks is empty, expected at least one rank")
-        labeled = labeled_data(dataset, self)
-        accepted: dict[str, float] = {}
-        if predicted is None:
-            top = max(ks) if self.decision is None else max(*ks, MAX_ACCEPTED)
-            predicted, scores = self.predict(labeled.dataset.X, top=top)
-            if self.decision is not None:
-                accepted = labeled.accepted(predicted, scores, self.decision)
-        missed = labeled.missed
-        return {
-            **labeled.metrics(np.asarray(predicted), ks),
-            **accepted,
-            "rows": labeled.dataset.n_instances,
-            "rows_without_labels": missed["rows_without_labels"],
-            "skipped_rows": missed["skipped_rows"],
-            "unknown_labels": missed["unknown_labels"],
-        }
+        return labeled_data(dataset, self).evaluate(predicted, ks)
 
     def depths(self, tree: int = 0) -> list[DepthSummary]:
         """Describe a tree depth by depth: nodes, children, mean used features, alpha, weights."""
@@ -336,7 +318,7 @@ class Model:
             if self.bytes > free:
                 what = f"the model takes {human_bytes(self.bytes)}, but only {human_bytes(free)} are free"
                 raise ResourceError(what, file=path.parent, hint="choose another directory")
-            self._write(writer, StorageSettings(), extra=extra)
+            write_model(writer, self, StorageSettings(), extra=extra)
 
     def compress(
         self,
@@ -415,28 +397,8 @@ class Model:
     ) -> Model:
         """Write a copy of a float32 model in some form to a new directory, and open it."""
         place.mkdir()
-        self._write(ModelWriter(place), storage, threads_to_use(threads), progress)
+        write_model(ModelWriter(place), self, storage, threads_to_use(threads), progress)
         return load(place, verify=False)
-
-    def _write(
-        self,
-        writer: ModelWriter,
-        storage: StorageSettings,
-        threads: int = 1,
-        progress: Progress | None = None,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write the model; as it is, unless its weights are to be stored with another codec."""
-        own = None if self.decision is None else self.decision.thresholds
-        writer.write_common(self.label_counts, self.label_names, self.text, own)
-        described = carried_over(self.manifest)
-        if storage.codec == "float32":
-            for t, part in enumerate(self.trees):
-                copy_blocks(writer, tree_folder(t), part)
-        else:
-            stored = write_compact(writer, self.trees, storage, threads, progress)
-            described |= stored_as(storage) | ({} if storage.prune is None else {"weights": stored})
-        writer.finish({**described, **(extra or {})})
 
     def store_decision(self, decision: Decision | None, calibration: Calibration | None) -> Model:
         """Store which labels to accept, and how scores become probabilities, in the model directory.
@@ -460,11 +422,7 @@ class Model:
         if thresholds is not None and thresholds.shape != (self.n_labels,):
             what = f"there are thresholds of shape {thresholds.shape} for {self.n_labels:,} labels"
             raise InputError(what)
-        changes = {
-            "decision": decision and decision.entry(),
-            "calibration": calibration and calibration.entry(),
-        }
-        amend_model(self.path, self.manifest, changes, thresholds)
+        amend_model(self.path, self.manifest, decision, calibration)
         return load_complete(self.path)
 
 

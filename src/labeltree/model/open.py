@@ -7,13 +7,20 @@ files; features and weights are mapped, and only read by `Model.verify`.
 
 from __future__ import annotations
 
+import errno
+import mmap
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree import _native
 from labeltree.base.json import parse_json
 from labeltree.base.limits import LARGEST_VALUE
 from labeltree.base.system import available_memory, human_bytes
@@ -22,13 +29,13 @@ from labeltree.data.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE, TextFeatur
 from labeltree.errors import InputError, ResourceError
 from labeltree.model.blocks import NO_FLOATS, TreeBlocks
 from labeltree.model.directory import ModelDirectory, read_manifest, read_whole
-from labeltree.model.files import ModelReader
 from labeltree.model.layout import (
     LABEL_COUNTS,
     LABEL_NAMES,
     SPARSE,
     TEXT_FILES,
     THRESHOLDS,
+    ArrayFile,
     Blocks,
     is_scaled,
     n_segments,
@@ -39,6 +46,12 @@ from labeltree.model.manifest import RESTORE, Manifest
 from labeltree.settings import TextSettings
 from labeltree.trees.tree import LabelTree
 
+# Of the data of an array in its file, in all versions of NumPy.
+_ALIGNMENT = 16
+# The header of a one-dimensional array after its length: what NumPy writes, padded with spaces.
+_HEADER = re.compile(
+    rb"\{'descr': '([<|][iuf][1248])', 'fortran_order': False, 'shape': \(([0-9]{1,18}),\), \} *\n"
+)
 # The largest absolute value of a stored weight, which is multiplied by a scale.
 _LARGEST_STORED = {"float16": 65504.0, "int8": 128.0, SPARSE: 128.0}
 
@@ -219,17 +232,16 @@ def _read_thresholds(reader: ModelReader, manifest: Manifest) -> NDArray[np.floa
 
 
 def _read_names(reader: ModelReader, n_labels: int) -> tuple[str, ...]:
-    file = reader.path / LABEL_NAMES
-    content = reader.text(LABEL_NAMES)
-    try:
-        names = parse_json(content)
-    except ValueError as error:
-        raise _damaged(f"the names cannot be read ({error})", file) from None
-    if not (isinstance(names, list) and len(names) == n_labels and all(type(name) is str for name in names)):
-        raise _damaged(f"expected a name for each of the {n_labels:,} labels", file)
+    names = reader.json(LABEL_NAMES)
+    if not _are_strings(names, n_labels):
+        raise _damaged(f"expected a name for each of the {n_labels:,} labels", reader.path / LABEL_NAMES)
     if len(set(names)) != n_labels:
-        raise _damaged("a name occurs twice", file)
+        raise _damaged("a name occurs twice", reader.path / LABEL_NAMES)
     return tuple(names)
+
+
+def _are_strings(values: Any, n_values: int) -> bool:
+    return type(values) is list and len(values) == n_values and all(type(value) is str for value in values)
 
 
 def _damaged(what: str, file: Path) -> InputError:
@@ -241,12 +253,8 @@ def read_text_features(reader: ModelReader, n_features: int) -> TextFeatures:
     idf = reader.array(IDF_FILE, "<f8", n_features)
     if not ((idf >= 1 / LARGEST_VALUE) & (idf <= LARGEST_VALUE)).all():
         raise _damaged("the file contains invalid weights", reader.path / IDF_FILE)
-    names, stored = _parsed(reader, TERMS_FILE), _parsed(reader, SETTINGS_FILE)
-    if not (
-        isinstance(names, list)
-        and all(type(name) is str for name in names)
-        and len(names) == len(set(names)) == n_features
-    ):
+    names, stored = reader.json(TERMS_FILE), reader.json(SETTINGS_FILE)
+    if not (_are_strings(names, n_features) and len(set(names)) == n_features):
         raise _damaged(f"expected {n_features:,} distinct terms, one per feature", reader.path / TERMS_FILE)
     try:
         settings, columns = stored["tfidf"], Columns.restored(stored["columns"])
@@ -257,9 +265,87 @@ def read_text_features(reader: ModelReader, n_features: int) -> TextFeatures:
         raise _damaged("the settings of TF-IDF are invalid", reader.path / SETTINGS_FILE) from None
 
 
-def _parsed(reader: ModelReader, name: str) -> Any:
-    content = reader.text(name)
+class ModelReader:
+    """The files of a complete model directory, each checked when it is read."""
+
+    def __init__(self, directory: ModelDirectory, manifest: Manifest) -> None:
+        self.path = directory.path
+        self._directory = directory
+        self._files = manifest["files"]
+
+    @contextmanager
+    def _checked(self, name: str) -> Iterator[BinaryIO]:
+        """Open a file that has the size and the checksum of the manifest."""
+        target, expected = self.path / name, self._files[name]
+        try:
+            with self._directory.open(name) as stream:
+                size = os.fstat(stream.fileno()).st_size
+                if size != expected["bytes"]:
+                    what = f"the file has {size:,} bytes, but the manifest records {expected['bytes']:,}"
+                    raise _damaged(what, target)
+                if (
+                    "crc32c" in expected
+                    and _native.crc32c(np.fromfile(stream, np.uint8)) != expected["crc32c"]
+                ):
+                    raise _damaged("checksum mismatch: the file is damaged", target)
+                stream.seek(0)
+                yield stream
+        except FileNotFoundError:
+            raise _damaged("the file is missing from the model", target) from None
+        except (MemoryError, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.ENOMEM:
+                raise InputError(f"cannot be read ({error.strerror or error})", file=target) from None
+            what = f"not enough memory to open the file of {human_bytes(expected['bytes'])}"
+            hint = "raise the memory limit of the process, or use a machine with more memory"
+            raise ResourceError(what, file=target, hint=hint) from None
+
+    def array(self, name: str, dtype: str, length: int, *, mapped: bool = False) -> NDArray[Any]:
+        """Read, or map, an array that must have this type and length."""
+        with self._checked(name) as stream:
+            start = _data_start(stream, self.path / name, ArrayFile(dtype, length))
+            if not mapped or not length:
+                stream.seek(start)
+                return np.fromfile(stream, dtype, length)
+            mapping = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+            # Through a memory view: joblib would send an array on a map to other processes as the name of its
+            # file, which may be another model by then, or none.
+            return np.frombuffer(memoryview(mapping), dtype, length, start)
+
+    def json(self, name: str) -> Any:
+        """Read a file that is not an array."""
+        with self._checked(name) as stream:
+            content = stream.read()
+        try:
+            return parse_json(content)
+        except ValueError as error:
+            raise _damaged(f"the file cannot be read ({error})", self.path / name) from None
+
+
+def _data_start(stream: BinaryIO, target: Path, expected: ArrayFile) -> int:
+    """Read the header of an array, which must be the expected one, and return where its data begins.
+
+    Only the padding may differ. The header is not parsed as NumPy does it, which evaluates it as Python.
+    """
+    head = stream.read(10)
+    rest = stream.read(int.from_bytes(head[8:], "little")) if head[:8] == b"\x93NUMPY\x01\x00" else b""
+    found = _HEADER.fullmatch(rest)
+    if not found:
+        raise _damaged("not a NumPy array of one dimension", target)
+    dtype, length = found[1].decode(), int(found[2])
+    if (dtype, length) != (expected.dtype, expected.length):
+        wanted = f"{_type_name(expected.dtype)}[{expected.length}]"
+        what = f"the array is {_type_name(dtype)}[{length}], expected {wanted}"
+        raise _damaged(what, target)
+    start = len(head) + len(rest)
+    n_bytes = start + length * np.dtype(dtype).itemsize
+    if n_bytes != os.fstat(stream.fileno()).st_size or start % _ALIGNMENT:
+        raise _damaged("the header is damaged", target)
+    return start
+
+
+def _type_name(dtype: str) -> str:
+    """Return the name of a type in a header: int64 for <i8."""
     try:
-        return parse_json(content)
-    except ValueError as error:
-        raise _damaged(f"the file cannot be read ({error})", reader.path / name) from None
+        return str(np.dtype(dtype))
+    except TypeError:
+        return dtype

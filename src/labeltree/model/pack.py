@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,12 @@ from labeltree.model.layout import (
     tree_files,
     tree_folder,
 )
+from labeltree.model.manifest import carried_over, stored_as
 from labeltree.settings import StorageSettings
 from labeltree.trees.tree import LabelTree, pointers
+
+if TYPE_CHECKING:
+    from labeltree.model.model import Model
 
 _LOOSE, _PACKED = ".loose", ".packed"
 # When so many bytes are moved, they are released where they were.
@@ -202,6 +206,39 @@ def copy_blocks(writer: ModelWriter, folder: str, part: TreeBlocks) -> None:
     n_bytes = np.diff(part.weight_ptr) * part.weights.itemsize
     lists = part.checksums, np.diff(part.feature_ptr), n_bytes
     write_small(writer, folder, part.tree, part.codec, (*lists, n_bytes, part.scales, part.biases))
+
+
+def write_model(
+    writer: ModelWriter,
+    model: Model,
+    storage: StorageSettings,
+    threads: int = 1,
+    progress: Progress | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a model as it is, or a float32 model with another codec.
+
+    Parameters
+    ----------
+    writer : ModelWriter
+    model : Model
+    storage : StorageSettings
+        With float32, the default, the model is written as it is.
+    threads : int
+    progress : callable, optional
+    extra : mapping, optional
+        More entries for the manifest.
+    """
+    own = None if model.decision is None else model.decision.thresholds
+    writer.write_common(model.label_counts, model.label_names, model.text, own)
+    described = carried_over(model.manifest)
+    if storage.codec == "float32":
+        for t, part in enumerate(model.trees):
+            copy_blocks(writer, tree_folder(t), part)
+    else:
+        stored = write_compact(writer, model.trees, storage, threads, progress)
+        described |= stored_as(storage) | ({} if storage.prune is None else {"weights": stored})
+    writer.finish({**described, **(extra or {})})
 
 
 def write_compact(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,33 +19,22 @@ from labeltree.errors import InputError
 from labeltree.settings import ScoreSettings
 from labeltree.trees.tree import LabelTree, pointers
 
-
-@dataclass(frozen=True)
-class Score:
-    """A function that turns the margin of a child into a factor in (0, 1].
-
-    Attributes
-    ----------
-    formula : str
-    function : callable
-        The function in NumPy.
-    """
-
-    formula: str
-    function: Callable[[Any], Any]
+# The power p of the other score functions.
+_POWERS = {"hinge2": 2, "hinge3": 3}
 
 
-def score_of(settings: ScoreSettings) -> Score:
-    """Return the score that the kernel computes with these settings."""
-    scale = settings.scale
+def score_formula(settings: ScoreSettings) -> str:
+    """Return how a margin becomes a factor of a score, for people."""
     if settings.function == "sigmoid":
-        return Score(
-            f"sigmoid({scale:g} x margin)", lambda margin: np.exp(-np.logaddexp(0.0, -scale * margin))
-        )
-    power = {"hinge2": 2, "hinge3": 3}[settings.function]
-    return Score(
-        f"exp(-max(0, 1 - margin)^{power})", lambda margin: np.exp(-(np.maximum(0.0, 1 - margin) ** power))
-    )
+        return f"sigmoid({settings.scale:g} x margin)"
+    return f"exp(-max(0, 1 - margin)^{_POWERS[settings.function]})"
+
+
+def score_factor(settings: ScoreSettings, margin: Any) -> Any:
+    """Return the factor in (0, 1] that a margin becomes, as the kernel computes it."""
+    if settings.function == "sigmoid":
+        return np.exp(-np.logaddexp(0.0, -settings.scale * margin))
+    return np.exp(-(np.maximum(0.0, 1 - margin) ** _POWERS[settings.function]))
 
 
 _CSR = (sp.csr_matrix, sp.csr_array)

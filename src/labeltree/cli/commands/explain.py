@@ -52,7 +52,7 @@ def explain(
     from dataclasses import asdict
 
     from labeltree.explain.prediction import explain_prediction
-    from labeltree.model.queries import score_of
+    from labeltree.model.queries import score_formula
 
     if given == ["-"] and file is None and row is None:
         given, file, row = None, "-", 0
@@ -90,7 +90,7 @@ def explain(
         print()
         title = f"tree {t}" if len(opened.trees) > 1 else "root"
         printing.print_tree(_draw_paths(found, t, true_labels, title))
-    formula = score_of(opened.score.replace(search.score, search.score_scale)).formula
+    formula = score_formula(opened.score.replace(search.score, search.score_scale))
     mean = "the mean over the trees of " if len(opened.trees) > 1 else ""
     print(
         "",

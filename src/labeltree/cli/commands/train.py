@@ -176,10 +176,10 @@ def _after_interrupt(model: Path) -> str:
 
 
 def _summary(figures: dict[str, Any], chosen: bool) -> list[str]:
-    from labeltree.model.queries import score_of
+    from labeltree.model.queries import score_formula
     from labeltree.settings import ScoreSettings
 
-    formula = score_of(ScoreSettings(**figures["score"])).formula
+    formula = score_formula(ScoreSettings(**figures["score"]))
     size, expected = figures["model_bytes"], figures["planned_bytes"]
     planned = "as planned" if size == expected else f"but {expected:,} were planned"
     weights = printing.plural(figures["weights"], "weight")
