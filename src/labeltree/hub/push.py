@@ -14,11 +14,11 @@ from labeltree.hub.address import Address
 from labeltree.hub.card import CARD, is_generated, model_card
 from labeltree.hub.hugging_face import HubStore
 from labeltree.hub.loading import load
-from labeltree.hub.store import Store, TooLargeError
+from labeltree.hub.store import Store
 from labeltree.model.layout import MANIFEST, is_model_file
 from labeltree.model.model import Model
 
-_LARGEST_CARD = 1 << 20  # bytes of one that may be replaced
+_LARGEST_CARD = 1 << 24  # bytes
 
 # The text of a card, what returns it, or whether to write one.
 Card = str | bool | Callable[[], str]
@@ -137,16 +137,8 @@ def _new_card(model: Model, store: Store, there: Iterable[str], overwrite: bool,
         return None
     if CARD in there:
         is_given = not isinstance(card, bool) or own.is_file()
-        if not (overwrite and (is_given or _is_replaceable(store))):
+        if not (overwrite and (is_given or is_generated(store.read(CARD, _LARGEST_CARD)))):
             return None
     if not isinstance(card, bool):
         return (card if isinstance(card, str) else card()).encode()
     return own.read_bytes() if own.is_file() else model_card(model, address=store.address.shown).encode()
-
-
-def _is_replaceable(store: Store) -> bool:
-    """Return whether the card in a store is as labeltree wrote it."""
-    try:
-        return is_generated(store.read(CARD, _LARGEST_CARD))
-    except TooLargeError:
-        return False

@@ -32,10 +32,6 @@ class UnreachableError(InputError):
     """There is no answer from where the model is, so that nothing is known about it."""
 
 
-class TooLargeError(InputError):
-    """More was received than was announced."""
-
-
 class Store:
     """The files of a published model, in any file system of fsspec.
 
@@ -104,7 +100,7 @@ class Store:
         """Refuse a file that has more bytes than announced."""
         if size > most:
             what = f"has more than the {most:,} bytes that were expected"
-            raise TooLargeError(what, file=self.address.shown_file(name), hint="publish the model again")
+            raise InputError(what, file=self.address.shown_file(name), hint="publish the model again")
 
     def _callback(self, name: str, most: int, report: Report) -> Any:
         """Return a callback of fsspec that reports progress, and stops a transfer that is too long."""
@@ -211,10 +207,8 @@ def refusing(address: Address, name: str = "", *, writing: bool = False) -> Iter
     shown = address.shown_file(name) if name else address.shown
     try:
         yield
-    except InputError:
+    except (InputError, MemoryError):
         raise
-    except MemoryError:
-        raise ResourceError("not enough memory", file=shown) from None
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _LOCAL and not writing:
             what = f"cannot be stored in the cache ({error.strerror})"
