@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shlex
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.base.system import human_bytes
-from labeltree.errors import InputError
+from labeltree.explain.label import label_name
 from labeltree.explain.model import describe_model
 from labeltree.serve.measurements import Measurements
 
@@ -25,8 +26,6 @@ _MOST_LABELS = 20  # in the table
 _KINDS = {"P": "precision", "R": "recall"}
 _LONGEST_NAME = 80  # characters
 _FEW_INSTANCES = 5
-_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*|multilingual")
-_LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}")
 # What has a meaning in Markdown inside a line or a table, and in what makes an address a link.
 _MARKUP = re.compile(r"[\\`*_\[\]#|~$:@]|(?<=www)\.", re.IGNORECASE)
 
@@ -110,14 +109,14 @@ def model_card(
     str
         Markdown with metadata in YAML. All names from the model are escaped.
     """
-    check_codes(languages, license)
     place = address or ("model" if model.path is None else model.path.resolve().name)
     title = _printable(title or place.rstrip("/").rpartition("/")[2]).strip() or "model"
     metrics = _metrics_of(model) if metrics is None else {k: v for k, v in metrics.items() if "@" in k}
     data, is_text, address = _printable(data or "held-out data"), model.text is not None, address or "MODEL"
-    names, counts = model.label_names, model.label_counts
-    order = np.argsort(-counts, kind="stable")[:_MOST_LABELS].tolist()
-    shown = [(_cut(str(j) if names is None else names[j]), f"{counts[j]:,}") for j in order]
+    order = np.argsort(-model.label_counts, kind="stable")[:_MOST_LABELS].tolist()
+    names = [label_name(model, label) for label in order]
+    names = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names]
+    shown = zip(names, (f"{model.label_counts[label]:,}" for label in order), strict=True)
     all_labels = f"{model.n_labels:,} labels"
     decision = evaluation = ""
     if model.decision is not None:
@@ -125,7 +124,7 @@ def model_card(
         decision = f"\n{options}, labels are accepted from a score of {_escaped(str(model.decision))}.\n"
     if metrics:
         table = _table(("Metric", "%"), ((name, f"{100 * value:.2f}") for name, value in metrics.items()))
-        evaluation = f"\n## Evaluation\n\nMeasurements on {_escaped(data)}, in percent:\n\n{table}\n"
+        evaluation = f"\n## Evaluation\n\nMeasured on {_escaped(data)}, in percent:\n\n{table}\n"
     return _CARD.format(
         metadata=_metadata(title, languages, license, is_text, metrics, data),
         title=_escaped(title),
@@ -152,17 +151,6 @@ def model_card(
 def is_generated(card: bytes) -> bool:
     """Return whether a card is as `model_card` wrote it, so that another may take its place."""
     return _MARK.encode() in card
-
-
-def check_codes(languages: Sequence[str], license: str | None) -> None:
-    """Refuse codes of languages and an identifier of a license that are none."""
-    for code in languages:
-        if not _LANGUAGE.fullmatch(code):
-            hint = "use a code of ISO 639 such as en, or multilingual"
-            raise InputError(f"language is {code!r}, expected the code of a language", hint=hint)
-    if license is not None and not _LICENSE.fullmatch(license):
-        hint = "use an identifier such as mit, apache-2.0 or cc-by-4.0, or other"
-        raise InputError(f"license is {license!r}, expected the identifier of a license", hint=hint)
 
 
 def _metrics_of(model: Model) -> dict[str, float]:
@@ -273,12 +261,6 @@ def _printable(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
-
-
 def _escaped(text: str) -> str:
     """Return text that Markdown shows as it is, in one line and in a table."""
-    text = _printable(text)
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MARKUP.sub(r"\\\g<0>", text)
+    return _MARKUP.sub(r"\\\g<0>", html.escape(_printable(text), quote=False))

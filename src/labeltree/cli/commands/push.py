@@ -43,14 +43,12 @@ class About:
     def card(self, stages: Stages, path: Path, address: str | None = None) -> str:
         """Return the card of a model, which is evaluated first if there is test data."""
         from labeltree.base.files import display_name
-        from labeltree.hub.card import check_codes, model_card
+        from labeltree.hub.card import model_card
         from labeltree.model.labeled import Labeled
 
-        languages = self.language or ()
-        check_codes(languages, self.license)
         about: dict[str, Any] = {
             "title": self.title,
-            "languages": languages,
+            "languages": self.language or (),
             "license": self.license,
             "address": address,
         }
