@@ -111,7 +111,7 @@ def suggested(backend, text, **params):
 
 def test_it_trains_and_suggests(make, kinds, tmp_path):
     backend = make()
-    assert kinds.registered is labeltree.annif.LabelTreeBackend
+    assert kinds.registered.__name__ == "LabelTreeBackend"
     assert not backend.is_trained
     assert backend.modification_time is None
     with pytest.raises(kinds.NotInitializedException, match="no model in"):
@@ -371,7 +371,7 @@ def test_a_project_of_the_released_annif(tmp_path):
     (tmp_path / "train.tsv").write_text("".join(lines))
     project.train(corpus.DocumentFileTSV(str(tmp_path / "train.tsv"), project.subjects))
     assert project.is_trained
-    assert isinstance(project.backend, labeltree.annif.LabelTreeBackend)
+    assert project.backend.name == "labeltree"
     batch = project.suggest([annif.corpus.Document(text=text) for text in TOPICS.values()])
     assert [next(iter(found)).subject_id for found in batch] == list(range(5))
     assert [len(found) for found in batch] == [3] * 5

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from labeltree.base.extras import optional
 from labeltree.errors import InputError
 
-if TYPE_CHECKING:
-    from labeltree.annif.backend import LabelTreeBackend
-
-__all__ = ["LabelTreeBackend", "create_app", "register"]
+__all__ = ["create_app", "register"]
 
 NAME = "labeltree"
 
@@ -52,14 +49,7 @@ def create_app(*arguments: Any) -> Any:
     return optional("annif").create_app(*arguments)
 
 
-def _backend() -> type[LabelTreeBackend]:
-    from labeltree.annif.backend import LabelTreeBackend
+def _backend() -> type[Any]:
+    from labeltree.annif.backend import LabelTreeBackend  # needs Annif
 
     return LabelTreeBackend
-
-
-def __getattr__(name: str) -> Any:
-    """Import the backend when it is used: it needs Annif."""
-    if name != "LabelTreeBackend":
-        raise AttributeError(f"module 'labeltree.annif' has no attribute {name!r}")
-    return _backend()
