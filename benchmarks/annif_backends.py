@@ -70,7 +70,7 @@ def prepare(data, place, train_rows, test_rows):
         if not (data / name).is_file():
             raise InputError("no such file", file=data / name)
     train = read_svm(data / "train.svm")
-    test = read_svm(data / "test.svm", n_features=train.n_features)
+    test = read_svm(data / "test.svm").widen(train.n_features)
     frequency = np.bincount(train.X.indices, minlength=train.n_features)
     idf = np.log((1 + train.n_instances) / (1 + frequency)) + 1
     write_documents(place / "train.tsv", train, idf, train_rows)

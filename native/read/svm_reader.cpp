@@ -12,14 +12,11 @@ namespace {
 
 class SvmReader {
   public:
-    // one_based: 1, 0, or -1 to detect it from the file; n_features, n_labels: the required shape, or -1.
-    SvmReader(int threads, int64_t chunk_bytes, int one_based, int64_t n_features, int64_t n_labels)
+    // one_based: 1, 0, or -1 to detect it from the file.
+    SvmReader(int threads, int64_t chunk_bytes, int one_based)
         : threads_(threads), one_based_(one_based), lines_(chunk_bytes) {
         require(threads >= 1 && chunk_bytes >= 1, "threads and chunk_bytes must be at least 1");
         if (one_based == 1) limits_.lowest = 1;
-        // Until the base is known, an index equal to the number of features may still be valid.
-        if (n_features >= 0) limits_.highest = std::min(limits_.highest, n_features - (one_based == 0));
-        if (n_labels >= 0) limits_.n_labels = std::min(limits_.n_labels, n_labels);
         x_indptr_.push(0);
         y_indptr_.push(0);
     }
@@ -233,8 +230,7 @@ class SvmReader {
 
 void bind_svm_reader(nb::module_& m) {
     nb::class_<SvmReader>(m, "SvmReader", "Parser of LIBSVM text, fed with the pieces of a file.")
-        .def(nb::init<int, int64_t, int, int64_t, int64_t>(), "threads"_a, "chunk_bytes"_a, "one_based"_a,
-             "n_features"_a, "n_labels"_a)
+        .def(nb::init<int, int64_t, int>(), "threads"_a, "chunk_bytes"_a, "one_based"_a)
         .def(
             "feed",
             [](SvmReader& self, In<uint8_t> piece, bool last) {

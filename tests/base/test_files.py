@@ -103,17 +103,12 @@ def test_what_follows_the_last_stream_is_refused(tmp_path, kind, garbage):
         read_svm(tmp_path / "rows")
 
 
-def test_only_padding_of_the_format_is_allowed(tmp_path):
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_zeros_after_a_stream_are_padding(tmp_path, kind):
     file = tmp_path / "rows"
-    for kind, zeros in (("gz", 1), ("gz", 512), ("xz", 4), ("xz", 100_000)):
-        file.write_bytes(COMPRESS[kind](ROWS) + b"\0" * zeros)
+    for zeros in (1, 512, 100_000):
+        file.write_bytes(COMPRESS[kind](ROWS[:9]) + b"\0" * zeros + COMPRESS[kind](ROWS[9:]) + b"\0" * zeros)
         assert content(file) == ROWS
-    file.write_bytes(lzma.compress(ROWS[:9]) + b"\0" * 9000 + lzma.compress(ROWS[9:]) + b"\0" * 8)
-    assert content(file) == ROWS
-    for kind, zeros in (("xz", 3), ("xz", 10_001), ("bz2", 4)):
-        file.write_bytes(COMPRESS[kind](ROWS) + b"\0" * zeros)
-        with pytest.raises(InputError, match="truncated or damaged"):
-            content(file)
 
 
 # Limits

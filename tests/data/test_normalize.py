@@ -1,16 +1,22 @@
-"""Every way to train scales rows by default: the planned bytes, the same bytes, and it is told."""
+"""Rows of length 1: which are scaled and by how much, and every way to train scales them by default."""
 
 import json
+import math
+import pickle
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import Killed, contents, cut_off, disk_bytes, make_data, random_data
+from helpers import Killed, contents, disk_bytes, make_data, random_data, topic_data, train_small
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 
 import labeltree
-from labeltree import InputError, LabelTreeClassifier, TreeSettings, _native, load, write_svm
+from labeltree import Dataset, InputError, LabelTreeClassifier, TreeSettings, _native, load, write_svm
+from labeltree.data.dataset import TOLERANCE, unit_rows, unit_values
 from labeltree.hub.card import model_card
 from labeltree.serve.measurements import Measurements
 from labeltree.serve.page import overview
@@ -19,6 +25,119 @@ from labeltree.training.parts import fill_part, join_parts, open_parts, plan_par
 from labeltree.training.work import work_path
 from labeltree.tuning.rows import DataSource, TuningRows
 from labeltree.tuning.tune import data_source
+
+TINY, HUGE = np.float32(1e-45), np.finfo(np.float32).max
+finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
+matrices = arrays.arrays(
+    np.float32,
+    arrays.array_shapes(min_dims=2, max_dims=2, max_side=7),
+    elements=st.one_of(st.just(0.0), finite, st.floats(-1, 1, width=32)),
+)
+
+
+def square_of(row):
+    return math.fsum(float(value) ** 2 for value in row)
+
+
+def contents_of(X):
+    return X.data.tobytes(), X.indices.tobytes(), X.indptr.tobytes()
+
+
+def same(one, other):
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+# Rows
+
+
+@given(matrices)
+@example(np.array([[TINY, 0], [HUGE, HUGE], [0, 0], [TINY, HUGE]], np.float32))
+@example(np.array([[0.6, 0.8], [3, 4]], np.float32))
+def test_twin(dense):
+    squares = [square_of(row) for row in dense]
+    assume(all(abs(abs(square - 1) - TOLERANCE) > 1e-9 for square in squares))  # sums are rounded
+    X = sp.csr_matrix(dense)
+    before = contents_of(X)
+    scaled = unit_rows(X)
+    assert contents_of(X) == before
+    is_unit = [not square or abs(square - 1) <= TOLERANCE for square in squares]
+    assert (scaled is X) == all(is_unit)
+    assert scaled.dtype == np.float32
+    assert scaled.data.all() or not X.data.all()
+    found = scaled.toarray()
+    for row, result, square, unit in zip(dense, found, squares, is_unit, strict=True):
+        if unit:
+            assert np.array_equal(result, row)
+            continue
+        exact = row.astype(np.float64) / math.sqrt(square)
+        # One rounding to float32; those of float64 are far smaller.
+        assert (np.abs(result - exact) <= 1.0001 * 2.0**-24 * np.abs(exact) + 2.0**-149).all()
+        assert abs(square_of(result) - 1) < 1e-6
+    assert unit_rows(scaled) is scaled
+
+
+@given(matrices)
+@example(np.array([[TINY, HUGE, 1, 0]], np.float32))
+def test_a_row_is_scaled_to_the_same_bits_alone(dense):
+    X = sp.csr_matrix(dense)
+    whole = unit_values(X.indptr, X.data)
+    for start, end in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+        row = X.data[start:end].copy()
+        scaled = unit_values(np.array([0, end - start]), row)
+        assert scaled.tobytes() == whole[start:end].tobytes()
+        assert (scaled is row) == (scaled.tobytes() == X.data[start:end].tobytes())
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 15, 16, 17, 100, 1000])
+def test_rows_of_many_lengths(length):
+    row = np.random.default_rng(length).normal(size=length).astype(np.float32)
+    scaled = unit_values(np.array([0, length]), row)
+    exact = row.astype(np.float64) / math.sqrt(square_of(row))
+    assert (np.abs(scaled - exact) <= 1.0001 * 2.0**-24 * np.abs(exact)).all()
+
+
+@pytest.mark.parametrize(("indptr", "what"), [([0, 3], "end"), ([1, 2], "start"), ([0, 3, 2], "decrease")])
+def test_the_kernel_checks_the_pointers(indptr, what):
+    with pytest.raises(ValueError, match=f"indptr must (not )?{what}"):
+        _native.unit_rows(np.array(indptr), np.ones(2, np.float32))
+
+
+def test_a_dataset_is_scaled_once():
+    data = random_data(names=True)
+    scaled = data.normalize()
+    assert (data.normalized, scaled.normalized) == (False, True)
+    assert data.normalize() is scaled
+    assert scaled.normalize() is scaled
+    assert scaled.by_label is data.by_label
+    assert (scaled.Y, scaled.label_names) == (data.Y, data.label_names)
+    assert np.shares_memory(scaled.X.indices, data.X.indices)
+    assert data.bytes == random_data(names=True).bytes + data.X.data.nbytes
+    assert scaled.bytes == random_data(names=True).bytes
+    assert "_scaled" not in vars(pickle.loads(pickle.dumps(data)))
+    assert pickle.loads(pickle.dumps(scaled)).normalized
+    assert scaled.widen(100).normalized
+    assert scaled.align([*data.label_names, "other"], 13).normalized
+    plain = Dataset(scaled.X, scaled.Y)
+    again = plain.normalize()
+    assert (plain.normalized, again.normalized) == (False, True)
+    assert again.X is plain.X
+    assert again.native is plain.native
+    assert again.bytes == plain.bytes
+
+
+def test_tf_idf_is_not_changed(tmp_path):
+    (tmp_path / "train.tsv").write_text("0\ta\tred apples\n1\tb\ta blue whale\n")
+    data = labeltree.read_documents(tmp_path / "train.tsv")
+    assert data.normalize() is data
+    assert not data.normalized
+    rounded = Dataset.from_matrices(data.X.toarray().round(4), data.Y)
+    write_svm(tmp_path / "train.svm", rounded)
+    read = labeltree.read_svm(tmp_path / "train.svm")
+    assert read.normalize().X is read.X
+    assert read.normalize().normalized  # its model scales queries
+
+
+# Training
 
 OPTIONS = ["--clusters", "4", "--trees", "2", "--threads", "1"]
 SETTINGS = {"clusters": 4, "trees": 2}
@@ -45,63 +164,63 @@ def blocks(model):
     return {name: content for name, content in contents(model).items() if name.name != "manifest.json"}
 
 
-def test_the_default_scales_and_the_option_does_not(place):
-    scaled, raw = load(place / "model"), load(place / "raw")
-    assert (scaled.normalized, raw.normalized) == (True, False)
-    assert scaled.manifest["settings"]["max_cost"] == 1
-    assert raw.manifest["settings"]["max_cost"] != 1
-    assert blocks(place / "model") != blocks(place / "raw")
-
-
 @pytest.mark.parametrize("normalize", [True, False])
 def test_every_way_gives_the_planned_bytes_and_the_same_model(place, data, tmp_path, run, normalize):
-    expected = place / ("model" if normalize else "raw")
+    from distributed import Client
+
+    expected, other = place / ("model" if normalize else "raw"), place / ("raw" if normalize else "model")
     switch = [] if normalize else ["--no-normalize"]
     size = disk_bytes(expected)
+    assert blocks(expected) != blocks(other)
+    assert (load(expected).manifest["settings"]["max_cost"] == 1) == normalize
 
     # In Python
     plan = labeltree.build_plan(data, TreeSettings(**SETTINGS), normalize=normalize)
     assert (plan.normalized, plan.model_bytes) == (normalize, size)
-    labeltree.train_model(data, plan, tmp_path / "train-model", notes={"clusters": 4, "max_depth": 6})
+    labeltree.train_model(data, plan, tmp_path / "train-model")
     rows = data.normalize() if normalize else data
-    trees = [part.tree for part in plan.trees]
-    same_plan = labeltree.make_plan(rows, trees)
+    same_plan = labeltree.make_plan(rows, [part.tree for part in plan.trees])
     assert (same_plan.normalized, same_plan.model_bytes, same_plan.cost) == (normalize, size, plan.cost)
-    labeltree.train_model(rows, same_plan, tmp_path / "make-plan", notes={"clusters": 4, "max_depth": 6})
+    labeltree.train_model(rows, same_plan, tmp_path / "make-plan")
     labeltree.train(data, tmp_path / "dataset", normalize=normalize, **SETTINGS)
+    with Client(processes=False, dashboard_address=":0", local_directory=str(tmp_path)) as client:
+        labeltree.train(data, tmp_path / "dask", normalize=normalize, dask=client, **SETTINGS)
 
     # On the command line
-    out = run("estimate", place / "train.svm", *OPTIONS, *switch, "--json")[1]
-    assert json.loads(out)["model_bytes"] == size
-    assert json.loads(out)["normalized"] == normalize
+    figures = json.loads(run("estimate", place / "train.svm", *OPTIONS, *switch, "--json")[1])
+    assert (figures["model_bytes"], figures["normalized"]) == (size, normalize)
     code, out, _ = run("train", place / "train.svm", tmp_path / "command", *OPTIONS, *switch, "--json")
     assert code == 0
     assert (json.loads(out)["planned_bytes"], json.loads(out)["normalized"]) == (size, normalize)
+    settings = {"normalize": normalize, "clusters": 4, "trees": 2}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    file = ("--settings", tmp_path / "settings.json")
+    assert run("train", place / "train.svm", tmp_path / "settings", *file, "--quiet")[0] == 0
     work = tmp_path / "parts.w"
     assert run("plan", place / "train.svm", work, *OPTIONS, *switch, "--quiet")[0] == 0
-    assert json.loads((work / "work.json").read_text())["described"]["data"]["normalized"] == normalize
     dataset, opened = open_parts(work)
     assert (dataset.normalized, opened.normalized, opened.model_bytes) == (normalize, normalize, size)
     for part in ("2/2", "1/2"):
         assert run("fill", work, "--part", part, "--quiet")[0] == 0
     assert run("join", work, tmp_path / "parts", "--quiet")[0] == 0
-    for name in ("train-model", "make-plan", "dataset", "command", "parts"):
-        assert blocks(tmp_path / name) == blocks(expected), name
-        if name not in ("train-model", "make-plan", "dataset"):
-            assert contents(tmp_path / name) == contents(expected), name
-        assert load(tmp_path / name).normalized == normalize
 
     # The estimator
     classifier = LabelTreeClassifier(**SETTINGS, normalize=normalize)
     planned = classifier.estimate(data.X, data.Y)
     assert (planned.normalized, planned.model_bytes) == (normalize, size)
     classifier.fit(data.X, data.Y).save(tmp_path / "estimator")
-    assert blocks(tmp_path / "estimator") == blocks(expected)
-    assert (load(tmp_path / "estimator").normalized, classifier.model_.normalized) == (normalize, normalize)
+    assert LabelTreeClassifier.load(tmp_path / "estimator").normalize == normalize
+    assert LabelTreeClassifier.load(expected).normalize == normalize
+
+    names = ("train-model", "make-plan", "estimator", "dask", "dataset", "command", "settings", "parts")
+    for number, name in enumerate(names):
+        assert load(tmp_path / name).normalized == normalize
+        assert blocks(tmp_path / name) == blocks(expected), name
+        assert number < 4 or contents(tmp_path / name) == contents(expected), name
 
 
 def test_rows_of_length_1_give_the_same_files_either_way(data, tmp_path):
-    rows = labeltree.Dataset(data.normalize().X, data.Y)
+    rows = Dataset(data.normalize().X, data.Y)
     for name, normalize in (("yes", True), ("no", False)):
         labeltree.train(rows, tmp_path / name, normalize=normalize, **SETTINGS)
     yes, no = contents(tmp_path / "yes"), contents(tmp_path / "no")
@@ -121,26 +240,13 @@ def test_commands_note_that_rows_are_scaled(place, data, tmp_path, run, command)
         return [line for line in err.splitlines(keepends=True) if line.startswith("note: ")]
 
     assert notes(place / "train.svm") == [NOTE]
-    assert notes(place / "train.svm", "--quiet") == []
-    assert notes(place / "train.svm", "--json") == []
+    assert notes(place / "train.svm", "--quiet") == notes(place / "train.svm", "--json") == []
     assert notes(tmp_path / "unit.svm") == []
-    raw = notes(place / "train.svm", "--no-normalize")
-    assert len(raw) == 1
-    assert "the cost is 0." in raw[0]
+    (raw,) = notes(place / "train.svm", "--no-normalize")
+    assert "the cost is 0." in raw
 
 
-def test_an_interrupted_run_continues_with_the_same_rows(place, data, tmp_path, monkeypatch):
-    plan = labeltree.build_plan(data, TreeSettings(**SETTINGS), threads=2)
-    cut_off(monkeypatch, plan, data, tmp_path / "m", 1, notes={"clusters": 4, "max_depth": 6})
-    other = labeltree.build_plan(data, TreeSettings(**SETTINGS), normalize=False)
-    with pytest.raises(InputError, match=r"has other data \(normalized: True before, False now"):
-        labeltree.train_model(data, other, tmp_path / "m", resume=True)
-    labeltree.train_model(data, plan, tmp_path / "m", resume=True, notes={"clusters": 4, "max_depth": 6})
-    assert blocks(tmp_path / "m") == blocks(place / "model")
-    assert load(tmp_path / "m").normalized
-
-
-def test_train_resumes_with_scaled_rows(place, tmp_path, monkeypatch):
+def test_an_interrupted_run_continues_with_the_same_rows(place, tmp_path, monkeypatch):
     train = _native.train_panels
 
     def stop(*arguments):
@@ -153,7 +259,7 @@ def test_train_resumes_with_scaled_rows(place, tmp_path, monkeypatch):
         with pytest.raises(Killed):
             labeltree.train(place / "train.svm", tmp_path / "m", **SETTINGS)
     assert work_path(tmp_path / "m").exists()
-    with pytest.raises(InputError, match="normalized: True before, False now"):
+    with pytest.raises(InputError, match=r"has other data \(normalized: True before, False now"):
         labeltree.train(place / "train.svm", tmp_path / "m", resume=True, normalize=False, **SETTINGS)
     labeltree.train(place / "train.svm", tmp_path / "m", resume=True, **SETTINGS)
     assert contents(tmp_path / "m") == contents(place / "model")
@@ -169,53 +275,22 @@ def test_parts_of_a_plan_scale_rows_that_are_given_as_they_are(place, data, tmp_
         assert load(tmp_path / name).normalized
 
 
-def test_dask_gives_the_same_model(place, data, tmp_path):
-    from distributed import Client
-
-    with Client(processes=False, dashboard_address=":0", local_directory=str(tmp_path)) as client:
-        for name, normalize in (("model", True), ("raw", False)):
-            made = labeltree.train(data, tmp_path / name, **SETTINGS, normalize=normalize, dask=client)
-            assert blocks(tmp_path / name) == blocks(place / name)
-            assert made.normalized == normalize
-
-
-def test_an_estimator_keeps_the_parameter(place, data, tmp_path):
-    LabelTreeClassifier(clusters=4).fit(data.X, data.Y).save(tmp_path / "yes")
-    LabelTreeClassifier(clusters=4, normalize=False).fit(data.X, data.Y).save(tmp_path / "no")
-    for path, expected in (
-        (tmp_path / "yes", True),
-        (tmp_path / "no", False),
-        (place / "model", True),
-        (place / "raw", False),
-    ):
-        assert LabelTreeClassifier.load(path).normalize == expected
-    with pytest.raises(ValueError, match="normalize is 'l2', expected True or False"):
-        LabelTreeClassifier(normalize="l2").fit(data.X, data.Y)
-    with pytest.raises(InputError, match="normalize is 1, expected True or False"):
-        labeltree.train(data, tmp_path / "none", normalize=1)
-
-
-def test_an_estimator_does_not_depend_on_the_length_of_rows():
-    data = make_data(200)
+def test_an_estimator_does_not_depend_on_the_length_of_rows(data):
     factors = np.ldexp(1.0, np.random.default_rng(0).integers(-8, 9, 200))
     longer = sp.csr_matrix(sp.diags(factors) @ data.X).astype(np.float32)
     classifier = LabelTreeClassifier(clusters=5)
-    found = [classifier.fit(X, data.Y).predict_top(data.X) for X in (data.X, longer, 4 * data.X)]
-    for other in found[1:]:
-        np.testing.assert_array_equal(found[0], other)
+    first, *others = (classifier.fit(X, data.Y).predict_top(data.X) for X in (data.X, longer, 4 * data.X))
+    assert all(same(first, other) for other in others)
     raw = LabelTreeClassifier(clusters=5, normalize=False).fit(data.X, data.Y)
-    assert not raw.model_.normalized
-    assert (raw.predict_top(data.X)[1] != found[0][1]).any()
-
-
-def test_weights_of_rows_do_not_change_the_cost_of_scaled_rows(data):
+    assert (raw.predict_top(data.X)[1] != first[1]).any()
+    # Nor does the cost depend on the weights of rows.
     weights = np.random.default_rng(0).random(data.n_instances) + 0.5
     fitted = LabelTreeClassifier(clusters=4).fit(data.X, data.Y, weights)
     assert fitted.model_.manifest["settings"]["cost"] == default_cost(data.normalize().X)
 
 
 def test_very_large_values_can_be_trained_on(data, tmp_path):
-    large = labeltree.Dataset.from_matrices(data.X * np.float32(2.0**100), data.Y)
+    large = Dataset.from_matrices(data.X * np.float32(2.0**100), data.Y)
     plan = labeltree.build_plan(large, TreeSettings(clusters=4), normalize=False)
     with pytest.raises(InputError, match="too large to be squared"):
         labeltree.train_model(large, plan, tmp_path / "raw")
@@ -230,26 +305,9 @@ def test_memory_of_the_rows_that_the_caller_keeps_is_planned_for(data):
     assert labeltree.build_plan(data.normalize()).data_bytes == raw
 
 
-# What a model tells
-
-
-def test_a_model_tells_that_rows_are_scaled(place, run):
-    for name, told in (("model", True), ("raw", False)):
-        model = load(place / name)
-        assert ("rows     scaled to length 1" in run("info", place / name)[1]) == told
-        assert json.loads(run("info", place / name, "--json")[1])["normalized"] == told
-        assert ("| Rows | scaled to length 1, for training and for prediction |" in model_card(model)) == told
-        assert ("scaled to length 1" in model._repr_html_()) == told
-        assert overview(model, Measurements.of(model))["normalized"] == told
-
-
-# Tuning
-
-
 @pytest.mark.parametrize("share", [0.2, None])
 def test_trials_train_on_scaled_rows(share, data):
-    other = make_data(50, seed=3)
-    rows = TuningRows(data_source(data, share or other), seed=0, threads=1)
+    rows = TuningRows(data_source(data, share or make_data(50, seed=3)), seed=0, threads=1)
     assert rows.defaults["cost"] == default_cost(rows.train.X)
     sample, plan = rows.plan({}, 0.5)
     assert rows.train.normalized
@@ -257,32 +315,46 @@ def test_trials_train_on_scaled_rows(share, data):
     assert plan.normalized
     assert sample.n_instances < rows.train.n_instances
     assert rows.held_out.X.nnz
-    unit = DataSource(lambda _: labeltree.Dataset(data.normalize().X, data.Y), 0.2)
+    unit = DataSource(lambda _: Dataset(data.normalize().X, data.Y), 0.2)
     assert TuningRows(unit, 0, 1).train.normalized
 
 
-def test_a_settings_file_can_switch_it_off(place, tmp_path, run):
-    (tmp_path / "settings.json").write_text('{"normalize": false, "clusters": 4, "trees": 2}')
-    code = run("train", place / "train.svm", tmp_path / "m", "--settings", tmp_path / "settings.json")[0]
-    assert code == 0
-    assert contents(tmp_path / "m") == contents(place / "raw")
-
-
-def test_a_tree_of_the_user_is_planned_with_scaled_rows(tmp_path):
-    data = random_data()
-    nested = [list(range(6)), list(range(6, 12))]
-    model = labeltree.train(data, tmp_path / "model", tree=nested)
-    plan = labeltree.build_plan(data, TreeSettings(tree=nested))
-    assert (model.normalized, model.bytes) == (True, plan.model_bytes)
-
-
-def test_a_plan_and_data_whose_rows_differ_are_refused(data, tmp_path):
+def test_what_is_refused(data, tmp_path):
     plan = labeltree.build_plan(data, normalize=False)
-    with pytest.raises(labeltree.InputError, match="the rows of the data are scaled, but the plan"):
+    with pytest.raises(InputError, match="the rows of the data are scaled, but the plan"):
         labeltree.train_model(data.normalize(), plan, tmp_path / "model")
+    with pytest.raises(ValueError, match="normalize is 'l2', expected True or False"):
+        LabelTreeClassifier(normalize="l2").fit(data.X, data.Y)
+    for call in (
+        labeltree.build_plan,
+        lambda data, **more: labeltree.train(data, tmp_path / "model", **more),
+    ):
+        with pytest.raises(InputError, match="normalize is 1, expected True or False"):
+            call(data, normalize=1)
     assert not (tmp_path / "model").exists()
 
 
-def test_a_flag_that_is_none_is_refused(data):
-    with pytest.raises(labeltree.InputError, match="normalize"):
-        labeltree.build_plan(data, normalize="no")
+# Models
+
+
+def test_a_model_shows_that_rows_are_scaled(place, run):
+    for name, scaled in (("model", True), ("raw", False)):
+        model = load(place / name)
+        assert ("rows     scaled to length 1" in run("info", place / name)[1]) == scaled
+        assert json.loads(run("info", place / name, "--json")[1])["normalized"] == scaled
+        card = model_card(model)
+        assert ("| Rows | scaled to length 1, for training and for prediction |" in card) == scaled
+        assert ("scaled to length 1" in model._repr_html_()) == scaled
+        assert overview(model, Measurements.of(model))["normalized"] == scaled
+
+
+def test_scaled_rows_are_those_that_scikit_learn_makes(tmp_path):
+    """A model of rows that were scaled beforehand has the same blocks, and no flag."""
+    from sklearn.preprocessing import normalize
+
+    data = topic_data()
+    before = Dataset.from_matrices(normalize(data.X.astype(np.float64)), data.Y)
+    scaled, other = (train_small(tmp_path / f"{i}", one) for i, one in enumerate((data.normalize(), before)))
+    assert blocks(tmp_path / "0") == blocks(tmp_path / "1")
+    assert (scaled.normalized, other.normalized) == (True, False)
+    assert same(scaled.predict(before.X), other.predict(before.X))

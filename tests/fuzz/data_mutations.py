@@ -4,12 +4,13 @@ import bz2
 import gzip
 import lzma
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 from mutations import pick
 
 from labeltree import InputError, read_documents, read_svm
-from labeltree.data.svm import _read
+from labeltree.data import svm
 
 FILES = {
     "plain.svm": b"0,2 1:0.5 3:1e-3 # first\n\n1 2:1\n 4:-2.5\n# only a comment\n3,0 1:1 2:2 3:3\r\n",
@@ -179,4 +180,5 @@ def attempt(read):
 
 def in_pieces(path):
     """Read a LIBSVM file in small pieces, which changes nothing."""
-    return _read(path, None, 2, None, None, 7, 5)
+    with patch.multiple(svm, _PIECE_BYTES=7, _CHUNK_BYTES=5):
+        return read_svm(path, threads=2)

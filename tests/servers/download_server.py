@@ -21,7 +21,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.files, self.troubles, self.requests, self.tag = {}, {}, [], '"v1"'
+        self.files, self.troubles, self.requests = {}, {}, []
         self.address = f"http://127.0.0.1:{self.server_port}/data"
 
     def handle_error(self, request, client_address):
@@ -31,33 +31,16 @@ class Server(ThreadingHTTPServer):
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         name = self.path.removeprefix("/data/")
-        wanted = self.headers.get("Range")
-        self.server.requests.append((name, wanted, self.headers.get("If-Range")))
+        self.server.requests.append(name)
         content = self.server.files.get(name)
         troubles = self.server.troubles.get(name, [])
         trouble = troubles.pop(0) if troubles else None
         if content is None or isinstance(trouble, int):
             return self.send_error(trouble or 404)
-        first = 0
-        if (
-            wanted
-            and self.server.tag
-            and self.headers["If-Range"] == self.server.tag
-            and trouble != "restart"
-        ):
-            first = int(wanted.removeprefix("bytes=").removesuffix("-"))
-            self.send_response(206)
-            first += trouble == "another range"
-            self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
-        else:
-            self.send_response(200)
-        if self.server.tag:
-            self.send_header("ETag", self.server.tag)
-        if trouble != "no length":
-            self.send_header("Content-Length", str(len(content) - first))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        rest = content[first:]
-        self.wfile.write(rest[: len(rest) // 2] if trouble in ("half", "no length") else rest)
+        self.wfile.write(content[: len(content) // 2] if trouble == "half" else content)
         self.close_connection = True
 
     def log_message(self, *_):

@@ -268,12 +268,12 @@ def _decompressed(raw: io.BufferedReader, packed: _Counted) -> io.BufferedIOBase
     if head.startswith(b"BZh") and head[3:4].isdigit() and b"1AY&SY".startswith(head[4:10]):
         return io.BufferedReader(_Streams(packed, bz2.BZ2Decompressor))
     if head.startswith(b"\xfd7zXZ\x00"):
-        return io.BufferedReader(_Streams(packed, lzma.LZMADecompressor, padding=4))
+        return io.BufferedReader(_Streams(packed, lzma.LZMADecompressor))
     return raw
 
 
 class _Streams(io.RawIOBase):
-    """The content of compressed streams, one after another.
+    """The content of compressed streams, one after another; zeros after a stream are padding.
 
     Damage in any of them is refused. `bz2.BZ2File` and `lzma.LZMAFile` would end without an error where a
     later stream is damaged at its beginning.
@@ -283,18 +283,12 @@ class _Streams(io.RawIOBase):
     raw : binary file
     start : callable
         Returns a new decompressor.
-    padding : int, default 0
-        Zeros may follow a stream, in multiples of so many bytes; 0 if they may not.
     """
 
     def __init__(
-        self,
-        raw: _Counted,
-        start: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor],
-        padding: int = 0,
+        self, raw: _Counted, start: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]
     ) -> None:
-        self._raw, self._start, self._padding = raw, start, padding
-        self._stream = start()
+        self._raw, self._start, self._stream = raw, start, start()
 
     def readable(self) -> bool:
         """Return True."""
@@ -302,35 +296,24 @@ class _Streams(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read some bytes, at least one unless the file has ended."""
-        content = b""
+        content = fresh = b""
         while not content:
-            if not self._stream.eof:
-                fresh = self._raw.read(io.DEFAULT_BUFFER_SIZE) if self._stream.needs_input else b""
-                if self._stream.needs_input and not fresh:
-                    raise EOFError("the file ends too early")
-            elif fresh := self._next_stream():
+            if self._stream.eof:
+                fresh = self._stream.unused_data.lstrip(b"\0")
+                while not fresh:
+                    read = self._raw.read(io.DEFAULT_BUFFER_SIZE)
+                    if not read:
+                        return 0
+                    fresh = read.lstrip(b"\0")
                 self._stream = self._start()
-            else:
-                return 0
+            elif self._stream.needs_input:
+                fresh = self._raw.read(io.DEFAULT_BUFFER_SIZE)
+                if not fresh:
+                    raise EOFError("the file ends too early")
             content = self._stream.decompress(fresh, len(buffer))
+            fresh = b""
         buffer[: len(content)] = content
         return len(content)
-
-    def _next_stream(self) -> bytes:
-        """Return the beginning of the next stream; empty if there is none."""
-        fresh = self._stream.unused_data or self._raw.read(io.DEFAULT_BUFFER_SIZE)
-        if not self._padding:
-            return fresh
-        n_zeros = 0
-        while fresh:
-            rest = fresh.lstrip(b"\0")
-            n_zeros += len(fresh) - len(rest)
-            fresh = rest or self._raw.read(io.DEFAULT_BUFFER_SIZE)
-            if rest:
-                break
-        if n_zeros % self._padding:
-            raise EOFError("zeros follow the end")
-        return fresh
 
 
 def _compressed(raw: io.BufferedWriter, suffix: str) -> io.BufferedIOBase:

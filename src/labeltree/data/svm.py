@@ -17,7 +17,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +61,6 @@ def read_svm(
     *,
     one_based: bool | None = None,
     threads: int | None = None,
-    n_features: int | None = None,
-    n_labels: int | None = None,
     require_labels: bool = True,
 ) -> Dataset:
     """Read a LIBSVM file, plain or compressed (gzip, bzip2 and xz are detected from the first bytes).
@@ -76,26 +74,23 @@ def read_svm(
         feature 0.
     threads : int, optional
         Number of threads; the result does not depend on it. Default: all CPUs.
-    n_features : int, optional
-        Number of columns of X. Default: the header's, or one more than the last feature.
-    n_labels : int, optional
-        Number of columns of Y. Default: the header's, or one more than the last label. There may not be
-        more label names than this.
     require_labels : bool, default=True
         Reject a file without any labels, since nothing can be learned from it.
 
     Returns
     -------
     Dataset
+        With the numbers of features and labels of the header, or those up to the last of each. For more
+        features, see `Dataset.widen`.
 
     Raises
     ------
     InputError
         If the file cannot be read. The message gives the first invalid line.
     """
-    for name, value in (("threads", threads), ("n_features", n_features), ("n_labels", n_labels)):
-        limits.checked(name, value, limits.Optional(limits.Whole(1)))
-    return _read(path, one_based, threads, n_features, n_labels, _PIECE_BYTES, _CHUNK_BYTES, require_labels)
+    reader = _reader(threads_to_use(threads), one_based)
+    with contextlib.closing(read_pieces(path, _PIECE_BYTES)) as pieces:
+        return _parse(display_name(path), reader, pieces, require_labels)
 
 
 def parse_svm(text: str, name: str, *, one_based: bool | None = None) -> Dataset:
@@ -114,87 +109,45 @@ def parse_svm(text: str, name: str, *, one_based: bool | None = None) -> Dataset
     -------
     Dataset
     """
-    reader = _native.SvmReader(1, _CHUNK_BYTES, -1 if one_based is None else int(one_based), -1, -1)
     pieces = [(np.frombuffer(text.encode("utf-8", "replace"), np.uint8), True)]
-    return _parsed(name, reader, pieces, None, None, require_labels=False)
+    return _parse(name, _reader(1, one_based), pieces, require_labels=False)
 
 
-def _read(
-    path: str | os.PathLike[str],
-    one_based: bool | None,
-    threads: int | None,
-    n_features: int | None,
-    n_labels: int | None,
-    piece_bytes: int,
-    chunk_bytes: int,
-    require_labels: bool = True,
-) -> Dataset:
-    name = display_name(path)
-    reader = _native.SvmReader(
-        threads_to_use(threads),
-        chunk_bytes,
-        -1 if one_based is None else int(one_based),
-        -1 if n_features is None else n_features,
-        -1 if n_labels is None else n_labels,
-    )
-    with contextlib.closing(read_pieces(path, piece_bytes)) as pieces:
-        return _parsed(name, reader, pieces, n_features, n_labels, require_labels)
+def _reader(threads: int, one_based: bool | None) -> _native.SvmReader:
+    return _native.SvmReader(threads, _CHUNK_BYTES, -1 if one_based is None else int(one_based))
 
 
-def _parsed(
+def _parse(
     name: str,
     reader: _native.SvmReader,
     pieces: Iterable[tuple[NDArray[np.uint8], bool]],
-    n_features: int | None,
-    n_labels: int | None,
     require_labels: bool,
 ) -> Dataset:
-    for piece, last in pieces:
-        if not reader.feed(piece, last):
-            _raise_fault(name, reader, n_features, n_labels)
-    if not reader.finish():
-        _raise_fault(name, reader, n_features, n_labels)
-    width, height = _shape(name, reader, n_features, n_labels)
-    _check_memory(name, height, reader.header is not None)
+    if not (all(reader.feed(piece, last) for piece, last in pieces) and reader.finish()):
+        _raise_fault(name, reader)
+    header, names = reader.header, reader.names
+    if header and reader.n_labels > header[2]:
+        raise InputError(
+            f"there are {reader.n_labels} different label names, expected at most {header[2]}",
+            file=name,
+            hint="correct the number of labels",
+        )
+    width = header[1] if header else reader.n_features
+    height = header[2] if header and names is None else reader.n_labels
+    _check_memory(name, height, header is not None)
     x_indptr, indices, values, y_indptr, columns = reader.arrays()
     n_rows = len(x_indptr) - 1
-    _check_rows(name, reader.header, n_rows)
+    _check_rows(name, header, n_rows)
     if require_labels and not len(columns):
         raise InputError(
             "no line has labels", file=name, hint="start each line with its labels, as in `3,17 1:0.5`"
         )
-    if reader.names is None and reader.header is None and n_labels is None:
+    if names is None and header is None:
         _check_label_gaps(name, reader.n_labels, len(columns))
     X = wrap_csr(values, indices, x_indptr, (n_rows, width))
     Y = wrap_csr(np.ones(len(columns), dtype=np.float32), columns, y_indptr, (n_rows, height))
     X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not check
-    names = reader.names
     return Dataset(X, Y, None if names is None else tuple(names), reader.one_based)
-
-
-def _shape(
-    name: str, reader: _native.SvmReader, n_features: int | None, n_labels: int | None
-) -> tuple[int, int]:
-    """Return the number of columns of X and Y, once the whole file is known."""
-    header = reader.header
-    if n_features is not None and reader.n_features > n_features:
-        raise InputError(
-            f"feature {n_features}, counted from 0, is beyond n_features={n_features}",
-            file=name,
-            hint="use {one_based} if the first feature is 1, or leave out n_features",
-            parameters={"one_based": True},
-        )
-    allowed = min(n for n in (n_labels, header and header[2], reader.n_labels) if n is not None)
-    if reader.n_labels > allowed:
-        raise InputError(
-            f"there are {reader.n_labels} different label names, expected at most {allowed}",
-            file=name,
-            hint="correct the number of labels",
-        )
-    width = n_features or (header[1] if header else reader.n_features)
-    if reader.names is not None:
-        return width, reader.n_labels
-    return width, n_labels or (header[2] if header else reader.n_labels)
 
 
 def _check_memory(name: str, n_labels: int, has_header: bool) -> None:
@@ -233,44 +186,30 @@ def _check_rows(name: str, header: tuple[int, int, int] | None, n_rows: int) -> 
         raise InputError("the input is empty", file=name)
 
 
-def _raise_fault(
-    name: str, reader: _native.SvmReader, n_features: int | None, n_labels: int | None
-) -> NoReturn:
+def _raise_fault(name: str, reader: _native.SvmReader) -> NoReturn:
     assert reader.fault is not None
     what, line, raw = reader.fault
     text = raw.decode("utf-8", "backslashreplace")
-    if what == "index beyond":
-        allowed = _tighter(n_features, "features", reader.header and reader.header[1])
-        raise InputError(
-            f"the feature index {text.split(':')[0]} is out of range for {allowed}",
-            file=name,
-            line=line,
-            hint="correct that number, or use {one_based} if the first feature is 1",
-            parameters={"one_based": True},
+    parameters: dict[str, Any] | None = None
+    if what in ("index beyond", "label beyond"):
+        assert reader.header is not None
+        _, n_features, n_labels = reader.header
+        if what == "index beyond":
+            problem = f"the feature index {text.split(':')[0]} is out of range for the {n_features} features"
+            hint: str | None = "correct that number, or use {one_based} if the first feature is 1"
+            parameters = {"one_based": True}
+        else:
+            problem = f"the label {text} is out of range for the {n_labels} labels"
+            hint = "correct that number, and number labels from 0"
+        problem += " declared in the header"
+    else:
+        expected, hint = _FAULTS[what]
+        problem = (
+            f"expected {expected}, got {f'feature {text} twice' if what == 'index twice' else repr(text)}"
         )
-    if what == "label beyond":
-        allowed = _tighter(n_labels, "labels", reader.header and reader.header[2])
-        raise InputError(
-            f"the label {text} is out of range for {allowed}",
-            file=name,
-            line=line,
-            hint="correct that number, and number labels from 0",
-        )
-    expected, hint = _FAULTS[what]
-    got = f"feature {text} twice" if what == "index twice" else repr(text)
-    raise InputError(
-        f"expected {expected}, got {got}",
-        file=name,
-        line=line,
-        hint=hint,
-        parameters={"one_based": False} if what == "index zero" else None,
-    )
-
-
-def _tighter(given: int | None, what: str, header: int | None) -> str:
-    if given is None or (header is not None and header < given):
-        return f"the {header} {what} declared in the header"
-    return f"n_{what}={given}"
+        if what == "index zero":
+            parameters = {"one_based": False}
+    raise InputError(problem, file=name, line=line, hint=hint, parameters=parameters)
 
 
 def write_svm(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.cli import printing
-from labeltree.data.published import SOURCES, Check
+from labeltree.data.published import SOURCES
 
 
 def download(
@@ -46,16 +45,13 @@ def download(
         for part, path, dataset in zip(("train", "test"), found.files, (found.train, found.test), strict=True)
     }
     checks = [{**vars(check), "met": check.met} for check in found.checks]
-    lines = printing.facts((part["path"], printing.shape(part)) for part in figures.values())
-    report = {"name": name, **figures, "checks": checks, "seconds": stages.seconds}
-    printing.show(report, [*lines, "", *_check_table(found.checks)], json, quiet)
-
-
-def _check_table(checks: Sequence[Check]) -> list[str]:
-    rows = ((check.what, f"{check.found:,}", f"{check.published:,}") for check in checks)
-    head, *lines = printing.table(("", "found", "published"), rows, left=1)
-    remarks = (
-        f"{'as' if check.met else 'not as'} published by {check.source}; counted in {check.counted}"
-        for check in checks
+    rows = (
+        (check.what, f"{check.found:,}", f"{check.published:,}", "equal" if check.met else "differs")
+        for check in found.checks
     )
-    return [head, *(f"{line}  {text}" for line, text in zip(lines, remarks, strict=True))]
+    lines = [
+        *printing.facts((part["path"], printing.shape(part)) for part in figures.values()),
+        "",
+        *printing.table(("", "found", "published", ""), rows, left=1),
+    ]
+    printing.show({"name": name, **figures, "checks": checks, "seconds": stages.seconds}, lines, json, quiet)
