@@ -1,4 +1,4 @@
-// Elements, numbers and colours. Text from models and requests becomes text nodes, never markup.
+// Elements, numbers and colors. Text from models and requests becomes text nodes, never markup.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -53,14 +53,14 @@ function debounced(call, wait) {
   };
 }
 
-/** The steps of the colour scale and other colours of the style sheet, which follow the colour scheme. */
-function colours() {
+/** The steps of the color scale and other colors of the style sheet, which follow the color scheme. */
+function colors() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => rgb(style.getPropertyValue(name).trim());
   return { scale: [0, 1, 2, 3, 4].map((k) => of(`--s${k}`)), unknown: of("--unknown"), sheet: of("--sheet"), paper: of("--paper") };
 }
 const rgb = (hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
-const css = (colour) => `rgb(${colour.map(Math.round).join(" ")})`;
+const css = (color) => `rgb(${color.map(Math.round).join(" ")})`;
 
 function onScale(scale, share) {
   const at = Math.max(0, Math.min(1, share)) * (scale.length - 1);
@@ -68,8 +68,8 @@ function onScale(scale, share) {
   return scale[low].map((from, k) => from + (scale[low + 1][k] - from) * (at - low));
 }
 
-/** Black or white, whichever has more contrast with a colour. */
-function inkOn(colour) {
-  const [r, g, b] = colour.map((part) => ((part / 255) ** 2.2));
+/** Black or white, whichever has more contrast with a color. */
+function inkOn(color) {
+  const [r, g, b] = color.map((part) => ((part / 255) ** 2.2));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.19 ? "#10130f" : "#ffffff";
 }

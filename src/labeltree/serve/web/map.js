@@ -14,7 +14,7 @@ class TreeMap {
     this.latest = 0;
     this.map.addEventListener("keydown", (event) => this.key(event));
     byId("tree").addEventListener("change", () => this.go(0));
-    byId("colour").addEventListener("change", () => this.paint());
+    byId("color").addEventListener("change", () => this.paint());
     new ResizeObserver(() => this.paint()).observe(this.map);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
   }
@@ -24,8 +24,8 @@ class TreeMap {
     byId("pick-tree").hidden = overview.trees < 2;
     byId("tree").replaceChildren(...Array.from({ length: overview.trees }, (_, t) => make("option", { value: t }, String(t + 1))));
     const measured = overview.precision !== null;
-    byId("pick-colour").hidden = !measured;
-    byId("colour").value = measured ? "precision" : "alpha";
+    byId("pick-color").hidden = !measured;
+    byId("color").value = measured ? "precision" : "alpha";
     this.view = null;
     return this.go(0);
   }
@@ -89,8 +89,8 @@ class TreeMap {
     this.canvas.height = Math.round(h * ratio);
     const pen = this.canvas.getContext("2d");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.look = colours();
-    this.by = byId("colour").value;
+    this.look = colors();
+    this.by = byId("color").value;
     const { root } = this.view;
     this.top = this.by === "precision" ? 1 : topOf(root);
     pen.fillStyle = css(this.look.sheet);
@@ -99,7 +99,7 @@ class TreeMap {
     const buttons = [];
     for (const { box, rect } of layout(root, { x: 0, y: 0, w, h })) {
       if (rect.w < SMALLEST || rect.h < SMALLEST) continue;
-      buttons.push(this.box(pen, box, rect, buttons.length, this.colour(box, this.colour(root, this.look.unknown))));
+      buttons.push(this.box(pen, box, rect, buttons.length, this.color(box, this.color(root, this.look.unknown))));
     }
     this.boxes.replaceChildren(...buttons);
     const first = buttons[focused ?? 0] || buttons[0];
@@ -109,20 +109,20 @@ class TreeMap {
     this.legend();
   }
 
-  colour(box, otherwise) {
+  color(box, otherwise) {
     const value = box[this.by];
     return value === undefined || value === null ? otherwise : onScale(this.look.scale, value / this.top);
   }
 
   /** Paint a child of the node and what is below it; return its button. */
-  box(pen, box, rect, place, colour) {
-    block(pen, rect, css(box.summed ? this.look.unknown : colour), 1);
+  box(pen, box, rect, place, color) {
+    block(pen, rect, css(box.summed ? this.look.unknown : color), 1);
     const readable = rect.w > 46 && rect.h > 17;
     const below = box.children && rect.w > 24 && rect.h > 40;
     if (below) {
       const inner = { x: rect.x + 3, y: rect.y + (readable ? 21 : 3), w: rect.w - 6, h: rect.h - (readable ? 24 : 6) };
       for (const { box: child, rect: at } of layout(box, inner)) {
-        if (at.w >= SMALLEST && at.h >= SMALLEST) block(pen, at, css(child.summed ? this.look.sheet : shade(this.colour(child, colour), this.look.paper, "label" in child ? 0.16 : 0.1)), 0.5);
+        if (at.w >= SMALLEST && at.h >= SMALLEST) block(pen, at, css(child.summed ? this.look.sheet : shade(this.color(child, color), this.look.paper, "label" in child ? 0.16 : 0.1)), 0.5);
       }
     }
     const kind = box.summed ? "is-rest" : "label" in box ? "is-label" : "";
@@ -133,7 +133,7 @@ class TreeMap {
       type: box.summed ? null : "button", tabindex: box.summed ? null : -1, "data-place": place, "data-node": box.node,
       "aria-label": box.summed ? null : describe(box),
     });
-    element.style.setProperty("--on", box.summed ? "" : inkOn(colour));
+    element.style.setProperty("--on", box.summed ? "" : inkOn(color));
     Object.assign(element.style, { transform: `translate(${rect.x}px, ${rect.y}px)`, width: `${rect.w}px`, height: `${rect.h}px` });
     element.rect = rect;
     if (readable) {
@@ -230,12 +230,12 @@ function layout(box, rect) {
   return children.map((child, k) => ({ box: child, rect: places[k] }));
 }
 
-function block(pen, { x, y, w, h }, colour, gap) {
-  pen.fillStyle = colour;
+function block(pen, { x, y, w, h }, color, gap) {
+  pen.fillStyle = color;
   pen.fillRect(x + gap / 2, y + gap / 2, Math.max(0, w - gap), Math.max(0, h - gap));
 }
 
-const shade = (colour, to, share) => colour.map((part, k) => part + (to[k] - part) * share);
+const shade = (color, to, share) => color.map((part, k) => part + (to[k] - part) * share);
 
 /** The top of the scale for alpha: few of the bytes that are seen have more. Pruned nodes can have more than 1. */
 function topOf(root) {
