@@ -202,21 +202,21 @@ class SolverSettings:
     loss : {"squared_hinge", "hinge", "logistic"}
         Loss function.
     cost : float, optional
-        Weight of the losses (C), as in LIBLINEAR. Default: from 0.5 to 2, by the number of features
-        relative to that of instances; if instances do not have length 1, divided by their mean squared norm.
+        Weight of the losses (C), as in LIBLINEAR. Default: from 0.5 to 2, depending on the ratio of
+        features to instances; divided by the mean squared norm if instances do not have length 1.
     max_cost : float, optional
-        The cost grows in smaller nodes, at most to this: in a node with the share p of all instances, it is
-        multiplied by p^-0.2. Default: ``cost``, if it is given, so that it is the same in all nodes;
+        Largest cost in smaller nodes: in a node with a fraction p of all instances, the cost is multiplied by
+        p^-0.2, up to this. Default: ``cost`` if it is given, so that all nodes have the same cost;
         otherwise 1, or ``cost`` if that is larger, with the same divisor.
     positive_cost : float or sequence of float, default 1
         Factor of the cost of positive instances; or one per depth of the node, the last for all greater
         depths.
     tolerance : float, default 0.005
-        Relative duality gap of a solution: every objective is at most this share above its optimum. A
-        problem that does not reach it is counted as not converged.
+        Relative duality gap of a solution: every objective exceeds its optimum by at most this
+        fraction. A problem that does not reach it is counted as not converged.
     max_iterations : int, default 1000
-        Maximum number of passes over the instances of a node. From 300 up, problems with a smooth loss that
-        take too many are finished by Newton's method, so that practically all converge.
+        Maximum number of passes over the instances of a node. If it is 300 or more, slow problems with a
+        smooth loss are finished by Newton's method, so that practically all converge.
     bias : float, default 1
         Value of a constant feature added to every instance; 0 for none.
     seed : int, default 0

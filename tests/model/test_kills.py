@@ -123,7 +123,7 @@ def test_a_finished_run_is_not_taken_for_another_model(tmp_path, monkeypatch, ov
     monkeypatch.setattr("shutil.rmtree", lambda *_, **__: None)
     execute(tmp_path, command)
     assert (tmp_path / "work/model").exists() == overwrite  # the old one
-    with pytest.raises(InputError, match="the run is complete, but its model is not there any more"):
+    with pytest.raises(InputError, match="the run is complete, but its model no longer exists"):
         join_parts(tmp_path / "work", tmp_path / "another")
     assert not (tmp_path / "another").exists()
 

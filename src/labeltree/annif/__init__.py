@@ -13,7 +13,7 @@ NAME = "labeltree"
 
 
 def register() -> None:
-    """Let Annif know the backend, for projects with ``backend=labeltree``, in this process.
+    """Register the backend in this process, for projects with ``backend=labeltree``.
 
     Raises
     ------

@@ -55,7 +55,7 @@ class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type
 
     @property
     def is_trained(self) -> bool:
-        """Whether there is a complete model; the directory of an interrupted run is none."""
+        """Whether there is a complete model, not only an interrupted run."""
         return (self._model_path / MANIFEST).is_file() and Path(self.datadir, VECTORIZER).is_file()
 
     @property
@@ -90,7 +90,7 @@ class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type
         subjects = self.project.subjects
         found = [subjects.by_uri(uri, warnings=False) for uri in model.label_names or ()]
         ids = [-1 if number is None or self._uri_of(number) is None else number for number in found]
-        # The number of the subject of each label; -1 if it is not in the vocabulary any more.
+        # The number of the subject of each label; -1 if it is no longer in the vocabulary.
         self._subject_ids = np.array(ids, np.int64)
         self._model = model
 

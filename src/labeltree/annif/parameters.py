@@ -81,7 +81,7 @@ def misspelled(given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _from_text(text: str, limit: limits.Limit) -> Any:
-    """Return the value that a text stands for, or the text if it stands for none; None if it is empty."""
+    """Parse a value; return the text itself if it cannot be parsed, and None if it is empty."""
     if isinstance(limit, limits.Optional):
         limit = limit.limit
     if not text:

@@ -92,7 +92,7 @@ def read_training_data(
 ) -> Dataset:
     """Read the training data, with the URIs of subjects as the names of labels.
 
-    It has the labels that occur, without those whose URI is None: they are not to be used any more.
+    It has the labels that occur, without those whose URI is None, which are no longer in use.
     """
     if not (directory / DATA).is_file() or not (directory / FITTED).is_file():
         raise InputError("there is no training data of a previous run", hint="train with documents first")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-# Characters that a terminal obeys instead of showing them: controls, line and paragraph separators, and marks
+# Characters that a terminal interprets instead of showing: controls, line and paragraph separators, and marks
 # that change the direction of the text; and halves of characters, which stand for bytes in file names.
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 

@@ -130,7 +130,7 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
     partial = None
     try:
         if not special:
-            # A new file with a name that nobody can guess, so that no link is followed.
+            # A new file with an unpredictable name, so that no link is followed.
             place, partial = tempfile.mkstemp(".partial", f".{target.name}.", target.parent)
         with open(place, "wb") as raw, _compressed(raw, given.suffix) as file:
             yield file
@@ -146,7 +146,7 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
 
 
 def check_place(path: Path) -> None:
-    """Refuse a path that no file can be written to, before the work whose result would be lost."""
+    """Refuse a path that no file can be written to, before any work is lost."""
     if path.is_dir():
         raise InputError("is a directory, not a file", file=path)
     if not path.parent.is_dir():

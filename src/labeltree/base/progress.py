@@ -21,7 +21,7 @@ def ignore(done: float) -> None:
 
 @contextmanager
 def silent(name: str, description: str) -> Iterator[Progress]:
-    """Show nothing: the stage of callers that give none."""
+    """Show nothing, the default."""
     yield ignore
 
 

@@ -68,7 +68,7 @@ def remove_leftovers(parent: Path, prefix: str) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Remove a directory with its contents: it loses its name at once, so that nobody finds a part of it."""
+    """Remove a directory with its contents: it is renamed first, so that no part of it can be found."""
     removed = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=SUFFIX, dir=path.parent)
     os.replace(path, removed)
     shutil.rmtree(removed, ignore_errors=True)

@@ -194,7 +194,7 @@ class DataFile:
     def show(dataset: Dataset, *, quiet: bool, name: str | None = None) -> DataSummary:
         """Show on standard error what was read, if not quiet, and note what looks wrong; return it all.
 
-        The name tells one of several datasets from the others.
+        The name distinguishes several datasets.
         """
         from labeltree.data.summary import describe_data, summary_lines
 

@@ -63,7 +63,7 @@ class Calibration:
 
 
 def fit_calibration(candidates: Candidates) -> Calibration:
-    """Fit the map to labeled data: isotonic regression of groups with as many correct labels each.
+    """Fit the map to labeled data: isotonic regression of groups with equal numbers of correct labels.
 
     A group has at least 50 correct labels, if there are as many, and there are at most 30 groups.
     """

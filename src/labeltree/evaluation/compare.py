@@ -48,8 +48,8 @@ def row_metrics(
     names : tuple of str
         Which metrics to compute.
     decision : Decision, optional
-        The labels that F1 counts as accepted. Default: from the one threshold of scores on that makes F1
-        largest.
+        The labels that F1 counts as accepted. Default: those whose score reaches the threshold
+        with the largest F1.
 
     Returns
     -------
@@ -89,7 +89,7 @@ class Difference:
     low, high : float
         Its 95% interval, by a paired bootstrap over rows.
     p_value : float
-        The two-sided p-value of the paired bootstrap: how often resampled rows turn the difference around.
+        The two-sided p-value of the paired bootstrap: how often its sign changes in resampled rows.
     """
 
     points: float
@@ -99,7 +99,7 @@ class Difference:
 
     @property
     def significant(self) -> bool:
-        """Whether the difference is larger than chance explains, at the 5% level."""
+        """Whether the difference is significant at the 5% level."""
         return self.p_value < 0.05
 
 

@@ -133,5 +133,5 @@ def _public(url: str) -> str:
         raise InputError("the address has no host", file=shown, hint=f"write an address {EXPECTED}")
     if scheme == "http" and host not in _THIS_MACHINE:
         hint = "use https://, or download the directory yourself"
-        raise InputError("http:// is not protected against changes on the way", file=shown, hint=hint)
+        raise InputError("http:// does not protect the model from changes in transit", file=shown, hint=hint)
     return shown

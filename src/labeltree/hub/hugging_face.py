@@ -44,7 +44,7 @@ class HubStore(Store):
     ) -> str:
         """Remove and write files in one commit; return its address.
 
-        The repository is created, unless it exists. It fails if somebody else has changed it since `names`
+        The repository is created, unless it exists. It fails if it was changed since `names`
         was called.
         """
         place, hub = self._place, self._hub

@@ -29,7 +29,7 @@ Report = Callable[[int], None]
 
 
 class UnreachableError(InputError):
-    """There is no answer from where the model is, so that nothing is known about it."""
+    """The server does not respond, so nothing is known about the model."""
 
 
 class Store:
@@ -180,7 +180,7 @@ def _options(address: Address) -> dict[str, Any]:
     async def check_redirect(session: Any, context: Any, parameters: Any) -> None:
         target = parameters.response.headers.get("Location", "")
         if secure and target.lower().startswith("http:"):
-            raise InputError("the server leads from https:// to http://", file=address.shown)
+            raise InputError("the server redirects from https:// to http://", file=address.shown)
 
     trace = aiohttp.TraceConfig()
     trace.on_request_redirect.append(check_redirect)

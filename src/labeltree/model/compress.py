@@ -42,7 +42,7 @@ _ROUNDING = 1e-9
 
 
 def check_source(path: Path | None, trees: Sequence[TreeBlocks]) -> None:
-    """Refuse a model whose weights are not float32 any more."""
+    """Refuse a model that is already compact."""
     codec = trees[0].codec
     if is_scaled(codec):
         what = f"the model is already compact: its weights are {'pruned' if codec == SPARSE else codec}"

@@ -370,8 +370,8 @@ class Model:
         Returns
         -------
         Model
-            The compact model, opened from disk. With a budget, its weights are still float32 if nothing
-            smaller loses as little as ``max_loss``, or if this model fits in ``max_size``.
+            The compact model, opened from disk. With a budget, its weights are still float32 if every
+            smaller form loses more than ``max_loss``, or if this model fits in ``max_size``.
         """
         budget, path = Budget(max_loss, cast("int | None", max_size)), Path(os.path.abspath(path))
         budget.check(weights, prune, validation is not None)

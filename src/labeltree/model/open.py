@@ -1,7 +1,7 @@
 """Open a model directory: read its files, and refuse what labeltree would not have written.
 
 Every model passes through `read_parts`. Nothing in a directory is trusted, not even with correct checksums,
-which anybody can compute; what follows relies on these checks. What they cost is in proportion to the small
+which anyone can compute; what follows relies on these checks. Their cost is proportional to the small
 files; features and weights are mapped, and only read by `Model.verify`.
 """
 

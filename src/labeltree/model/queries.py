@@ -68,7 +68,7 @@ def is_csr_row(X: Any) -> bool:
 
 
 def check_width(n_columns: int, n_features: int) -> None:
-    """Refuse rows that lack features of the model: they were computed in another way, or are no rows."""
+    """Refuse rows that lack features of the model: they were computed in another way, or are not rows."""
     if n_columns < n_features:
         raise InputError(
             f"X has {n_columns:,} columns, but the model has {n_features:,} features",

@@ -14,7 +14,7 @@ from labeltree.serve.metrics import Metrics
 from labeltree.serve.schemas import RequestError
 from labeltree.serve.settings import ServiceSettings
 
-# Paths that need no token: what tells whether the service runs, and the page, which asks for the token.
+# Paths that need no token: the health checks, and the page, which asks for the token.
 _OPEN = ("/", "/healthz", "/readyz", "/favicon.ico")
 # Bytes beyond the limit that are read and dropped, so that a client that sends first gets the answer.
 _DISCARDED = 64_000_000
@@ -145,7 +145,7 @@ class _Exchange:
 
 
 def host_name(value: str) -> str:
-    """Return the name in a Host header: without the port, in small letters."""
+    """Return the name in a Host header: without the port, in lowercase."""
     host, _, port = value.strip().lower().rpartition(":")
     if not host or not (port.isdigit() or not port) or (":" in host and not host.endswith("]")):
         host = value.strip().lower()

@@ -134,7 +134,7 @@ def fill_part(
     Returns
     -------
     int
-        Number of panels that nobody has trained yet, as far as is known now.
+        Number of panels that are not trained yet, as far as is known.
     """
     limits.checked("n_parts", n_parts, limits.PARTS)
     limits.checked("part", part, limits.Whole(1, n_parts))

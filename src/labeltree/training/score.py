@@ -30,7 +30,7 @@ CANDIDATES = (
 )
 # Rows that are ranked, and how many standard errors a candidate must be better to go on, or to be chosen.
 ROUNDS = ((TRIAL_ROWS[0], 2.0), (TRIAL_ROWS[1], 3.0))
-# With fewer rows, chance would decide.
+# With fewer rows, the choice would be random.
 MIN_ROWS = 200
 # Instances of a node that are looked at to find out how much it depends on each of them.
 MAX_INSTANCES = 500

@@ -1,4 +1,4 @@
-"""How far an unfinished run is: what a work directory has, and how long the rest will take."""
+"""The progress of an unfinished run: what is done, and how long the rest will take."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class WorkDirectory:
             }
             self.write(_DESCRIPTION, json.dumps(content, indent=2).encode())
         if (self.path / _PUBLISHED).exists() and not (self.is_complete or self.is_published):
-            what = "the run is complete, but its model is not there any more"
+            what = "the run is complete, but its model no longer exists"
             raise InputError(what, file=self.path, hint="remove the directory to start again")
         self.model.mkdir(exist_ok=True)
         self.records = read_journals(self.path / "journal")
@@ -196,14 +196,14 @@ class WorkDirectory:
             )
 
     def keep_amounts(self, number: int, amounts: NDArray[np.int64]) -> None:
-        """Keep the work of each panel of a tree, which tells how far a run is."""
+        """Keep the work of each panel of a tree, which shows the progress of a run."""
         if not (self.path / amounts_name(number)).is_file():
             content = io.BytesIO()
             np.save(content, amounts, allow_pickle=False)
             self.write(amounts_name(number), content.getvalue())
 
     def publish(self) -> None:
-        """Move the complete model to its place; the work directory is not needed any more."""
+        """Move the complete model to its place; the work directory is no longer needed."""
         if self.target is None:
             raise ValueError("the work directory has no target")
         record = self.path / _PUBLISHED

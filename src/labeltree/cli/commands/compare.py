@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from labeltree.tuning.compare import Compared
 
 _F1_NOTE = (
-    "F1 counts the labels from a threshold of scores on. stored: the threshold of the model; best: it has\n"
-    "none, and the one with the largest F1 on these rows is used, which is optimistic."
+    "F1 counts the labels whose score reaches a threshold. stored: that of the model; best: the model has\n"
+    "none, so the one with the largest F1 on these rows is used, which is optimistic."
 )
 
 

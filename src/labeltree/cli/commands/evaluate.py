@@ -51,7 +51,7 @@ def evaluate(
     thresholds
         Also print precision, recall and F1 for a range of score thresholds.
     reliability
-        Also print how often labels with a score are correct.
+        Also compare scores with how often labels with such a score are correct.
     """
     from labeltree.base.files import check_output
     from labeltree.model.labeled import Labeled

@@ -67,7 +67,7 @@ def _show_work(path: Path, json: bool) -> None:
         printing.print_json(status)
         return
     if status["complete"]:
-        state = "trained; only the move to its place is missing"
+        state = "trained, but not yet moved into place"
     elif status["done"] is None:
         state = f"{printing.plural(status['trees'], 'tree')} built, nothing trained yet"
     else:

@@ -15,7 +15,7 @@ from labeltree.settings import DEFAULT_RANKS
 
 @dataclass(frozen=True)
 class About:
-    """What the card says and the model does not contain.
+    """What the card adds to the contents of the model.
 
     Card
     ----
@@ -77,8 +77,8 @@ def push(
 ) -> None:
     """Publish a model.
 
-    All files are verified first. Anybody who may read ADDRESS can use it in place of a model directory, in
-    every command and in labeltree.load. Files at ADDRESS that are not of a model are kept. The card is
+    All files are verified first. Anyone who can read ADDRESS can use it in place of a model directory, in
+    every command and in labeltree.load. Files at ADDRESS that do not belong to a model are kept. The card is
     MODEL/README.md, if it exists and no option of the card is given; otherwise it is generated.
 
     Parameters
@@ -89,7 +89,7 @@ def push(
     card
         Publish a card, README.md, unless there is one.
     private
-        Create a repository on the Hugging Face Hub that others cannot see.
+        Create a private repository on the Hugging Face Hub.
     dry_run
         Print the card and publish nothing.
     """

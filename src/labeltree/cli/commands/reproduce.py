@@ -150,7 +150,7 @@ def reproduce(
 
 
 def _refuse_reading(text: Text, one_based: bool | None, why: str) -> None:
-    """Refuse options that tell how to read a file, if there is none."""
+    """Refuse options for reading a file if there is no file."""
     given = {item.name: getattr(text, item.name) for item in fields(text)}
     names = [options.spelled(name, None) for name, value in given.items() if value not in (None, False)]
     if one_based is not None:

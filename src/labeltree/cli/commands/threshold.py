@@ -28,8 +28,8 @@ def threshold(
     """Choose which labels a model accepts, and store the choice in it.
 
     Finds the lowest score at which labels are accepted, by the F1 of all labels (micro_f1), on average over
-    labels (macro_f1, with thresholds per label where that helps) or over rows (row_f1), or by a precision or
-    a recall to be reached. `labeltree predict --accepted` uses it. With --calibrate, scores become
+    labels (macro_f1, with thresholds per label where that helps) or over rows (row_f1), or by a minimum
+    precision or recall. `labeltree predict --accepted` uses it. With --calibrate, scores become
     probabilities; the ranking stays the same.
 
     Parameters
