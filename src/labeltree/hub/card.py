@@ -149,7 +149,7 @@ def model_card(
 
 
 def is_generated(card: bytes) -> bool:
-    """Return whether a card is as `model_card` wrote it, so that another may take its place."""
+    """Return whether a card was generated and not edited, so that it may be replaced."""
     return _MARK.encode() in card
 
 
@@ -231,7 +231,7 @@ def _limitations(model: Model) -> list[str]:
     few, none = int((model.label_counts < _FEW_INSTANCES).sum()), int((model.label_counts == 0).sum())
     about_scores = "They are not calibrated probabilities."
     if model.calibration is not None:
-        about_scores = "They are calibrated on data like that of training, and may be off on other data."
+        about_scores = "They are calibrated on validation data, and may be inaccurate on other data."
     items = [
         "The model knows only the labels of its training data, and reproduces its errors and omissions.",
         f"Scores rank the labels of a document. {about_scores}",

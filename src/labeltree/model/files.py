@@ -160,7 +160,7 @@ def amend_model(
     path : Path
         The model directory.
     manifest : Manifest
-        What it contained when it was opened; a model that is not the same any more is not replaced.
+        What it contained when it was opened; a model that has changed since is not replaced.
     decision : Decision or None
     calibration : Calibration or None
     """
