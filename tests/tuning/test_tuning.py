@@ -87,12 +87,11 @@ def test_a_search_ends_with_settings_of_a_model_that_fits(tuned, data, tmp_path,
 def test_the_table_has_every_trial(tuned):
     with open(tuned.directory / "trials.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == len(tuned.trials)
+    report = json.loads(json.dumps(tuned.report()))
+    assert len(rows) == len(report["trials"]) == len(tuned.trials)
     assert {"settings", "share", "model_bytes", "P@1", "error", "difference_error"} <= set(rows[0])
     assert [row["chosen"] for row in rows].count("True") == 1
-    report = json.loads(json.dumps(tuned.report()))
     assert report["settings"] == tuned.settings
-    assert len(report["trials"]) == len(tuned.trials)
     assert repr(tuned).startswith(f"TuningResult(P@1={tuned.chosen.metrics['P@1']:.2f}±")
 
 
@@ -220,10 +219,8 @@ def test_a_difference_within_its_standard_error_is_noise():
 def test_variants():
     defaults = {"cost": 1.0, "positive_cost": 1.0, "clusters": 100, "max_depth": 6, "trees": 1}
     changed = list(single_changes(defaults, 1000, 3))
-    assert {"max_depth": 1} in changed
-    assert {"max_depth": 2} in changed
-    assert {"trees": 3} in changed
-    assert {"clusters": 250} in changed
+    for change in ({"max_depth": 1}, {"max_depth": 2}, {"trees": 3}, {"clusters": 250}):
+        assert change in changed
     assert 8 <= len(changed) <= 12
     assert not any(change.get("clusters", 0) > 50 for change in single_changes(defaults, 50, 2))
     terms = {**defaults, "ngrams": [1, 1], "min_df": 1}
@@ -252,10 +249,9 @@ def test_validation_rows_are_not_trained_on(data):
     assert rows.validation(1.0) is held_out
     other = TuningRows(DataSource(lambda _: data, lambda _: data), 0, 1)  # only the given data
     assert other.validation(0.5) is other.held_out
-    with pytest.raises(InputError, match="is 4 rows, too few to validate on"):
-        TuningRows(DataSource(lambda _: data, 0.01), 0, 1)
-    with pytest.raises(InputError, match="is 1 row, too few to validate on"):
-        TuningRows(DataSource(lambda _: make_data(10), 0.1), 0, 1)
+    for found, number in ((data, "4 rows"), (make_data(100), "1 row")):
+        with pytest.raises(InputError, match=f"is {number}, too few to validate on"):
+            TuningRows(DataSource(lambda _, few=found: few, 0.01), 0, 1)
 
 
 def test_cut_trees_are_those_of_a_smaller_depth(data):
