@@ -7,8 +7,10 @@ import numpy as np
 from beam_twin import make_tree
 
 from labeltree._native import crc32c
+from labeltree.model.blocks import NO_FLOATS, TreeBlocks
 from labeltree.model.files import new_model
 from labeltree.model.model import load
+from labeltree.model.pack import copy_blocks
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.trees.tree import LabelTree
 
@@ -85,25 +87,24 @@ def make_model(seed, *, shape=None, n_trees=1):
     return trees, n_features, n_labels, bias
 
 
+def as_blocks(tree, n_features, has_bias):
+    """Return a tree and its weights, with the checksums of its blocks."""
+    child_ptr, children, feature_ptr, features, weight_ptr, weights = tree
+    pairs = zip(pairwise(feature_ptr), pairwise(weight_ptr), strict=True)
+    content = [features[a:b].tobytes() + weights[c:d].tobytes() for (a, b), (c, d) in pairs]
+    sums = np.array([crc32c(np.frombuffer(block, np.uint8)) for block in content], np.uint32)
+    arrays = feature_ptr, features, weight_ptr, weights, NO_FLOATS, NO_FLOATS, sums
+    return TreeBlocks(LabelTree(child_ptr, children), "float32", n_features, has_bias, *arrays)
+
+
 def store_model(path, model):
     """Write a model with float32 weights, and open it."""
     trees, n_features, n_labels, bias = model
-    names = "child_ptr", "children", "feature_ptr"
-    shapes = [LabelTree(tree[0], tree[1]) for tree in trees]
-    used = [np.diff(tree[2]) - bool(bias) for tree in trees]
+    parts = [as_blocks(tree, n_features, bool(bias)) for tree in trees]
     with new_model(path, False) as writer:
         writer.write_common(np.ones(n_labels, np.int64), None, None)
-        for t, tree in enumerate(trees):
-            for name, array in zip(names, tree, strict=False):
-                writer.write(f"tree-{t}/{name}.npy", array)
-            _, _, feature_ptr, features, weight_ptr, weights = tree
-            for name, array in (("features", features), ("weights", weights)):
-                with writer.grow(f"tree-{t}/{name}.npy", array.dtype.str) as stream:
-                    stream.write(array.tobytes())
-            pairs = zip(pairwise(feature_ptr), pairwise(weight_ptr), strict=True)
-            content = [features[a:b].tobytes() + weights[c:d].tobytes() for (a, b), (c, d) in pairs]
-            sums = [crc32c(np.frombuffer(block, np.uint8)) for block in content]
-            writer.write(f"tree-{t}/checksums.npy", np.array(sums, np.uint32))
+        for t, part in enumerate(parts):
+            copy_blocks(writer, f"tree-{t}", part)
         writer.finish(
             {
                 "instances": 1,
@@ -112,8 +113,8 @@ def store_model(path, model):
                 "one_based": None,
                 "normalized": False,
                 "codec": "float32",
-                "trees": [{"nodes": shape.n_nodes, "depth": shape.depth} for shape in shapes],
-                "weights": sum(int(n @ shape.child_count) for n, shape in zip(used, shapes, strict=True)),
+                "trees": [{"nodes": part.tree.n_nodes, "depth": part.tree.depth} for part in parts],
+                "weights": sum(int(part.used_features @ part.tree.child_count) for part in parts),
                 "settings": asdict(SolverSettings(cost=1.0, bias=bias)),
                 "score": asdict(ScoreSettings()),
                 "not_converged": 0,

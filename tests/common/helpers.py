@@ -17,6 +17,7 @@ from labeltree import InputError, _native
 from labeltree._native import crc32c
 from labeltree.data.dataset import Dataset
 from labeltree.model.layout import MANIFEST
+from labeltree.model.manifest import manifest_checksum
 from labeltree.model.model import load
 from labeltree.training.fill import train_model
 from labeltree.training.plan import make_plan
@@ -188,9 +189,7 @@ def table_rows(result, name):
 
 def write_manifest(model_dir, manifest):
     """A manifest with its right checksum."""
-    manifest.pop("crc32c", None)
-    content = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
-    manifest["crc32c"] = crc32c(np.frombuffer(content, np.uint8))
+    manifest["crc32c"] = manifest_checksum(manifest)
     (model_dir / MANIFEST).write_text(json.dumps(manifest))
 
 

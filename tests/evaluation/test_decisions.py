@@ -174,10 +174,6 @@ def test_training_chooses_a_threshold_on_held_out_rows(trained):
     assert labels.shape == (300, min(100, model.n_labels))
 
 
-def test_several_trees_choose_one_too(tmp_path):
-    assert train_small(tmp_path / "m", make_data(120), trees=2).decision.held_out
-
-
 def test_stored_choices_are_kept_by_copies(trained, place, tmp_path):
     data, original = trained[1], load(place)
     inode = (place / "tree-0" / "weights.npy").stat().st_ino

@@ -207,11 +207,6 @@ def test_more_threads_than_rows():
     assert labels.tolist() == [[99_999, 99_998]] * 200
 
 
-def test_no_rows():
-    labels, scores = search(make_model(0), [])
-    assert labels.shape == scores.shape == (0, 5)
-
-
 def test_an_interrupt_stops_the_search():
     """The search would take minutes, so a signal sent while it runs always comes in time."""
     model = make_model(2, n_labels=20_000, depth=1, bias=1.0)
@@ -223,17 +218,6 @@ def test_an_interrupt_stops_the_search():
         send()
         with pytest.raises(KeyboardInterrupt):
             kernel.search(*queries, 10, 1, SIGMOID, 3, 1)
-
-
-def test_reads_mapped_files(tmp_path):
-    model = make_model(5, n_labels=40)
-    mapped = []
-    for number, array in enumerate(model[0][0]):
-        np.save(tmp_path / f"{number}.npy", array)
-        mapped.append(np.load(tmp_path / f"{number}.npy", mmap_mode="r"))
-    rows = make_rows(5, model, 10)
-    want, got = search(model, rows), search(([tuple(mapped)], *model[1:]), rows)
-    assert want[0].tobytes() == got[0].tobytes()
 
 
 PORTABLE = """

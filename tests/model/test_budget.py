@@ -268,12 +268,6 @@ def test_training_data_is_noticed_in_any_order(model):
         validation_data(make_data(400, seed=5), model)
 
 
-def test_precision_is_that_of_evaluate(model, validation):
-    found = model.evaluate(validation)
-    expected = [100 * found[f"P@{k}"] for k in (1, 3, 5)]
-    assert validation_data(validation, model).precision(model, 1) == pytest.approx(expected)
-
-
 def test_a_model_with_fewer_labels_than_ranks(tmp_path):
     X, Y = make_data(80).X, make_data(80).Y[:, :3]
     few = train_small(tmp_path / "model", Dataset.from_matrices(X, Y), trees=1)

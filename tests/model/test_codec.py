@@ -1,7 +1,6 @@
 """Codecs: what is stored against a NumPy reader of the format page, how it is rounded, what it predicts."""
 
 import os
-import pickle
 import tempfile
 from pathlib import Path
 
@@ -299,21 +298,6 @@ def test_the_score_is_chosen_with_what_is_stored(tmp_path, name):
 def files(path):
     """Return the content of every file except the manifest."""
     return {name: content for name, content in contents(path).items() if name.name != "manifest.json"}
-
-
-@every_codec
-def test_copies_are_the_same(tmp_path, name):
-    data = random_data(names=True)
-    _, model = train(tmp_path / "model", STORED[name], data)
-    expected = model.predict(data.X)
-    model.save(tmp_path / "saved")
-    assert files(tmp_path / "saved") == files(tmp_path / "model")
-    again = pickle.loads(pickle.dumps(model))
-    again.save(tmp_path / "unpickled")
-    assert files(tmp_path / "unpickled") == files(tmp_path / "model")
-    for other in (load(tmp_path / "saved"), again):
-        for one, two in zip(other.predict(data.X), expected, strict=True):
-            assert one.tobytes() == two.tobytes()
 
 
 @every_codec

@@ -42,12 +42,6 @@ def test_a_copy_keeps_all_but_the_weights(request, tmp_path, which, form):
     assert [entry.name for entry in tmp_path.iterdir()] == ["small"]
 
 
-def test_int8_is_the_default(trained, tmp_path):
-    load(trained).compress(tmp_path / "default")
-    load(trained).compress(tmp_path / "int8", weights="int8")
-    assert contents(tmp_path / "default") == contents(tmp_path / "int8")
-
-
 @pytest.mark.parametrize("which", ["trained", "unbiased"])
 def test_a_model_without_any_weight_is_still_a_model(request, tmp_path, which):
     pruned = load(request.getfixturevalue(which)).compress(tmp_path / "small", prune=1e6)
@@ -56,15 +50,6 @@ def test_a_model_without_any_weight_is_still_a_model(request, tmp_path, which):
     assert labels.shape == (60, 3)
     assert (labels >= 0).all()
     assert ((scores > 0) & (scores <= 1)).all()
-
-
-def test_larger_thresholds_store_less(trained, tmp_path):
-    model, sizes = load(trained), []
-    for i, threshold in enumerate([0, 0.003, 0.03, 0.1, 0.3, 1, 10]):
-        small = model.compress(tmp_path / str(i), prune=threshold)
-        sizes.append((small.manifest["weights"], small.bytes))
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] < sizes[3] < sizes[0]
 
 
 @pytest.mark.parametrize("threshold", [-0.1, float("nan"), float("inf"), "x"])
@@ -107,16 +92,6 @@ def test_another_model_is_replaced_only_on_demand(trained, model_dir):
     assert contents(model_dir) == before
     load(trained).compress(model_dir, prune=0.1, overwrite=True)
     assert load(model_dir).manifest["pruned"]["threshold"] == 0.1
-    assert [entry.name for entry in model_dir.parent.iterdir()] == [model_dir.name]
-
-
-def test_a_damaged_block_is_not_compressed(model_dir):
-    weights = model_dir / "tree-1/weights.npy"
-    content = bytearray(weights.read_bytes())
-    content[-5] ^= 1
-    weights.write_bytes(content)
-    with pytest.raises(InputError, match=r"tree-1: checksum mismatch in 1 of \d+ blocks"):
-        load(model_dir, verify=False).compress(model_dir.parent / "small")
     assert [entry.name for entry in model_dir.parent.iterdir()] == [model_dir.name]
 
 
@@ -298,12 +273,6 @@ def test_an_interrupted_command(folder, tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err.endswith("stopped; no model was written\n")
     assert all(len(seen) == 1 for seen in calls)  # one temporary directory, next to the output
     assert list(tmp_path.iterdir()) == []
-
-
-def test_training_data_is_noticed(run, folder, tmp_path):
-    command = ("compress", folder / "model", tmp_path / "p", "--max-loss", 1, "--validation")
-    assert "note: The validation data looks like the training data" in run(*command, folder / "train.svm")[2]
-    assert "note:" not in run(*command, folder / "test.svm", "--overwrite")[2]
 
 
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])

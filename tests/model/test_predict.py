@@ -5,12 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from helpers import random_data, train_small
+from helpers import random_data
 from scipy import sparse
 
 from labeltree import InputError, explain_prediction
 from labeltree.model.model import load
-from labeltree.settings import SolverSettings
 
 
 @pytest.fixture(scope="module")
@@ -132,13 +131,6 @@ def test_bad_options_are_refused(model, options, message):
         model.predict(np.zeros((1, 30)), **options)
 
 
-@pytest.mark.parametrize("threads", [2, 3])
-def test_threads_change_no_prediction(model, threads):
-    x = random_data(3).X
-    for one, other in zip(model.predict(x, threads=threads), model.predict(x, threads=1), strict=True):
-        assert np.array_equal(one, other)
-
-
 def test_every_label_is_reached_by_a_wide_beam(model):
     labels, scores = model.predict(random_data(3).X, top=99, beam=99)
     assert labels.shape == (60, 12)
@@ -157,14 +149,6 @@ def test_a_matrix_holds_the_same_scores(model):
     for row in range(60):
         for label, score in zip(labels[row], scores[row], strict=True):
             assert label < 0 or matrix[row, label] == score
-
-
-def test_the_training_rows_get_their_labels(tmp_path):
-    data = random_data(6, features=200, labels=8, empty_label=False)
-    model = train_small(tmp_path / "model", data, settings=SolverSettings(cost=10))
-    best = model.predict(data.X, top=1)[0][:, 0]
-    hits = data.Y.toarray()[np.arange(data.n_instances), best]
-    assert hits[4:].mean() > 0.9
 
 
 def same(one, other):

@@ -154,16 +154,15 @@ class TreeBlocks:
             if self.codec == SPARSE and not found.size:
                 wrong = self._sparse_fault(first, last, threads)
             fault = fault or wrong
-            self._release_pages()
-        nodes = np.unique(self.blocks.node[np.concatenate(damaged)])
-        if nodes.size:
+            for values in (self.features, self.weights):
+                _release_pages(values)
+        what = fault and f"the block of node {fault[0]} is damaged: {fault[1]}"
+        if (nodes := np.unique(self.blocks.node[np.concatenate(damaged)])).size:
             what = (
                 f"checksum mismatch in {nodes.size} of {self.tree.n_nodes} blocks, the first is node "
                 f"{nodes[0]}: the model is damaged"
             )
-            raise InputError(what, file=folder, hint=RESTORE)
-        if fault:
-            what = f"the block of node {fault[0]} is damaged: {fault[1]}"
+        if what:
             raise InputError(what, file=folder, hint=RESTORE)
 
     def _check(self, first: int, last: int, threads: int) -> tuple[NDArray[np.int64], tuple[int, str] | None]:
@@ -172,36 +171,18 @@ class TreeBlocks:
             (values[ptr[first] : ptr[last]].view(np.uint8), ptr[first : last + 1] - ptr[first])
             for values, ptr in ((self.features, self._list_ptr), (self.weights, self.weight_ptr))
         )
-        checksums, whole = self.checksums[first:last], None
-        if weights.nbytes > _CHECKED_BYTES and self.codec != SPARSE:
-            # One block that is too large for memory. Without its weights, the kernel checks its features.
-            whole = self._read_in_pieces(features, weights)
-            weights, weight_ptr = weights[:0], 0 * weight_ptr
         found, wrong = _native.damaged_blocks(
             self.codec,
             feature_ptr,
             features,
             weight_ptr,
             weights,
-            checksums,
+            self.checksums[first:last],
             self.n_features,
             self.has_bias,
             threads,
         )
-        if whole is not None:
-            found = np.flatnonzero(checksums != whole[0])
-            wrong = wrong if whole[1] else (0, "a weight is not finite")
         return found + first, (wrong[0] + first, wrong[1]) if wrong else None
-
-    def _read_in_pieces(self, features: NDArray[np.uint8], weights: NDArray[np.uint8]) -> tuple[int, bool]:
-        """Return the checksum of a dense block, and whether all its weights are finite."""
-        crc, finite = _native.crc32c(features), True
-        for at in range(0, weights.size, _CHECKED_BYTES):
-            piece = weights[at : at + _CHECKED_BYTES]
-            crc = _native.crc32c(piece, crc)
-            finite &= bool(np.isfinite(piece.view(self.weights.dtype)).all())
-            self._release_pages()
-        return crc, finite
 
     def _sparse_fault(self, first: int, last: int, threads: int) -> tuple[int, str] | None:
         """Return the first node with a fault in some successive blocks, and what is wrong with it."""
@@ -224,10 +205,6 @@ class TreeBlocks:
             threads,
         )
         return (int(self.blocks.node[first + fault[0]]), fault[1]) if fault else None
-
-    def _release_pages(self) -> None:
-        _release_pages(self.features)
-        _release_pages(self.weights)
 
     def _runs(self, n_bytes: int) -> list[tuple[int, int]]:
         """Return ranges of successive blocks, each of this many bytes, or of one block that is larger."""
