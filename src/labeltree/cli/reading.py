@@ -141,8 +141,8 @@ class DataFile:
         How to read text; a `Text` if the data is for training.
     one_based : bool or None
         Whether the first feature of a LIBSVM file has the index 1; None to detect it.
-    model : Model, optional
-        The model that will use the data: it decides on features, columns and the first index.
+    model : Model or Dataset, optional
+        The model that will use the data, or its training data: decides on features, columns and first index.
     id_column : str, optional
         The column that identifies a document.
     settings : Path, optional
@@ -161,7 +161,7 @@ class DataFile:
         data: str,
         reading: Reading,
         one_based: bool | None,
-        model: Model | None = None,
+        model: Model | Dataset | None = None,
         id_column: str | None = None,
         settings: Path | None = None,
     ) -> None:

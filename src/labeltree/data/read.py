@@ -7,9 +7,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -28,16 +26,7 @@ from labeltree.settings import TextSettings
 _BATCH_ROWS = 10_000
 
 
-class Reader(Protocol):
-    """A model, as far as reading needs it."""
-
-    path: Path | None
-    text: TextFeatures | None
-    one_based: bool | None
-    n_features: int
-
-
-def resolve_format(path: str | os.PathLike[str], format: str | None, like: Reader | None) -> str:
+def resolve_format(path: str | os.PathLike[str], format: str | None, like: Any) -> str:
     """Return the format of a data file, given or detected; refuse one that a model cannot use.
 
     A file whose name shows no format is in LIBSVM format, or plain text if a model was trained on text.
@@ -45,11 +34,12 @@ def resolve_format(path: str | os.PathLike[str], format: str | None, like: Reade
     found = format or format_of(path)
     found = found or ("svm" if like is None or like.text is None else "txt")
     if like is not None and (found == "svm") != (like.text is None):
+        trained = "training data is" if isinstance(like, Dataset) else f"model {like.path} was trained on"
         if like.text is None:
-            what = f"the file is text, but the model {like.path} was trained on LIBSVM data"
+            what = f"the file is text, but the {trained} LIBSVM data"
             hint = "pass a LIBSVM file, or set {format}"
         else:
-            what = f"the file is in LIBSVM format, but the model {like.path} was trained on text"
+            what = f"the file is in LIBSVM format, but the {trained} text"
             hint = "pass text (TSV, CSV, JSONL or plain lines), or set {format}"
         raise InputError(what, file=display_name(path), hint=hint, parameters={"format": None})
     return found
@@ -68,7 +58,7 @@ def read_data(
     columns: Columns | None = None,
     *,
     settings: TextSettings | None = None,
-    like: Reader | None = None,
+    like: Any = None,
     one_based: bool | None = None,
     require_labels: bool = True,
     strict: bool = False,
@@ -87,8 +77,9 @@ def read_data(
         Names of the columns and separators of labels. Default: those of the model.
     settings : TextSettings, optional
         How documents become features.
-    like : Model, optional
-        Read the file for this model: with its features, its columns and its first index.
+    like : Model or Dataset, optional
+        Read the file for this model, or like this training data: with the same features, columns and first
+        index.
     one_based : bool, optional
         Whether the first feature of a LIBSVM file has the index 1. Default: as in training, or detected.
     require_labels : bool, default True
@@ -143,18 +134,6 @@ def read_data(
             hint="check that this is the right file",
         )
     return dataset
-
-
-def features_of(dataset: Dataset, path: Path | str) -> SimpleNamespace:
-    """Return what decides how other data is read, like a model of a dataset would have it."""
-    return SimpleNamespace(
-        text=dataset.text,
-        one_based=dataset.one_based,
-        n_features=dataset.n_features,
-        n_labels=dataset.n_labels,
-        label_names=dataset.label_names,
-        path=path,
-    )
 
 
 def read_documents(

@@ -12,7 +12,7 @@ from labeltree.base.limits import LARGEST_INT32
 from labeltree.base.progress import Progress, Stage, ignore, part_of, silent
 from labeltree.data.dataset import Dataset
 from labeltree.data.published import SOURCES, cache_directory, fetch_data
-from labeltree.data.read import features_of, read_data
+from labeltree.data.read import read_data
 from labeltree.errors import InputError
 from labeltree.settings import SolverSettings, TreeSettings
 from labeltree.training.plan import Plan
@@ -110,7 +110,7 @@ def check_seeds(seeds: Sequence[int]) -> None:
 
 def read_like(file: Path, train: Dataset | None) -> Dataset:
     """Read a file as training data, or with the features of given training data."""
-    return read_data(file) if train is None else read_data(file, like=features_of(train, file))
+    return read_data(file, like=train)
 
 
 def load_splits(

@@ -13,7 +13,7 @@ from labeltree.base import limits
 from labeltree.base.system import threads_to_use
 from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
-from labeltree.data.read import check_path, features_of, read_data, resolve_format
+from labeltree.data.read import check_path, read_data, resolve_format
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_SHARE, TextSettings
 from labeltree.tuning.halving import Goal, Halving
@@ -197,9 +197,7 @@ def data_source(
         if isinstance(validation, Dataset):
             return validation
         assert not isinstance(validation, float)
-        # Read it like a model of the training data would.
-        like: Any = features_of(dataset, "of the training data")
-        return read_data(validation, like=like, threads=threads, **reading)
+        return read_data(validation, like=dataset, threads=threads, **reading)
 
     start = (text or TextSettings()) if is_text else None
     share = validation if isinstance(validation, float) else read_other

@@ -163,10 +163,7 @@ def _read(
     text: Text, one_based: bool | None, threads: int | None, file: Path, train: Dataset | None
 ) -> Dataset:
     """Read a file; test data with the features, the columns and the first index of the training data."""
-    from labeltree.data.read import features_of
-
-    like: Any = None if train is None else features_of(train, file)
-    return DataFile(str(file), text, one_based, like).dataset(threads, ignore)
+    return DataFile(str(file), text, one_based, train).dataset(threads, ignore)
 
 
 def _experiments(what: str) -> list[str]:

@@ -61,7 +61,6 @@ def tune(
     max_time
         Time for the search and for training the final model, such as 20min.
     """
-    from labeltree.data.read import features_of
     from labeltree.tuning.halving import Goal
     from labeltree.tuning.rows import DataSource
     from labeltree.tuning.tune import search
@@ -87,11 +86,9 @@ def tune(
         return dataset
 
     def read_other(dataset: Dataset) -> Dataset:
-        # Read it like a model of the training data would: with its features, columns and first index.
-        like: Any = features_of(dataset, data)
         reading = Reading(**{f.name: getattr(text, f.name) for f in fields(Reading)})
         assert other is not None
-        return DataFile(other, reading, one_based, like).read(stages, threads)
+        return DataFile(other, reading, one_based, dataset).read(stages, threads)
 
     given = DataSource(
         read,
