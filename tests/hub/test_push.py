@@ -18,11 +18,7 @@ from labeltree import InputError, Model
 from labeltree.hub import push as push_module
 from labeltree.model.layout import MANIFEST
 
-pytestmark = [
-    pytest.mark.usefixtures("cache"),
-    # Of the HTTP library, when huggingface_hub uploads a file.
-    pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning"),
-]
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 @pytest.fixture

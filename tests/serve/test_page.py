@@ -144,39 +144,34 @@ def test_an_existing_table_is_not_replaced(refused, folder, tmp_path):
     assert (tmp_path / "t.csv").read_text() == "mine"
 
 
+POINT = "trees,weights,threshold,model_bytes,P@1,P@3,P@5,chosen\n1,int8,0.1,900,50.5,40,30,True\n"
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("read", "content", "message"),
     [
-        ("label,predicted\n1,2\n", "the column 'correct' is missing"),
-        ("label,predicted,correct\n1,x,2\n", ":2: expected three whole numbers"),
-        ("label,predicted,correct\n1,2,3\n", ":2: expected a label from 0 to 9"),
-        ("label,predicted,correct\n10,2,1\n", ":2: expected a label from 0 to 9"),
-        ("label,predicted,correct\n" + "1,1,1\n" * 11, "there are more than 10 rows"),
+        (LabelHits.read, "label,predicted\n1,2\n", "the column 'correct' is missing"),
+        (LabelHits.read, "label,predicted,correct\n1,x,2\n", ":2: expected three whole numbers"),
+        (LabelHits.read, "label,predicted,correct\n1,2,3\n", ":2: expected a label from 0 to 9"),
+        (LabelHits.read, "label,predicted,correct\n10,2,1\n", ":2: expected a label from 0 to 9"),
+        (LabelHits.read, "label,predicted,correct\n" + "1,1,1\n" * 11, "there are more than 10 rows"),
+        (read_frontier, f"{POINT}1,float32,,0,1,1,1,False\n", ":3: not a point of a frontier"),
+        (read_frontier, f"{POINT}1,float32,,9,nan,1,1,False\n", ":3: not a point of a frontier"),
+        (read_frontier, f"{POINT}x,a,,9,1,1,1,F\n", ":3: not a point of a frontier; measure it again"),
     ],
 )
-def test_damaged_precision_is_refused(tmp_path, content, message):
-    (tmp_path / "p.csv").write_text(content)
+def test_damaged_tables_are_refused(tmp_path, read, content, message):
+    (tmp_path / "t.csv").write_text(content)
     with pytest.raises(InputError, match=re.escape(message)):
-        LabelHits.read(tmp_path / "p.csv", 10)
+        read(tmp_path / "t.csv", *([10] if read == LabelHits.read else []))
 
 
-@pytest.mark.parametrize("row", ["1,float32,,0,1,1,1,False", "1,float32,,9,nan,1,1,False", "x,a,,9,1,1,1,F"])
-def test_a_damaged_frontier_is_refused(tmp_path, row):
-    head = "trees,weights,threshold,model_bytes,P@1,P@3,P@5,chosen\n"
-    (tmp_path / "f.csv").write_text(f"{head}1,int8,0.1,900,50.5,40,30,True\n{row}\n")
-    with pytest.raises(InputError, match=":3: not a point of a frontier; measure it again"):
-        read_frontier(tmp_path / "f.csv")
-    (tmp_path / "f.csv").write_text(f"{head}1,int8,0.1,900,50.5,40,30,True\n")
-    assert read_frontier(tmp_path / "f.csv")[0] == {
-        "trees": 1,
-        "weights": "int8",
-        "threshold": 0.1,
-        "bytes": 900,
-        "chosen": True,
-        "P@1": 50.5,
-        "P@3": 40,
-        "P@5": 30,
-    }
+def test_a_frontier(tmp_path):
+    (tmp_path / "f.csv").write_text(POINT)
+    assert read_frontier(tmp_path / "f.csv") == [
+        {"trees": 1, "weights": "int8", "threshold": 0.1, "bytes": 900, "chosen": True}
+        | {"P@1": 50.5, "P@3": 40, "P@5": 30}
+    ]
 
 
 # One file

@@ -12,13 +12,13 @@ from download_server import serving
 
 
 class Hub(ThreadingHTTPServer):
-    """Repositories by name: a list of commits, each with its files. Large files are kept by their SHA-256."""
+    """Repositories by name: a list of commits, each with its files."""
 
     daemon_threads = True
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
-        self.repos, self.large, self.requests, self.private = {}, {}, [], set()
+        self.repos, self.requests, self.private = {}, [], set()
         self.damage = {}  # files that are sent otherwise than they were written
         self.token = None  # if set, requests without it are refused
         self.address = f"http://127.0.0.1:{self.server_port}"
@@ -46,8 +46,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), str(value))
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def _missing(self, code="RepoNotFound"):
         self._answer({"error": code}, 404, X_Error_Code=code)
@@ -55,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
     def _route(self):
         path = unquote(urlsplit(self.path).path)
         length = int(self.headers.get("Content-Length") or 0)
-        body = self.rfile.read(length) if length else self._chunks()
+        body = self.rfile.read(length)
         self.server.requests.append((self.command, path))
         if self.server.token and self.headers.get("Authorization") != f"Bearer {self.server.token}":
             return self._answer({"error": "Invalid credentials"}, 401)
@@ -66,9 +65,7 @@ class Handler(BaseHTTPRequestHandler):
             (r"GET /api/models/([^/]+/[^/]+)/tree/([^/]+)(?:/(.+))?", self._tree),
             (r"POST /api/models/([^/]+/[^/]+)/preupload/(.+)", self._preupload),
             (r"POST /api/models/([^/]+/[^/]+)/commit/(.+)", self._commit),
-            (r"POST /([^/]+/[^/]+)\.git/info/lfs/objects/batch", self._batch),
-            (r"PUT /lfs/(\w+)", self._store),
-            (r"(?:HEAD|GET) /([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self._resolve),
+            (r"GET /([^/]+/[^/]+)/resolve/([^/]+)/(.+)", self._resolve),
         ]
         for pattern, handle in routes:
             found = re.fullmatch(pattern, f"{self.command} {path}")
@@ -79,17 +76,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    do_GET = do_HEAD = do_POST = do_PUT = _route
-
-    def _chunks(self):
-        if self.headers.get("Transfer-Encoding") != "chunked":
-            return b""
-        parts = []
-        while size := int(self.rfile.readline(), 16):
-            parts.append(self.rfile.read(size))
-            self.rfile.readline()
-        self.rfile.readline()
-        return b"".join(parts)
+    do_GET = do_POST = _route
 
     def _create(self, body):
         wanted = json.loads(body)
@@ -98,7 +85,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.private.add(repo)
         if repo in self.server.repos:
             return self._answer({"error": "exists", "url": f"{self.server.address}/{repo}"}, 409)
-        self.server.repos[repo] = [("0" * 40, {".gitattributes": b"*.npy filter=lfs\n"})]
+        self.server.repos[repo] = [("0" * 40, {".gitattributes": b"\n"})]
         return self._answer({"url": f"{self.server.address}/{repo}"})
 
     def _validate(self, body):
@@ -110,10 +97,7 @@ class Handler(BaseHTTPRequestHandler):
         found = self.server.find(repo, revision)
         if found is None:
             return self._missing("RevisionNotFound")
-        siblings = [{"rfilename": name, "size": len(content)} for name, content in found[1].items()]
-        return self._answer(
-            {"_id": "1", "id": repo, "modelId": repo, "sha": found[0], "siblings": siblings, "tags": []}
-        )
+        return self._answer({"_id": "1", "id": repo, "modelId": repo, "sha": found[0], "tags": []})
 
     def _tree(self, body, repo, revision, folder):
         found, top = self.server.find(repo, revision), f"{folder}/" if folder else ""
@@ -134,31 +118,9 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(entries)
 
     def _preupload(self, body, repo, revision):
-        files = [
-            {
-                "path": file["path"],
-                "uploadMode": "lfs" if file["path"].endswith(".npy") else "regular",
-                "shouldIgnore": False,
-            }
-            for file in json.loads(body)["files"]
-        ]
+        paths = [file["path"] for file in json.loads(body)["files"]]
+        files = [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in paths]
         self._answer({"files": files})
-
-    def _batch(self, body, repo):
-        objects = [
-            {
-                **item,
-                "authenticated": True,
-                "actions": {"upload": {"href": f"{self.server.address}/lfs/{item['oid']}"}},
-            }
-            for item in json.loads(body)["objects"]
-        ]
-        self._answer({"transfer": "basic", "objects": objects})
-
-    def _store(self, body, oid):
-        assert hashlib.sha256(body).hexdigest() == oid
-        self.server.large[oid] = body
-        self._answer()
 
     def _commit(self, body, repo, revision):
         head, *operations = (json.loads(line) for line in body.splitlines())
@@ -169,20 +131,13 @@ class Handler(BaseHTTPRequestHandler):
             value = operation["value"]
             if operation["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
-            elif operation["key"] == "lfsFile":
-                files[value["path"]] = self.server.large[value["oid"]]
             else:
                 assert operation["key"] == "deletedFile"
                 del files[value["path"]]
         commit = hashlib.sha1(body).hexdigest()
         self.server.repos[repo].append((commit, files))
-        return self._answer(
-            {
-                "commitUrl": f"{self.server.address}/{repo}/commit/{commit}",
-                "commitOid": commit,
-                "success": True,
-            }
-        )
+        url = f"{self.server.address}/{repo}/commit/{commit}"
+        return self._answer({"commitUrl": url, "commitOid": commit, "success": True})
 
     def _resolve(self, body, repo, revision, name):
         found = self.server.find(repo, revision)
@@ -192,8 +147,7 @@ class Handler(BaseHTTPRequestHandler):
         if name not in files:
             return self._missing("EntryNotFound")
         content = self.server.damage.get(name, files[name])
-        tag = hashlib.sha256(files[name]).hexdigest()
-        return self._answer(content, ETag=f'"{tag}"', X_Repo_Commit=commit)
+        return self._answer(content, X_Repo_Commit=commit)
 
 
 @contextmanager
