@@ -71,9 +71,6 @@ def test_connections(tagger):  # noqa: F811
                     connection.sendall(piece)
                 return connection.makefile("rb").readline()[9:12] if read else b""
 
-        # A client that asks for megabytes and never reads them.
-        greedy = socket.create_connection(address(url), PATIENCE)
-        greedy.sendall(post("/predict", {"texts": [TEXT] * 1000, "top": 84}))
         # A client that sends all of a long body before it reads.
         assert send(post("/predict", b" " * 20_000_000)) == b"413"
         chunked = b"POST /predict HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -93,6 +90,10 @@ def test_connections(tagger):  # noqa: F811
         [(_, metrics)] = exchange(url, get("/metrics"))
         assert b'status="499"' in metrics
         assert b'status="5' not in metrics
+        # A client that asks for megabytes and never reads them.
+        greedy = socket.create_connection(address(url), PATIENCE)
+        greedy.sendall(post("/predict", {"texts": [TEXT] * 1000, "top": 84}))
+        assert exchange(url, get("/healthz"))[0][0] == 200
     greedy.close()
     assert process.returncode == 0
     # Only about the client that does not read, for which the server waits at the end.

@@ -121,7 +121,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="labeltree-metrics-") as folder:
         os.environ[DIRECTORY] = folder
         try:
-            _Supervisor(workers, paths, settings, listening, quiet).run()
+            _supervise(workers, paths, settings, listening, quiet)
         finally:
             del os.environ[DIRECTORY]
 
@@ -166,49 +166,40 @@ def _work(paths: Sequence[Path], settings: ServiceSettings, listening: socket.so
     _serve(Models(paths, metrics), settings, metrics, listening)
 
 
-class _Supervisor:
-    """Starts worker processes, starts one again if it ends, and passes signals on."""
+def _supervise(n_workers: int, *arguments: Any) -> None:
+    """Run worker processes until SIGTERM or SIGINT; start one again if it ends, and pass signals on."""
+    workers: dict[SpawnProcess, float] = {}
+    stopping = threading.Event()
 
-    def __init__(self, n_workers: int, *arguments: Any) -> None:
-        self._arguments = arguments
-        self._stopping = False
-        self._workers: dict[SpawnProcess, float] = {}
-        self._n_workers = n_workers
-
-    def run(self) -> None:
-        """Run until SIGTERM or SIGINT, and until all workers have ended."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._stop)
-        signal.signal(signal.SIGHUP, self._pass_on)
-        for _ in range(self._n_workers):
-            self._start()
-        while not self._stopping:
-            wait([worker.sentinel for worker in self._workers], timeout=0.2)
-            for worker in [worker for worker in self._workers if not worker.is_alive()]:
-                since = self._workers.pop(worker)
-                log.warning("worker %s ended with code %s; starting it again", worker.pid, worker.exitcode)
-                if time.monotonic() - since < _SHORT_LIFE:
-                    time.sleep(1)
-                self._start()
-        self._pass_on(signal.SIGTERM)
-        for worker in self._workers:
-            worker.join()
-
-    def _start(self) -> None:
+    def start() -> None:
         # A worker that does not listen to SIGHUP yet would be ended by it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-        worker = multiprocessing.get_context("spawn").Process(target=_work, args=self._arguments)
+        worker = multiprocessing.get_context("spawn").Process(target=_work, args=arguments)
         worker.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self._workers[worker] = time.monotonic()
+        workers[worker] = time.monotonic()
 
-    def _stop(self, *_: Any) -> None:
-        self._stopping = True
-
-    def _pass_on(self, number: int, *_: Any) -> None:
-        for worker in self._workers:
+    def pass_on(number: int, *_: Any) -> None:
+        for worker in workers:
             if worker.pid is not None and worker.is_alive():
                 os.kill(worker.pid, number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    signal.signal(signal.SIGHUP, pass_on)
+    for _ in range(n_workers):
+        start()
+    while not stopping.is_set():
+        wait([worker.sentinel for worker in workers], timeout=0.2)
+        for worker in [worker for worker in workers if not worker.is_alive()]:
+            since = workers.pop(worker)
+            log.warning("worker %s ended with code %s; starting it again", worker.pid, worker.exitcode)
+            if time.monotonic() - since < _SHORT_LIFE:
+                time.sleep(1)
+            start()
+    pass_on(signal.SIGTERM)
+    for worker in workers:
+        worker.join()
 
 
 def _start_log(quiet: bool) -> None:
