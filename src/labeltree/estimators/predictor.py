@@ -20,8 +20,8 @@ from labeltree.model.queries import reach
 # The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23
 
-# Of a model that has none: trained on fewer than 50 rows, with the hinge loss, as a large one-vs-rest
-# model, or by an earlier version.
+# Of a model that has none: trained on fewer than 50 rows, with the hinge loss, or as a large one-vs-rest
+# model.
 DEFAULT_THRESHOLD = 0.5
 
 

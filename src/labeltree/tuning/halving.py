@@ -94,19 +94,10 @@ def combined(several: Iterable[Changes]) -> Changes:
 
 
 class Halving:
-    """Runs the rounds of a search; every finished trial is in the journal.
+    """Runs the rounds of a search; every finished trial is in the journal, and shown unless `quiet`.
 
-    Parameters
-    ----------
-    rows : TuningRows
-    journal : TrialJournal
-    goal : Goal
-    models : Path
-        An existing directory, which gets the models of trials on all rows, by the number of the trial.
-    started : float
-        ``time.perf_counter()`` when the search began, less the seconds of recorded trials.
-    quiet : bool
-        Do not print a line for each trial, nor its progress.
+    The directory `models` gets the models of trials on all rows, by the number of the trial. The search
+    `started` at this ``time.perf_counter()``, less the seconds of recorded trials.
     """
 
     def __init__(

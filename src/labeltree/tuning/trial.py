@@ -92,12 +92,8 @@ def gain(trial: TuningTrial, other: TuningTrial) -> tuple[float, float]:
 class TrialJournal:
     """Finished trials, each on a line of its own, so that a killed search continues.
 
-    Parameters
-    ----------
-    path : Path
-        The file, in an existing directory; it may not exist yet.
-    described : mapping
-        What the search depends on: data, seed, metric, size. The journal of another search is refused.
+    A search is `described` by what it depends on: data, seed, metric, size. The journal of another search is
+    refused.
     """
 
     def __init__(self, path: Path, described: Mapping[str, Any]) -> None:
