@@ -123,4 +123,4 @@ def test_compare_measures_f1_as_evaluate_does(run, folder, tmp_path):
     assert best["F1"] == pytest.approx(100 * most, abs=1e-3)
     shown = run("compare", folder / "model", plain, test)[1]
     assert re.search(r"F1 +threshold\n", shown)
-    assert "best: it has" in shown
+    assert "best: the model has" in shown

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,7 @@ from labeltree.base.system import human_bytes, threads_to_use
 from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.directory import publish, temporary_directory
-from labeltree.model.layout import SPARSE, is_scaled
-from labeltree.model.pack import dense_bytes, sparse_bytes
+from labeltree.model.pack import check_source, dense_bytes, sparse_bytes
 from labeltree.settings import StorageSettings
 
 if TYPE_CHECKING:
@@ -39,28 +37,6 @@ _FITTING = (0, 1, 2, 4, 8, 16, 32)
 _MORE = (1, 2, 3, 5, 8, 12)
 # Two shares of the same counts may differ in their last bits.
 _ROUNDING = 1e-9
-
-
-def check_source(path: Path | None, trees: Sequence[TreeBlocks]) -> None:
-    """Refuse a model that is already compact."""
-    codec = trees[0].codec
-    if is_scaled(codec):
-        what = f"the model is already compact: its weights are {'pruned' if codec == SPARSE else codec}"
-        raise InputError(what, file=path, hint="compress the float32 model that it was made from")
-
-
-def check_apart(model: Path, target: Path) -> None:
-    """Refuse to write a model over itself, into itself, or over a directory that contains it."""
-    source, goal = Path(os.path.realpath(model)), Path(os.path.realpath(target))
-    relations = {
-        "the same directory as": goal == source,
-        "inside": source in goal.parents,
-        "a directory that contains": goal in source.parents,
-    }
-    for relation, holds in relations.items():
-        if holds:
-            what = f"the output is {relation} the model {model}"
-            raise InputError(what, file=target, hint="choose another directory")
 
 
 @dataclass(frozen=True)
@@ -224,7 +200,7 @@ class Trials:
         It must exist.
     validation : Labeled, optional
         What copies are evaluated on. Default: they are not evaluated.
-    threads : int, optional
+    threads : int
     report : callable, optional
         Called with each trial.
     """
@@ -234,7 +210,7 @@ class Trials:
         source: Model,
         directory: Path,
         validation: Labeled | None,
-        threads: int | None,
+        threads: int,
         report: Callable[[Trial], None] | None = None,
     ) -> None:
         self._source = source
@@ -274,7 +250,7 @@ class Trials:
         place = self._copies[form] = self._directory / form.storage.codec
         if form.storage.prune is not None:
             place = self._copies[form] = place.with_name(f"{form.storage.codec}-{form.storage.prune:g}")
-        return self._source.write_copy(form.storage, place, self._threads, progress)
+        return self._source.write_copy(place, form.storage, self._threads, progress)
 
 
 def choose(

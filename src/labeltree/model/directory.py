@@ -164,6 +164,20 @@ def check_target(path: Path, overwrite: bool) -> None:
     _check_contents(path)
 
 
+def check_apart(model: Path, target: Path) -> None:
+    """Refuse to write a model over itself, into itself, or over a directory that contains it."""
+    source, goal = Path(os.path.realpath(model)), Path(os.path.realpath(target))
+    relations = {
+        "the same directory as": goal == source,
+        "inside": source in goal.parents,
+        "a directory that contains": goal in source.parents,
+    }
+    for relation, holds in relations.items():
+        if holds:
+            what = f"the output is {relation} the model {model}"
+            raise InputError(what, file=target, hint="choose another directory")
+
+
 def _contains_current_directory(path: Path) -> bool:
     try:
         current = Path.cwd()

@@ -180,6 +180,9 @@ def amend_model(
         if decision is not None:
             described["decision"] = decision.entry()
             if decision.thresholds is not None:
+                if decision.thresholds.shape != (manifest["labels"],):
+                    what = f"there are thresholds of shape {decision.thresholds.shape}"
+                    raise InputError(f"{what} for {manifest['labels']:,} labels")
                 writer.write(THRESHOLDS, decision.thresholds)
         if calibration is not None:
             described["calibration"] = calibration.entry()

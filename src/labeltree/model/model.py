@@ -23,14 +23,14 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.evaluation.accepted import Decision
 from labeltree.evaluation.calibration import Calibration
 from labeltree.model.blocks import TreeBlocks
-from labeltree.model.compress import Budget, Trial, check_apart, check_source, compress_model
-from labeltree.model.directory import check_target
+from labeltree.model.compress import Budget, Trial, compress_model
+from labeltree.model.directory import check_apart, check_target
 from labeltree.model.files import ModelWriter, amend_model, new_model
 from labeltree.model.labeled import labeled_data, validation_data
 from labeltree.model.layout import tree_folder
 from labeltree.model.manifest import RESTORE, Manifest
 from labeltree.model.open import read_parts
-from labeltree.model.pack import write_model
+from labeltree.model.pack import check_source, write_model
 from labeltree.model.queries import Ranker, as_matrix, check_options, documents_of, named_labels
 from labeltree.settings import (
     DEFAULT_BEAM,
@@ -65,9 +65,9 @@ class Model:
     score : ScoreSettings
         How margins become scores by default.
     decision : Decision or None
-        Which labels to accept: a threshold, or one per label; see `labeltree.decisions.Decision`.
+        Which labels to accept: a threshold, or one per label.
     calibration : Calibration or None
-        A map from scores to probabilities that ``predict`` applies; see `labeltree.calibration.Calibration`.
+        A map from scores to probabilities that ``predict`` applies.
     trees : tuple of TreeBlocks
     text : TextFeatures or None
         Turns documents into features, if the model was trained on text: ``model.text.transform(documents)``.
@@ -353,9 +353,8 @@ class Model:
             many percentage points below those of this model, by bisection and a few more trials.
         max_size : int or str, optional
             Find the best model of at most this many bytes, or a string such as "50MB", not counting the
-            manifest: the one with the largest
-            sum of P@1, P@3 and P@5 on the validation data, or without data the one that changes the weights
-            least.
+            manifest: the one with the largest sum of P@1, P@3 and P@5 on the validation data, or without
+            data the one that changes the weights least.
         validation : Dataset, optional
             Labeled data that the model was not trained on.
         overwrite : bool, default False
@@ -365,7 +364,7 @@ class Model:
         progress : callable, optional
             Called periodically with the fraction of the work that is done.
         report : callable, optional
-            Called with each form of the model that is evaluated, as a `labeltree.budget.Trial`.
+            Called with each form of the model that is evaluated, as a `labeltree.model.compress.Trial`.
 
         Returns
         -------
@@ -389,65 +388,27 @@ class Model:
         return load_complete(path)
 
     def write_copy(
-        self,
-        storage: StorageSettings,
-        place: Path,
-        threads: int | None = None,
-        progress: Progress | None = None,
+        self, place: Path, storage: StorageSettings, threads: int, progress: Progress | None
     ) -> Model:
         """Write a copy of a float32 model in some form to a new directory, and open it."""
         place.mkdir()
-        write_model(ModelWriter(place), self, storage, threads_to_use(threads), progress)
+        write_model(ModelWriter(place), self, storage, threads, progress)
         return load(place, verify=False)
 
     def store_decision(self, decision: Decision | None, calibration: Calibration | None) -> Model:
         """Store which labels to accept, and how scores become probabilities, in the model directory.
 
         The directory is replaced by one that links to the same files: readers find the old model or the new
-        one, and a process that is killed leaves one of them.
-
-        Parameters
-        ----------
-        decision : Decision or None
-        calibration : Calibration or None
-
-        Returns
-        -------
-        Model
-            The model, opened from disk again.
+        one, and a process that is killed leaves one of them. Returns the model, opened from disk again.
         """
         if self.path is None:
             raise InputError("the model has no directory", hint="save it first")
-        thresholds = None if decision is None else decision.thresholds
-        if thresholds is not None and thresholds.shape != (self.n_labels,):
-            what = f"there are thresholds of shape {thresholds.shape} for {self.n_labels:,} labels"
-            raise InputError(what)
         amend_model(self.path, self.manifest, decision, calibration)
         return load_complete(self.path)
 
 
 def load(path: Path | str, *, verify: bool | None = None) -> Model:
-    """Open a model directory.
-
-    The blocks are mapped, not read: a model takes only the memory of the pages in use, so models larger
-    than memory can be served.
-
-    Parameters
-    ----------
-    path : path-like
-    verify : bool, optional
-        Read all blocks, compare their checksums, and check their features and weights. Default: only if
-        they fit in the available memory. Everything else is always checked.
-
-    Returns
-    -------
-    Model
-
-    Raises
-    ------
-    InputError
-        If the directory is not a model, or contains what labeltree would not have written.
-    """
+    """Open a model directory; see `labeltree.load`, which also takes addresses."""
     model = Model(*read_parts(Path(path)))
     try:
         _ = model._search

@@ -28,6 +28,7 @@ from labeltree.model.layout import (
     ArrayFile,
     Layout,
     float32_threshold,
+    is_scaled,
     tree_files,
     tree_folder,
 )
@@ -206,6 +207,14 @@ def copy_blocks(writer: ModelWriter, folder: str, part: TreeBlocks) -> None:
     n_bytes = np.diff(part.weight_ptr) * part.weights.itemsize
     lists = part.checksums, np.diff(part.feature_ptr), n_bytes
     write_small(writer, folder, part.tree, part.codec, (*lists, n_bytes, part.scales, part.biases))
+
+
+def check_source(path: Path | None, trees: Sequence[TreeBlocks]) -> None:
+    """Refuse a model that is already compact."""
+    codec = trees[0].codec
+    if is_scaled(codec):
+        what = f"the model is already compact: its weights are {'pruned' if codec == SPARSE else codec}"
+        raise InputError(what, file=path, hint="compress the float32 model that it was made from")
 
 
 def write_model(

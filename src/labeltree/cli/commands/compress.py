@@ -69,10 +69,11 @@ def compress(
     """
     from labeltree.base import plots
     from labeltree.base.files import check_output
-    from labeltree.model.compress import Budget, check_apart, check_source
-    from labeltree.model.directory import check_target, directory_bytes
+    from labeltree.model.compress import Budget
+    from labeltree.model.directory import check_apart, check_target, directory_bytes
     from labeltree.model.manifest import storage_of
     from labeltree.model.model import load
+    from labeltree.model.pack import check_source
     from labeltree.settings import StorageSettings
 
     # Refuse what is wrong with the options before the data is read.
