@@ -7,6 +7,7 @@ Two small models take turns under one name. Each load must give one of them, who
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -73,7 +74,9 @@ def _content(model: Model) -> list[object]:
 
 
 if __name__ == "__main__":
-    counts = run(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("loads", type=int, nargs="?", default=10_000)
+    counts = run(parser.parse_args().loads)
     for kind, count in counts.most_common():
         print(f"{count:>8,}  {kind}")
     sys.exit(bool(counts.keys() - {"first", "second"}))

@@ -1,6 +1,6 @@
 """Train a model in parts, each in a process of its own, and compare it with the model of `labeltree train`.
 
-    python tools/spread.py DATA [--parts 8] [--seed 0] [--grow] [OPTIONS OF TRAIN]
+    python tools/spread.py DATA [--parts 8] [--seed 0] [OPTIONS OF TRAIN]
 
 The parts run in random order; one is killed on its way and run again, another runs twice at
 once. Prints the peak memory of each step. Exit code 1 if the models differ.
@@ -35,20 +35,20 @@ def report(process: subprocess.Popen[bytes]) -> dict[str, object]:
     return dict(json.loads(printed))
 
 
-def run_parts(command: str, work: Path, n_parts: int, rng: random.Random) -> tuple[int, int]:
-    """Run all parts of a command; return what is missing afterwards, and the largest peak memory."""
+def run_parts(work: Path, n_parts: int, rng: random.Random) -> tuple[int, int]:
+    """Run all parts; return what is missing afterwards, and the largest peak memory."""
     order = list(range(1, n_parts + 1))
     rng.shuffle(order)
     killed, twice = order[:2]
     jobs = [*order, killed, twice]
-    first = start(command, work, "--part", f"{killed}/{n_parts}", "--threads", 1)
+    first = start("fill", work, "--part", f"{killed}/{n_parts}", "--threads", 1)
     time.sleep(rng.uniform(0.2, 2.0))
     first.kill()
     first.wait()
     missing, memory = 0, 0
     pairs = [[twice, twice], *([a] for a in jobs)]
     for pair in pairs:
-        for process in [start(command, work, "--part", f"{part}/{n_parts}", "--threads", 1) for part in pair]:
+        for process in [start("fill", work, "--part", f"{part}/{n_parts}", "--threads", 1) for part in pair]:
             found = report(process)
             missing, memory = int(str(found["missing"])), max(memory, int(str(found["peak_memory_bytes"])))
     return missing, memory
@@ -60,21 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("data", type=Path)
     parser.add_argument("--parts", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--grow", action="store_true", help="build the trees in parts, too")
     given, options = parser.parse_known_args(arguments)
     rng = random.Random(given.seed)
     with tempfile.TemporaryDirectory(prefix="labeltree-spread-") as name:
         place = Path(name)
         trained = report(start("train", given.data, place / "at-once", *options))
-        report(start("plan", given.data, place / "work", *["--grow"] * given.grow, *options))
+        report(start("plan", given.data, place / "work", *options))
         data_bytes = sum(file.stat().st_size for file in (place / "work" / "data").iterdir())
-        if given.grow:
-            n_rounds, missing, memory = 0, 1, 0
-            while missing:
-                missing, used = run_parts("grow", place / "work", given.parts, rng)
-                n_rounds, memory = n_rounds + 1, max(memory, used)
-            print(f"grow: {given.parts} parts, {n_rounds} rounds, at most {memory / 1e6:.0f} MB each")
-        missing, memory = run_parts("fill", place / "work", given.parts, rng)
+        missing, memory = run_parts(place / "work", given.parts, rng)
         joined = report(start("join", place / "work", place / "joined"))
         same = contents(place / "at-once") == contents(place / "joined")
         print(

@@ -12,7 +12,7 @@ from labeltree.model.model import Model
 from labeltree.paper import experiments, theory, training_time
 from labeltree.paper.experiments import Session, Split
 from labeltree.paper.results import group, where
-from labeltree.paper.tight_bound import LOSSES
+from labeltree.paper.weights import LOSSES
 
 SEEDS = (0, 3)
 THRESHOLDS = (0.05, 0.1, 0.3)
@@ -128,7 +128,7 @@ def test_pruned_models_agree_with_a_recount(pruned, models, splits):
         trained = np.count_nonzero(model.trees[0].weights)
         assert (row["weights"], row["nonzeros"]) == (weights.size, np.count_nonzero(weights))
         assert row["pruned_share"] == pytest.approx(1 - row["nonzeros"] / trained)
-        assert row["paper_bytes"] == 12 * row["nonzeros"]
+        assert row["nonzero_bytes"] == 12 * row["nonzeros"]
     assert min(row["pruned_share"] for row in where(rows, threshold=0.3)) > 0.2  # the recount found some
     assert {row["pruned_share"] for row in where(rows, threshold=0)} == {0}
 
@@ -293,10 +293,9 @@ def test_training_time(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "broken"),
     [
-        ("tight-bound", "labeltree.paper.tight_bound.train_model"),
-        ("pruning", "labeltree.paper.pruning.train_model"),
+        ("tight-bound", "labeltree.paper.session.train_model"),
         ("pruning", "labeltree.model.model.Model.predict"),
-        ("time", "labeltree.paper.training_time.train_model"),
+        ("time", "labeltree.paper.session.train_model"),
     ],
 )
 def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, name, broken):
@@ -311,5 +310,5 @@ def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, name, bro
     with pytest.raises(RuntimeError, match="broken"):
         experiments.run(name, Session(splits, [0], threads=1), **({"quick": True} if name == "time" else {}))
     assert len(seen) == 1
-    assert seen[0].startswith(f"labeltree-{name}-")
+    assert seen[0].startswith("labeltree-reproduce-")
     assert list(tmp_path.iterdir()) == []

@@ -20,13 +20,12 @@ from labeltree.base import plots
 from labeltree.base.progress import Progress, ignore
 from labeltree.errors import InputError
 from labeltree.paper.alpha import alpha, last_depth
-from labeltree.paper.pruning import pruning
 from labeltree.paper.results import Result, Table, save
 from labeltree.paper.session import Session, Split, load_splits
 from labeltree.paper.sizes import fixed_k, statistics, varied_k
 from labeltree.paper.theory_tables import theory_tables
-from labeltree.paper.tight_bound import tight_bound
 from labeltree.paper.training_time import kmeans_cost, training_time
+from labeltree.paper.weights import pruning, tight_bound
 
 __all__ = ["EXPERIMENTS", "Experiment", "Result", "Session", "Split", "Table", "load_splits", "run", "save"]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from labeltree.base.limits import LARGEST_INT32
@@ -14,7 +15,9 @@ from labeltree.data.dataset import Dataset
 from labeltree.data.published import SOURCES, cache_directory, fetch_data
 from labeltree.data.read import read_data
 from labeltree.errors import InputError
-from labeltree.settings import SolverSettings, TreeSettings
+from labeltree.model.model import Model
+from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
+from labeltree.training.fill import train_model
 from labeltree.training.plan import Plan
 from labeltree.training.train import build_plan
 from labeltree.trees.kmeans import LabelVectors
@@ -90,6 +93,15 @@ def steps(items: Iterable[Item], progress: Progress) -> Iterator[tuple[Item, Pro
     for number, item in enumerate(items):
         yield item, part_of(progress, number, len(items)) or ignore
         progress((number + 1) / len(items))
+
+
+@contextmanager
+def trained(data: Dataset, plan: Plan, progress: Progress = ignore) -> Iterator[Model]:
+    """Train a model in a temporary directory that exists inside the context."""
+    with TemporaryDirectory(prefix="labeltree-reproduce-") as directory:
+        plan.check_resources(Path(directory))
+        place = Path(directory) / "model"
+        yield train_model(data, plan, place, score=ScoreSettings(), progress=progress)
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,9 +19,8 @@ from labeltree.data.dataset import Dataset
 from labeltree.data.synthetic import synthesize
 from labeltree.paper import theory
 from labeltree.paper.results import Row, Table, distinct, group, where
-from labeltree.paper.session import Session, steps
-from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings
-from labeltree.training.fill import train_model
+from labeltree.paper.session import Session, steps, trained
+from labeltree.settings import SolverSettings, TreeSettings
 from labeltree.training.plan import TreePlan
 from labeltree.training.train import build_plan
 from labeltree.trees.kmeans import MAX_KMEANS_ITERATIONS
@@ -241,10 +238,9 @@ def _measure(data: Dataset, clusters: int, depth: int, seed: int, threads: int) 
 
     tree, solver = TreeSettings(clusters or 2, depth, seed=seed), SolverSettings(cost=1, bias=0)
     plan = build_plan(data, tree, solver, normalize=False, threads=threads, stage=timed)
-    with tempfile.TemporaryDirectory(prefix="labeltree-time-") as directory:
-        plan.check_resources(Path(directory))
-        with timed("training", ""):
-            train_model(data, plan, Path(directory) / "model", score=ScoreSettings())
+    start = time.perf_counter()
+    with trained(data, plan):
+        train_seconds = time.perf_counter() - start
     return {
         "model": "one-vs-rest" if depth == 1 else "tree",
         "labels": data.n_labels,
@@ -256,7 +252,7 @@ def _measure(data: Dataset, clusters: int, depth: int, seed: int, threads: int) 
         "weights": plan.n_weights,
         "cost": _cost(data, clusters, depth),
         "multiply_adds": multiply_adds(plan.trees[0]),
-        "train_seconds": seconds["training"],
+        "train_seconds": train_seconds,
         "tree_seconds": seconds["tree"] if depth > 1 else None,
     }
 
