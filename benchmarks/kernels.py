@@ -182,7 +182,8 @@ def bench_training(bench, dataset, tree, folder):
 def bench_search(bench, model, X, singles):
     visits = bounds.beam_search(model, X, BEAM, TOP)
     arrays = csr_arrays(X)
-    search = model._search.search
+    blocks = [part.arrays for part in model.trees]
+    search = _native.BeamSearch(blocks, model.n_features, model.n_labels, model.bias).search
 
     def batch():
         return search(*arrays, BEAM, TOP, *SCORE, bench.threads)
