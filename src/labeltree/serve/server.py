@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import multiprocessing
 import os
 import signal
@@ -140,7 +141,7 @@ def _serve(models: Models, settings: ServiceSettings, metrics: Metrics, listenin
         proxy_headers=False,
         backlog=_BACKLOG,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=max(1, round(settings.timeout)),
+        timeout_graceful_shutdown=1 + math.ceil(settings.timeout),  # running requests end before
     )
     # uvicorn stops after these, and then raises them once more, for the handlers that were there before.
     for number in (signal.SIGTERM, signal.SIGINT):
