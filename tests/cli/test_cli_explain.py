@@ -180,19 +180,14 @@ def test_info_about_a_label(run, refused, folder):
     assert json.loads(run("info", folder / "model", "--label", "39", "--json")[1])["label"] == 39
 
 
-def test_info_draws_the_shape_of_the_tree(run, folder, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
+def test_info_shows_the_shape_of_the_tree(run, folder):
     code, out, _ = run("info", folder / "model")
     assert code == 0
-    model = load(folder / "model")
-    shape = tree_shape(model)
-    lines = [line.split() for line in out.splitlines() if "█" in line]
+    shape = tree_shape(load(folder / "model"))
+    start = next(number for number, line in enumerate(out.splitlines()) if line.startswith("depth")) + 1
+    lines = [line.split() for line in out.splitlines()[start : start + len(shape)]]
     assert [int(line[0]) for line in lines] == [row["depth"] for row in shape]
     assert [int(line[2]) for line in lines] == [row["labels"] for row in shape]
-    largest = max(range(len(shape)), key=lambda d: shape[d]["bytes"])
-    assert max(range(len(lines)), key=lambda d: len(lines[d][-1])) == largest
-    monkeypatch.setenv("COLUMNS", "40")
-    assert "█" not in run("info", folder / "model")[1]
 
 
 def test_narrow_terminals_and_other_encodings(folder):
@@ -203,5 +198,3 @@ def test_narrow_terminals_and_other_encodings(folder):
     assert "gr\\xf6\\xdfe-" in out
     drawn = out.split("\nroot\n")[1].split("\n\n")[0]
     assert max(map(len, drawn.splitlines())) <= 40 + 2 * 8  # an escape is wider than what it stands for
-    with shell("info", folder / "named-model", env=environment | {"COLUMNS": "90"}) as process:
-        assert "##" in process.communicate()[0]

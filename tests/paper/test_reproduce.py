@@ -104,42 +104,15 @@ def test_json_and_names(run, data, tmp_path):
     assert json.loads(out)["statistics"]["tables"]["statistics"][0]["data"] == "mine"
 
 
-def write_bodies(path, count):
-    records = "".join(f"word{i % 7} text{i % 5};a{i % 4}|b{i % 3}\n" for i in range(count))
-    path.write_text(f"body;tags\n{records}")
-
-
-def test_other_columns(run, refused, tmp_path):
-    place, out = tmp_path / "bodies", tmp_path / "o"
-    place.mkdir()
-    write_bodies(place / "train.csv", 60)
-    write_bodies(place / "test.csv", 9)
-    command = ["reproduce", "statistics", place, "-o", out, "--overwrite"]
-    message = refused(*command)
-    assert "train.csv:1: the header has no column 'text', only 'body;tags'" in message
-    assert "(--text-column), or the character between columns (--delimiter)" in message
-    columns = ["--text-column", "body", "--label-column", "tags", "--delimiter", ";"]
-    code, _, err = run(*command, *columns)
-    assert code == 0
-    assert "labels  12, 1.00 per row" in err
-    assert "note: Every row has a single label, and many contain '|'" in err
-    found = json.loads(run(*command, *columns, "--label-separator", "|", "--json")[1])
-    row = found["statistics"]["tables"]["statistics"][0]
-    assert (row["data"], row["instances"], row["test_instances"], row["labels"]) == ("bodies", 60, 9, 7)
-    assert (found["data"]["bodies"]["features"], found["data"]["bodies"]["warnings"]) == (12, [])
-    bigrams = json.loads(run(*command, *columns, "--ngrams", "1,2", "--json")[1])
-    assert bigrams["data"]["bodies"]["features"] > 12
-
-
 def test_warnings_name_one_of_several_datasets(run, tmp_path):
-    for name in ("one", "other"):
-        write_bodies(tmp_path / f"{name}.csv", 60)
     files = [tmp_path / "one.csv", tmp_path / "other.csv"]
-    columns = ["--text-column", "body", "--label-column", "tags"]
-    code, _, err = run("reproduce", "statistics", *files, "-o", tmp_path / "o", *columns)
+    for file in files:
+        records = "".join(f"word{i % 7} text{i % 5},a{i % 4}|b{i % 3}\n" for i in range(60))
+        file.write_text(f"text,labels\n{records}")
+    code, _, err = run("reproduce", "statistics", *files, "-o", tmp_path / "o")
     assert code == 0
     assert "data    other\nrows    60 rows\n" in err
-    assert "note: one: Every row" in err
+    assert "note: one: Every row has a single label, and many contain '|'" in err
     assert "note: other: Every row" in err
 
 
@@ -207,16 +180,6 @@ def test_errors(refused, data, tmp_path, monkeypatch):
         ("no train.svm in this directory", "fixed-k", data, *out),
         ("eur-lex has not been downloaded yet; run: labeltree download eur-lex", "fixed-k", "eur-lex", *out),
         ("wiki-500k: no train.txt", "fixed-k", "wiki-500k", *out),
-        (
-            "--text-column applies to files, but a dataset is",
-            "fixed-k",
-            "eur-lex",
-            *out,
-            "--text-column",
-            "x",
-        ),
-        ("--one-based applies to files, but none is given", "theory", *out, "--one-based"),
-        ("--text-column applies only to CSV and JSONL", "fixed-k", small, *out, "--text-column", "x"),
         ("two datasets are named 'packed'", "fixed-k", packed, packed, *out),
         ("pruning needs test data, found none in packed", "pruning", packed, *out),
         ("--seeds is 'a,b', expected numbers", "fixed-k", small, *out, "--seeds", "a,b"),

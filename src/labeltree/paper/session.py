@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,15 +120,10 @@ def check_seeds(seeds: Sequence[int]) -> None:
         )
 
 
-def read_like(file: Path, train: Dataset | None) -> Dataset:
-    """Read a file as training data, or with the features of given training data."""
-    return read_data(file, like=train)
-
-
 def load_splits(
     data: Iterable[str | Path],
     *,
-    read: Callable[[Path, Dataset | None], Dataset] = read_like,
+    threads: int | None = None,
     stage: Stage = silent,
 ) -> list[Split]:
     """Read datasets.
@@ -137,10 +132,10 @@ def load_splits(
     ----------
     data : iterable of path-like
         Each a directory with train.svm and optionally test.svm (or .txt, or documents in .tsv, .csv or
-        .jsonl; plain or compressed), a training file, or the name of a downloaded dataset of the paper.
-    read : callable, optional
-        Reads a file: takes its path, and the training data if it is test data, otherwise None. Default:
-        `labeltree.read_data`, which reads documents with the default columns.
+        .jsonl, with the default columns; plain or compressed), a training file, or the name of a downloaded
+        dataset of the paper.
+    threads : int, optional
+        Default: all CPUs.
     stage : callable, optional
         Shows the progress of each step, as ``labeltree.base.progress.Stages.stage`` does.
 
@@ -158,8 +153,9 @@ def load_splits(
             splits.append(Split(name, found.train, found.test))
             continue
         with stage(f"read_{name}", f"reading {name}"):
-            train = read(files[0], None)
-            splits.append(Split(name, train, *(read(file, train) for file in files[1:])))
+            train = read_data(files[0], threads=threads)
+            rest = [read_data(file, like=train, threads=threads) for file in files[1:]]
+            splits.append(Split(name, train, *rest))
     return splits
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,8 +15,6 @@ from labeltree.settings import DEFAULT_WORDS
 if TYPE_CHECKING:
     from labeltree.explain.model import DepthShape
     from labeltree.model.model import Model
-
-_BAR_WIDTH = 24  # characters at most
 
 
 def info(
@@ -142,7 +138,7 @@ def _shapes(figures: dict[str, Any]) -> list[str]:
     shapes: list[Any] = figures["shapes"]
     for t, shape in enumerate(shapes):
         title = [f"tree {t}"] if len(shapes) > 1 else []
-        lines += [*title, *_with_bars(_shape_table(shape), [row["bytes"] for row in shape]), ""]
+        lines += [*title, *_shape_table(shape), ""]
     other = figures["model_bytes"] - sum(row["bytes"] for shape in shapes for row in shape)
     return [
         *lines,
@@ -167,15 +163,6 @@ def _shape_table(shape: Sequence[DepthShape]) -> list[str]:
         for row in shape
     )
     return printing.table(head, ([row[name] for name in head] for row in rows))
-
-
-def _with_bars(table: list[str], sizes: list[int]) -> list[str]:
-    """Add a bar for the bytes of each depth, as wide as the terminal allows."""
-    head, *lines = table
-    width = min(_BAR_WIDTH, shutil.get_terminal_size((100, 24)).columns - max(map(len, table)) - 3)
-    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
-    bars = (block * max(1, round(width * size / max(sizes))) if width > 3 else "" for size in sizes)
-    return [head, *(f"{line}  {bar}".rstrip() for line, bar in zip(lines, bars, strict=True))]
 
 
 def _show_label(model: Model, name: str, words: int, json: bool) -> None:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
 from labeltree.base.limits import AUTO
 from labeltree.base.progress import Stages
-from labeltree.base.system import available_memory, human_bytes, peak_memory
+from labeltree.base.system import human_bytes, peak_memory
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Text
 from labeltree.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
-
-# The threshold of the paper, for rows of length 1, for which the size of a pruned copy is reported.
-_PRUNED_AT = 0.1
 
 
 def train(
@@ -66,7 +62,7 @@ def train(
     """
     from labeltree.model.compress import Budget
     from labeltree.model.directory import check_target, directory_bytes
-    from labeltree.training.costs import length_cost
+    from labeltree.model.pack import dense_bytes
     from labeltree.training.train import train_dataset
     from labeltree.training.work import check_run
 
@@ -136,15 +132,12 @@ def train(
         "peak_memory_bytes": peak_memory(),
         "data": summary,
     }
-    if json:
-        printing.print_json(figures)
-    elif not quiet:
-        print(*_summary(figures, chosen.score == AUTO), sep="\n")
-        if chosen.storage.codec == "float32" and max_size is None:
-            with suppress(KeyboardInterrupt, MemoryError):  # the model is complete
-                # Weights are smaller where rows are longer.
-                threshold = float(f"{_PRUNED_AT * length_cost(dataset.X) ** 0.5:.2g}")
-                print(_compact_sizes(trained, threshold, plan.threads), end="")
+    lines = _summary(figures, chosen.score == AUTO)
+    if chosen.storage.codec == "float32" and max_size is None:
+        small = trained.bytes - dense_bytes(trained.trees, "float32") + dense_bytes(trained.trees, "int8")
+        if small < trained.bytes:
+            lines.append(f"`labeltree compress` would reduce it to {human_bytes(small)} or less.")
+    printing.show(figures, lines, json, quiet)
 
 
 def _fitted(
@@ -200,21 +193,3 @@ def _summary(figures: dict[str, Any], chosen: bool) -> list[str]:
             ("memory", f"{human_bytes(figures['peak_memory_bytes'])} at peak"),
         ]
     )
-
-
-def _compact_sizes(model: Model, threshold: float, threads: int) -> str:
-    """Return a sentence with the sizes that compact copies of a model would have."""
-    import numpy as np
-
-    from labeltree.model.pack import dense_bytes, sparse_bytes
-
-    common = model.bytes - dense_bytes(model.trees, "float32")
-    sizes = {"--weights int8": dense_bytes(model.trees, "int8")}
-    if model.bytes <= available_memory():  # otherwise reading all weights again takes too long
-        sizes[f"--prune {threshold:g}"] = int(sparse_bytes(model.trees, np.array([threshold]), threads)[0][0])
-    listed = [
-        f"{human_bytes(common + size)} with {option}"
-        for option, size in sizes.items()
-        if common + size < model.bytes
-    ]
-    return f"`labeltree compress` would reduce it to {', '.join(listed)}.\n" if listed else ""
