@@ -155,13 +155,9 @@ def test_spaces_in_file_names_are_kept(refused, tmp_path):
     assert "/two  spaces and a line: no such file" in refused("estimate", name)
 
 
-def test_the_target_of_compress_is_checked_first(refused, folder, tmp_path, monkeypatch):
-    def fail(*arguments, **options):
-        raise AssertionError("the model was opened")
-
-    monkeypatch.setattr("labeltree.model.model.load", fail)
+def test_the_target_of_compress_is_checked_before_data_is_read(refused, folder, tmp_path, monkeypatch):
     (tmp_path / "p").mkdir()
-    command = ["compress", folder / "model", tmp_path / "p", "--prune", "0.1"]
+    command = ["compress", folder / "model", tmp_path / "p", "--max-loss", 1, "--validation", "nothing.svm"]
     assert "already exists" in refused(*command)
     assert "no such directory" in refused(*command[:2], tmp_path / "no" / "p", *command[3:])
     assert "the same directory" in refused(*command[:2], folder / "model", *command[3:], "--overwrite")

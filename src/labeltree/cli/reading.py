@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
 from labeltree.base.progress import Stages
 from labeltree.cli import printing
-from labeltree.cli.options import Search, spelled
+from labeltree.cli.options import spelled
 from labeltree.errors import InputError
 from labeltree.settings import TextSettings
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from labeltree.base.progress import Progress
     from labeltree.data.columns import Columns
     from labeltree.data.dataset import Dataset
@@ -258,37 +255,6 @@ def open_model(stages: Stages, path: Path) -> Model:
 def speed_of(rows: int, seconds: float) -> dict[str, Any]:
     """Return how long the search took."""
     return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}
-
-
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """The best labels for each row of a labeled data file, and how long the search took."""
-
-    model: Model
-    dataset: Dataset
-    labels: NDArray[np.int32]
-    scores: NDArray[np.float32]
-    speed: dict[str, Any]
-
-
-def predict_file(
-    stages: Stages,
-    path: Path,
-    data: str,
-    reading: Reading,
-    one_based: bool | None,
-    search: Search,
-    *,
-    top: int,
-    threads: int | None,
-) -> Predictions:
-    """Open a model, read a labeled data file, and predict its rows."""
-    model = open_model(stages, path)
-    dataset = DataFile(data, reading, one_based, model).read(stages, threads)
-    rows = dataset.n_instances
-    with printing.warnings_as_notes(), stages.stage("predict", f"predicting {printing.plural(rows, 'row')}"):
-        labels, scores = model.predict(dataset.X, top=top, threads=threads, **asdict(search))
-    return Predictions(model, dataset, labels, scores, speed_of(rows, stages.seconds["predict"]))
 
 
 def note_missed(

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from labeltree.base.system import human_bytes
-from labeltree.cli import options, printing
+from labeltree.cli import options
 from labeltree.errors import InputError
-from labeltree.settings import DEFAULT_RANKS
+from labeltree.settings import DEFAULT_RANKS, TreeSettings
 
 FILES = ("catalog-train.tsv", "catalog-test.tsv")
 DOCUMENTS = (
@@ -23,12 +21,7 @@ DOCUMENTS = (
 )
 
 
-def demo(
-    *,
-    out: Path | None = None,
-    threads: options.Threads = None,
-    json: bool = False,
-) -> None:
+def demo(*, out: Path | None = None, threads: options.Threads = None) -> None:
     """Show the whole workflow on a small catalog of products.
 
     Estimates the size of a model, trains and evaluates it, predicts the labels of new documents, and
@@ -44,32 +37,11 @@ def demo(
     with contextlib.ExitStack() as stack:
         if out is None:
             out = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labeltree-demo-")))
-        figures = run_demo(out, threads=threads, write=(lambda line: None) if json else _print)
-    if json:
-        printing.print_json(figures)
+        _run(out, threads)
 
 
-def _print(line: str) -> None:
-    print(line, flush=True)
-
-
-def run_demo(directory: Path, *, write: Callable[[str], None], threads: int | None = None) -> dict[str, Any]:
-    """Estimate, train, evaluate, predict and explain.
-
-    Parameters
-    ----------
-    directory : Path
-        For the data and the model; created if it does not exist.
-    write : callable
-        Takes the output, line by line.
-    threads : int, optional
-        Default: all CPUs.
-
-    Returns
-    -------
-    dict
-        The figures in the output.
-    """
+def _run(directory: Path, threads: int | None) -> None:
+    """Estimate, train, evaluate, predict and explain."""
     from labeltree.data.read import read_data
     from labeltree.explain.prediction import explain_prediction
     from labeltree.training.fill import train_model
@@ -81,39 +53,29 @@ def run_demo(directory: Path, *, write: Callable[[str], None], threads: int | No
         (directory / name).write_bytes(content)
     train = read_data(directory / FILES[0], threads=threads)
 
-    write(f"$ labeltree estimate {FILES[0]}")
-    plan = build_plan(train, threads=threads)
-    write(f"  {train.n_instances:,} documents, {train.n_features:,} terms, {train.n_labels:,} labels")
-    write(f"  The model will take {human_bytes(plan.model_bytes)}: exactly {plan.model_bytes:,} bytes.")
+    print(f"$ labeltree estimate {FILES[0]} --clusters 10")
+    plan = build_plan(train, TreeSettings(clusters=10), threads=threads)
+    print(f"  {train.n_instances:,} documents, {train.n_features:,} terms, {train.n_labels:,} labels")
+    print(f"  The model will take {human_bytes(plan.model_bytes)}: exactly {plan.model_bytes:,} bytes.")
 
-    write(f"\n$ labeltree train {FILES[0]} model")
+    print(f"\n$ labeltree train {FILES[0]} model --clusters 10", flush=True)
     start = time.perf_counter()
     model = train_model(train, plan, directory / "model")
     seconds = time.perf_counter() - start
-    write(f"  {plan.n_weights:,} weights in {seconds:.1f} s; {model.bytes:,} bytes on disk")
+    print(f"  {plan.n_weights:,} weights in {seconds:.1f} s; {model.bytes:,} bytes on disk")
 
-    write(f"\n$ labeltree evaluate model {FILES[1]}")
-    found = {name: 100 * value for name, value in model.evaluate(directory / FILES[1]).items()}
-    write("  " + ", ".join(f"P@{k} {found[f'P@{k}']:.1f}%" for k in DEFAULT_RANKS))
+    print(f"\n$ labeltree evaluate model {FILES[1]}")
+    found = model.evaluate(directory / FILES[1])
+    print("  " + ", ".join(f"P@{k} {100 * found[f'P@{k}']:.1f}%" for k in DEFAULT_RANKS))
 
-    write("\n$ labeltree predict model documents.txt --top 3")
+    print("\n$ labeltree predict model documents.txt --top 3")
     names, scores = model.predict(DOCUMENTS, top=3, threads=threads)
     for document, row, row_scores in zip(DOCUMENTS, names, scores, strict=True):
         best = ", ".join(f"{name} {score:.2f}" for name, score in zip(row, row_scores, strict=True))
-        write(f"  {document}\n    {best}")
+        print(f"  {document}\n    {best}")
 
-    write(f'\n$ labeltree explain model "{DOCUMENTS[-1]}" --top 1')
+    print(f'\n$ labeltree explain model "{DOCUMENTS[-1]}" --top 1')
     for explanation in explain_prediction(model, DOCUMENTS[-1], top=1, words=3):
         for step in explanation.paths[0].steps:
             terms = ", ".join(f"{word.name} {word.weight:+.2f}" for word in step.supporting)
-            write(f"  {'  ' * step.depth}{', '.join(step.child.frequent)}: {terms}")
-    return {
-        "instances": train.n_instances,
-        "features": train.n_features,
-        "labels": train.n_labels,
-        "weights": plan.n_weights,
-        "estimated_bytes": plan.model_bytes,
-        "model_bytes": model.bytes,
-        "train_seconds": seconds,
-        **{name: round(value, 4) for name, value in found.items()},
-    }
+            print(f"  {'  ' * step.depth}{', '.join(step.child.frequent)}: {terms}")

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from labeltree.base.progress import Stages
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Predictions, Reading, note_missed, predict_file
+from labeltree.cli.reading import DataFile, Reading, note_missed, open_model, speed_of
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
     from labeltree.evaluation.accepted import Candidates, Decision
     from labeltree.evaluation.calibration import ReliabilityBin
-    from labeltree.model.labeled import Labeled
 
 _MAX_RANK = max(DEFAULT_RANKS)
 _F1 = {"micro_f1": "micro F1", "macro_f1": "macro F1", "row_f1": "row F1"}
@@ -53,92 +52,62 @@ def evaluate(
     reliability
         Also compare scores with how often labels with such a score are correct.
     """
-    from labeltree.base.files import check_output
+    from labeltree.base.files import check_output, write_whole
+    from labeltree.evaluation import calibration
+    from labeltree.evaluation.accepted import labeled_candidates
+    from labeltree.evaluation.metrics import hits, pad_labels
     from labeltree.model.labeled import Labeled
+    from labeltree.serve.measurements import LabelHits
 
     if per_label is not None:
         check_output(per_label, overwrite)
-    is_ranked = thresholds or reliability
-    found = predict_file(
-        Stages(quiet or json),
-        model,
-        data,
-        text,
-        one_based,
-        search,
-        top=MAX_ACCEPTED if is_ranked else _MAX_RANK,
-        threads=threads,
-    )
-    labeled = Labeled.of(found.dataset, found.model)
-    percent = _percent(labeled.metrics(found.labels, DEFAULT_RANKS))
+    stages = Stages(quiet or json)
+    opened = open_model(stages, model)
+    dataset = DataFile(data, text, one_based, opened).read(stages, threads)
+    rows = printing.plural(dataset.n_instances, "row")
+    own_score = opened.score.replace(search.score, search.score_scale) == opened.score
+    decision = opened.decision if own_score else None
+    with printing.warnings_as_notes(), stages.stage("predict", f"predicting {rows}"):
+        labels, scores = opened.predict(dataset.X, top=_MAX_RANK, threads=threads, **asdict(search))
+    labeled = Labeled.of(dataset, opened)
+    figures: dict[str, Any] = _percent(labeled.metrics(labels, DEFAULT_RANKS))
+    lines = _metric_table(figures)
     if per_label is not None:
-        _write_per_label(found, labeled, per_label)
-    counts = note_missed(labeled)
-    figures, lines = _decisions(found, labeled, search, threads, thresholds, reliability)
-    if json:
-        printing.print_json({**percent, **figures, **found.speed, **counts})
-        return
-    print(*_metric_table(percent), *lines, sep="\n")
+        ranked = pad_labels(labels, _MAX_RANK)
+        correct = hits(labeled.truth, ranked, _MAX_RANK)
+        with write_whole(per_label) as stream:
+            LabelHits.count(ranked, correct, opened.n_labels).write(stream)
+    missed = note_missed(labeled)
+    if decision is not None or thresholds or reliability:
+        # More labels take longer, so this prediction is not the one that is timed.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they have been noted
+            labels, scores = opened.predict(dataset.X, top=MAX_ACCEPTED, threads=threads, **asdict(search))
+    if decision is not None:
+        accepted = _percent(labeled.accepted(labels, scores, decision))
+        micro, macro, share = (
+            accepted[name] for name in ("micro_F1", "macro_F1", "rows_with_accepted_label")
+        )
+        f1 = f"micro F1 {micro:.2f}%, macro F1 {macro:.2f}%"
+        lines += ["", f"accepted labels: {f1}; {share:.2f}% of the labeled rows have at least one"]
+        figures |= accepted
+    if thresholds or reliability:
+        candidates, _ = labeled_candidates(labeled.truth, labels, scores)
+    if thresholds:
+        figures["thresholds"] = grid = _threshold_rows(candidates, decision)
+        lines += ["", *_threshold_table(grid)]
+    if reliability:
+        figures["reliability"], figures["calibration_error"] = calibration.reliability(candidates)
+        lines += ["", *_reliability_table(figures["reliability"], figures["calibration_error"])]
+    speed = speed_of(dataset.n_instances, stages.seconds["predict"])
     if not quiet:
-        print("", _speed_line(found.speed), sep="\n")
+        spent = printing.human_seconds(speed["seconds"])
+        lines += ["", f"{rows} in {spent}, {speed['milliseconds_per_row']:.3f} ms per row"]
+    printing.show({**figures, **speed, **missed}, lines, json)
 
 
 def _percent(fractions: dict[str, float]) -> dict[str, float]:
     return {name: round(100 * value, 4) for name, value in fractions.items()}
-
-
-def _write_per_label(found: Predictions, labeled: Labeled, file: Path) -> None:
-    from labeltree.base.files import write_whole
-    from labeltree.evaluation.metrics import hits, pad_labels
-    from labeltree.serve.measurements import LabelHits
-
-    ranked = pad_labels(found.labels[:, :_MAX_RANK], _MAX_RANK)
-    correct = hits(labeled.truth, ranked, _MAX_RANK)
-    with write_whole(file) as stream:
-        LabelHits.count(ranked, correct, found.model.n_labels).write(stream)
-
-
-def _decisions(
-    found: Predictions,
-    labeled: Labeled,
-    search: options.Search,
-    threads: int | None,
-    thresholds: bool,
-    reliability: bool,
-) -> tuple[dict[str, Any], list[str]]:
-    """Return what is printed about accepted labels and scores, as JSON and as lines."""
-    from labeltree.evaluation import calibration
-    from labeltree.evaluation.accepted import labeled_candidates
-
-    model = found.model
-    is_own = model.score.replace(search.score, search.score_scale) == model.score
-    decision = model.decision if is_own else None
-    is_ranked = thresholds or reliability
-    if decision is None and not is_ranked:
-        return {}, []
-    labels, scores = found.labels, found.scores
-    if labels.shape[1] < min(MAX_ACCEPTED, model.n_labels):
-        # More labels take longer, so this prediction is not the one that is timed.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they have been noted
-            labels, scores = model.predict(
-                found.dataset.X, top=MAX_ACCEPTED, threads=threads, **asdict(search)
-            )
-    figures: dict[str, Any] = {}
-    lines: list[str] = []
-    if decision is not None:
-        figures |= _percent(labeled.accepted(labels, scores, decision))
-        lines += ["", accepted_line(figures)]
-    if not is_ranked:
-        return figures, lines
-    candidates, _ = labeled_candidates(labeled.truth, labels, scores)
-    if thresholds:
-        figures["thresholds"] = rows = threshold_rows(candidates, decision)
-        lines += ["", *threshold_table(rows)]
-    if reliability:
-        figures["reliability"], figures["calibration_error"] = calibration.reliability(candidates)
-        lines += ["", *reliability_table(figures["reliability"], figures["calibration_error"])]
-    return figures, lines
 
 
 def _metric_table(percent: dict[str, float]) -> list[str]:
@@ -149,20 +118,7 @@ def _metric_table(percent: dict[str, float]) -> list[str]:
     return printing.table(["%", *(f"@{k}" for k in ranks)], rows, left=1)
 
 
-def _speed_line(speed: dict[str, Any]) -> str:
-    rows, seconds = printing.plural(speed["rows"], "row"), printing.human_seconds(speed["seconds"])
-    return f"{rows} in {seconds}, {speed['milliseconds_per_row']:.3f} ms per row"
-
-
-def accepted_line(figures: dict[str, Any]) -> str:
-    """Return a line with the F1 of the accepted labels, and the share of rows that get any, in percent."""
-    return (
-        f"accepted labels: micro F1 {figures['micro_F1']:.2f}%, macro F1 {figures['macro_F1']:.2f}%; "
-        f"{figures['rows_with_accepted_label']:.2f}% of the labeled rows have at least one"
-    )
-
-
-def threshold_rows(candidates: Candidates, stored: Decision | None) -> list[dict[str, Any]]:
+def _threshold_rows(candidates: Candidates, stored: Decision | None) -> list[dict[str, Any]]:
     """Return the figures over a grid of thresholds, with the best one of each F1 and the model's."""
     import numpy as np
 
@@ -192,8 +148,8 @@ def _best(candidates: Candidates, name: str) -> int:
     return int(candidates.ends[candidates.figures(candidates.ends)[name].argmax()])
 
 
-def threshold_table(rows: list[dict[str, Any]]) -> list[str]:
-    """Return the table of `threshold_rows`, in percent, and an explanation of its marks."""
+def _threshold_table(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the table of `_threshold_rows`, in percent, and an explanation of its marks."""
     head = ["threshold", *_PERCENT.values(), "labels", ""]
     cells = (
         [
@@ -213,7 +169,7 @@ def threshold_table(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def reliability_table(bins: list[ReliabilityBin], error: float) -> list[str]:
+def _reliability_table(bins: list[ReliabilityBin], error: float) -> list[str]:
     """Return how often labels with a score are correct, and the expected calibration error."""
     cells = (
         [

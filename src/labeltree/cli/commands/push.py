@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
-from labeltree.cli.reading import Reading, note_missed, open_model, predict_file
-from labeltree.settings import DEFAULT_RANKS
+from labeltree.cli.reading import open_model
 
 
 @dataclass(frozen=True)
@@ -44,23 +42,22 @@ class About:
         """Return the card of a model, which is evaluated first if there is test data."""
         from labeltree.base.files import display_name
         from labeltree.hub.card import model_card
-        from labeltree.model.labeled import Labeled
 
-        about: dict[str, Any] = {
-            "title": self.title,
-            "languages": self.language or (),
-            "license": self.license,
-            "address": address,
-        }
-        if self.test is None:
-            return model_card(open_model(stages, path), **about)
-        found = predict_file(stages, path, self.test, Reading(), None, options.Search(), top=5, threads=None)
-        labeled = Labeled.of(found.dataset, found.model)
-        note_missed(labeled)
-        name = display_name(self.test).rpartition("/")[2]
-        metrics = labeled.metrics(found.labels, DEFAULT_RANKS)
-        data = f"{name} ({found.speed['rows']:,} rows)"
-        return model_card(found.model, **about, metrics=metrics, data=data)
+        opened, metrics, data = open_model(stages, path), None, None
+        if self.test is not None:
+            with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {path}"):
+                metrics = opened.evaluate(self.test)
+            name = display_name(self.test).rpartition("/")[2]
+            data = f"{name} ({metrics['rows']:,} rows)"
+        return model_card(
+            opened,
+            title=self.title,
+            languages=self.language or (),
+            license=self.license,
+            address=address,
+            metrics=metrics,
+            data=data,
+        )
 
 
 def push(

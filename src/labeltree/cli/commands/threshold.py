@@ -73,54 +73,43 @@ def threshold(
     if calibrate and choice.calibration is None:
         printing.note("Calibration does not make the scores better, so they stay as they are.")
     figures, cross_validated = choice.figures(), choice.cross_validated()
-    own = choice.decision.thresholds
-    if json:
-        printing.print_json(
-            {
-                "model": str(model),
-                **choice.decision.entry(),
-                "thresholds": None if own is None else own.tolist(),
-                "calibrated": choice.calibration is not None,
-                **figures,
-                "cross_validated": cross_validated,
-                **missed,
-                "seconds": stages.seconds,
-            }
-        )
-    elif not quiet:
-        calibrated = choice.calibration is not None
-        print(*_summary(str(model), str(choice.decision), calibrated, figures, cross_validated), sep="\n")
+    own, is_calibrated = choice.decision.thresholds, choice.calibration is not None
+    report = {
+        "model": str(model),
+        **choice.decision.entry(),
+        "thresholds": None if own is None else own.tolist(),
+        "calibrated": is_calibrated,
+        **figures,
+        "cross_validated": cross_validated,
+        **missed,
+        "seconds": stages.seconds,
+    }
+    facts = [
+        ("model", str(model)),
+        ("threshold", str(choice.decision)),
+        ("scores", "calibrated" if is_calibrated else "not calibrated"),
+    ]
+    printing.show(report, printing.facts(facts + _summary(figures, cross_validated)), json, quiet)
 
 
-def _summary(
-    model: str,
-    decision: str,
-    calibrated: bool,
-    figures: dict[str, float],
-    cross_validated: dict[str, float] | None,
-) -> list[str]:
-    percent = {name: f"{100 * value:.2f}" for name, value in figures.items()}
-    measured, expected = "on the rows that the threshold was chosen on", []
-    if cross_validated is not None:
-        measured = "on the rows that the thresholds were chosen on, which is optimistic"
-        micro, macro = (f"{100 * cross_validated[name]:.2f}%" for name in ("micro_f1", "macro_f1"))
-        expected = [("expected", f"F1 micro {micro}, macro {macro} on other rows, by cross-validation")]
-    return printing.facts(
-        [
-            ("model", model),
-            ("threshold", decision),
-            ("scores", "calibrated" if calibrated else "not calibrated"),
-            ("precision", f"{percent['precision']}%, recall {percent['recall']}%"),
-            (
-                "F1",
-                f"micro {percent['micro_f1']}%, macro {percent['macro_f1']}%, per row {percent['row_f1']}%",
-            ),
-            (
-                "labels",
-                f"{figures['labels_per_row']:.2f} per row, none for {percent['rows_without']}% of the rows, "
-                f"{percent['coverage']}% of the labels found at least once",
-            ),
-            ("measured", measured),
-            *expected,
-        ]
+def _summary(figures: dict[str, float], cross_validated: dict[str, float] | None) -> list[tuple[str, str]]:
+    """Return how good the choice is on the rows that it was made on, and on others."""
+    percent = {name: f"{100 * value:.2f}%" for name, value in figures.items()}
+    f1 = f"micro {percent['micro_f1']}, macro {percent['macro_f1']}, per row {percent['row_f1']}"
+    counts = (
+        f"{figures['labels_per_row']:.2f} per row, none for {percent['rows_without']} of the rows, "
+        f"{percent['coverage']} of the labels found at least once"
     )
+    facts = [
+        ("precision", f"{percent['precision']}, recall {percent['recall']}"),
+        ("F1", f1),
+        ("labels", counts),
+    ]
+    if cross_validated is None:
+        return [*facts, ("measured", "on the rows that the threshold was chosen on")]
+    micro, macro = (f"{100 * cross_validated[name]:.2f}%" for name in ("micro_f1", "macro_f1"))
+    return [
+        *facts,
+        ("measured", "on the rows that the thresholds were chosen on, which is optimistic"),
+        ("expected", f"F1 micro {micro}, macro {macro} on other rows, by cross-validation"),
+    ]
