@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 
@@ -46,7 +47,7 @@ class InputError(ValueError):
         super().__init__(self.message(_as_argument))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.what, self.file, self.line, self.hint, self.parameters)
+        return partial(type(self), **vars(self)), ()
 
     def message(self, spell: Callable[[str, Any], str]) -> str:
         """Return the message, with the parameters of the hint as ``spell(name, value)`` writes them."""
@@ -69,7 +70,7 @@ class InputError(ValueError):
         InputError
             Of the same class.
         """
-        return _rebuild(type(self), **{**vars(self), **fields})
+        return type(self)(**{**vars(self), **fields})
 
 
 class NoTermError(InputError):
@@ -94,14 +95,3 @@ def alternatives(names: Sequence[str]) -> str:
 
 def _as_argument(name: str, value: Any) -> str:
     return name if value is None else f"{name}={value!r}"
-
-
-def _rebuild(
-    kind: type[InputError],
-    what: str,
-    file: str | None,
-    line: int | None,
-    hint: str | None,
-    parameters: Mapping[str, Any] | None,
-) -> InputError:
-    return kind(what, file=file, line=line, hint=hint, parameters=parameters)

@@ -100,9 +100,10 @@ def test_no_proc_at_all(tmp_path, monkeypatch):
     assert system.total_memory() == system.available_memory() == physical
 
 
-def test_this_machine_has_memory_and_cpus():
+def test_this_machine_has_memory_cpus_and_disk(tmp_path):
     assert 0 < system.available_memory() <= system.total_memory()
     assert 1 <= system.usable_cpus() <= (os.cpu_count() or 1)
+    assert system.free_disk(tmp_path) > 0
 
 
 @pytest.mark.parametrize(
@@ -163,10 +164,6 @@ def test_free_disk_of_a_path_that_does_not_exist(tmp_path, monkeypatch):
     free = {tmp_path: 1234, tmp_path.parent: 99}
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free[path]))
     assert system.free_disk(tmp_path / "not" / "there" / "yet") == system.free_disk(tmp_path) == 1234
-
-
-def test_this_machine_has_disk(tmp_path):
-    assert system.free_disk(tmp_path) > 0
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from labeltree import InputError
 from labeltree.data.dataset import Dataset
 from labeltree.data.svm import read_svm, write_svm
 
-SMALL = [(1 << 20, 1 << 19), (64, 8), (7, 3), (1, 1)]  # bytes of a piece, of a chunk
-
 
 def same(a, b):
     return a.shape == b.shape and (a != b).nnz == 0 and a.nnz == b.nnz

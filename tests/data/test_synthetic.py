@@ -8,7 +8,6 @@ from scipy.sparse import csr_array
 from sklearn.preprocessing import normalize
 
 from labeltree.data.published import PRESETS
-from labeltree.data.svm import read_svm, write_svm
 from labeltree.data.synthetic import _Topics, synthesize
 from labeltree.errors import InputError
 from labeltree.evaluation.metrics import evaluate
@@ -114,17 +113,6 @@ def test_tiny_scales_work(scale):
         assert min(train.X.shape[0], train.Y.shape[1]) >= 2
         assert test.X.shape[0] >= 1
         assert np.bincount(train.Y.indices, minlength=train.Y.shape[1]).min() >= 1
-
-
-def test_written_files_hold_the_same_data(tmp_path):
-    train, _ = synthesize("eur-lex", scale=0.01, seed=5)
-    write_svm(tmp_path / "train.svm", train)
-    read = read_svm(tmp_path / "train.svm")
-    for got, made in ((read.X, train.X), (read.Y, train.Y)):
-        assert got.shape == made.shape
-        np.testing.assert_array_equal(got.indices, made.indices)
-        np.testing.assert_array_equal(got.indptr, made.indptr)
-        np.testing.assert_array_equal(got.data, made.data)
 
 
 @pytest.mark.parametrize(

@@ -305,21 +305,3 @@ def test_datasets_have_the_documents_of_a_file(
     assert [data.Y[i].indices.tolist() for i in range(data.n_instances)] == rows
     assert list(data.text.names) == terms
     assert data.X.toarray().tolist() == X.toarray().tolist()
-
-
-@pytest.mark.parametrize("ending", ["tsv", "csv", "jsonl"])
-def test_formats_give_the_same_dataset_on_any_number_of_threads(tmp_path, ending):
-    documents = [(f"Word{i % 7} and “word{i % 11}”", [f"l{i % 5}", f"l{i % 3}"]) for i in range(300)]
-    path = tmp_path / f"d.{ending}"
-    path.write_bytes({"tsv": tsv, "csv": as_csv, "jsonl": jsonl}[ending](documents).encode())
-    names, _, X = text_twin.learn([text for text, _ in documents], TextSettings())
-    for threads in (1, 2, 5):
-        data = read_documents(path, threads=threads)
-        assert list(data.text.names) == names
-        assert data.X.indices.tobytes() == X.indices.tobytes()
-        assert data.X.data.tobytes() == X.data.tobytes()
-        assert data.label_names == ("l0", "l1", "l2", "l3", "l4")
-        expected = [[float(name in labels) for name in data.label_names] for _, labels in documents]
-        assert data.Y.toarray().tolist() == expected
-    with pytest.raises(InputError, match="threads is 0"):
-        read_documents(path, threads=0)

@@ -122,22 +122,6 @@ def test_features_equal_those_of_the_twin_on_any_number_of_threads(documents, ch
         assert_same(features.transform(others, threads=threads), again)
 
 
-@pytest.mark.parametrize("chunk_bytes", [1, 7, 100, 5000])
-@pytest.mark.parametrize("threads", [1, 3])
-def test_batches_do_not_matter(monkeypatch, chunk_bytes, threads):
-    random = np.random.default_rng(0)
-    texts = [
-        " ".join(f"w{n}" for n in random.zipf(1.3, size) if n < 500) + " ΣΑΣ İ" * (size % 2)
-        for size in random.integers(0, 60, 80)
-    ]
-    chosen = TextSettings(min_df=2, sublinear=True)
-    expected = chosen.vectorizer().fit_transform(texts)
-    monkeypatch.setattr(tfidf, "CHUNK_BYTES", chunk_bytes)
-    features, X = learn_features(texts, chosen, threads=threads)
-    assert_same(X, expected)
-    assert_same(features.transform(texts, threads=threads), chosen.vectorizer().fit(texts).transform(texts))
-
-
 def test_an_error_between_batches_is_raised(monkeypatch):
     """The batch that is being analyzed, with the help of Python, does not block its caller."""
     monkeypatch.setattr(tfidf, "CHUNK_BYTES", 10)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
+from scipy import sparse
 
-from labeltree.base.limits import LARGEST_INT32, SEED, Number, checked
+from labeltree.base.limits import SEED, Number, checked
 from labeltree.data.dataset import Dataset
 from labeltree.data.published import PRESETS, Preset
 from labeltree.errors import InputError
@@ -135,17 +135,19 @@ class _Topics:
 
     def draw(
         self, random: np.random.Generator, required: _Ints, length: float
-    ) -> tuple[csr_array, csr_array]:
+    ) -> tuple[sparse.csr_array, sparse.csr_array]:
         """Return word counts and labels of one instance per required place, in blocks to save memory."""
         n_rows = max(1, int(_TOKENS_PER_BLOCK / max(length, self.shape.labels_per_instance)))
-        X, Y = _Rows(), _Rows()
+        X, Y = [], []
         for start in range(0, len(required), n_rows):
             block = required[start : start + n_rows]
             row, place = self.draw_labels(random, block)
-            X.add(len(block), *self.draw_words(random, row, place, len(block), length))
+            words = self.draw_words(random, row, place, len(block), length)
+            X.append(_block((len(block), self.shape.n_features), *words))
             labels = np.sort(row * self.shape.n_labels + self.label_at[place])
-            Y.add(len(block), *np.divmod(labels, self.shape.n_labels), np.ones(len(labels)))
-        return X.to_matrix(self.shape.n_features), Y.to_matrix(self.shape.n_labels)
+            entries = (*np.divmod(labels, self.shape.n_labels), np.ones(len(labels)))
+            Y.append(_block((len(block), self.shape.n_labels), *entries))
+        return sparse.vstack(X, "csr"), sparse.vstack(Y, "csr")
 
     def draw_labels(self, random: np.random.Generator, required: _Ints) -> tuple[_Ints, _Ints]:
         """Return the (row, place) pairs of a block of instances, sorted."""
@@ -220,26 +222,12 @@ class _Topics:
         return length
 
 
-class _Rows:
-    """Blocks of rows that become one CSR matrix at the end."""
-
-    def __init__(self) -> None:
-        self.indices: list[npt.NDArray[np.int32]] = []
-        self.data: list[npt.NDArray[np.float32]] = []
-        self.sizes: list[_Ints] = []
-
-    def add(self, n_rows: int, row: _Ints, column: _Ints, value: npt.NDArray[np.generic]) -> None:
-        self.indices.append(column.astype(np.int32))
-        self.data.append(value.astype(np.float32))
-        self.sizes.append(np.bincount(row, minlength=n_rows))
-
-    def to_matrix(self, n_columns: int) -> csr_array:
-        sizes = np.concatenate(self.sizes)
-        total = int(sizes.sum())
-        indptr = np.zeros(len(sizes) + 1, dtype=np.int32 if total <= LARGEST_INT32 else np.int64)
-        np.cumsum(sizes, out=indptr[1:])
-        shape = (len(sizes), n_columns)
-        return csr_array((np.concatenate(self.data), np.concatenate(self.indices), indptr), shape=shape)
+def _block(
+    shape: tuple[int, int], row: _Ints, column: _Ints, value: npt.NDArray[np.generic]
+) -> sparse.csr_array:
+    """Return some rows as a matrix; the entries are sorted by row."""
+    indptr = np.append(0, np.cumsum(np.bincount(row, minlength=shape[0])))
+    return sparse.csr_array((value.astype(np.float32), column, indptr), shape=shape)
 
 
 def _zipf(uniform: _Floats, size: np.int64) -> npt.NDArray[np.uint64]:
