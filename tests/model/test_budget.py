@@ -215,20 +215,28 @@ def test_only_the_best_copy_is_kept_during_the_search(model, validation, tmp_pat
     assert max(copies) == 2
 
 
-def test_bad_budgets(model, validation, tmp_path):
-    def refused(match, **options):
-        with pytest.raises(InputError, match=match):
-            model.compress(tmp_path / "small", **options)
-        assert list(tmp_path.iterdir()) == []
-
-    for wrong in (-0.1, float("nan"), 101, "x"):
-        refused("max_loss is .*, expected None or a number from 0 to 100", max_loss=wrong)
-    for wrong in (-1, 0, float("nan"), "much"):
-        refused("max_size is .*, expected None or a number of bytes", max_size=wrong)
-    refused("needs labeled data to measure the loss on; add validation", max_loss=0.1)
-    refused("remove max_loss or max_size", max_loss=0.1, max_size=10, validation=validation)
-    refused("remove prune or max_size", prune=0.1, max_size="1MB")
-    refused("remove weights or max_loss", weights="int8", max_loss=0.1, validation=validation)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(({"max_loss": x}, "max_loss is .*, expected None or a number") for x in (-0.1, math.nan, 101, "x")),
+        *(({"max_size": x}, "max_size is .*, expected None or a number") for x in (-1, 0, math.nan, "much")),
+        *(
+            ({"prune": x}, "prune is .*, expected None or a number from 0")
+            for x in (-1, math.nan, math.inf, "x")
+        ),
+        ({"max_loss": 0.1}, "needs labeled data to measure the loss on; add validation"),
+        ({"max_loss": 0.1, "max_size": 10}, "remove max_loss or max_size"),
+        ({"prune": 0.1, "max_size": "1MB"}, "remove prune or max_size"),
+        ({"weights": "int8", "max_size": 10}, "remove weights or max_size"),
+        ({"weights": "float32"}, "weights is 'float32', expected None or float16 or int8"),
+        ({"weights": "float16", "prune": 0.1}, "pruned weights are stored as int8, not as float16"),
+        ({"threads": 0}, "threads is 0"),
+    ],
+)
+def test_bad_options(model, tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        model.compress(tmp_path / "small", **options)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_validation_data_that_shows_nothing_is_refused(model, tmp_path):

@@ -52,24 +52,6 @@ def test_a_model_without_any_weight_is_still_a_model(request, tmp_path, which):
     assert ((scores > 0) & (scores <= 1)).all()
 
 
-@pytest.mark.parametrize("threshold", [-0.1, float("nan"), float("inf"), "x"])
-def test_bad_thresholds(trained, tmp_path, threshold):
-    with pytest.raises(InputError, match=r"prune is .*, expected None or a number from 0"):
-        load(trained).compress(tmp_path / "small", prune=threshold)
-    assert not list(tmp_path.iterdir())
-
-
-def test_settings_that_do_not_match(trained, tmp_path):
-    model = load(trained)
-    with pytest.raises(InputError, match="weights is 'float32', expected None or float16 or int8"):
-        model.compress(tmp_path / "small", weights="float32")
-    with pytest.raises(InputError, match="pruned weights are stored as int8, not as float16"):
-        model.compress(tmp_path / "small", weights="float16", prune=0.1)
-    with pytest.raises(InputError, match="threads is 0"):
-        model.compress(tmp_path / "small", threads=0)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_model_is_not_compressed_into_itself(model_dir):
     before = contents(model_dir.parent)
     link = model_dir.parent / "link"

@@ -110,18 +110,6 @@ def test_another_score_function_begins_with_the_default_scale():
     assert ScoreSettings("sigmoid", 7.0).replace("sigmoid", None) == ScoreSettings("sigmoid", 7.0)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"score": "cosine"}, "score is 'cosine'"),
-        ({"score_scale": 0}, "score_scale is 0, expected None or a number from 0.001"),
-    ],
-)
-def test_refuses_other_scores(trained, options, message):
-    with pytest.raises(InputError, match=message):
-        load(trained).predict(np.ones((1, 3)), **options)
-
-
 # Writing
 
 

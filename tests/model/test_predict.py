@@ -123,6 +123,7 @@ def test_what_is_not_a_table_of_numbers_is_refused(model, rows):
         ({"top": 0}, "top is 0, expected "),
         ({"beam": -1}, "beam is -1, expected "),
         ({"threads": 0}, "threads is 0, expected "),
+        ({"score_scale": 0}, "score_scale is 0, expected None or a number from 0.001"),
         ({"score": "margin"}, "score is 'margin', expected None or one of sigmoid, hinge2, hinge3"),
     ],
 )

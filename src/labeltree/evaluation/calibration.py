@@ -47,9 +47,9 @@ class Calibration:
         limits.check_calibration(self.scores, self.probabilities)
 
     @classmethod
-    def stored(cls, entry: Mapping[str, Any] | None) -> Calibration | None:
+    def stored(cls, entry: Mapping[str, Any]) -> Calibration:
         """Return what an entry of a manifest describes."""
-        return None if entry is None else cls(tuple(entry["scores"]), tuple(entry["probabilities"]))
+        return cls(tuple(entry["scores"]), tuple(entry["probabilities"]))
 
     def entry(self) -> dict[str, list[float]]:
         """Return what a manifest records."""

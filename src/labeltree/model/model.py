@@ -97,7 +97,8 @@ class Model:
         self.bias: float = manifest["settings"]["bias"]
         self.score = ScoreSettings(**manifest["score"])
         self.decision = Decision.stored(manifest.get("decision"), thresholds)
-        self.calibration = Calibration.stored(manifest.get("calibration"))
+        calibration = manifest.get("calibration")
+        self.calibration = None if calibration is None else Calibration.stored(calibration)
 
     def __repr__(self) -> str:
         where = "unsaved" if self.path is None else repr(str(self.path))
