@@ -48,8 +48,9 @@ COLUMNS = (
     ("Model", "model_bytes", MEGA, "MB"),
 )
 LEGEND = (
-    "Training includes the tree. Batch and Query are prediction times per row: of all test rows, and "
-    "of a single one. Memory is the peak of training. Pruned: smaller weights are dropped. P@k is in percent."
+    "Training includes the tree. Batch and Query are prediction times per row, for all test rows at once and "
+    "for single rows. Memory is the peak during training. Pruned: weights below this are dropped. P@k is in "
+    "percent."
 )
 
 

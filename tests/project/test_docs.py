@@ -23,7 +23,7 @@ def test_every_block_of_a_page_runs(name, tmp_path, monkeypatch):
 
 
 def test_the_pages_use_every_tag():
-    # A tag that nobody uses is one that nobody looks after.
+    # Unused tags would not be maintained.
     assert {block.tag for page in PAGES for block in blocks_of(page)} == set(TAGS)
 
 

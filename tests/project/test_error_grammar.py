@@ -19,6 +19,7 @@ PROPER = re.compile(r"(X|Y|LIBSVM|CSV|JSONL?|TSV|UTF-8|TF-IDF|NaN|P@|K-means|Pyt
 # Words that the language of labeltree avoids.
 FOREIGN = re.compile(
     r"\b(mend|said|told|tells|says so|unless given|made-up|makes? up|folder|data sets?|whole file|anew|"
+    r"any more|(no|any|some|every)body|"
     r"(one|bytes|row|label|line) an? (row|line|label|weight|node))\b"
 )
 
