@@ -43,11 +43,6 @@ def test_bad_data(refused, folder, tmp_path, content, message):
     assert {f.name for f in tmp_path.iterdir()} == {"bad.svm"}
 
 
-def test_labels_without_features_are_allowed(run, tmp_path):
-    (tmp_path / "d.svm").write_text("0 1:1\n1\n2 2:1\n")
-    assert run("train", tmp_path / "d.svm", tmp_path / "m", "-q")[0] == 0
-
-
 def test_missing_data_and_directories(refused, folder, tmp_path):
     for command in (["estimate"], ["evaluate", folder / "model"], ["predict", folder / "model"]):
         assert "no such file" in refused(*command, tmp_path / "nothing.svm")
@@ -60,41 +55,6 @@ def test_missing_data_and_directories(refused, folder, tmp_path):
     assert "no" in refused("predict", folder / "model", folder / "test.svm", "-o", tmp_path / "no" / "p.tsv")
     assert "directory" in refused("predict", folder / "model", folder / "test.svm", "-o", tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "option",
-    [
-        "--clusters 1",
-        "--clusters x",
-        "--clusters 99999999999",
-        "--max-depth 0",
-        "--trees 0",
-        "--cost 0",
-        "--cost nan",
-        "--threads -1",
-        "--threads 0",
-        "--tolerance 0",
-        "--max-iterations 0",
-        "--bias -1",
-        "--seed -1",
-        "--loss squared",
-        "--memory-limit lots",
-        "--memory-limit 0",
-        "--no-such-option",
-    ],
-)
-def test_bad_options_are_refused_before_the_data_is_read(refused, tmp_path, option):
-    error = refused("train", tmp_path / "nothing.svm", tmp_path / "m", *option.split())
-    name, _, value = option.partition(" ")
-    assert name.lstrip("-").replace("-", "") in error.replace("-", "").replace("_", "") or value in error
-    assert "no such file" not in error
-    assert not (tmp_path / "m").exists()
-
-
-def test_bad_options_of_prediction(refused, tmp_path):
-    for option in ("--top 0", "--beam 0", "--score cosine", "--format xml", "--threads -1"):
-        assert option.split()[0] in refused("predict", tmp_path / "m", tmp_path / "d.svm", *option.split())
 
 
 def test_more_features_than_the_model_give_one_note(run, folder, tmp_path):

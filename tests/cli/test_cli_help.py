@@ -68,6 +68,9 @@ def test_every_command_is_listed_in_one_line(run, monkeypatch):
         ("train d m --json=1", "option '--json' does not take a value; see"),
         ("train d", "missing argument 'MODEL'; see `labeltree train --help`"),
         ("train d m x", "got unexpected extra argument(s) (x); see `labeltree train --help`"),
+        ("train d m --memory-limit 0", "--memory-limit is '0', expected a number of bytes such as 8GB"),
+        ("train d m --prune much", "--prune is 'much', expected a number from 0 to 1e+15;"),
+        ("estimate d --weights double", "--weights is 'double', expected one of float32, float16, int8;"),
         ("compress m o --prune -1", "--prune is -1.0, expected a number from 0 to 1e+15;"),
         ("compress m o --max-loss nan", "--max-loss is nan, expected a number from 0 to 100;"),
         ("compress m o --max-size -5", "--max-size is '-5', expected a number of bytes such as 8GB"),
@@ -85,6 +88,20 @@ def test_errors_in_the_arguments(refused, arguments, message):
     assert error.startswith(f"error: {message}")
     assert error.endswith((" --help`", "?"))
     assert error.count("; ") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("train d m --weights float16 --prune 0.1", "as int8, not as float16; remove --prune or --weights"),
+        ("estimate d --tree-rest", "--tree-rest is given without --tree; add --tree FILE"),
+        ("compare m d", "there is nothing to compare; pass two or more models"),
+        ("compress m", "no output is given; add OUT, or --report DIR"),
+        ("fill w --part 3", "--part is '3', expected a part and the number of parts, such as 3/8"),
+    ],
+)
+def test_options_that_do_not_go_together(refused, arguments, message):
+    assert message in refused(*arguments.split())
 
 
 # Shell completion

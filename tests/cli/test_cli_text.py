@@ -89,14 +89,6 @@ def test_formats_give_the_same_model(run, place, tmp_path):
     assert apart == {"manifest.json", SETTINGS_FILE}  # the names of the columns
 
 
-def test_python_gives_the_same_model(place, tmp_path):
-    data = read_documents(place / "train.tsv")
-    train_model(
-        data, make_plan(data, build_tree(data)), tmp_path / "m", notes={"clusters": 100, "max_depth": 6}
-    )
-    assert contents(tmp_path / "m") == contents(place / "model")
-
-
 def test_features_of_scikit_learn_give_the_same_predictions(place, tmp_path, run):
     data = read_documents(place / "train.tsv")
     theirs = data.text.settings.vectorizer()
@@ -269,15 +261,6 @@ def test_a_compact_model_keeps_its_text(run, place, tmp_path):
 
 
 # Stored files are checked
-
-
-def test_the_estimator_keeps_the_text(run, place, tmp_path):
-    estimator = LabelTreeClassifier.load(place / "model")
-    estimator.save(tmp_path / "again")
-    for part in ("text", "tree-0"):
-        assert contents(tmp_path / "again" / part) == contents(place / "model" / part)
-    arguments = (place / "test.tsv", "--quiet")
-    assert run("predict", tmp_path / "again", *arguments) == run("predict", place / "model", *arguments)
 
 
 def test_an_estimator_predicts_nothing_without_a_known_word(place):
