@@ -265,34 +265,26 @@ def test_annif(client, tagger):
         ("/predict", {"text": "a", "rows": []}, 400, "there are text and rows"),
         ("/predict", {"txt": "a"}, 400, "unknown field 'txt'"),
         ("/predict", {"text": 3}, 400, "text: input should be a valid string"),
-        ("/predict", {"texts": "a"}, 400, "texts: input should be a valid list"),
         ("/predict", {"texts": ["a", None]}, 400, "texts[1]: input should be a valid string"),
         ("/predict", {"text": "a", "top": 0}, 400, "top: input should be greater than or equal to 1"),
         ("/predict", {"text": "a", "top": True}, 400, "top: input should be a valid integer"),
         ("/predict", {"text": "a", "top": 10**400}, 400, "top: "),
-        ("/predict", {"text": "a", "threshold": "x"}, 400, "threshold: input should be a valid number"),
-        ("/predict", {"text": "a", "names": 1}, 400, "names: input should be a valid boolean"),
         ("/predict", {"text": "a", "accepted": True, "threshold": 0.5}, 400, "exclude each other"),
-        ("/predict", {"text": "a", "model": 3}, 400, "model: input should be a valid string"),
         ("/predict", {"text": "a", "model": "b"}, 404, "there is no model 'b'"),
         ("/predict", {"text": "a", "model": "model"}, 400, "the model was not trained on text"),
         ("/predict", {"rows": [3]}, 400, "rows[0]: "),
         ("/predict", {"rows": [{"indices": [0], "values": []}]}, 400, "different lengths"),
         ("/predict", {"rows": [{"indices": [-1], "values": [1]}]}, 400, "rows[0].indices[0]: "),
-        ("/predict", {"rows": [{"indices": [0.5], "values": [1]}]}, 400, "rows[0].indices[0]: "),
         ("/predict", {"rows": [{"indices": [10**6], "values": [1]}]}, 400, "there is no feature 1000000"),
         ("/predict", {"rows": [{"indices": [1, 1], "values": [1, 2]}]}, 400, "a row has a feature twice"),
         ("/predict", {"rows": [{"indices": [1], "values": [1e16]}]}, 400, "rows[0].values[0]: "),
-        ("/predict", {"rows": [{"indices": [1], "values": ["1"]}]}, 400, "rows[0].values[0]: "),
         ("/predict", {"texts": ["a"] * 101}, 413, "there are 101 texts or rows, expected at most 100"),
         ("/predict", {"texts": ["a"] * 100, "top": 1001}, 400, "top: input should be less than"),
         ("/predict", {"text": "a" * 1001}, 413, "a text has 1,001 characters, expected at most 1,000"),
         ("/predict", b"x" * 200_001, 413, "the body is too long"),
         ("/explain", {"text": "a", "row": {"indices": [], "values": []}}, 400, "there are text and row"),
-        ("/explain", {"text": "a", "label": 10**9}, 400, "label"),
         ("/explain", {"text": "a", "label": "taxi"}, 400, "no label 'taxi'"),
         ("/explain", {"text": "a", "label": "9" * 1001}, 400, "label"),
-        ("/explain", {"text": "a", "label": []}, 400, "label"),
         ("/explain", {"text": "a", "words": -1}, 400, "words: "),
         ("/models/x/suggest", b"text=a", 404, "there is no model 'x'"),
         ("/models/tagger/suggest", b"text=%ff", 400, "the form fields cannot be read"),
@@ -452,12 +444,9 @@ def test_watching(tagger, tmp_path, seconds):
         assert models.find() is not old
 
 
-def test_two_models_of_one_name(tagger):
+def test_errors_and_settings(tagger):
     with pytest.raises(labeltree.InputError, match="two models have the name 'tagger'"):
         Models([tagger, tagger])
-
-
-def test_errors_and_settings():
     error = RequestError.of(labeltree.InputError("wrong", file="/secret/path", hint="stop"))
     assert (error.status, error.message, error.hint) == (400, "wrong", "stop")
     with pytest.raises(labeltree.InputError, match="timeout is 0, expected a positive number"):
