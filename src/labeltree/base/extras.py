@@ -20,6 +20,7 @@ EXTRAS = {
     "pooch": "download",
     "prometheus_client": "serve",
     "requests": "download",
+    "tqdm": "hub",
     "uvicorn": "serve",
 }
 
