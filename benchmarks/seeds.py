@@ -21,7 +21,7 @@ from typing import Any
 import program
 
 from labeltree import InputError, SolverSettings, TreeSettings, build_plan, read_svm, train_model
-from labeltree.base.progress import Progress
+from labeltree.base.display import Progress
 from labeltree.data.dataset import Dataset
 from labeltree.data.read import read_data
 from labeltree.settings import DEFAULT_BEAM

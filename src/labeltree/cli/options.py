@@ -19,8 +19,8 @@ import typer
 
 from labeltree import settings
 from labeltree.base import limits
+from labeltree.base.display import Stages
 from labeltree.base.limits import AUTO
-from labeltree.base.progress import Stages
 from labeltree.cli import printing
 from labeltree.errors import InputError, alternatives
 from labeltree.hub.address import is_address

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
-from labeltree.base.progress import Stages
+from labeltree.base.display import Stages
 from labeltree.cli import printing
 from labeltree.cli.options import spelled
 from labeltree.errors import InputError
 from labeltree.settings import TextSettings
 
 if TYPE_CHECKING:
-    from labeltree.base.progress import Progress
+    from labeltree.base.display import Progress
     from labeltree.data.columns import Columns
     from labeltree.data.dataset import Dataset
     from labeltree.data.read import Batch

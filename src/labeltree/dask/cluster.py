@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from labeltree.base.display import Progress, Stage, ignore, silent
 from labeltree.base.extras import optional
-from labeltree.base.progress import Progress, Stage, ignore, silent
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.model.directory import check_target

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from labeltree.base.display import Progress, Stage, silent
 from labeltree.base.extras import optional
-from labeltree.base.progress import Progress, Stage, silent
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:

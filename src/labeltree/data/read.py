@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from labeltree.base.display import Progress
 from labeltree.base.files import display_name
-from labeltree.base.progress import Progress
 from labeltree.base.system import threads_to_use
 from labeltree.data.columns import LABELS, Columns, Document, checked_columns, format_of
 from labeltree.data.dataset import Dataset, wrap_csr

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from labeltree.base.display import Progress, Stage, silent
 from labeltree.base.limits import MANIFEST_BYTES
-from labeltree.base.progress import Progress, Stage, silent
 from labeltree.base.system import free_disk, human_bytes
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address, is_address

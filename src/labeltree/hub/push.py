@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypedDict
 
+from labeltree.base.display import Stage, silent
 from labeltree.base.files import REPLACE
-from labeltree.base.progress import Stage, silent
 from labeltree.errors import InputError
 from labeltree.hub.address import Address
 from labeltree.hub.card import CARD, is_generated, model_card

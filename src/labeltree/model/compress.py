@@ -13,7 +13,7 @@ import numpy as np
 
 from labeltree.base import limits
 from labeltree.base import tempdirs as leftovers
-from labeltree.base.progress import Progress, part_of
+from labeltree.base.display import Progress, part_of
 from labeltree.base.system import human_bytes, threads_to_use
 from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.base import limits
-from labeltree.base.display import html_table
-from labeltree.base.progress import Progress
+from labeltree.base.display import Progress, html_table
 from labeltree.base.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.data.dataset import Dataset
 from labeltree.data.tfidf import TextFeatures

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.base.progress import Progress, part_of
+from labeltree.base.display import Progress, part_of
 from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.directory import sync_path

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from labeltree.base import plots
+from labeltree.base.display import Progress, ignore
 from labeltree.base.extras import optional
-from labeltree.base.progress import Progress, ignore
 from labeltree.paper.results import Row, Table, distinct, group, means, where
 from labeltree.paper.session import Session, steps
 from labeltree.paper.sizes import CLUSTERS, DEPTHS, draw_lines, unfinished

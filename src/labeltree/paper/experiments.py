@@ -17,7 +17,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from labeltree.base import plots
-from labeltree.base.progress import Progress, ignore
+from labeltree.base.display import Progress, ignore
 from labeltree.errors import InputError
 from labeltree.paper.alpha import alpha, last_depth
 from labeltree.paper.results import Result, Table, save

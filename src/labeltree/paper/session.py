@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
+from labeltree.base.display import Progress, Stage, ignore, part_of, silent
 from labeltree.base.limits import LARGEST_INT32
-from labeltree.base.progress import Progress, Stage, ignore, part_of, silent
 from labeltree.data.dataset import Dataset
 from labeltree.data.published import SOURCES, cache_directory, fetch_data
 from labeltree.data.read import read_data
@@ -137,7 +137,7 @@ def load_splits(
     threads : int, optional
         Default: all CPUs.
     stage : callable, optional
-        Shows the progress of each step, as ``labeltree.base.progress.Stages.stage`` does.
+        Shows the progress of each step, as ``labeltree.base.display.Stages.stage`` does.
 
     Returns
     -------

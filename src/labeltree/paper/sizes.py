@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.base import plots
-from labeltree.base.progress import Progress, ignore
+from labeltree.base.display import Progress, ignore
 from labeltree.base.system import human_bytes
 from labeltree.paper.results import Row, Table, distinct, means, where
 from labeltree.paper.session import Session, Split, steps

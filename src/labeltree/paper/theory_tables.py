@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scipy.optimize import brentq
 
 from labeltree.base import plots
-from labeltree.base.progress import Progress, ignore
+from labeltree.base.display import Progress, ignore
 from labeltree.errors import InputError
 from labeltree.paper import theory
 from labeltree.paper.results import Row, Table, distinct, where

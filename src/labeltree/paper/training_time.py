@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.base import plots
-from labeltree.base.progress import Progress, ignore
+from labeltree.base.display import Progress, ignore
 from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset
 from labeltree.data.synthetic import synthesize

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.base import plots
-from labeltree.base.progress import Progress, ignore
+from labeltree.base.display import Progress, ignore
 from labeltree.evaluation import metrics
 from labeltree.model.model import Model
 from labeltree.paper.results import Row, Table, distinct, means, where

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree import _native
+from labeltree.base.display import Progress
 from labeltree.base.limits import LARGEST_VALUE, SMALLEST_COST
-from labeltree.base.progress import Progress
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.model.directory import read_manifest

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.base import limits
-from labeltree.base.progress import Progress
+from labeltree.base.display import Progress
 from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset, csr_arrays, wrap_csr
 from labeltree.errors import InputError

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from labeltree.base import limits
+from labeltree.base.display import Stage, Stages, part_of, silent
 from labeltree.base.limits import AUTO
-from labeltree.base.progress import Stage, Stages, part_of, silent
 from labeltree.base.system import available_memory, human_bytes, threads_to_use
 from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset

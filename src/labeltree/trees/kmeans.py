@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.base import limits
-from labeltree.base.progress import Progress
+from labeltree.base.display import Progress
 from labeltree.base.system import INTERPRETER_BYTES, human_bytes, threads_to_use, usable_memory
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError, ResourceError

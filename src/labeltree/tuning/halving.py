@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from labeltree.base import limits
-from labeltree.base.display import escaped, human_seconds
-from labeltree.base.progress import Progress, Stages
+from labeltree.base.display import Progress, Stages, escaped, human_seconds
 from labeltree.base.system import human_bytes
 from labeltree.base.tempdirs import temporary_directory
 from labeltree.data.dataset import Dataset

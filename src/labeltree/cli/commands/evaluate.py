@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labeltree.base.progress import Stages
+from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Reading, note_missed, open_model, speed_of
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED

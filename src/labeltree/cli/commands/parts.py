@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from labeltree.base.progress import Stages
+from labeltree.base.display import Stages
 from labeltree.base.system import human_bytes, peak_memory
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Text

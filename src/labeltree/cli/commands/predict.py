@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NamedTuple
 
 from labeltree.base import limits
-from labeltree.base.progress import Stages
+from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Reading, open_model, speed_of
 from labeltree.errors import InputError

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from labeltree.base import limits, plots
-from labeltree.base.progress import Stages
+from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile
 from labeltree.errors import InputError, ResourceError

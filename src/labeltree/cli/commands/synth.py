@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from labeltree.base import limits
-from labeltree.base.progress import Stages
+from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.data.published import PRESETS
 from labeltree.errors import InputError

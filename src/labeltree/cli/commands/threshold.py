@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from labeltree.base import limits
-from labeltree.base.progress import Stages
+from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Reading, note_missed, open_model
 

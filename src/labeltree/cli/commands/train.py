@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
+from labeltree.base.display import Stages
 from labeltree.base.limits import AUTO
-from labeltree.base.progress import Stages
 from labeltree.base.system import human_bytes, peak_memory
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Text
