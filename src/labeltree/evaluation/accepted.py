@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -88,15 +88,8 @@ class Decision:
         With thresholds per label, accepted labels can follow others in a row.
         """
         minimum = np.float32(self.threshold) if self.thresholds is None else self.thresholds[labels]
-        return accept(labels, scores, minimum)
-
-
-def accept(
-    labels: NDArray[np.int32], scores: NDArray[np.float32], minimum: Any
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Replace labels with a score below the minimum by -1, and their scores by 0."""
-    kept = (scores >= minimum) & (labels >= 0)
-    return np.where(kept, labels, np.int32(-1)), np.where(kept, scores, np.float32(0))
+        kept = (scores >= minimum) & (labels >= 0)
+        return np.where(kept, labels, np.int32(-1)), np.where(kept, scores, np.float32(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +151,7 @@ class Candidates:
 
     def with_scores(self, scores: NDArray[np.float32]) -> Candidates:
         """Return the same candidates with other scores in the same order."""
-        return Candidates(self.truth, self.rows, self.labels, scores, self.hits)
+        return replace(self, scores=scores)
 
     @cached_property
     def row_true(self) -> NDArray[np.int64]:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.base import limits
-from labeltree.base import tempdirs as leftovers
 from labeltree.base.display import Progress, part_of
 from labeltree.base.system import human_bytes, threads_to_use
+from labeltree.base.tempdirs import temporary_directory
 from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks
-from labeltree.model.directory import publish, temporary_directory
+from labeltree.model.directory import publish
 from labeltree.model.pack import check_source, dense_bytes, sparse_bytes
 from labeltree.settings import StorageSettings
 
@@ -342,7 +342,7 @@ def compress_model(
     report: Callable[[Trial], None] | None,
 ) -> None:
     """Write a compact copy of a float32 model, as `storage` or a budget says; see `Model.compress`."""
-    with temporary_directory(path) as work:
+    with temporary_directory(path.parent, f".{path.name}.") as work:
         trials = Trials(model, work, validation, threads, report)
         other_bytes = model.bytes - dense_bytes(model.trees, "float32")
         if budget:
@@ -394,7 +394,7 @@ def measure_forms(
     most, least = _MOST_KEPT * model.manifest["weights"], _LEAST_KEPT * model.manifest["weights"]
     forms = [form for form in listed if not form.storage.prune or least <= (form.n_nonzeros or 0) <= most]
     found = []
-    with leftovers.temporary_directory(directory, ".labeltree-") as work:
+    with temporary_directory(directory, ".labeltree-") as work:
         trials = Trials(model, Path(work), validation, threads)
         for number, form in enumerate(forms):
             found.append(trials.measure(form, part_of(progress, number, len(forms))))

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from labeltree.base import tempdirs as leftovers
+from labeltree.base import tempdirs
 from labeltree.base.files import REPLACE
 from labeltree.base.system import umask
 from labeltree.errors import InputError
@@ -222,7 +222,7 @@ def _is_manifest(file: Path) -> bool:
 
 def temporary_directory(path: Path) -> AbstractContextManager[Path]:
     """Make a directory next to a model that is to be written; at the end it is removed with its contents."""
-    return leftovers.temporary_directory(path.parent, f".{path.name}.")
+    return tempdirs.temporary_directory(path.parent, f".{path.name}.")
 
 
 def publish(
@@ -371,7 +371,7 @@ def clean_up(path: Path) -> None:
             os.replace(old, path)
     if old.is_dir() and path.exists():
         shutil.rmtree(old, ignore_errors=True)
-    leftovers.remove_leftovers(path.parent, f".{path.name}.")
+    tempdirs.remove_leftovers(path.parent, f".{path.name}.")
 
 
 def _exchange(one: Path, other: Path) -> bool:
