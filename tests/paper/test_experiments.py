@@ -1,16 +1,13 @@
 """The numbers of the experiments against a recount from scratch; shared trees; written files."""
 
 import csv
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import disk_bytes, make_data, node_rows, random_data
 
-from labeltree import InputError, build_tree, make_plan, synthesize, train_model
+from labeltree import InputError, build_tree, make_plan, train_model
 from labeltree.base.plots import new_figure, png, svg
-from labeltree.base.plots import table as csv_table
 from labeltree.paper import experiments
 from labeltree.paper.experiments import Result, Session, Split, Table
 from labeltree.paper.sizes import root_above
@@ -61,6 +58,13 @@ def test_ratios_at_fixed_k_agree_with_a_recount(session):
         ovr = make_plan(data, build_tree(data, max_depth=1), SolverSettings(bias=0))
         assert row["labeltree_ovr_bytes"] == ovr.model_bytes  # the same format
         assert row["labeltree_ratio"] == pytest.approx(row["labeltree_bytes"] / ovr.model_bytes)
+        tree = build_tree(data, clusters=3, max_depth=row["max_depth"], seed=row["seed"])
+        counts, cut = np.diff(data.by_label[0]), 0
+        for u in np.flatnonzero(tree.node_depth == row["max_depth"] - 1):
+            labels = tree.labels[tree.first[u] : tree.last[u]]
+            cut += len(labels) if len(labels) > 3 and counts[labels].any() else 0
+        assert row["unfinished_share"] == pytest.approx(cut / data.n_labels)
+    assert any(row["unfinished_share"] for row in rows)
     means = next(table.rows for table in result.tables if table.name == "fixed-k")
     assert len(means) == 6
     for mean in means:
@@ -188,24 +192,6 @@ def test_statistics_agree_with_a_recount():
     assert other["test_instances"] is None
 
 
-def test_the_share_of_unfinished_labels_agrees_with_a_deeper_tree(session):
-    """At d_max = d, a node is unfinished where one more depth splits it, or would if its labels differed."""
-    rows = experiments.run("fixed-k", session, clusters=3, depths=(2, 3, 4)).tables[1].rows
-    seen = set()
-    for row in rows:
-        data = train_of(session, row)
-        tree = build_tree(data, clusters=3, max_depth=row["max_depth"], seed=row["seed"])
-        counts = np.diff(data.by_label[0])
-        cut = 0
-        for u in range(tree.n_nodes):
-            labels = tree.labels[tree.first[u] : tree.last[u]]
-            if tree.node_depth[u] == row["max_depth"] - 1 and len(labels) > 3 and counts[labels].any():
-                cut += len(labels)
-        assert row["unfinished_share"] == pytest.approx(cut / data.n_labels)
-        seen.add(cut > 0)
-    assert seen == {True, False} or seen == {True}
-
-
 # Shared trees
 
 
@@ -235,10 +221,8 @@ def test_a_clipped_plan_is_the_plan_of_the_clipped_tree():
     deep = make_plan(data, build_tree(data, clusters=3), SolverSettings(bias=0))
     assert deep.depth > 3
     for depth in (1, 2, 3, 10):
-        clipped, anew = (
-            deep.clip(depth),
-            make_plan(data, build_tree(data, clusters=3, max_depth=depth), SolverSettings(bias=0)),
-        )
+        tree = build_tree(data, clusters=3, max_depth=depth)
+        clipped, anew = deep.clip(depth), make_plan(data, tree, SolverSettings(bias=0))
         assert clipped.files() == anew.files()
         for name in ("instances", "nonzeros", "used_features"):
             np.testing.assert_array_equal(getattr(clipped.trees[0], name), getattr(anew.trees[0], name))
@@ -266,14 +250,6 @@ def test_names_must_differ_and_be_known(session):
         experiments.run("alpha", Session())
 
 
-def test_progress_rises_to_the_end(session):
-    for name in ("statistics", "varied-k"):
-        done = []
-        experiments.run(name, Session(session.splits, SEEDS, threads=1), progress=done.append)
-        assert done == sorted(done)
-        assert 0.5 < done[-1] <= 1
-
-
 # Figures and files
 
 
@@ -287,62 +263,32 @@ def test_figures_are_the_same_bytes_each_time(session):
     assert png(first.figure).startswith(b"\x89PNG")
 
 
-def test_a_missing_matplotlib_is_reported_first(session, monkeypatch):
-    def work(*_, **__):
-        raise AssertionError("started to work")
-
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("labeltree.paper.session.build_plan", work)
-    for name in set(experiments.EXPERIMENTS) - {"statistics", "pruning"}:
-        with pytest.raises(InputError, match="needs matplotlib"):
-            experiments.run(name, session)
-    experiments.run("statistics", session)
-
-
-def test_save_writes_everything_once(session, tmp_path):
-    train, test = synthesize("eur-lex", scale=0.02)
-    results = [experiments.run("statistics", Session([Split("synthetic", train, test)]))]
-    report = experiments.save(results, tmp_path / "new" / "out")
-    assert report == tmp_path / "new" / "out" / "report.md"
-    assert {path.name for path in report.parent.iterdir()} == {"report.md", "statistics.csv"}
-    with pytest.raises(InputError, match="already exists"):
-        experiments.save(results, report.parent)
-    (report.parent / "other.csv").write_text("mine")
-    experiments.save(results, report.parent, overwrite=True)
-    report.unlink()
-    with pytest.raises(InputError, match=r"statistics\.csv: the file already exists"):
-        experiments.save(results, report.parent)
-    assert (report.parent / "other.csv").read_text() == "mine"
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="is a file, not a directory"):
-        experiments.save(results, tmp_path / "file")
-
-
-def test_csv_has_the_keys_of_all_rows(tmp_path):
-    table = Table("t", "", ["a"], [{"a": 1, "b": 'x,"y"'}, {"a": 2, "c": None}])
-    (tmp_path / "t.csv").write_bytes(csv_table(table.rows, table.columns))
-    with Path(tmp_path / "t.csv").open(newline="") as file:
-        assert list(csv.DictReader(file)) == [{"a": "1", "b": 'x,"y"', "c": ""}, {"a": "2", "b": "", "c": ""}]
-    assert csv_table([], ["a"]) == b"a\n"
-
-
-def test_result_parts_are_optional(tmp_path):
+def test_save_writes_everything_once(tmp_path):
     figure, (axes,) = new_figure(1, 1)
     axes.plot([0, 1])
-    result = Result("n", "T", "s", {}, [Table("n", "c", ["a"], [{"a": 1}], figure=figure)])
-    assert {p.name for p in experiments.save([result], tmp_path).parent.iterdir()} == {
-        "report.md",
-        "n.csv",
-        "n.png",
-        "n.svg",
-    }
+    rows = [{"a": 1, "b": 'x,"y"'}, {"a": 2, "c": None}]
+    result = Result(
+        "n", "T", "s", {}, [Table("n", "c", ["a"], rows, figure=figure), Table("n-2", "", ["a"], [])]
+    )
+    out = tmp_path / "new" / "out"
+    assert experiments.save([result], out) == out / "report.md"
+    assert {path.name for path in out.iterdir()} == {"report.md", "n.csv", "n.png", "n.svg", "n-2.csv"}
+    with (out / "n.csv").open(newline="") as file:  # it has the keys of all rows
+        assert list(csv.DictReader(file)) == [{"a": "1", "b": 'x,"y"', "c": ""}, {"a": "2", "b": "", "c": ""}]
+    assert (out / "n-2.csv").read_text() == "a\n"
+    with pytest.raises(InputError, match="already exists"):
+        experiments.save([result], out)
+    experiments.save([result], out, overwrite=True)
 
 
-def test_tiny_data_that_cannot_be_split(tmp_path):
-    """One label and two rows: the tables have finite ratios or none, and files are written."""
-    tiny = Session([Split("tiny", make_data(2, labels=1))], (0,), threads=1)
-    results = [experiments.run(name, tiny) for name in ("statistics", "fixed-k", "varied-k", "alpha")]
-    assert all(np.isfinite(row["ratio"]) for row in results[1].rows("fixed-k"))
-    assert results[3].tables[0].figure is None
-    experiments.save(results, tmp_path)
+@pytest.mark.parametrize(("rows", "labels"), [(2, 1), (20, 4)])
+def test_tiny_data_that_cannot_be_split(tmp_path, rows, labels):
+    """The tables have finite ratios or none, and files are written."""
+    tiny = Session([Split("tiny", make_data(rows, labels=labels))], (0,), threads=1)
+    names = ("statistics", "fixed-k", "varied-k", "alpha", "last-depth", "kmeans")
+    results = {name: experiments.run(name, tiny) for name in names}
+    assert all(np.isfinite(row["ratio"]) for row in results["fixed-k"].rows("fixed-k"))
+    for name in ("alpha", "last-depth", "kmeans"):
+        assert results[name].tables[0].figure is None
+    experiments.save(list(results.values()), tmp_path)
     assert (tmp_path / "alpha-nodes.csv").read_text().startswith("data,")
