@@ -280,12 +280,6 @@ def test_cheapest_depth(drawn):
 # The numbers that the paper prints
 
 
-def test_the_papers_example_of_theorem_1():
-    assert theory.largest_depth(*BIG) == 5
-    bounds = theory.alpha_bound(*BIG, [2, 3, 4, 5])
-    assert (np.floor(bounds * 1000) / 1000).tolist() == [0.999, 0.999, 0.996, 0.819]
-
-
 def test_the_papers_example_of_theorem_2():
     """Figures 3 and 6."""
     alphas = np.array([0.3, 0.4, 0.5, 0.6])[:, None]
@@ -325,10 +319,8 @@ def test_the_papers_datasets():
     ("call", "message"),
     [
         (lambda: theory.largest_depth(1, 2), "labels is 1, expected an integer of at least 2"),
-        (lambda: theory.largest_depth(10.5, 2), "labels is 10.5, expected an integer of at least 2"),
         (lambda: theory.largest_depth([10, -3], 2), "labels is -3"),
         (lambda: theory.largest_depth(10, 1), "clusters is 1, expected an integer of at least 2"),
-        (lambda: theory.least_alpha(1), "clusters is 1, expected an integer of at least 2"),
         (lambda: theory.largest_depth("10", 2), "labels is '10', expected a number"),
         (lambda: theory.largest_depth(True, 2), "labels is True, expected a number"),
         (lambda: theory.largest_depth([2, [3]], 2), r"labels is \[2, \[3\]\], expected a number or an array"),
@@ -337,15 +329,12 @@ def test_the_papers_datasets():
         (lambda: theory.largest_depth(None, 2), "labels is nan, expected a finite number"),
         (lambda: theory.largest_depth(math.inf, 2), "labels is inf, expected a finite number"),
         (lambda: theory.largest_depth([2, 3], [2, 3, 4]), r"shapes \(2,\), \(3,\), which do not broadcast"),
-        (lambda: theory.ovr_weights(0, 3), "labels is 0, expected an integer of at least 1"),
         (lambda: theory.ovr_weights(3, -1), "features is -1, expected a number of at least 0"),
         (lambda: theory.weight_ratio(99, 3, 2, 0), "alpha is 0, expected a positive number of at most 1"),
         (lambda: theory.weight_ratio(99, 3, 2, [0.5, 1.01]), "alpha is 1.01"),
-        (lambda: theory.weight_ratio(99, 3, 0, 0.5), "depth is 0, expected an integer of at least 1"),
         (lambda: theory.weight_ratio(99, 10, [2, 3], 0.5), "depth is 3, expected at most 2 .* 99 .* 10"),
         (lambda: theory.weight_ratio(99, 10, 10**12, 0.5), "depth is 1000000000000, expected at most 2"),
         (lambda: theory.alpha_bound(100, 10, 3), "depth is 3, expected 2 to D = 2"),
-        (lambda: theory.alpha_bound(100, 10, 1), "depth is 1, expected 2 to D = 2"),
         (lambda: theory.alpha_bound(100, [4, 3], 3), "clusters is 3, expected at least 4 for Theorem 1"),
         (lambda: theory.weights_saved(100, 10, 3, 0.5), "depth is 3, expected less"),
         (lambda: theory.tree_cost(100, 10, 1, 1, 1), "depth is 1, expected an integer of at least 2"),
@@ -378,7 +367,8 @@ def test_the_tables_hold_the_numbers_that_the_paper_prints(tables):
         assert row["ratio"] == pytest.approx(above / 2e8 + row["alpha"] ** (row["depth"] - 1), rel=1e-12)
         assert row["weights"] == pytest.approx(row["ratio"] * 2e8 * 1e6, rel=1e-12)
     bounds = tables.rows("theory-alpha-bounds")
-    assert [row["printed"] for row in bounds] == [0.999, 0.999, 0.996, 0.819]
+    printed = [(row["depth"], row["printed"]) for row in bounds]
+    assert printed == [(2, 0.999), (3, 0.999), (4, 0.996), (5, 0.819)]
     for row in bounds:
         assert math.floor(1000 * row["bound"]) == 1000 * row["printed"]
         assert theory.weight_ratio(2e8, 100, row["depth"], row["exact"]) == pytest.approx(1, abs=1e-9)

@@ -58,39 +58,24 @@ def test_size_planning_gives_exact_sizes_and_good_advice(data, tmp_path):
     assert {row.split()[0] for row in rows} == {"5", "20"}
     assert any(row.endswith("fits") for row in rows)
     arguments = re.search(r"(--clusters \d+ --max-depth \d+)", advice)[1].split()
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "labeltree",
-            "train",
-            data,
-            tmp_path / "model",
-            "--quiet",
-            "--json",
-            *arguments,
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-m", "labeltree", "train", data, tmp_path / "model", "--quiet", "--json"]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
     size = int(re.search(r'"model_bytes": (\d+)', done.stdout)[1])
     assert size <= 10_000_000
     assert f"{size / 1e6:.1f} MB of 10.0 MB" in advice
 
 
-def test_size_planning_when_nothing_fits(data):
-    assert "No model fits 1.0 kB" in run("size_planning.py", data, "--clusters", "5", "--budget", "1kB")
+def test_size_planning_when_nothing_fits():
+    """It reads documents, too."""
+    options = ["--clusters", "5", "--threads", "1", "--budget", "1kB"]
+    out = run("size_planning.py", EXAMPLES / "catalog-train.tsv", *options)
+    assert out.splitlines()[1].split()[:3] == ["-", "1", "1"]
+    assert "No model fits 1.0 kB" in out
 
 
 def test_errors_of_an_example(tmp_path):
     assert run("size_planning.py", tmp_path / "missing.svm", code=1).startswith("error: ")
     assert run("text_tagging.py", "--train", tmp_path / "missing.tsv", code=1).startswith("error: ")
-
-
-def test_size_planning_reads_documents():
-    out = run("size_planning.py", EXAMPLES / "catalog-train.tsv", "--clusters", "5", "--threads", "1")
-    assert out.splitlines()[1].split()[:3] == ["-", "1", "1"]
 
 
 def test_mlflow_model(tmp_path, monkeypatch):
