@@ -108,7 +108,7 @@ def test_messages_show_no_secrets(url):
 @pytest.mark.parametrize(
     ("url", "what"),
     [
-        ("http://example.com/m", "http:// is not protected"),
+        ("http://example.com/m", "http:// does not protect the model"),
         ("zip://m::http://example.com/m.zip", "chained addresses are not supported"),
         ("https:///m", "the address has no host"),
         ("https://[/m", "the address has no host"),
@@ -177,7 +177,7 @@ def test_a_model_on_a_web_server(web, server, trained):
     assert files(model.path) == files(trained)
     server.requests.clear()
     load(web)
-    assert [name for name, *_ in server.requests] == ["model/manifest.json"]
+    assert server.requests == ["model/manifest.json"]
 
 
 @pytest.mark.parametrize(
