@@ -67,19 +67,14 @@ def compare(
         note_missed(Labeled.of(dataset, model), name, rows=number == 0)
         for number, (name, model, dataset) in enumerate(zip(names, models, datasets, strict=True))
     ]
-    if json:
-        rows = [
-            {**_report(name, item), **counts} for name, item, counts in zip(names, found, missed, strict=True)
-        ]
-        printing.print_json({"rows": n_rows, "test": "paired bootstrap", "models": rows})
-        return
-    print(*_table(names, found), sep="\n")
+    rows = [
+        {**_report(name, item), **counts} for name, item, counts in zip(names, found, missed, strict=True)
+    ]
+    lines = _table(names, found)
     if not quiet:
-        rows_read = printing.plural(n_rows, "row")
-        print(
-            "", f"{rows_read}; differences from the first model, by a paired bootstrap over rows:", sep="\n"
-        )
-        print(*_differences(names, found), "", _F1_NOTE, sep="\n")
+        title = "differences from the first model, by a paired bootstrap over rows:"
+        lines += ["", f"{printing.plural(n_rows, 'row')}; {title}", *_differences(names, found), "", _F1_NOTE]
+    printing.show({"rows": n_rows, "test": "paired bootstrap", "models": rows}, lines, json)
 
 
 def _reads_alike(one: Model, other: Model) -> bool:

@@ -13,7 +13,6 @@ from labeltree.errors import ResourceError
 
 if TYPE_CHECKING:
     from labeltree.training.plan import PlanReport
-    from labeltree.trees.tree import DepthSummary
 
 
 def estimate(
@@ -33,6 +32,7 @@ def estimate(
     this size.
     """
     from labeltree.training.train import build_plan
+    from labeltree.trees.tree import depth_cells
 
     settings = training.model_settings()
     source = DataFile(data, text, one_based)
@@ -58,11 +58,11 @@ def estimate(
             verdict = "It fits in memory, and on disk if enough weights are pruned."
     except ResourceError as error:
         fits, verdict = False, f"It does not fit: {error.message(options.spelled)}."
-    if json:
-        printing.print_json({**report, "memory_limit_bytes": memory_limit, "fits": fits, "data": summary})
-        return
-    lines = [*_summary(report, memory_limit), "", *_depth_table(report["depths"]), ""]
-    print(*lines, *_larger(report), verdict, sep="\n")
+    rows = [depth_cells(row) for row in report["depths"]]
+    depths = printing.table(list(rows[0]), (list(row.values()) for row in rows))
+    lines = [*_summary(report, memory_limit), "", *depths, "", *_larger(report), verdict]
+    figures = {**report, "memory_limit_bytes": memory_limit, "fits": fits, "data": summary}
+    printing.show(figures, lines, json)
 
 
 def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
@@ -120,11 +120,3 @@ def _larger(report: PlanReport) -> list[str]:
     return [
         f"The tree saves no space on this data: it is {more:.1%} larger than one-vs-rest (--max-depth 1)."
     ]
-
-
-def _depth_table(depths: list[DepthSummary]) -> list[str]:
-    """Describe a tree depth by depth."""
-    from labeltree.trees.tree import depth_cells
-
-    rows = [depth_cells(row) for row in depths]
-    return printing.table(list(rows[0]), (list(row.values()) for row in rows))

@@ -59,9 +59,6 @@ def _show_work(path: Path, json: bool) -> None:
     except (IndexError, KeyError, OSError, TypeError, ValueError):
         hint = "remove the directory and start again"
         raise InputError("the work directory is damaged", file=path, hint=hint) from None
-    if json:
-        printing.print_json(status)
-        return
     if status["complete"]:
         state = "trained, but not yet moved into place"
     elif status["done"] is None:
@@ -76,7 +73,7 @@ def _show_work(path: Path, json: bool) -> None:
         ("state", state),
         ("process", "running" if status["running"] else "not running; `--resume` continues"),
     ]
-    print(*printing.facts(rows), sep="\n")
+    printing.show(status, printing.facts(rows), json)
 
 
 def _summary(figures: dict[str, Any]) -> list[str]:
