@@ -121,9 +121,9 @@ class StorageSettings:
         Type of the stored weights; float16 and int8 have one scale per child. Default: "float32", or "int8"
         with ``prune``.
     prune : float, optional
-        Drop weights with a smaller absolute value, and store the others as lists of int8 per feature.
-        0 drops only what rounds to zero. The others are scaled: the weights of each child keep their norm.
-        Bias weights are kept. Default: store all weights.
+        Drop weights with a smaller absolute value, and store the others as lists of int8 per feature. 0 drops
+        only weights that round to zero. The other weights of each child are scaled to keep their norm. Bias
+        weights are kept. Default: store all weights.
     """
 
     weights: str | None = None

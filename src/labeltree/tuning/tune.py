@@ -49,7 +49,7 @@ def tune(
     larger than its standard error is noise, and the simpler variant is chosen. Variants whose plans do not
     fit are not trained. Rows of features are scaled to length 1, as in `labeltree.train`.
 
-    If the search is stopped (Ctrl+C), it ends with the best settings so far.
+    If the search is stopped (Ctrl-C), it ends with the best settings so far.
 
     Parameters
     ----------

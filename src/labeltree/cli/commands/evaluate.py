@@ -45,8 +45,8 @@ def evaluate(
     Parameters
     ----------
     per_label : FILE
-        Also write how often each label was predicted, and how often correctly, as CSV. As
-        MODEL/precision.csv, the page of the model shows it.
+        Also write how often each label was predicted, and how often correctly, as CSV. The
+        page of the model shows MODEL/precision.csv.
     thresholds
         Also print precision, recall and F1 for a range of score thresholds.
     reliability

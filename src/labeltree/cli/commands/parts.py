@@ -96,10 +96,10 @@ def fill(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Train a part of a work directory, made by `labeltree plan`.
+    """Train a part of what `labeltree plan` prepared.
 
-    What is trained already is skipped. A part may run again, or twice at once; without --part, all that is
-    missing is trained.
+    Blocks that are already trained are skipped. A part can be run again, even twice at the same time. Without
+    --part, everything that is missing is trained.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def join(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Complete the model whose parts are trained.
+    """Complete a model after all of its parts are trained.
 
     Every block is compared with its checksum. The model has the same bytes as that of `labeltree train`. The
     work directory is removed.

@@ -42,7 +42,7 @@ def tune(
 
     Tries clusters, depth, one-vs-rest, cost, positive cost, three trees and, for text, n-grams and --min-df:
     all on a part of the rows, the best on more, and the best of these on all rows. Writes a settings file
-    for `labeltree train --settings`, a table of all trials and the best model. Ctrl+C ends the search with
+    for `labeltree train --settings`, a table of all trials and the best model. Ctrl-C ends the search with
     the best settings so far; --resume continues it.
 
     Parameters

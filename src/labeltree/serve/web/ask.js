@@ -19,7 +19,7 @@ class Ask {
     const base = overview.one_based ? 1 : 0;
     byId("text-label").textContent = overview.text ? "Text" : "Features";
     byId("ask-note").textContent = overview.text
-      ? "Type or paste a text. Open a label to see which words speak for it and which against."
+      ? "Type or paste a text. Open a label to see which words count for and against it."
       : `This model was trained on numbers, not on text: ${features}, counted from ${base}. Type a row as index:value, separated by spaces, for example ${base + 4}:0.21 ${base + 89}:0.4.`;
     this.text.placeholder = overview.text ? "A text to label" : `${base + 4}:0.21 ${base + 89}:0.4`;
     this.predict();

@@ -31,7 +31,7 @@ class Labels {
       if (number !== this.latest) return;
       const range = total > PAGE ? `${whole.format(this.offset + 1)} to ${whole.format(this.offset + labels.length)} of ` : "";
       const missing = this.overview.labels_embedded && this.overview.labels_embedded < this.overview.labels ? " (the most frequent)" : "";
-      byId("find-status").textContent = total ? `${range}${count(total, "label")}${missing}` : "No label has this in its name.";
+      byId("find-status").textContent = total ? `${range}${count(total, "label")}${missing}` : "No label contains this text.";
       byId("found").replaceChildren(...labels.map((row) => make("li", {},
         make("button", { type: "button", onclick: () => this.show(row.label, row.name, true) },
           make("span", { class: "what" }, String(row.name ?? row.label)), make("span", { title: "training instances" }, whole.format(row.count))))));

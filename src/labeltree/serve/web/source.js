@@ -45,7 +45,7 @@ class Service {
       answer = await fetch(path, { ...options, headers, credentials: "same-origin" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new Refused("The service does not answer.", 0);
+      throw new Refused("The service does not respond.", 0);
     }
     let content = null;
     try {
@@ -54,7 +54,7 @@ class Service {
       if (error.name === "AbortError") throw error;
     }
     if (!answer.ok) throw new Refused(reason(content) || `The service answers ${answer.status}.`, answer.status);
-    if (content === null) throw new Refused("The answer of the service cannot be read.", answer.status);
+    if (content === null) throw new Refused("The response cannot be read.", answer.status);
     return content;
   }
 }
