@@ -223,7 +223,12 @@ def _limited(
 ) -> Iterator[tuple[NDArray[np.uint8], bool]]:
     """Yield pieces of a file until one of its lines is too long, or too much is compressed in it."""
     line_bytes = unpacked = 0
-    most = None if packed is None else _unpacked_limit()
+    most, given = None, packed and os.environ.get(limits.UNPACKED_VARIABLE)
+    if given:
+        try:
+            most = limits.parse_bytes(given)
+        except InputError as error:
+            raise error.replace(file=limits.UNPACKED_VARIABLE) from None
     for piece, last in pieces:
         line_bytes = _open_line(piece, line_bytes)
         if line_bytes > limits.LONGEST_LINE:
@@ -238,17 +243,6 @@ def _limited(
                 f"{limits.UNPACKED_VARIABLE} to a larger size, such as 100GB",
             )
         yield piece, last
-
-
-def _unpacked_limit() -> int | None:
-    """Return the limit that the environment sets for the content of a compressed file, if any."""
-    given = os.environ.get(limits.UNPACKED_VARIABLE)
-    if not given:
-        return None
-    try:
-        return limits.parse_bytes(given)
-    except InputError as error:
-        raise error.replace(file=limits.UNPACKED_VARIABLE) from None
 
 
 def _open_line(piece: NDArray[np.uint8], before: int) -> int:

@@ -195,11 +195,6 @@ class Rules:
     require_labels: bool
     strict: bool
 
-    def wanted(self) -> list[tuple[str, ColumnField]]:
-        """Return the columns that must exist, and the fields that name them."""
-        texts = [(key, TEXT) for key in self.columns.texts]
-        return [*texts, (self.columns.labels, LABELS)] if self.require_labels else texts
-
     def check(self, document: Document, line: int) -> Document:
         """Return a document; refuse one without text or labels if nothing may be missing."""
         if self.strict:

@@ -278,8 +278,8 @@ def _download(file: str, address: str, directory: Path, progress: Progress) -> P
         raise InputError("the address does not use https", file=url, hint="use https://")
     pooch.get_logger().setLevel("WARNING")  # the progress callback reports the download
     known = record.read_text("utf-8").split()[:1] if record.exists() else []
-    cache = pooch.create(directory, f"{address.rstrip('/')}/", retry_if_failed=_RETRIES)
-    cache.registry = {file: known[0] if known else None}
+    registry = {file: known[0] if known else None}
+    cache = pooch.create(directory, f"{address.rstrip('/')}/", registry=registry, retry_if_failed=_RETRIES)
     transfer = pooch.HTTPDownloader(_Bar(progress), timeout=_TIMEOUT_SECONDS)
     try:
         cache.fetch(file, downloader=transfer)

@@ -284,7 +284,8 @@ def _column(name: str, header: list[str], wanted: str, field: ColumnField, delim
 
 def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Parse lines; the first ones, as many as were read at once, have all columns between them."""
-    missing = rules.wanted()
+    missing = [(key, TEXT) for key in rules.columns.texts]
+    missing += [(rules.columns.labels, LABELS)] * rules.require_labels
     first, members = 0, dict[str, None]()
     begun: list[tuple[Document, int]] = []  # until all columns were seen, so that their names are correct
     for number, line in enumerate(lines, 1):

@@ -137,7 +137,15 @@ def _parse(
     _check_memory(name, height, header is not None)
     x_indptr, indices, values, y_indptr, columns = reader.arrays()
     n_rows = len(x_indptr) - 1
-    _check_rows(name, header, n_rows)
+    if header and header[0] != n_rows:
+        raise InputError(
+            f"the header declares {header[0]} instances, but the file has {n_rows}",
+            file=name,
+            line=1,
+            hint="correct the header, or get the complete file",
+        )
+    if n_rows == 0:
+        raise InputError("the input is empty", file=name)
     if require_labels and not len(columns):
         raise InputError(
             "no line has labels", file=name, hint="start each line with its labels, as in `3,17 1:0.5`"
@@ -172,18 +180,6 @@ def _check_label_gaps(name: str, n_labels: int, entries: int) -> None:
             file=name,
             hint="number the labels from 0 without large gaps, or write them as names (`L1234`)",
         )
-
-
-def _check_rows(name: str, header: tuple[int, int, int] | None, n_rows: int) -> None:
-    if header and header[0] != n_rows:
-        raise InputError(
-            f"the header declares {header[0]} instances, but the file has {n_rows}",
-            file=name,
-            line=1,
-            hint="correct the header, or get the complete file",
-        )
-    if n_rows == 0:
-        raise InputError("the input is empty", file=name)
 
 
 def _raise_fault(name: str, reader: _native.SvmReader) -> NoReturn:
