@@ -181,14 +181,6 @@ def list_forms(
     return smaller
 
 
-def form_of(storage: StorageSettings, trees: Sequence[TreeBlocks], other_bytes: int, threads: int) -> Form:
-    """Return one way to store a float32 model, with its size."""
-    if storage.prune is None:
-        return Form(storage, other_bytes + dense_bytes(trees, storage.codec))
-    n_bytes, n_nonzeros = sparse_bytes(trees, np.array([storage.prune]), threads)
-    return Form(storage, other_bytes + int(n_bytes[0]), int(n_nonzeros[0]))
-
-
 class Trials:
     """Compact copies of a model in a temporary directory, of which only the best so far is kept.
 
@@ -349,7 +341,11 @@ def compress_model(
             forms = list_forms(model.trees, other_bytes, threads)
             form = choose(forms, budget, trials, validation is not None, progress).form
         else:
-            form = form_of(storage, model.trees, other_bytes, threads)
+            size, stored = dense_bytes(model.trees, storage.codec), None
+            if storage.prune is not None:
+                sizes, counts = sparse_bytes(model.trees, np.array([storage.prune]), threads)
+                size, stored = int(sizes[0]), int(counts[0])
+            form = Form(storage, other_bytes + size, stored)
             if validation is not None:
                 trials.measure(Form(StorageSettings(), model.bytes))
             trials.measure(form, progress)
