@@ -140,9 +140,18 @@ def bench_tree(bench, dataset, clusters):
 
     def cluster():
         for at in levels:
-            ranges = tree.first[at], tree.last[at], at.astype(np.int64)
             _native.cluster_level(
-                rows, tree.labels, *ranges, clusters, ITERATIONS, 0.0, 0, bench.threads, None
+                rows,
+                labels=tree.labels,
+                first=tree.first[at],
+                last=tree.last[at],
+                streams=at.astype(np.int64),
+                clusters=clusters,
+                max_iterations=ITERATIONS,
+                least_moved=0.0,
+                seed=0,
+                threads=bench.threads,
+                progress=None,
             )
 
     bench.add("K-means", bench.time(cluster)[0], bounds.clustering(tree, nodes, ptr, clusters, ITERATIONS))

@@ -18,7 +18,7 @@ void bind_svm_reader(nb::module_&);
 void bind_svm_writer(nb::module_&);
 void bind_term_counts(nb::module_&);
 void bind_term_weights(nb::module_&);
-void bind_train_nodes(nb::module_&);
+void bind_train_strips(nb::module_&);
 void bind_unit_rows(nb::module_&);
 void bind_used_features(nb::module_&);
 }  // namespace labeltree
@@ -50,7 +50,7 @@ NB_MODULE(_native, m) {
     labeltree::bind_svm_writer(m);
     labeltree::bind_term_counts(m);
     labeltree::bind_term_weights(m);
-    labeltree::bind_train_nodes(m);
+    labeltree::bind_train_strips(m);
     labeltree::bind_unit_rows(m);
     labeltree::bind_used_features(m);
 }

@@ -81,7 +81,7 @@ def main() -> int:
         size = sum(map(len, expected.values()))
     print(
         f"train: {alone:.1f} s; train --dask with {given.workers} workers: {quiet:.1f} s "
-        f"({quiet / alone - 1:+.0%}); one worker killed after {n_trained:.0f} panels and one added: "
+        f"({quiet / alone - 1:+.0%}); one worker killed after {n_trained:.0f} strips and one added: "
         f"{disturbed:.1f} s\nbytes of {size / 1e6:.0f} MB {'identical' if all(same) else 'DIFFER'}"
     )
     return 0 if all(same) else 1

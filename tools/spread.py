@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         joined = report(start("join", place / "work", place / "joined"))
         same = contents(place / "at-once") == contents(place / "joined")
         print(
-            f"fill: {given.parts} parts in random order, one killed and one run twice, {missing} panels "
+            f"fill: {given.parts} parts in random order, one killed and one run twice, {missing} strips "
             f"missing, at most {memory / 1e6:.0f} MB each (data {data_bytes / 1e6:.0f} MB)\n"
             f"join: {int(str(joined['peak_memory_bytes'])) / 1e6:.0f} MB for a model of "
             f"{int(str(joined['model_bytes'])) / 1e6:.1f} MB; train: "

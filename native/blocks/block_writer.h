@@ -35,17 +35,6 @@ struct ArrayFile {
         }
     }
 
-    // Reads at most `size` bytes.
-    int64_t read(char* to, int64_t size, int64_t position) const {
-        for (;;) {
-            const ssize_t n_read = ::pread(descriptor, to, static_cast<size_t>(size), start + position);
-            if (n_read < 0 && errno == EINTR) continue;
-            if (n_read <= 0)
-                throw std::system_error(n_read < 0 ? errno : EIO, std::generic_category(), "reading the model back");
-            return n_read;
-        }
-    }
-
     // Frees the disk space of a range that is not needed any more, if the file system can.
     void release([[maybe_unused]] int64_t first, [[maybe_unused]] int64_t last) const {
 #ifdef FALLOC_FL_PUNCH_HOLE
@@ -54,21 +43,11 @@ struct ArrayFile {
             const int failed = ::fallocate(descriptor, mode, start + first, last - first);
 #endif
     }
-
-    uint32_t checksum(int64_t first, int64_t last, uint32_t before, const Cancel& cancel) const {
-        std::vector<char> piece(1 << 20);
-        while (first < last && !cancel) {
-            const int64_t n_read = read(piece.data(), std::min<int64_t>(last - first, std::ssize(piece)), first);
-            before = crc32c(piece.data(), static_cast<size_t>(n_read), before);
-            first += n_read;
-        }
-        return before;
-    }
 };
 
 // What was written; per block unless noted.
 struct Written {
-    std::vector<uint32_t> checksums;    // of its features, continued with its weights
+    std::vector<uint32_t> checksums;    // of its features, then its weights; 0 if dense and written in strips
     std::vector<int64_t> segment_rows;  // rows of each segment of each block
     std::vector<int64_t> n_bytes;       // of its weights
     std::vector<int64_t> n_nonzeros;    // without the bias
@@ -83,8 +62,8 @@ class BlockWriter {
                 ArrayFile weights)
         : tree_(tree), codec_(codec), threshold_(threshold),
           n_segments_(codec == Codec::sparse ? n_segments(n_features) : 1), feature_ptr_(feature_ptr),
-          weight_ptr_(weight_ptr), features_(features), weights_(weights), panel_ptr_(first_blocks(tree, codec)) {
-        const int64_t n_blocks = panel_ptr_.back();
+          weight_ptr_(weight_ptr), features_(features), weights_(weights), block_ptr_(first_blocks(tree, codec)) {
+        const int64_t n_blocks = block_ptr_.back();
         require(std::ssize(feature_ptr) == n_blocks + 1 && std::ssize(weight_ptr) == n_blocks + 1,
                 "feature_ptr and weight_ptr must have one entry per block, and one more");
         written.checksums.assign(n_blocks, 0);
@@ -102,7 +81,7 @@ class BlockWriter {
     int64_t weight_bytes() const { return labeltree::weight_bytes(codec_); }
     // The features of a node, by the plan.
     int64_t n_features(int64_t node) const {
-        return feature_ptr_[panel_ptr_[node] + 1] - feature_ptr_[panel_ptr_[node]];
+        return feature_ptr_[block_ptr_[node] + 1] - feature_ptr_[block_ptr_[node]];
     }
     int64_t n_weights(int64_t block) const { return weight_ptr_[block + 1] - weight_ptr_[block]; }
 
@@ -135,21 +114,13 @@ class BlockWriter {
         if (n_children == width) written.checksums[node] = checksum;
     }
 
-    // Blocks written in pieces are read back for their checksum.
-    void read_checksum(int64_t node, const Cancel& cancel) {
-        const uint32_t crc = features_.checksum(feature_ptr_[node] * 4, feature_ptr_[node + 1] * 4, 0, cancel);
-        const int64_t size = weight_bytes();
-        written.checksums[node] =
-            weights_.checksum(weight_ptr_[node] * size, weight_ptr_[node + 1] * size, crc, cancel);
-    }
-
-    // Encodes and writes the rows of one panel of a node, whose first child is a multiple of panel_children.
+    // Encodes and writes the rows of one block of a node, whose first child is a multiple of block_children.
     template <class Rows>
     void write_sparse(int64_t node, std::span<const int32_t> features, Rows&& rows, int64_t first_child,
                       int64_t n_children) {
         if (std::ssize(features) != n_features(node))
             throw std::invalid_argument("the plan was made for other data: a node's used features differ");
-        const int64_t panel = panel_ptr_[node] + first_child / panel_children;
+        const int64_t number = block_ptr_[node] + first_child / block_children;
         SparseEncoder encoder(n_children);
         for_each_chunk(std::ssize(features), n_children, [&](int64_t first, int64_t last) {
             const auto* const chunk = reinterpret_cast<const int8_t*>(rows(first, last));
@@ -158,14 +129,14 @@ class BlockWriter {
         std::vector<uint16_t> ids;
         for (const int32_t feature : encoder.features) {
             ids.push_back(static_cast<uint16_t>(feature));
-            ++written.segment_rows[panel * n_segments_ + (feature >> 16)];
+            ++written.segment_rows[number * n_segments_ + (feature >> 16)];
         }
         const std::vector<uint8_t> block = encoder.block();
-        features_.write(ids.data(), std::ssize(ids) * 2, feature_ptr_[panel] * 2);
-        weights_.write(block.data(), std::ssize(block), weight_ptr_[panel]);
-        written.n_bytes[panel] = std::ssize(block);
-        written.n_nonzeros[panel] = encoder.n_nonzeros;
-        written.checksums[panel] = crc32c(std::span(block), crc32c(std::span(ids)));
+        features_.write(ids.data(), std::ssize(ids) * 2, feature_ptr_[number] * 2);
+        weights_.write(block.data(), std::ssize(block), weight_ptr_[number]);
+        written.n_bytes[number] = std::ssize(block);
+        written.n_nonzeros[number] = encoder.n_nonzeros;
+        written.checksums[number] = crc32c(std::span(block), crc32c(std::span(ids)));
     }
 
     // What the small files need to know about consecutive children of a node, once they are written: checksum, bytes
@@ -173,7 +144,7 @@ class BlockWriter {
     // block that is written in pieces is recorded with the first; its checksum is not known.
     void record(int64_t node, int64_t first_child, int64_t n_children, std::vector<uint8_t>& to) const {
         const bool sparse = codec_ == Codec::sparse, recorded = sparse || first_child == 0;
-        const int64_t block = panel_ptr_[node] + (sparse ? first_child / panel_children : 0);
+        const int64_t block = block_ptr_[node] + (sparse ? first_child / block_children : 0);
         append(to, int64_t{recorded ? written.checksums[block] : 0});
         append(to, recorded ? written.n_bytes[block] : 0);
         append(to, recorded ? written.n_nonzeros[block] : 0);
@@ -208,7 +179,7 @@ class BlockWriter {
     const int64_t n_segments_;
     const std::span<const int64_t> feature_ptr_, weight_ptr_;
     const ArrayFile features_, weights_;
-    const std::vector<int64_t> panel_ptr_;  // the first block of each node
+    const std::vector<int64_t> block_ptr_;  // the first block of each node
 };
 
 }  // namespace labeltree

@@ -14,11 +14,11 @@ namespace labeltree {
 inline std::vector<int64_t> first_blocks(const TreeShape& tree, Codec codec) {
     std::vector<int64_t> ptr(1, 0);
     for (int64_t u = 0; u < tree.n_nodes(); ++u)
-        ptr.push_back(ptr.back() + (codec == Codec::sparse ? n_panels(tree.n_children(u)) : 1));
+        ptr.push_back(ptr.back() + (codec == Codec::sparse ? n_sparse_blocks(tree.n_children(u)) : 1));
     return ptr;
 }
 
-// A dense block belongs to a node, a sparse one to a panel of at most 256 of its children.
+// A dense block belongs to a node, a sparse one to at most 256 of its children.
 struct Blocks {
     Codec codec = Codec::float32;
     int64_t n_segments = 1;                // of each list of features
@@ -28,7 +28,7 @@ struct Blocks {
     std::span<const int64_t> weight_ptr;       // the start of each block, in elements
     std::span<const uint8_t> bytes;            // the weights
     std::span<const float> scales, biases;     // of each child, if scaled
-    std::vector<int64_t> panel_ptr;            // the first block of each node
+    std::vector<int64_t> block_ptr;            // the first block of each node
 
     int64_t n_blocks() const { return std::ssize(weight_ptr) - 1; }
     int64_t n_features(int64_t block) const {
@@ -42,22 +42,22 @@ struct Blocks {
         return reinterpret_cast<const T*>(bytes.data()) + weight_ptr[node];
     }
 
-    ShortFeatureList short_features_of(int64_t panel) const {
-        const auto segments = slice(feature_ptr, panel * n_segments, (panel + 1) * n_segments + 1);
+    ShortFeatureList short_features_of(int64_t block) const {
+        const auto segments = slice(feature_ptr, block * n_segments, (block + 1) * n_segments + 1);
         return {slice(short_features, segments.front(), segments.back()), segments};
     }
-    SparseBlock sparse_block(int64_t panel) const {
-        return {slice(bytes, weight_ptr[panel], weight_ptr[panel + 1]), n_features(panel)};
+    SparseBlock sparse_block(int64_t block) const {
+        return {slice(bytes, weight_ptr[block], weight_ptr[block + 1]), n_features(block)};
     }
 
-    // Checks the sizes of all arrays, so that no block can be read outside of them, and sets panel_ptr.
+    // Checks the sizes of all arrays, so that no block can be read outside of them, and sets block_ptr.
     void check(const TreeShape& tree, int64_t n_columns) {
         const bool sparse = codec == Codec::sparse;
         n_segments = sparse ? labeltree::n_segments(n_columns) : 1;
-        panel_ptr = first_blocks(tree, codec);
-        require(std::ssize(weight_ptr) == panel_ptr.back() + 1,
+        block_ptr = first_blocks(tree, codec);
+        require(std::ssize(weight_ptr) == block_ptr.back() + 1,
                 "weight_ptr must have one entry per block, and one more");
-        require(std::ssize(feature_ptr) == panel_ptr.back() * n_segments + 1,
+        require(std::ssize(feature_ptr) == block_ptr.back() * n_segments + 1,
                 "feature_ptr must have one entry per list, and one more");
         check_ptr(feature_ptr, sparse ? short_features.size() : features.size(), "feature_ptr");
         check_ptr(weight_ptr, bytes.size() / static_cast<size_t>(weight_bytes()), "weight_ptr");
@@ -69,7 +69,7 @@ struct Blocks {
             require(std::isfinite(biases[c]), "biases must be finite");
         }
         for (int64_t u = 0; u < tree.n_nodes(); ++u)
-            for (int64_t b = panel_ptr[u]; b < panel_ptr[u + 1]; ++b) {
+            for (int64_t b = block_ptr[u]; b < block_ptr[u + 1]; ++b) {
                 const int64_t size = weight_ptr[b + 1] - weight_ptr[b];
                 int64_t expected;
                 require(n_features(b) <= n_columns + !is_scaled(codec),

@@ -174,7 +174,7 @@ void bind_checksum(nb::module_& m) {
             }
             return nb::make_tuple(to_numpy(std::move(found.blocks)), found.fault);
         },
-        "codec"_a, "feature_ptr"_a.noconvert(), "features"_a.noconvert(), "weight_ptr"_a.noconvert(),
+        "codec"_a, nb::kw_only(), "feature_ptr"_a.noconvert(), "features"_a.noconvert(), "weight_ptr"_a.noconvert(),
         "weights"_a.noconvert(), "checksums"_a.noconvert(), "n_features"_a, "has_bias"_a, "threads"_a,
         "Return the blocks that do not match their checksum, and the first dense block with invalid contents and what "
         "is wrong with it, or None; the large files are given as bytes.");

@@ -25,11 +25,11 @@ inline int64_t weight_bytes(Codec codec) { return codec == Codec::float32 ? 4 : 
 // often much larger than the other weights, and would make the scale coarse.
 inline bool is_scaled(Codec codec) { return codec != Codec::float32; }
 
-// A child's position in a sparse block is one byte: wider nodes are stored in panels of this many children.
-constexpr int64_t panel_children = 256;
-inline int64_t n_panels(int64_t n_children) { return (n_children + panel_children - 1) / panel_children; }
+// A child's position in a sparse block is one byte: wider nodes are stored in blocks of this many children.
+constexpr int64_t block_children = 256;
+inline int64_t n_sparse_blocks(int64_t n_children) { return (n_children + block_children - 1) / block_children; }
 
-// Sparse blocks store the lower 16 bits of a feature. The features of a panel are in one segment for each value of the
+// Sparse blocks store the lower 16 bits of a feature. The features of a block are in one segment for each value of the
 // other bits.
 constexpr int64_t n_segments(int64_t n_features) { return std::max<int64_t>(1, (n_features + 0xffff) >> 16); }
 

@@ -19,13 +19,13 @@ struct Strip {
     int64_t node, first_child, n_children;
 };
 
-// Strips of panel_children each; or of as many as have about 64 MB of floats, so that a wide node needs little memory.
-std::vector<Strip> make_strips(const FloatBlocks& source, bool by_panels) {
+// Strips of block_children each; or of as many as have about 64 MB of floats, so that a wide node needs little memory.
+std::vector<Strip> make_strips(const FloatBlocks& source, bool by_blocks) {
     std::vector<Strip> strips;
     for (int64_t u = 0; u < source.tree.n_nodes(); ++u) {
         const int64_t n_children = source.tree.n_children(u);
         const int64_t fitting = (16 << 20) / std::max<int64_t>(1, source.n_rows(u));
-        const int64_t width = by_panels ? panel_children : std::max<int64_t>(16, fitting);
+        const int64_t width = by_blocks ? block_children : std::max<int64_t>(16, fitting);
         for (int64_t c = 0; c < n_children; c += width) strips.push_back({u, c, std::min(width, n_children - c)});
     }
     return strips;
@@ -102,10 +102,6 @@ void compress(const FloatBlocks& source, BlockWriter& writer, int threads, std::
             store_strip<int8_t>(source, strips[k], writer);
         fraction = static_cast<double>(++done) / static_cast<double>(strips.size());
     });
-    if (writer.codec() != Codec::sparse)
-        for (const Strip& strip : strips)
-            if (strip.first_child == 0 && strip.n_children < source.tree.n_children(strip.node) && !cancel)
-                writer.read_checksum(strip.node, cancel);
 }
 
 // Totals of sparse blocks for each threshold.
@@ -163,16 +159,9 @@ Sizes sparse_sizes(const FloatBlocks& source, std::span<const float> thresholds,
     return total;
 }
 
-// child_ptr, children, feature_ptr, features, weight_ptr, weights as bytes
-using SourceArrays = std::tuple<In<int64_t>, In<int32_t>, In<int64_t>, In<int32_t>, In<int64_t>, In<uint8_t>>;
-
-FloatBlocks check_source(const SourceArrays& arrays, int64_t n_features, bool has_bias) {
-    const auto& [child_ptr, children, feature_ptr, features, weight_ptr, weights] = arrays;
-    FloatBlocks source{{span_of(child_ptr), span_of(children)}, {}, has_bias};
-    source.blocks.feature_ptr = span_of(feature_ptr);
-    source.blocks.features = span_of(features);
-    source.blocks.weight_ptr = span_of(weight_ptr);
-    source.blocks.bytes = span_of(weights);
+FloatBlocks check_source(const TreeBlocks& given, int64_t n_features, bool has_bias) {
+    FloatBlocks source{given.shape, given.blocks, has_bias};
+    require(source.blocks.codec == Codec::float32, "the blocks must be float32");
     check_ptr(source.tree.child_ptr, source.tree.children.size(), "child_ptr");
     source.blocks.check(source.tree, n_features);
     check_range(source.blocks.features, n_features + has_bias, "features");
@@ -185,7 +174,7 @@ FloatBlocks check_source(const SourceArrays& arrays, int64_t n_features, bool ha
 
 void bind_compress(nb::module_& m) {
     m.attr("CODECS") = names_of(codecs);
-    m.attr("PANEL_CHILDREN") = panel_children;
+    m.attr("BLOCK_CHILDREN") = block_children;
     m.attr("SPARSE_GROUP") = SparseBlock::group;
     m.attr("SPARSE_HEADER_BYTES") = SparseBlock::header_bytes;
     m.def(
@@ -193,30 +182,37 @@ void bind_compress(nb::module_& m) {
         "file"_a, "first"_a, "last"_a, "Free the disk space of a range of bytes of a file, if the file system can.");
     m.def(
         "compress_blocks",
-        [](const SourceArrays& arrays, int64_t n_features, bool has_bias, std::string_view codec, float threshold,
-           In<int64_t> feature_ptr, In<int64_t> weight_ptr, int feature_file, int64_t feature_start, int weight_file,
-           int64_t weight_start, int threads, nb::handle progress) {
+        [](const TreeBlocks& given, const BlockFiles& files, int64_t n_features, bool has_bias, float threshold,
+           int threads, nb::handle progress) {
             require(threads >= 1 && threshold >= 0, "threads must be at least 1, threshold not negative");
-            const FloatBlocks source = check_source(arrays, n_features, has_bias);
-            BlockWriter writer(source.tree, choose(codecs, codec, "codec"), threshold, n_features, span_of(feature_ptr),
-                               span_of(weight_ptr), {feature_file, feature_start}, {weight_file, weight_start});
-            require(writer.codec() != Codec::float32, "codec must be smaller than float32");
+            require(files.codec != Codec::float32, "codec must be smaller than float32");
+            const FloatBlocks source = check_source(given, n_features, has_bias);
+            BlockWriter writer = files.writer(source.tree, threshold, n_features);
             {
                 nb::gil_scoped_release no_gil;
                 run_interruptible(progress, [&](std::atomic<double>& fraction, const Cancel& cancel) {
                     compress(source, writer, threads, fraction, cancel);
                 });
             }
-            return to_python(std::move(writer.written));
+            Written& written = writer.written;
+            nb::dict named;
+            named["checksums"] = to_numpy(std::move(written.checksums));
+            named["segment_rows"] = to_numpy(std::move(written.segment_rows));
+            named["n_bytes"] = to_numpy(std::move(written.n_bytes));
+            named["n_nonzeros"] = to_numpy(std::move(written.n_nonzeros));
+            named["scales"] = to_numpy(std::move(written.scales));
+            named["biases"] = to_numpy(std::move(written.biases));
+            return named;
         },
-        "source"_a, "n_features"_a, "has_bias"_a, "codec"_a, "threshold"_a, "feature_ptr"_a.noconvert(),
-        "weight_ptr"_a.noconvert(), "feature_file"_a, "feature_start"_a, "weight_file"_a, "weight_start"_a, "threads"_a,
-        "progress"_a.none(), "Write dense float32 blocks with another codec; return what was written.");
+        "source"_a, "files"_a, nb::kw_only(), "n_features"_a, "has_bias"_a, "threshold"_a, "threads"_a,
+        "progress"_a.none(),
+        "Write dense float32 blocks with another codec; return what was written. The checksum of a dense block that\n"
+        "was written in strips is 0.");
     m.def(
         "sparse_sizes",
-        [](const SourceArrays& arrays, int64_t n_features, bool has_bias, In<float> thresholds, int threads) {
+        [](const TreeBlocks& given, int64_t n_features, bool has_bias, In<float> thresholds, int threads) {
             require(threads >= 1, "threads must be at least 1");
-            const FloatBlocks source = check_source(arrays, n_features, has_bias);
+            const FloatBlocks source = check_source(given, n_features, has_bias);
             Sizes sizes;
             {
                 nb::gil_scoped_release no_gil;

@@ -1,4 +1,4 @@
-// A sparse block: for each feature of a panel, its non-zero weights in one of three forms.
+// A sparse block: for each of its features, the non-zero weights in one of three forms.
 //
 // Layout, for F rows and r <= 256 children, with B = (r + 7) / 8:
 //   uint32[4]              F, r, the number of non-zero weights, and the bytes of all rows
@@ -148,7 +148,7 @@ void for_each_weight(std::span<const uint8_t> row, int64_t n_children, Use&& use
     }
 }
 
-// Encodes the rows of a panel one by one.
+// Encodes the rows of a block one by one.
 class SparseEncoder {
   public:
     explicit SparseEncoder(int64_t n_children) : n_children_(n_children) {}

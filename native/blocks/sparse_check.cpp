@@ -21,9 +21,9 @@ bool is_possible(std::span<const uint8_t> row, int64_t n_children) {
 }
 
 // What is wrong with a block; empty if nothing is.
-std::string_view fault_of(const Blocks& blocks, int64_t panel, int64_t n_children, int64_t n_features) {
-    const ShortFeatureList list = blocks.short_features_of(panel);
-    const SparseBlock block = blocks.sparse_block(panel);
+std::string_view fault_of(const Blocks& blocks, int64_t number, int64_t n_children, int64_t n_features) {
+    const ShortFeatureList list = blocks.short_features_of(number);
+    const SparseBlock block = blocks.sparse_block(number);
     int64_t last = -1, end = 0, n_nonzeros = 0;
     bool sorted = true;
     list.for_each([&](uint32_t feature, int32_t) {
@@ -57,19 +57,11 @@ std::string_view fault_of(const Blocks& blocks, int64_t panel, int64_t n_childre
 void bind_sparse_check(nb::module_& m) {
     m.def(
         "sparse_fault",
-        [](In<int64_t> child_ptr, In<int32_t> children, In<int64_t> feature_ptr, In<uint16_t> features,
-           In<int64_t> weight_ptr, In<uint8_t> weights, In<float> scales, In<float> biases, int64_t n_features,
+        [](const TreeBlocks& given, int64_t n_features,
            int threads) -> std::optional<std::tuple<int64_t, std::string_view>> {
-            require(threads >= 1, "threads must be at least 1");
-            const TreeShape tree{span_of(child_ptr), span_of(children)};
-            Blocks blocks;
-            blocks.codec = Codec::sparse;
-            blocks.feature_ptr = span_of(feature_ptr);
-            blocks.short_features = span_of(features);
-            blocks.weight_ptr = span_of(weight_ptr);
-            blocks.bytes = span_of(weights);
-            blocks.scales = span_of(scales);
-            blocks.biases = span_of(biases);
+            require(threads >= 1 && given.blocks.codec == Codec::sparse, "expected threads, and sparse blocks");
+            const TreeShape& tree = given.shape;
+            Blocks blocks = given.blocks;
             std::vector<std::string_view> faults(tree.n_nodes());
             {
                 nb::gil_scoped_release no_gil;
@@ -77,9 +69,9 @@ void bind_sparse_check(nb::module_& m) {
                 blocks.check(tree, n_features);
                 run_interruptible([&](const Cancel& cancel) {
                     parallel_for(tree.n_nodes(), threads, [&](int64_t u, int) {
-                        for (int64_t p = blocks.panel_ptr[u]; p < blocks.panel_ptr[u + 1] && !cancel; ++p) {
-                            const int64_t first = (p - blocks.panel_ptr[u]) * panel_children;
-                            const int64_t width = std::min(panel_children, tree.n_children(u) - first);
+                        for (int64_t p = blocks.block_ptr[u]; p < blocks.block_ptr[u + 1] && !cancel; ++p) {
+                            const int64_t first = (p - blocks.block_ptr[u]) * block_children;
+                            const int64_t width = std::min(block_children, tree.n_children(u) - first);
                             if (faults[u].empty()) faults[u] = fault_of(blocks, p, width, n_features);
                         }
                     });
@@ -89,9 +81,8 @@ void bind_sparse_check(nb::module_& m) {
                 if (!faults[u].empty()) return std::tuple(u, faults[u]);
             return {};
         },
-        "child_ptr"_a.noconvert(), "children"_a.noconvert(), "feature_ptr"_a.noconvert(), "features"_a.noconvert(),
-        "weight_ptr"_a.noconvert(), "weights"_a.noconvert(), "scales"_a.noconvert(), "biases"_a.noconvert(),
-        "n_features"_a, "threads"_a, "Return the first node with a damaged sparse block, and what is wrong; or None.");
+        "tree"_a, "n_features"_a, "threads"_a,
+        "Return the first node with a damaged sparse block, and what is wrong; or None.");
 }
 
 }  // namespace labeltree

@@ -132,9 +132,9 @@ void bind_kmeans(nb::module_& m) {
             }
             return to_numpy(std::move(cluster));
         },
-        "vectors"_a, "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert(), "streams"_a.noconvert(),
-        "clusters"_a, "max_iterations"_a, "least_moved"_a, "seed"_a, "threads"_a, "progress"_a.none(),
-        "main_share"_a = 1.0, "spaces"_a.none() = nb::none(),
+        "vectors"_a, nb::kw_only(), "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert(),
+        "streams"_a.noconvert(), "clusters"_a, "max_iterations"_a, "least_moved"_a, "seed"_a, "threads"_a,
+        "progress"_a.none(), "main_share"_a = 1.0, "spaces"_a.none() = nb::none(),
         "Return the cluster of each label in labels[first[u]:last[u]] for every node u; -1 for other labels.\n"
         "main_share: all iterations but the last use the first entries of each vector, with this share of its "
         "squared length.\n"

@@ -2,6 +2,9 @@
 #include "common/handles.h"
 
 #include "blocks/mapped.h"
+#include "blocks/stored.h"
+#include "common/choices.h"
+#include "train/training.h"
 
 namespace labeltree {
 namespace {
@@ -10,6 +13,12 @@ constexpr size_t piece = size_t{1} << 18;  // entries that are checked before th
 
 void check_count(int64_t count, const char* name) {
     require(count >= 0 && count <= max_count, name, "must be from 0 to 2147483646");
+}
+
+template <class T>
+std::span<const T> typed(const AnyArray& array, const char* name) {
+    require(array.dtype() == nb::dtype<T>(), name, "has the wrong type for the codec");
+    return {static_cast<const T*>(array.data()), array.size()};
 }
 
 }  // namespace
@@ -58,6 +67,50 @@ TreeHandle::TreeHandle(In<int64_t> child_ptr, In<int32_t> children, In<int32_t> 
     check_tree(view_);
 }
 
+TrainingHandle::TrainingHandle(const DataHandle& data, const TreeHandle& tree, std::optional<In<float>> costs,
+                               In<double> node_costs, In<double> positive_costs, std::string_view loss,
+                               double tolerance, int max_iterations, double bias, uint64_t seed, bool precise)
+    : costs_(std::move(costs)), node_costs_(std::move(node_costs)), positive_costs_(std::move(positive_costs)),
+      view_{data.view(),
+            tree.view(),
+            costs_ ? span_of(*costs_) : std::span<const float>{},
+            span_of(node_costs_),
+            span_of(positive_costs_),
+            {choose(loss_names, loss, "loss"), 1, 1, tolerance, max_iterations, bias, seed},
+            precise},
+      mapped_(data.mapped()) {
+    nb::gil_scoped_release no_gil;
+    check_fit(data, tree);
+    require(tolerance > 0 && max_iterations >= 1, "tolerance must be positive, max_iterations at least 1");
+    require(bias >= 0, "bias must not be negative");
+    require(!costs_ || std::ssize(view_.costs) == view_.data.n_instances(), "costs must have one entry per instance");
+    for (const float c : view_.costs) require(c > 0, "costs must be positive");
+    for (const auto& of_nodes : {view_.node_costs, view_.positive_costs}) {
+        require(std::ssize(of_nodes) == view_.tree.shape.n_nodes(),
+                "node_costs and positive_costs must have one entry per node");
+        for (const double c : of_nodes) require(c > 0, "node_costs and positive_costs must be positive");
+    }
+}
+
+TreeBlocks::TreeBlocks(std::string_view codec, In<int64_t> child_ptr, In<int32_t> children, In<int64_t> feature_ptr,
+                       AnyArray features, In<int64_t> weight_ptr, In<uint8_t> weights, In<float> scales,
+                       In<float> biases)
+    : child_ptr_(std::move(child_ptr)), feature_ptr_(std::move(feature_ptr)), weight_ptr_(std::move(weight_ptr)),
+      children_(std::move(children)), features_(std::move(features)), weights_(std::move(weights)),
+      scales_(std::move(scales)), biases_(std::move(biases)) {
+    shape = {span_of(child_ptr_), span_of(children_)};
+    blocks.codec = choose(codecs, codec, "codec");
+    blocks.feature_ptr = span_of(feature_ptr_);
+    if (blocks.codec == Codec::sparse)
+        blocks.short_features = typed<uint16_t>(features_, "features");
+    else
+        blocks.features = typed<int32_t>(features_, "features");
+    blocks.weight_ptr = span_of(weight_ptr_);
+    blocks.bytes = span_of(weights_);
+    blocks.scales = span_of(scales_);
+    blocks.biases = span_of(biases_);
+}
+
 void bind_handles(nb::module_& m) {
     nb::class_<RowsHandle>(m, "SparseRows", "A sparse matrix by rows, checked once. Its arrays must not change.")
         .def(nb::init<In<int64_t>, In<int32_t>, In<float>, int64_t>(), "ptr"_a.noconvert(), "index"_a.noconvert(),
@@ -72,6 +125,24 @@ void bind_handles(nb::module_& m) {
     nb::class_<TreeHandle>(m, "Tree", "A label tree and its nodes' labels, checked once. The arrays must not change.")
         .def(nb::init<In<int64_t>, In<int32_t>, In<int32_t>, In<int64_t>, In<int64_t>>(), "child_ptr"_a.noconvert(),
              "children"_a.noconvert(), "labels"_a.noconvert(), "first"_a.noconvert(), "last"_a.noconvert());
+    nb::class_<TrainingHandle>(
+        m, "Training", "Data, a tree, and how its classifiers are trained, checked once. The arrays must not change.")
+        .def(nb::init<const DataHandle&, const TreeHandle&, std::optional<In<float>>, In<double>, In<double>,
+                      std::string_view, double, int, double, uint64_t, bool>(),
+             nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(), "data"_a, "tree"_a, nb::kw_only(),
+             "costs"_a.noconvert().none(), "node_costs"_a.noconvert(), "positive_costs"_a.noconvert(), "loss"_a,
+             "tolerance"_a, "max_iterations"_a, "bias"_a, "seed"_a, "precise"_a);
+    nb::class_<TreeBlocks>(m, "TreeBlocks", "A tree and its blocks, as they are stored.")
+        // No conversion: that would read and copy a mapped file.
+        .def(nb::init<std::string_view, In<int64_t>, In<int32_t>, In<int64_t>, AnyArray, In<int64_t>, In<uint8_t>,
+                      In<float>, In<float>>(),
+             "codec"_a, nb::kw_only(), "child_ptr"_a.noconvert(), "children"_a.noconvert(), "feature_ptr"_a.noconvert(),
+             "features"_a.noconvert(), "weight_ptr"_a.noconvert(), "weights"_a.noconvert(), "scales"_a.noconvert(),
+             "biases"_a.noconvert());
+    nb::class_<BlockFiles>(m, "BlockFiles", "Where the blocks of a tree are in its two large files, in elements.")
+        .def(nb::init<std::string_view, In<int64_t>, In<int64_t>, int, int64_t, int, int64_t>(), "codec"_a,
+             nb::kw_only(), "feature_ptr"_a.noconvert(), "weight_ptr"_a.noconvert(), "feature_file"_a,
+             "feature_start"_a, "weight_file"_a, "weight_start"_a);
 }
 
 }  // namespace labeltree

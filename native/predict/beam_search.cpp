@@ -3,6 +3,8 @@
 #include <atomic>
 #include <memory>
 
+#include <nanobind/stl/vector.h>
+
 #include "common/choices.h"
 #include "predict/search.h"
 #include "predict/unit_length.h"
@@ -87,20 +89,13 @@ class SearchPool {
 class BeamSearch {
   public:
     BeamSearch(const BeamSearch&) = delete;
-    BeamSearch(nb::list trees, int64_t n_features, int64_t n_labels, float bias) {
+    BeamSearch(const std::vector<const TreeBlocks*>& trees, int64_t n_features, int64_t n_labels, float bias) {
         require(n_features >= 0 && n_features <= max_count, "n_features is out of range");
         require(n_labels >= 1 && n_labels <= max_count, "n_labels is out of range");
         require(std::isfinite(bias), "bias must be finite");
         require(!trees.empty(), "trees must hold at least one tree");
         forest_.n_features = n_features, forest_.n_labels = n_labels, forest_.bias = bias;
-        for (nb::handle given : trees) {
-            TreeArrays arrays;
-            if (!nb::try_cast(given, arrays, false))  // no conversion: that would read and copy a mapped file
-                throw nb::type_error(
-                    "a tree must be (codec, child_ptr int64, children int32, feature_ptr int64, features, weight_ptr int64, "
-                    "weights uint8, scales float32, biases float32), all arrays one-dimensional and contiguous");
-            forest_.trees.emplace_back(std::move(arrays), n_features, n_labels);
-        }
+        for (const TreeBlocks* tree : trees) forest_.trees.emplace_back(*tree, n_features, n_labels);
     }
 
     std::tuple<Numpy<int32_t>, Numpy<float>> search(In<int64_t> indptr, In<int32_t> indices, In<float> data,
@@ -208,7 +203,8 @@ class BeamSearch {
 void bind_beam_search(nb::module_& m) {
     m.attr("SCORES") = names_of(score_names);
     nb::class_<BeamSearch>(m, "BeamSearch", "Beam search through label trees whose blocks may be mapped files.")
-        .def(nb::init<nb::list, int64_t, int64_t, float>(), "trees"_a, "n_features"_a, "n_labels"_a, "bias"_a,
+        .def(nb::init<const std::vector<const TreeBlocks*>&, int64_t, int64_t, float>(), "trees"_a, "n_features"_a,
+             "n_labels"_a, "bias"_a,
              "Check the trees and keep their arrays. Raises ValueError if they do not fit together.")
         .def("search", &BeamSearch::search, "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(),
              "beam"_a, "top"_a, "score"_a, "scale"_a, "threads"_a,

@@ -3,32 +3,15 @@
 #pragma once
 
 #include <memory>
-#include <tuple>
 #include <vector>
-
-#include <nanobind/stl/string.h>
 
 #include "blocks/stored.h"
 
 namespace labeltree {
 
-// codec, child_ptr, children, feature_ptr, features, weight_ptr, weights as bytes, scales, biases. Features are int32
-// or, if sparse, uint16.
-using AnyArray = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using TreeArrays = std::tuple<std::string, In<int64_t>, In<int32_t>, In<int64_t>, AnyArray, In<int64_t>, In<uint8_t>,
-                              In<float>, In<float>>;
-
-template <class T>
-std::span<const T> typed(const AnyArray& array, const char* name) {
-    require(array.dtype() == nb::dtype<T>(), name, "has the wrong type for the codec");
-    return {static_cast<const T*>(array.data()), array.size()};
-}
-
 // A tree with its blocks, and what the search must know of its shape.
-class SearchTree {
+class SearchTree : public TreeBlocks {
   public:
-    TreeShape shape;
-    Blocks blocks;
     std::vector<uint8_t> kinds;               // of each node's children: has_nodes, has_leaves
     std::unique_ptr<FeatureIndex[]> indexes;  // of each block
     int64_t max_width = 1;                    // nodes of the widest level
@@ -37,19 +20,7 @@ class SearchTree {
 
     static constexpr uint8_t has_nodes = 1, has_leaves = 2;
 
-    SearchTree(TreeArrays given, int64_t n_features, int64_t n_labels) : arrays_(std::move(given)) {
-        const auto& [codec, child_ptr, children, feature_ptr, features, weight_ptr, weights, scales, biases] = arrays_;
-        shape = {span_of(child_ptr), span_of(children)};
-        blocks.codec = choose(codecs, codec, "codec");
-        blocks.feature_ptr = span_of(feature_ptr);
-        if (blocks.codec == Codec::sparse)
-            blocks.short_features = typed<uint16_t>(features, "features");
-        else
-            blocks.features = typed<int32_t>(features, "features");
-        blocks.weight_ptr = span_of(weight_ptr);
-        blocks.bytes = span_of(weights);
-        blocks.scales = span_of(scales);
-        blocks.biases = span_of(biases);
+    SearchTree(const TreeBlocks& given, int64_t n_features, int64_t n_labels) : TreeBlocks(given) {
         check_shape(shape, n_labels);
         blocks.check(shape, n_features);
         measure();
@@ -74,8 +45,6 @@ class SearchTree {
         max_width = *std::max_element(width.begin(), width.end());
         n_levels = std::ssize(width);
     }
-
-    TreeArrays arrays_;  // keeps them alive
 };
 
 struct Forest {

@@ -194,14 +194,14 @@ class Search {
 
     void expand_sparse(const SearchTree& tree, int64_t node) {
         const auto children = tree.shape.children_of(node);
-        const int64_t first_panel = tree.blocks.panel_ptr[node];
-        for (int64_t panel = first_panel; panel < tree.blocks.panel_ptr[node + 1]; ++panel) {
+        const int64_t first_block = tree.blocks.block_ptr[node];
+        for (int64_t number = first_block; number < tree.blocks.block_ptr[node + 1]; ++number) {
             if (is_cancelled()) return;
-            const int64_t c = (panel - first_panel) * panel_children;
-            const int n_columns = static_cast<int>(std::min(panel_children, std::ssize(children) - c));
-            const SparseBlock block = tree.blocks.sparse_block(panel);
-            rows_.find(tree.blocks.short_features_of(panel), tree.indexes[panel], queries_, promising_);
-            sparse_sums_.begin(block, tree.blocks.n_features(panel), n_columns, rows_.n_matches());
+            const int64_t c = (number - first_block) * block_children;
+            const int n_columns = static_cast<int>(std::min(block_children, std::ssize(children) - c));
+            const SparseBlock block = tree.blocks.sparse_block(number);
+            rows_.find(tree.blocks.short_features_of(number), tree.indexes[number], queries_, promising_);
+            sparse_sums_.begin(block, tree.blocks.n_features(number), n_columns, rows_.n_matches());
             for (size_t v = 0; v < promising_.size(); ++v) {
                 sparse_sums_.run(rows_.matches(v), child_sums_);
                 const float most = scale(tree, tree.shape.child_ptr[node] + c, n_columns);
@@ -267,7 +267,7 @@ class Search {
 
     // With several trees every leaf counts, even with a low score: the mean over the trees decides.
     void pool(const Visit& visit, std::span<const int32_t> ids) {
-        float scores[panel_children];
+        float scores[block_children];
         score_siblings_(margins_, static_cast<int>(ids.size()), visit.log_score, settings_.score, scores);
         auto& into = pools_[visit.query()];
         const size_t size = into.size();
@@ -318,9 +318,9 @@ class Search {
     std::vector<Visit> visits_, promising_;
     std::vector<Open> open_;  // a heap, the next node in front
     int64_t below_ = 0;       // depth of the children, in best-first search
-    static_assert(max_tile_vectors * 8 <= panel_children);
-    float child_sums_[panel_children] = {}, margins_[panel_children] = {};
-    float left_[panel_children];  // margins of children that are yet to be offered
+    static_assert(max_tile_vectors * 8 <= block_children);
+    float child_sums_[block_children] = {}, margins_[block_children] = {};
+    float left_[block_children];  // margins of children that are yet to be offered
 };
 
 }  // namespace labeltree

@@ -42,7 +42,7 @@ LABELTREE_EXPAND void expand_sums(const SparseBlock& block, std::span<const Matc
         }
     }
     const int64_t n_bit_bytes = bit_bytes(n_columns);
-    uint8_t copy[panel_children + 64] = {};
+    uint8_t copy[block_children + 64] = {};
     for (size_t i = 0; i < bits.rows.size(); ++i) {
         const uint8_t* bytes = rows + bits.rows[i].row;
         if (int64_t{bits.rows[i].row} + bits.n_bytes[i] + 64 >

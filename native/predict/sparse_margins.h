@@ -1,4 +1,4 @@
-// Sums of the rows of a sparse block: for each child, x * weight over the features that a query and a panel share.
+// Sums of the rows of a sparse block: for each child, x * weight over the features that a query and a block share.
 #pragma once
 
 #include "predict/margins.h"

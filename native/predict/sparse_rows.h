@@ -111,7 +111,7 @@ class RowReader {
     LABELTREE_INLINE float x(size_t i) const { return list_.rows[i].x; }
 
   private:
-    static constexpr int64_t readable = panel_children / 8 + panel_children + 8;  // bits, weights, and eight more
+    static constexpr int64_t readable = block_children / 8 + block_children + 8;  // bits, weights, and eight more
     const SparseBlock& block_;
     const SparseRowLists::List list_;
     uint8_t copy_[readable] = {};

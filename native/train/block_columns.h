@@ -14,7 +14,7 @@ class BlockColumns {
     BlockColumns(const Blocks& blocks, const TreeShape& tree, int64_t node, int64_t n_features, bool has_bias)
         : blocks_(blocks), node_(node), n_children_(tree.n_children(node)), first_child_(tree.child_ptr[node]) {
         if (blocks.codec == Codec::sparse) {
-            for (int64_t p = blocks.panel_ptr[node]; p < blocks.panel_ptr[node + 1]; ++p)
+            for (int64_t p = blocks.block_ptr[node]; p < blocks.block_ptr[node + 1]; ++p)
                 blocks.short_features_of(p).for_each(
                     [&](uint32_t f, int32_t) { features_.push_back(static_cast<int32_t>(f)); });
             std::sort(features_.begin(), features_.end());
@@ -43,7 +43,7 @@ class BlockColumns {
 
     // The bytes of all weights as they are stored.
     int64_t weight_bytes() const {
-        const int64_t first = blocks_.panel_ptr[node_], last = blocks_.panel_ptr[node_ + 1];
+        const int64_t first = blocks_.block_ptr[node_], last = blocks_.block_ptr[node_ + 1];
         return (blocks_.weight_ptr[last] - blocks_.weight_ptr[first]) * blocks_.weight_bytes();
     }
 
@@ -85,12 +85,12 @@ class BlockColumns {
     template <class Done>
     void read_sparse(std::span<const int32_t> rows, int64_t first, int64_t n_columns, float* out, Done&& done) const {
         std::fill_n(out, std::ssize(rows) * n_columns, 0.0f);
-        const int64_t panel = blocks_.panel_ptr[node_];
-        for (int64_t p = first / panel_children; p * panel_children < first + n_columns; ++p) {
-            const int64_t child = p * panel_children, n_stored = std::min(panel_children, n_children_ - child);
-            const SparseBlock block = blocks_.sparse_block(panel + p);
+        const int64_t first_block = blocks_.block_ptr[node_];
+        for (int64_t p = first / block_children; p * block_children < first + n_columns; ++p) {
+            const int64_t child = p * block_children, n_stored = std::min(block_children, n_children_ - child);
+            const SparseBlock block = blocks_.sparse_block(first_block + p);
             size_t at = 0;
-            blocks_.short_features_of(panel + p).for_each([&](uint32_t feature, int32_t row) {
+            blocks_.short_features_of(first_block + p).for_each([&](uint32_t feature, int32_t row) {
                 const auto id = static_cast<int32_t>(feature);
                 while (at < rows.size() && features_[rows[at]] < id) ++at;
                 if (at == rows.size() || features_[rows[at]] != id) return;
@@ -101,7 +101,7 @@ class BlockColumns {
                             weight * blocks_.scales[first_child_ + child + k];
                 });
             });
-            done(blocks_.weight_ptr[panel + p + 1] - blocks_.weight_ptr[panel + p]);
+            done(blocks_.weight_ptr[first_block + p + 1] - blocks_.weight_ptr[first_block + p]);
         }
     }
 

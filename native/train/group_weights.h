@@ -1,6 +1,6 @@
-// The weights of a panel as they are stored: kept group by group as they are solved, and read row by row.
+// The weights of a strip as they are stored: kept group by group as they are solved, and read row by row.
 //
-// A row has the weights of one feature for all children of the panel, in their order; the children of a group are
+// A row has the weights of one feature for all children of the strip, in their order; the children of a group are
 // anywhere in it. Rows are put together a few at a time, while they are in the cache.
 #pragma once
 

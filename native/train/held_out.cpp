@@ -197,7 +197,7 @@ class HeldOutSearch {
             }
         };
         const BlockColumns block(files_.blocks, trained_.tree.shape, node, trained_.data.n_features(),
-                                 trained_.bias != 0);
+                                 trained_.settings.bias != 0);
         const auto read = [&](int64_t n_bytes) { files_.done_with(0, static_cast<size_t>(n_bytes)); };
         space.node.run(node, block, rows, any_trained, cancel_, read, keep_best);
         files_.done_with(static_cast<size_t>(block.feature_bytes()),
@@ -249,37 +249,26 @@ class HeldOutSearch {
 void bind_held_out(nb::module_& m) {
     m.def(
         "held_out_rankings",
-        [](const DataHandle& data, const TreeHandle& tree, std::optional<In<float>> costs, In<double> positive_costs,
-           std::string_view codec, In<int64_t> feature_ptr, In<int64_t> weight_ptr, In<float> scales, In<float> biases,
-           int feature_file, int64_t feature_start, int weight_file, int64_t weight_start, std::string_view loss,
-           In<double> node_costs, double bias, uint64_t seed, In<int32_t> rows,
-           const std::vector<std::pair<std::string, float>>& functions, int64_t beam, int64_t top,
+        [](const TrainingHandle& handle, const BlockFiles& written, In<float> scales, In<float> biases,
+           In<int32_t> rows, const std::vector<std::pair<std::string, float>>& functions, int64_t beam, int64_t top,
            int64_t max_instances, int threads) {
             require(beam >= 1 && top >= 1 && max_instances >= 1 && threads >= 1,
                     "beam, top, max_instances and threads must be at least 1");
-            require(bias >= 0, "bias must not be negative");
-            check_fit(data, tree);
-            const Loss chosen = choose(loss_names, loss, "loss");
-            require(chosen != Loss::hinge, "loss must have a second derivative");
-            DataPages pages(data.view().x, data.mapped());
-            const TrainedWith trained{data.view(),
-                                      tree.view(),
-                                      costs ? span_of(*costs) : std::span<const float>{},
-                                      span_of(node_costs),
-                                      span_of(positive_costs),
-                                      bias,
-                                      seed,
-                                      chosen == Loss::logistic ? HeldOutKernels::of<Loss::logistic>()
-                                                               : HeldOutKernels::of<Loss::squared_hinge>(),
-                                      max_instances,
-                                      pages};
+            const Training& training = handle.view();
+            const TreeShape& shape = training.tree.shape;
+            require(training.settings.loss != Loss::hinge, "loss must have a second derivative");
+            DataPages pages(training.data.x, handle.mapped());
+            const TrainedWith trained{training,
+                                      training.settings.loss == Loss::logistic
+                                          ? HeldOutKernels::of<Loss::logistic>()
+                                          : HeldOutKernels::of<Loss::squared_hinge>(),
+                                      max_instances, pages};
             Blocks blocks;
-            blocks.codec = choose(codecs, codec, "codec");
-            blocks.feature_ptr = span_of(feature_ptr);
-            blocks.weight_ptr = span_of(weight_ptr);
+            blocks.codec = written.codec;
+            blocks.feature_ptr = written.feature_ptr();
+            blocks.weight_ptr = written.weight_ptr();
             blocks.scales = span_of(scales);
             blocks.biases = span_of(biases);
-            const TreeShape& shape = trained.tree.shape;
             Trial trial{span_of(rows), {}, std::min(beam, shape.n_nodes()), std::min(top, shape.n_labels())};
             for (const auto& [name, scale] : functions) {
                 require(scale > 0 && std::isfinite(scale), "scale must be positive and finite");
@@ -289,17 +278,10 @@ void bind_held_out(nb::module_& m) {
             std::vector<float> label_scores;
             {
                 nb::gil_scoped_release no_gil;
-                require(!costs || std::ssize(trained.costs) == trained.data.n_instances(),
-                        "costs must have one entry per instance");
-                require(std::ssize(trained.positive_costs) == shape.n_nodes(),
-                        "positive_costs must have one entry per node");
-                require(std::ssize(trained.node_costs) == shape.n_nodes(), "node_costs must have one entry per node");
-                for (const double c : trained.node_costs) require(c > 0, "node_costs must be positive");
-                check_range(trial.rows, trained.data.n_instances(), "rows");
+                check_range(trial.rows, training.data.n_instances(), "rows");
                 for (size_t q = 1; q < trial.rows.size(); ++q)
                     require(trial.rows[q - 1] < trial.rows[q], "rows must increase");
-                const TrainedFiles files(std::move(blocks), {feature_file, feature_start}, {weight_file, weight_start},
-                                         trained.data, shape);
+                const TrainedFiles files(std::move(blocks), written.features, written.weights, training.data, shape);
                 int64_t size;
                 require(!__builtin_mul_overflow(std::ssize(functions) * std::ssize(trial.rows), top, &size),
                         "top is too large");
@@ -322,10 +304,8 @@ void bind_held_out(nb::module_& m) {
             }
             return nb::make_tuple(to_numpy(std::move(labels)), to_numpy(std::move(label_scores)));
         },
-        "data"_a, "tree"_a, "costs"_a.noconvert().none(), "positive_costs"_a.noconvert(), "codec"_a,
-        "feature_ptr"_a.noconvert(), "weight_ptr"_a.noconvert(), "scales"_a.noconvert(), "biases"_a.noconvert(),
-        "feature_file"_a, "feature_start"_a, "weight_file"_a, "weight_start"_a, "loss"_a, "node_costs"_a.noconvert(),
-        "bias"_a, "seed"_a, "rows"_a.noconvert(), "functions"_a, "beam"_a, "top"_a, "max_instances"_a, "threads"_a,
+        "training"_a, "files"_a, nb::kw_only(), "scales"_a.noconvert(), "biases"_a.noconvert(), "rows"_a.noconvert(),
+        "functions"_a, "beam"_a, "top"_a, "max_instances"_a, "threads"_a,
         "Rank the labels of training rows by a tree, as if it had been trained without them, with every score function.\n"
         "Return the labels and their scores: flat arrays, functions x rows x top, padded with -1 and 0.");
 }

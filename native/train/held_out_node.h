@@ -12,6 +12,7 @@
 #include "train/block_columns.h"
 #include "train/held_out.h"
 #include "train/node_data.h"
+#include "train/training.h"
 
 namespace labeltree {
 
@@ -34,14 +35,7 @@ class DataPages {
 };
 
 // What the model was trained with.
-struct TrainedWith {
-    TrainingData data;
-    TreeView tree;
-    std::span<const float> costs;            // of each instance; empty: all 1
-    std::span<const double> node_costs;      // of each node: C
-    std::span<const double> positive_costs;  // of each node
-    double bias;
-    uint64_t seed;
+struct TrainedWith : Training {
     HeldOutKernels kernels;  // of the loss
     int64_t max_instances;   // of a node with more of them, this many are sampled to sum up curvatures
     DataPages& pages;
@@ -126,7 +120,7 @@ class HeldOutNode {
         const int64_t n_instances = std::ssize(instances_);
         n_summed_ = std::min(n_instances, trained_.max_instances);
         if (n_summed_ < n_instances) {
-            Random random(trained_.seed, node);
+            Random random(trained_.settings.seed, node);
             for (int64_t k = 0; k < n_summed_; ++k)
                 std::swap(instances_[k], instances_[k + random.below(static_cast<uint32_t>(n_instances - k))]);
             std::sort(instances_.begin(), instances_.begin() + n_summed_);
@@ -227,7 +221,7 @@ class HeldOutNode {
             for (size_t e = 0; e < columns.size(); ++e) squares_of_[columns[e]] += values[e] * values[e];
             trained_.pages.done_with(columns.size());
         }
-        const auto bias = static_cast<float>(trained_.bias);
+        const auto bias = static_cast<float>(trained_.settings.bias);
         for (int64_t k = first; k < last; ++k) squares_of_.back() += bias * bias;
     }
 
@@ -265,8 +259,8 @@ class HeldOutNode {
         };
         for (size_t k = 0; k < columns.size(); ++k) add(columns[k], values[k]);
         trained_.pages.done_with(columns.size());
-        if (trained_.bias != 0)
-            add(static_cast<int32_t>(trained_.data.n_features()), static_cast<float>(trained_.bias));
+        const double bias = trained_.settings.bias;
+        if (bias != 0) add(static_cast<int32_t>(trained_.data.n_features()), static_cast<float>(bias));
         n_matches_ = static_cast<size_t>(out - matches_.data());
         std::fill_n(out, prefetch_ahead, Match{0, 0});
     }

@@ -1,6 +1,7 @@
 """Types of the compiled kernels (native/)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ LOSSES: tuple[str, ...]
 SCORES: tuple[str, ...]
 CODECS: tuple[str, ...]
 # Children of a sparse block at most, and rows of it whose start is stored once.
-PANEL_CHILDREN: int
+BLOCK_CHILDREN: int
 SPARSE_GROUP: int
 SPARSE_HEADER_BYTES: int
 # Siblings that are solved at once, and bytes of the solver's two arrays per feature and per instance.
@@ -56,6 +57,51 @@ class Tree:
         labels: NDArray[np.int32],
         first: NDArray[np.int64],
         last: NDArray[np.int64],
+    ) -> None: ...
+
+class Training:
+    def __init__(
+        self,
+        data: TrainingData,
+        tree: Tree,
+        *,
+        costs: NDArray[np.float32] | None,
+        node_costs: NDArray[np.float64],
+        positive_costs: NDArray[np.float64],
+        loss: str,
+        tolerance: float,
+        max_iterations: int,
+        bias: float,
+        seed: int,
+        precise: bool,
+    ) -> None: ...
+
+class TreeBlocks:
+    def __init__(
+        self,
+        codec: str,
+        *,
+        child_ptr: NDArray[np.int64],
+        children: NDArray[np.int32],
+        feature_ptr: NDArray[np.int64],
+        features: NDArray[np.int32] | NDArray[np.uint16],
+        weight_ptr: NDArray[np.int64],
+        weights: NDArray[np.uint8],
+        scales: NDArray[np.float32],
+        biases: NDArray[np.float32],
+    ) -> None: ...
+
+class BlockFiles:
+    def __init__(
+        self,
+        codec: str,
+        *,
+        feature_ptr: NDArray[np.int64],
+        weight_ptr: NDArray[np.int64],
+        feature_file: int,
+        feature_start: int,
+        weight_file: int,
+        weight_start: int,
     ) -> None: ...
 
 def crc32c(bytes: NDArray[np.uint8], before: int = 0) -> int: ...
@@ -127,21 +173,8 @@ def format_svm(
     names: NDArray[np.uint8],
 ) -> bytes: ...
 
-# codec, child_ptr, children, feature_ptr, features, weight_ptr, weights, scales, biases
-TreeArrays = tuple[
-    str,
-    NDArray[np.int64],
-    NDArray[np.int32],
-    NDArray[np.int64],
-    NDArray[np.int32] | NDArray[np.uint16],
-    NDArray[np.int64],
-    NDArray[np.uint8],
-    NDArray[np.float32],
-    NDArray[np.float32],
-]
-
 class BeamSearch:
-    def __init__(self, trees: list[TreeArrays], n_features: int, n_labels: int, bias: float) -> None: ...
+    def __init__(self, trees: list[TreeBlocks], n_features: int, n_labels: int, bias: float) -> None: ...
     def search(
         self,
         indptr: NDArray[np.int64],
@@ -166,6 +199,7 @@ class BeamSearch:
 
 def damaged_blocks(
     codec: str,
+    *,
     feature_ptr: NDArray[np.int64],
     features: NDArray[np.uint8],
     weight_ptr: NDArray[np.int64],
@@ -175,56 +209,20 @@ def damaged_blocks(
     has_bias: bool,
     threads: int,
 ) -> tuple[NDArray[np.int64], tuple[int, str] | None]: ...
-def sparse_fault(
-    child_ptr: NDArray[np.int64],
-    children: NDArray[np.int32],
-    feature_ptr: NDArray[np.int64],
-    features: NDArray[np.uint16],
-    weight_ptr: NDArray[np.int64],
-    weights: NDArray[np.uint8],
-    scales: NDArray[np.float32],
-    biases: NDArray[np.float32],
-    n_features: int,
-    threads: int,
-) -> tuple[int, str] | None: ...
-
-# checksums, segment_rows, n_bytes, n_nonzeros, scales, biases
-WrittenArrays = tuple[
-    NDArray[np.uint32],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.float32],
-    NDArray[np.float32],
-]
-# child_ptr, children, feature_ptr, features, weight_ptr, weights
-FloatArrays = tuple[
-    NDArray[np.int64],
-    NDArray[np.int32],
-    NDArray[np.int64],
-    NDArray[np.int32],
-    NDArray[np.int64],
-    NDArray[np.uint8],
-]
-
+def sparse_fault(tree: TreeBlocks, n_features: int, threads: int) -> tuple[int, str] | None: ...
 def compress_blocks(
-    source: FloatArrays,
+    source: TreeBlocks,
+    files: BlockFiles,
+    *,
     n_features: int,
     has_bias: bool,
-    codec: str,
     threshold: float,
-    feature_ptr: NDArray[np.int64],
-    weight_ptr: NDArray[np.int64],
-    feature_file: int,
-    feature_start: int,
-    weight_file: int,
-    weight_start: int,
     threads: int,
     progress: Callable[[float], None] | None,
-) -> WrittenArrays: ...
+) -> dict[str, NDArray[Any]]: ...
 def release_range(file: int, first: int, last: int) -> None: ...
 def sparse_sizes(
-    source: FloatArrays, n_features: int, has_bias: bool, thresholds: NDArray[np.float32], threads: int
+    source: TreeBlocks, n_features: int, has_bias: bool, thresholds: NDArray[np.float32], threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
 def count_label_vectors(data: TrainingData, threads: int) -> NDArray[np.int64]: ...
 def label_vectors(
@@ -240,6 +238,7 @@ class ClusteringSpaces:
 
 def cluster_level(
     vectors: SparseRows,
+    *,
     labels: NDArray[np.int32],
     first: NDArray[np.int64],
     last: NDArray[np.int64],
@@ -258,58 +257,31 @@ def used_features(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
 def count_features(data: TrainingData, threads: int) -> int: ...
 
-class FinishedPanels:
+class FinishedStrips:
     def take(self) -> list[bytes]: ...
 
-def list_panels(
-    tree: Tree, codec: str, feature_ptr: NDArray[np.int64], panel_bytes: int
+def list_strips(
+    tree: Tree, codec: str, feature_ptr: NDArray[np.int64], strip_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
-def train_panels(
-    data: TrainingData,
-    tree: Tree,
-    costs: NDArray[np.float32] | None,
-    positive_costs: NDArray[np.float64],
+def train_strips(
+    training: Training,
+    files: BlockFiles,
+    *,
+    threshold: float,
     n_nonzeros: NDArray[np.int64],
-    feature_ptr: NDArray[np.int64],
-    weight_ptr: NDArray[np.int64],
-    feature_file: int,
-    feature_start: int,
-    weight_file: int,
-    weight_start: int,
-    loss: str,
-    node_costs: NDArray[np.float64],
-    tolerance: float,
-    max_iterations: int,
-    bias: float,
-    seed: int,
-    precise: bool,
-    panel_bytes: int,
+    strip_bytes: int,
+    strips: NDArray[np.int64],
+    finished: FinishedStrips,
     threads: int,
     progress: Callable[[float], None] | None,
-    codec: str,
-    threshold: float,
-    panels: NDArray[np.int64],
-    finished: FinishedPanels,
 ) -> None: ...
 def return_memory_at_once() -> None: ...
 def held_out_rankings(
-    data: TrainingData,
-    tree: Tree,
-    costs: NDArray[np.float32] | None,
-    positive_costs: NDArray[np.float64],
-    codec: str,
-    feature_ptr: NDArray[np.int64],
-    weight_ptr: NDArray[np.int64],
+    training: Training,
+    files: BlockFiles,
+    *,
     scales: NDArray[np.float32],
     biases: NDArray[np.float32],
-    feature_file: int,
-    feature_start: int,
-    weight_file: int,
-    weight_start: int,
-    loss: str,
-    node_costs: NDArray[np.float64],
-    bias: float,
-    seed: int,
     rows: NDArray[np.int32],
     functions: Sequence[tuple[str, float]],
     beam: int,

@@ -86,7 +86,7 @@ def test_errors_of_the_machine_are_no_traceback(run, refused, folder, tmp_path, 
     def fail(*arguments, **options):
         raise error
 
-    monkeypatch.setattr("labeltree.training.fill._native.train_panels", fail)
+    monkeypatch.setattr("labeltree.training.fill._native.train_strips", fail)
     refused("train", folder / "train.svm", tmp_path / "m")
     assert [path.name for path in tmp_path.iterdir()] == ["m.work"]
     monkeypatch.undo()

@@ -216,16 +216,16 @@ class Killed(BaseException):
     """Raised instead of killing the process: nothing after it is run but what a kernel would do."""
 
 
-def cut_off(monkeypatch, plan, data, path, n_panels, **options):
-    """Train until some panels of each call are trained, then stop as if killed."""
-    train = _native.train_panels
+@contextmanager
+def killed_after(monkeypatch, n_strips):
+    """Training in this context trains some strips of a tree, then stops as if killed."""
+    train = _native.train_strips
 
-    def stop(*arguments):
-        *first, panels, finished = arguments
-        train(*first, panels[:n_panels], finished)
+    def stop(*arguments, strips, **options):
+        train(*arguments, strips=strips[:n_strips], **options)
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr("labeltree.training.fill._native.train_panels", stop)
+        patch.setattr("labeltree.training.fill._native.train_strips", stop)
         with pytest.raises(Killed):
-            train_model(data, plan, path, **options)
+            yield

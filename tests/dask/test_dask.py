@@ -64,7 +64,7 @@ def test_the_model_has_the_bytes_of_one_machine(client, tmp_path, six_parts):
 
 
 def prepare(tmp_path):
-    """A work directory with many panels, and the model of one run."""
+    """A work directory with many strips, and the model of one run."""
     data = random_data(instances=600, features=100, labels=80, density=0.1)
     plan = build_plan(data, TreeSettings(clusters=3))
     train_model(data, plan, tmp_path / "local")

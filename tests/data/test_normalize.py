@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import Killed, contents, disk_bytes, make_data, random_data, topic_data, train_small
+from helpers import contents, disk_bytes, killed_after, make_data, random_data, topic_data, train_small
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -247,17 +247,8 @@ def test_commands_note_that_rows_are_scaled(place, data, tmp_path, run, command)
 
 
 def test_an_interrupted_run_continues_with_the_same_rows(place, tmp_path, monkeypatch):
-    train = _native.train_panels
-
-    def stop(*arguments):
-        *first, panels, finished = arguments
-        train(*first, panels[:1], finished)
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr("labeltree.training.fill._native.train_panels", stop)
-        with pytest.raises(Killed):
-            labeltree.train(place / "train.svm", tmp_path / "m", **SETTINGS)
+    with killed_after(monkeypatch, 1):
+        labeltree.train(place / "train.svm", tmp_path / "m", **SETTINGS)
     assert work_path(tmp_path / "m").exists()
     with pytest.raises(InputError, match=r"has other data \(normalized: True before, False now"):
         labeltree.train(place / "train.svm", tmp_path / "m", resume=True, normalize=False, **SETTINGS)

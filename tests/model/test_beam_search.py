@@ -15,6 +15,7 @@ from beam_twin import (
     make_model,
     make_rows,
     search,
+    tree_blocks,
     twin,
 )
 from helpers import ctrl_c, examples, run_portable
@@ -338,13 +339,16 @@ def test_survives_a_damaged_feature_list(damage, count, n_features):
 
 
 def test_refuses_wrong_types():
-    trees, *rest = kernel_arguments(make_model(0))
+    model = make_model(0)
+    arrays, (trees, *rest) = model[0][0], kernel_arguments(model)
     with pytest.raises(TypeError):
-        BeamSearch([(*trees[0][:6], trees[0][6].view(np.float32), *trees[0][7:])], *rest)
+        tree_blocks(arrays, weights=arrays[-1])
     with pytest.raises(TypeError):
-        BeamSearch([trees[0][:8]], *rest)
+        BeamSearch([arrays], *rest)
     with pytest.raises(ValueError, match="codec"):
-        BeamSearch([("float64", *trees[0][1:])], *rest)
+        tree_blocks(arrays, "float64")
+    with pytest.raises(ValueError, match="features has the wrong type"):
+        tree_blocks(arrays, "sparse")
     with pytest.raises(ValueError, match="at least one tree"):
         BeamSearch([], *rest)
     with pytest.raises(ValueError, match="n_labels"):

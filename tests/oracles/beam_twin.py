@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labeltree._native import SCORES, BeamSearch
+from labeltree._native import SCORES, BeamSearch, TreeBlocks
 
 SIGMOID, SQUARED, CUBED = SCORES
 TINY = float(np.finfo(np.float32).tiny)
@@ -251,11 +251,20 @@ def csr(rows):
     return indptr, indices, np.concatenate([np.empty(0, np.float32), *(v for _, v in rows)])
 
 
+def tree_blocks(arrays, codec="float32", **changes):
+    """Return the blocks of a tree of a model, which are float32."""
+    names = ("child_ptr", "children", "feature_ptr", "features", "weight_ptr", "weights")
+    named = {
+        **dict(zip(names, arrays, strict=True)),
+        **dict.fromkeys(("scales", "biases"), np.zeros(0, np.float32)),
+    }
+    named["weights"] = named["weights"].view(np.uint8)
+    return TreeBlocks(codec, **named | changes)
+
+
 def kernel_arguments(model):
-    """Return the arguments of BeamSearch: the blocks as float32."""
-    none = np.zeros(0, np.float32)
-    trees = [("float32", *arrays, weights.view(np.uint8), none, none) for *arrays, weights in model[0]]
-    return trees, *model[1:]
+    """Return the arguments of BeamSearch."""
+    return [tree_blocks(arrays) for arrays in model[0]], *model[1:]
 
 
 def search(model, rows, *, beam=10, top=5, score=SIGMOID, scale=3, threads=1):

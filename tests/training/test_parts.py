@@ -44,7 +44,7 @@ def test_parts_of_text(tmp_path, run):
     assert run("train", tmp_path / "train.tsv", tmp_path / "at-once", *options)[0] == 0
     code, out, _ = run("plan", tmp_path / "train.tsv", tmp_path / "work", *options)
     assert code == 0
-    assert json.loads(out)["panels"] > 2
+    assert json.loads(out)["strips"] > 2
     assert json.loads(out)["data"]["rows"] == 60
     for part in ("2/3", "1/3", "3/3"):
         code, out, _ = run("fill", tmp_path / "work", "--part", part, "--json")
@@ -60,7 +60,7 @@ def test_what_is_missing_is_counted(tmp_path, refused):
     data = make_data(80, features=30, labels=25)
     plan_parts(data, plan_of(data), tmp_path / "work")
     before = contents(tmp_path / "work")
-    assert "panels are not trained yet" in refused("join", tmp_path / "work", tmp_path / "m")
+    assert "strips are not trained yet" in refused("join", tmp_path / "work", tmp_path / "m")
     assert contents(tmp_path / "work") == before
     missing = fill_part(tmp_path / "work", 1, 3)
     before = contents(tmp_path / "work")

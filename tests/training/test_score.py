@@ -2,6 +2,7 @@
 
 import os
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,30 +56,20 @@ def rankings(
     seed=0,
 ):
     """Labels and scores, functions x rows x top."""
-    settings, part, stored = plan.settings, plan.trees[0], model.trees[0]
-    top = top or data.n_labels
+    stored, top = model.trees[0], top or data.n_labels
+    plan = replace(plan, settings=replace(plan.settings, seed=seed))
     with block_files(model, plan) as files:
         labels, scores = _native.held_out_rankings(
-            data.native,
-            part.tree.native,
-            costs,
-            settings.positive_costs(part.tree.node_depth),
-            stored.codec,
-            stored.feature_ptr,
-            stored.weight_ptr,
-            stored.scales,
-            stored.biases,
-            *files,
-            settings.loss,
-            settings.node_costs(part.instances),
-            settings.bias,
-            seed,
-            np.asarray(rows, np.int32),
-            functions,
-            beam,
-            top,
-            max_instances,
-            threads,
+            plan.training(0, data, costs),
+            files.native(stored.codec, stored.feature_ptr, stored.weight_ptr),
+            scales=stored.scales,
+            biases=stored.biases,
+            rows=np.asarray(rows, np.int32),
+            functions=functions,
+            beam=beam,
+            top=top,
+            max_instances=max_instances,
+            threads=threads,
         )
     shape = len(functions), len(rows), top
     return labels.reshape(shape), scores.reshape(shape)

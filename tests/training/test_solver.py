@@ -413,14 +413,14 @@ def test_portable_instructions_agree(tmp_path, loss):
     np.testing.assert_allclose(model.trees[0].weights, portable, atol=2e-5)
 
 
-@pytest.mark.parametrize("panel_bytes", [1, 64 * 31, 64 * 31 * 2 + 5])
+@pytest.mark.parametrize("strip_bytes", [1, 64 * 31, 64 * 31 * 2 + 5])
 @pytest.mark.parametrize("threads", [2, 3])
-def test_a_node_in_strips_is_the_same_model(tmp_path, monkeypatch, panel_bytes, threads):
+def test_a_node_in_strips_is_the_same_model(tmp_path, monkeypatch, strip_bytes, threads):
     """Siblings are grouped within a strip, so the visits differ; the optimum does not, on any threads."""
     data = random_data(14, labels=70)
     tree = build_tree(data, clusters=37, max_depth=2)
     whole = train(tmp_path, data, tree, name="whole")
-    monkeypatch.setattr("labeltree.training.strips.PANEL_BYTES", panel_bytes)
+    monkeypatch.setattr("labeltree.training.strips.STRIP_BYTES", strip_bytes)
     strips, alone = (
         train(tmp_path, data, tree, name=f"strips-{count}", threads=count) for count in (threads, 1)
     )

@@ -7,13 +7,12 @@ import time
 
 import numpy as np
 import pytest
-from helpers import Killed, contents, cut_off, make_data
+from helpers import Killed, contents, killed_after, make_data
 
 from labeltree import InputError, _native, build_plan
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 from labeltree.training.fill import train_model
-from labeltree.training.journal import Journal, read_journals
-from labeltree.training.strips import TreePanels, shares
+from labeltree.training.strips import Journal, TreeStrips, read_journals, shares
 from labeltree.training.work import WorkDirectory, work_path
 
 STORED = {
@@ -34,25 +33,26 @@ def test_a_run_that_is_continued_has_the_same_bytes(tmp_path, monkeypatch, codec
     data = make_data(80, features=30, labels=25)
     plan = plan_of(data, codec)
     train_model(data, plan, tmp_path / "at-once")
-    for n_panels in (1, 2, 2):
-        cut_off(monkeypatch, plan, data, tmp_path / "m", n_panels, resume=True)
+    for n_strips in (1, 2, 2):
+        with killed_after(monkeypatch, n_strips):
+            train_model(data, plan, tmp_path / "m", resume=True)
     records = read_journals(work_path(tmp_path / "m") / "journal")
     assert len(records[0]) == 5
     trained = []
-    train = _native.train_panels
+    train = _native.train_strips
     monkeypatch.setattr(
-        "labeltree.training.fill._native.train_panels",
-        lambda *arguments: trained.append(arguments[-2].size) or train(*arguments),
+        "labeltree.training.fill._native.train_strips",
+        lambda *arguments, **options: trained.append(options["strips"].size) or train(*arguments, **options),
     )
     train_model(data, plan, tmp_path / "m", resume=True)
-    assert trained == [len(TreePanels.of(plan.trees[0])) - 5, len(TreePanels.of(plan.trees[1]))]
+    assert trained == [len(TreeStrips.of(plan.trees[0])) - 5, len(TreeStrips.of(plan.trees[1]))]
     assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
     assert {entry.name for entry in tmp_path.iterdir()} == {"m", "at-once"}
 
 
 @pytest.mark.parametrize("codec", ["int8", "sparse"])
 @pytest.mark.parametrize("step", ["labeltree.training.fill.choose_score", "labeltree.training.work.publish"])
-def test_a_run_that_stops_after_the_last_panel(tmp_path, monkeypatch, codec, step):
+def test_a_run_that_stops_after_the_last_strip(tmp_path, monkeypatch, codec, step):
     data = make_data(80, features=30, labels=25)
     plan = plan_of(data, codec)
     train_model(data, plan, tmp_path / "at-once")
@@ -64,7 +64,7 @@ def test_a_run_that_stops_after_the_last_panel(tmp_path, monkeypatch, codec, ste
         patch.setattr(step, stop)
         with pytest.raises(Killed):
             train_model(data, plan, tmp_path / "m")
-    monkeypatch.delattr("labeltree.training.fill._native.train_panels")
+    monkeypatch.delattr("labeltree.training.fill._native.train_strips")
     train_model(data, plan, tmp_path / "m", resume=True)
     assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
     assert {entry.name for entry in tmp_path.iterdir()} == {"m", "at-once"}
@@ -97,7 +97,8 @@ def test_packing_sparse_blocks_continues_where_it_was(tmp_path, monkeypatch):
 def test_an_unfinished_run_is_named_and_not_touched(tmp_path, monkeypatch):
     data = make_data(80, features=30, labels=25)
     plan = plan_of(data)
-    cut_off(monkeypatch, plan, data, tmp_path / "m", 2)
+    with killed_after(monkeypatch, 2):
+        train_model(data, plan, tmp_path / "m")
     before = contents(tmp_path)
     with pytest.raises(InputError, match=r"m\.work: there is an unfinished run; use resume=True to continue"):
         train_model(data, plan, tmp_path / "m")
@@ -113,7 +114,8 @@ def test_an_unfinished_run_is_named_and_not_touched(tmp_path, monkeypatch):
 )
 def test_other_data_or_settings_are_refused(tmp_path, monkeypatch, settings, seed, what):
     data = make_data(80, features=30, labels=25)
-    cut_off(monkeypatch, plan_of(data), data, tmp_path / "m", 2)
+    with killed_after(monkeypatch, 2):
+        train_model(data, plan_of(data), tmp_path / "m")
     before = contents(tmp_path)
     other = make_data(80, features=30, labels=25, seed=seed)
     with pytest.raises(InputError, match=what):
@@ -123,7 +125,8 @@ def test_other_data_or_settings_are_refused(tmp_path, monkeypatch, settings, see
 
 def test_other_trees_are_refused(tmp_path, monkeypatch):
     data = make_data(80, features=30, labels=25)
-    cut_off(monkeypatch, plan_of(data), data, tmp_path / "m", 2)
+    with killed_after(monkeypatch, 2):
+        train_model(data, plan_of(data), tmp_path / "m")
     other = build_plan(data, TreeSettings(clusters=4, max_depth=4, trees=2), threads=2)
     with pytest.raises(InputError, match="tree 0 is not that of the unfinished run"):
         train_model(data, other, tmp_path / "m", resume=True)
@@ -144,7 +147,8 @@ def test_a_second_process_is_refused(tmp_path):
 def test_a_damaged_description_is_refused(tmp_path, monkeypatch):
     data = make_data(80, features=30, labels=25)
     plan = plan_of(data)
-    cut_off(monkeypatch, plan, data, tmp_path / "m", 2)
+    with killed_after(monkeypatch, 2):
+        train_model(data, plan, tmp_path / "m")
     file = work_path(tmp_path / "m") / "work.json"
     content = json.loads(file.read_text())
     for damaged in ("{", "[]", "{}", json.dumps({**content, "labeltree_version": "0.0"})):
@@ -153,7 +157,7 @@ def test_a_damaged_description_is_refused(tmp_path, monkeypatch):
             train_model(data, plan, tmp_path / "m", resume=True)
 
 
-def test_an_entry_that_was_cut_off_ends_the_journal(tmp_path):
+def test_an_entry_that_was_killed_after_ends_the_journal(tmp_path):
     journal = Journal(tmp_path, sync=True)
     records = [number.to_bytes(8, "little") + b"x" * number for number in range(4)]
     journal._append(7, records)
@@ -183,11 +187,12 @@ def test_shares_are_disjoint_balanced_and_complete():
 def test_info_tells_how_far_a_run_is(tmp_path, monkeypatch, run):
     data = make_data(80, features=30, labels=25)
     plan = plan_of(data)
-    cut_off(monkeypatch, plan, data, tmp_path / "m", 2)
+    with killed_after(monkeypatch, 2):
+        train_model(data, plan, tmp_path / "m")
     code, out, _ = run("info", work_path(tmp_path / "m"), "--json")
     status = json.loads(out)
-    n_panels = [len(TreePanels.of(part)) for part in plan.trees]
-    assert (code, status["trained"], status["panels"]) == (0, 2, sum(n_panels))
+    n_strips = [len(TreeStrips.of(part)) for part in plan.trees]
+    assert (code, status["trained"], status["strips"]) == (0, 2, sum(n_strips))
     assert 0 < status["done"] < 1
     assert not status["running"]
     assert not status["complete"]
@@ -224,17 +229,17 @@ def test_a_journal_that_cannot_be_written_is_tried_again(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         return write(file, content, at)
 
-    monkeypatch.setattr("labeltree.training.journal.INTERVAL", 0.001)
+    monkeypatch.setattr("labeltree.training.strips.INTERVAL", 0.001)
     monkeypatch.setattr("os.pwrite", fail)
-    train_panels = _native.train_panels
+    train_strips = _native.train_strips
 
-    def slowly(*arguments):
-        train_panels(*arguments)
+    def slowly(*arguments, **options):
+        train_strips(*arguments, **options)
         deadline = time.monotonic() + 10
         while len(failures) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
 
-    monkeypatch.setattr("labeltree.training.fill._native.train_panels", slowly)
+    monkeypatch.setattr("labeltree.training.fill._native.train_strips", slowly)
     train_model(data, plan, tmp_path / "m")
     assert len(failures) == 3
     assert contents(tmp_path / "m") == contents(tmp_path / "at-once")

@@ -22,7 +22,7 @@ from labeltree.model.model import Model
 from labeltree.settings import ModelSettings
 from labeltree.training.parts import READY, describe_parts, fill_part, join_parts, open_parts, plan_parts
 from labeltree.training.plan import Plan
-from labeltree.training.strips import TreePanels
+from labeltree.training.strips import TreeStrips
 from labeltree.training.work import WorkDirectory, work_path
 
 Result = TypeVar("Result")
@@ -59,17 +59,17 @@ def n_threads(client: Any) -> int:
 
 
 def amount(plan: Plan) -> tuple[int, int]:
-    """Return the number of panels of a plan, and their multiply-adds in one pass over the instances."""
-    panels = [TreePanels.of(part) for part in plan.trees]
-    return sum(map(len, panels)), sum(int(tree.work.sum()) for tree in panels)
+    """Return the number of strips of a plan, and their multiply-adds in one pass over the instances."""
+    strips = [TreeStrips.of(part) for part in plan.trees]
+    return sum(map(len, strips)), sum(int(tree.work.sum()) for tree in strips)
 
 
-def choose_parts(client: Any, n_panels: int, work: int) -> int:
+def choose_parts(client: Any, n_strips: int, work: int) -> int:
     """Return how many parts to divide work into, given the cluster as it is now."""
     threads = max(1, n_threads(client))
     wanted = min(max(_MIN_PARTS, _PARTS_PER_THREAD * threads), work // _PART_WORK)
     # A multiple of the threads, so that none is idle at the end.
-    return max(1, min(-(-wanted // threads) * threads, n_panels))
+    return max(1, min(-(-wanted // threads) * threads, n_strips))
 
 
 def train_on_cluster(
@@ -286,7 +286,7 @@ class _Stopped(Exception):
 
 
 def _fill(number: int, path: str, n_parts: int, run: str, sync: bool) -> int:
-    """Train one part, in a task; return the number of panels that are not trained yet."""
+    """Train one part, in a task; return the number of strips that are not trained yet."""
     check_visible(path)
     worker = optional("distributed").get_worker()
     stop, reported = _stop_file(Path(path), run), 0.0

@@ -168,7 +168,7 @@ def _reached_labels(model: Model, tree: int, queries: Queries, beam: int, score:
     """Return the labels that the beam reaches in one tree."""
     if model.text is not None and not queries.arrays[1].size:
         return set()  # no label is predicted for a document without known words
-    search = _native.BeamSearch([model.trees[tree].arrays], model.n_features, model.n_labels, model.bias)
+    search = _native.BeamSearch([model.trees[tree].native], model.n_features, model.n_labels, model.bias)
     labels, _ = search.search(*queries.arrays, beam, model.n_labels, score.function, score.scale, 1)
     return set(labels[labels >= 0].tolist())
 

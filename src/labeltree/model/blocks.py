@@ -63,18 +63,18 @@ class TreeBlocks:
         return f"TreeBlocks({self.tree!r}, codec={self.codec!r}, n_weights={self.weights.size})"
 
     @property
-    def arrays(self) -> _native.TreeArrays:
-        """The tree and its blocks as the search takes them."""
-        return (
+    def native(self) -> _native.TreeBlocks:
+        """The tree and its blocks as kernels take them."""
+        return _native.TreeBlocks(
             self.codec,
-            self.tree.child_ptr,
-            self.tree.children,
-            self.feature_ptr,
-            self.features,
-            self.weight_ptr,
-            self.weights.view(np.uint8),
-            self.scales,
-            self.biases,
+            child_ptr=self.tree.child_ptr,
+            children=self.tree.children,
+            feature_ptr=self.feature_ptr,
+            features=self.features,
+            weight_ptr=self.weight_ptr,
+            weights=self.weights.view(np.uint8),
+            scales=self.scales,
+            biases=self.biases,
         )
 
     @cached_property
@@ -173,37 +173,37 @@ class TreeBlocks:
         )
         found, wrong = _native.damaged_blocks(
             self.codec,
-            feature_ptr,
-            features,
-            weight_ptr,
-            weights,
-            self.checksums[first:last],
-            self.n_features,
-            self.has_bias,
-            threads,
+            feature_ptr=feature_ptr,
+            features=features,
+            weight_ptr=weight_ptr,
+            weights=weights,
+            checksums=self.checksums[first:last],
+            n_features=self.n_features,
+            has_bias=self.has_bias,
+            threads=threads,
         )
         return found + first, (wrong[0] + first, wrong[1]) if wrong else None
 
     def _sparse_fault(self, first: int, last: int, threads: int) -> tuple[int, str] | None:
         """Return the first node with a fault in some successive blocks, and what is wrong with it."""
         node, segments = int(self.blocks.node[first]), n_segments(self.codec, self.n_features)
-        start = int(self.tree.child_ptr[node] + (first - self.blocks.ptr[node]) * _native.PANEL_CHILDREN)
+        start = int(self.tree.child_ptr[node] + (first - self.blocks.ptr[node]) * _native.BLOCK_CHILDREN)
         child_ptr = pointers(self.blocks.width[first:last])
         children = slice(start, start + int(child_ptr[-1]))
         feature_ptr = self.feature_ptr[first * segments : last * segments + 1]
         weight_ptr = self.weight_ptr[first : last + 1]
-        fault = _native.sparse_fault(
-            child_ptr,
-            self.tree.children[children],
-            feature_ptr - feature_ptr[0],
-            self.features[feature_ptr[0] : feature_ptr[-1]],
-            weight_ptr - weight_ptr[0],
-            self.weights[weight_ptr[0] : weight_ptr[-1]].view(np.uint8),
-            self.scales[children],
-            self.biases[children],
-            self.n_features,
-            threads,
+        blocks = _native.TreeBlocks(
+            SPARSE,
+            child_ptr=child_ptr,
+            children=self.tree.children[children],
+            feature_ptr=feature_ptr - feature_ptr[0],
+            features=self.features[feature_ptr[0] : feature_ptr[-1]],
+            weight_ptr=weight_ptr - weight_ptr[0],
+            weights=self.weights[weight_ptr[0] : weight_ptr[-1]].view(np.uint8),
+            scales=self.scales[children],
+            biases=self.biases[children],
         )
+        fault = _native.sparse_fault(blocks, self.n_features, threads)
         return (int(self.blocks.node[first + fault[0]]), fault[1]) if fault else None
 
     def _runs(self, n_bytes: int) -> list[tuple[int, int]]:

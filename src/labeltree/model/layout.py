@@ -145,10 +145,10 @@ class Blocks:
         counts = tree.child_count
         if codec != SPARSE:
             return cls(np.arange(tree.n_nodes), counts, np.arange(tree.n_nodes + 1))
-        ptr = pointers(-(-counts // _native.PANEL_CHILDREN))
+        ptr = pointers(-(-counts // _native.BLOCK_CHILDREN))
         node = np.repeat(np.arange(tree.n_nodes), np.diff(ptr))
-        first_child = (np.arange(node.size) - ptr[node]) * _native.PANEL_CHILDREN
-        return cls(node, np.minimum(counts[node] - first_child, _native.PANEL_CHILDREN), ptr)
+        first_child = (np.arange(node.size) - ptr[node]) * _native.BLOCK_CHILDREN
+        return cls(node, np.minimum(counts[node] - first_child, _native.BLOCK_CHILDREN), ptr)
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,7 +136,7 @@ class Model:
 
     @cached_property
     def _search(self) -> Ranker:
-        blocks = [part.arrays for part in self.trees]
+        blocks = [part.native for part in self.trees]
         search = _native.BeamSearch(blocks, self.n_features, self.n_labels, self.bias)
         return Ranker(search, self.n_features, self.normalized, self.text is not None)
 

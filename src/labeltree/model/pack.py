@@ -44,6 +44,17 @@ _LOOSE, _PACKED = ".loose", ".packed"
 _RELEASED_AT_ONCE = 64 << 20
 
 
+class WrittenBlocks(NamedTuple):
+    """What was written of a tree: of each block, unless noted."""
+
+    checksums: NDArray[np.uint32]  # 0 if a dense block was written in strips
+    segment_rows: NDArray[np.int64]  # of each segment of each block
+    n_bytes: NDArray[np.int64]  # of the weights
+    n_nonzeros: NDArray[np.int64]
+    scales: NDArray[np.float32]  # of each child, as the biases
+    biases: NDArray[np.float32]
+
+
 class BlockFiles(NamedTuple):
     """The two large files of a tree that is being written: descriptor, and start of the data."""
 
@@ -52,35 +63,42 @@ class BlockFiles(NamedTuple):
     weight_file: int
     weight_start: int
 
-    def checksum(self, layout: Layout, node: int) -> int:
-        """Read a dense block and return its CRC-32C."""
-        crc = 0
-        for file, start, ptr, dtype in (
+    def native(
+        self, codec: str, feature_ptr: NDArray[np.int64], weight_ptr: NDArray[np.int64]
+    ) -> _native.BlockFiles:
+        """Return the files and the places of the blocks in them as kernels take them."""
+        return _native.BlockFiles(codec, feature_ptr=feature_ptr, weight_ptr=weight_ptr, **self._asdict())
+
+    def add_checksums(self, layout: Layout, written: WrittenBlocks) -> None:
+        """Read the dense blocks that were written in strips, and set their CRC-32C."""
+        if layout.codec == SPARSE:
+            return
+        large = (
             (self.feature_file, self.feature_start, layout.feature_ptr, FEATURES.dtypes[layout.codec]),
             (self.weight_file, self.weight_start, layout.weight_ptr, WEIGHTS.dtypes[layout.codec]),
-        ):
-            at, end = (start + int(ptr[n]) * np.dtype(dtype).itemsize for n in (node, node + 1))
-            for piece in _pieces(file, at, end):
-                crc = _native.crc32c(np.frombuffer(piece, np.uint8), crc)
-        return crc
+        )
+        for node in np.flatnonzero(written.checksums == 0):
+            crc = 0
+            for file, start, ptr, dtype in large:
+                at, end = (start + int(ptr[n]) * np.dtype(dtype).itemsize for n in (node, node + 1))
+                for piece in _pieces(file, at, end):
+                    crc = _native.crc32c(np.frombuffer(piece, np.uint8), crc)
+            written.checksums[node] = crc
 
 
 class TrainedBlocks(NamedTuple):
-    """The blocks of a tree whose files are still open, as `_native.held_out_rankings` takes them."""
+    """The blocks of a tree whose files are still open."""
 
-    codec: str
-    feature_ptr: NDArray[np.int64]
-    weight_ptr: NDArray[np.int64]
+    files: _native.BlockFiles
     scales: NDArray[np.float32]
     biases: NDArray[np.float32]
-    files: BlockFiles
 
     @classmethod
-    def of(cls, codec: str, written: _native.WrittenArrays, files: BlockFiles) -> TrainedBlocks:
+    def of(cls, codec: str, written: WrittenBlocks, files: BlockFiles) -> TrainedBlocks:
         """Find the blocks from what was written."""
-        _, segment_rows, n_bytes, _, scales, biases = written
-        weight_ptr = pointers(n_bytes // np.dtype(WEIGHTS.dtypes[codec]).itemsize)
-        return cls(codec, pointers(segment_rows), weight_ptr, scales, biases, files)
+        weight_ptr = pointers(written.n_bytes // np.dtype(WEIGHTS.dtypes[codec]).itemsize)
+        places = files.native(codec, pointers(written.segment_rows), weight_ptr)
+        return cls(places, written.scales, written.biases)
 
 
 @contextmanager
@@ -105,7 +123,7 @@ def reserve_blocks(writer: ModelWriter, folder: str, layout: Layout) -> Iterator
 
 @contextmanager
 def pack_blocks(
-    writer: ModelWriter, folder: str, layout: Layout, written: _native.WrittenArrays, files: BlockFiles
+    writer: ModelWriter, folder: str, layout: Layout, written: WrittenBlocks, files: BlockFiles
 ) -> Iterator[BlockFiles]:
     """Write sparse blocks next to each other into the files of the model; return these, open.
 
@@ -115,13 +133,12 @@ def pack_blocks(
     if layout.codec != SPARSE:
         yield files
         return
-    _, segment_rows, n_bytes, *_ = written
-    n_ids = segment_rows.reshape(n_bytes.size, -1).sum(axis=1)
+    n_ids = written.segment_rows.reshape(written.n_bytes.size, -1).sum(axis=1)
     with ExitStack() as stack:
         found: list[tuple[int, int]] = []
         for name, handle, ptr, sizes in (
             (FEATURES.name, files.feature_file, 2 * layout.feature_ptr, 2 * n_ids),
-            (WEIGHTS.name, files.weight_file, layout.weight_ptr, n_bytes),
+            (WEIGHTS.name, files.weight_file, layout.weight_ptr, written.n_bytes),
         ):
             dtype = layout.files()[name].dtype
             spec = ArrayFile(dtype, int(sizes.sum()) // np.dtype(dtype).itemsize)
@@ -181,18 +198,17 @@ def _write(file: int, content: bytes, at: int) -> int:
 
 
 def write_small(
-    writer: ModelWriter, folder: str, tree: LabelTree, codec: str, written: _native.WrittenArrays
+    writer: ModelWriter, folder: str, tree: LabelTree, codec: str, written: WrittenBlocks
 ) -> None:
     """Write the small arrays of a tree, next to its features and weights."""
-    checksums, segment_rows, n_bytes, _, scales, biases = written
     arrays: dict[str, NDArray[Any]] = {
         "child_ptr.npy": tree.child_ptr,
         "children.npy": tree.children,
-        "feature_ptr.npy": pointers(segment_rows),
-        "weight_ptr.npy": pointers(n_bytes),
-        "scales.npy": scales,
-        "biases.npy": biases,
-        "checksums.npy": checksums,
+        "feature_ptr.npy": pointers(written.segment_rows),
+        "weight_ptr.npy": pointers(written.n_bytes),
+        "scales.npy": written.scales,
+        "biases.npy": written.biases,
+        "checksums.npy": written.checksums,
     }
     for file in tree_files(codec):
         if not file.is_large:
@@ -205,8 +221,9 @@ def copy_blocks(writer: ModelWriter, folder: str, part: TreeBlocks) -> None:
         with writer.grow(f"{folder}/{name}", array.dtype.str) as stream:
             stream.write(np.ascontiguousarray(array).data)
     n_bytes = np.diff(part.weight_ptr) * part.weights.itemsize
-    lists = part.checksums, np.diff(part.feature_ptr), n_bytes
-    write_small(writer, folder, part.tree, part.codec, (*lists, n_bytes, part.scales, part.biases))
+    lists = part.checksums, np.diff(part.feature_ptr), n_bytes, n_bytes
+    written = WrittenBlocks(*lists, part.scales, part.biases)
+    write_small(writer, folder, part.tree, part.codec, written)
 
 
 def check_source(path: Path | None, trees: Sequence[TreeBlocks]) -> None:
@@ -265,21 +282,20 @@ def write_compact(
     for t, part in enumerate(trees):
         folder, layout = tree_folder(t), _layout(part, storage.codec)
         with reserve_blocks(writer, folder, layout) as files, _refusals():
-            written = _native.compress_blocks(
-                _source(part),
-                part.n_features,
-                part.has_bias,
-                storage.codec,
-                float32_threshold(storage.prune or 0.0),
-                layout.feature_ptr,
-                layout.weight_ptr,
-                *files,
-                threads,
-                part_of(progress, t, len(trees)),
+            arrays = _native.compress_blocks(
+                part.native,
+                files.native(storage.codec, layout.feature_ptr, layout.weight_ptr),
+                n_features=part.n_features,
+                has_bias=part.has_bias,
+                threshold=float32_threshold(storage.prune or 0.0),
+                threads=threads,
+                progress=part_of(progress, t, len(trees)),
             )
+            written = WrittenBlocks(**arrays)
+            files.add_checksums(layout, written)
             with pack_blocks(writer, folder, layout, written, files):
                 pass
-        n_nonzeros += int(written[3].sum())
+        n_nonzeros += int(written.n_nonzeros.sum())
         write_small(writer, folder, part.tree, storage.codec, written)
     remove_loose(writer.path)
     return n_nonzeros
@@ -298,9 +314,7 @@ def sparse_bytes(
     n_bytes, n_nonzeros = np.zeros((2, limits.size), np.int64)
     for part in trees:
         with _refusals():
-            large, stored = _native.sparse_sizes(
-                _source(part), part.n_features, part.has_bias, limits, threads
-            )
+            large, stored = _native.sparse_sizes(part.native, part.n_features, part.has_bias, limits, threads)
         files = _layout(part, SPARSE).files()
         small = sum(
             ArrayFile(file.dtype, 0).bytes if name in (FEATURES.name, WEIGHTS.name) else file.bytes
@@ -323,8 +337,3 @@ def _refusals() -> Iterator[None]:
 
 def _layout(part: TreeBlocks, codec: str) -> Layout:
     return Layout.of(part.tree, codec, part.used_features, part.has_bias, part.n_features)
-
-
-def _source(part: TreeBlocks) -> _native.FloatArrays:
-    shape = part.tree.child_ptr, part.tree.children
-    return *shape, part.feature_ptr, part.features, part.weight_ptr, part.weights.view(np.uint8)

@@ -138,7 +138,17 @@ def _time(
     start = time.process_time()
     # Nothing is below a share of 0 that moves, so every iteration is run.
     _native.cluster_level(
-        vectors, labels, last - sizes, last, nodes, clusters, iterations, 0.0, seed, 1, None
+        vectors,
+        labels=labels,
+        first=last - sizes,
+        last=last,
+        streams=nodes,
+        clusters=clusters,
+        max_iterations=iterations,
+        least_moved=0.0,
+        seed=seed,
+        threads=1,
+        progress=None,
     )
     return time.process_time() - start
 

@@ -33,7 +33,7 @@ from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, T
 from labeltree.training.costs import with_costs
 from labeltree.training.plan import Plan
 from labeltree.training.score import HeldOut, choose_decision, choose_score
-from labeltree.training.strips import TreePanels, shares
+from labeltree.training.strips import TreeStrips, shares
 from labeltree.training.work import WorkDirectory
 
 
@@ -178,7 +178,7 @@ def fill_blocks(
     progress: Progress | None = None,
     share: tuple[int, int] = (0, 1),
 ) -> None:
-    """Train the panels that are not recorded yet, or one of several shares of them.
+    """Train the strips that are not recorded yet, or one of several shares of them.
 
     Parameters
     ----------
@@ -190,15 +190,15 @@ def fill_blocks(
     progress : callable, optional
         Called periodically with the fraction of the share that is done.
     share : (int, int), default (0, 1)
-        The share, from 0, and the number of shares that all panels are divided into.
+        The share, from 0, and the number of shares that all strips are divided into.
     """
     number, n_shares = share
-    panels = [TreePanels.of(part) for part in plan.trees]
-    amounts = [tree.work for tree in panels]
+    strips = [TreeStrips.of(part) for part in plan.trees]
+    amounts = [tree.work for tree in strips]
     for t, amount in enumerate(amounts):
         work.keep_amounts(t, amount)
     mine = np.split(
-        shares(np.concatenate(amounts), n_shares) == number, np.cumsum([len(tree) for tree in panels])[:-1]
+        shares(np.concatenate(amounts), n_shares) == number, np.cumsum([len(tree) for tree in strips])[:-1]
     )
     total = float(sum(amount[own].sum() for amount, own in zip(amounts, mine, strict=True))) or 1.0
     done = 0.0
@@ -216,7 +216,7 @@ def fill_blocks(
             left = float(amount[missing].sum()) / total
             if missing.size:
                 stage = _scaled(progress, done, left)
-                _train_panels(dataset, plan, t, files[t], costs, panels[t], missing, work, stage)
+                _train_strips(dataset, plan, t, files[t], costs, strips[t], missing, work, stage)
             done += left
 
 
@@ -233,7 +233,7 @@ def complete_model(
     notes: dict[str, Any] | None,
     verify: bool = False,
 ) -> int:
-    """Complete a model whose panels are all trained, and publish it; return the problems not converged.
+    """Complete a model whose strips are all trained, and publish it; return the problems not converged.
 
     If an earlier process published it, nothing is left to do. If other processes trained it, every block is
     read again and compared with its checksum (``verify``).
@@ -276,7 +276,7 @@ def complete_model(
 def _pack_trees(
     plan: Plan, work: WorkDirectory, writer: ModelWriter, stack: ExitStack
 ) -> tuple[list[TrainedBlocks], int, int]:
-    """Write what the trees need besides their panels; return their blocks, open until the stack is closed.
+    """Write what the trees need besides their strips; return their blocks, open until the stack is closed.
 
     Also returns the number of stored weights, and of problems that did not converge.
     """
@@ -285,29 +285,29 @@ def _pack_trees(
     for t, part in enumerate(plan.trees):
         folder = f"tree-{t}"
         files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
-        written, not_converged = TreePanels.of(part).gather(work.records[t], files)
+        written, not_converged = TreeStrips.of(part).gather(work.records[t], files)
         work.records[t] = dict.fromkeys(work.records[t], b"")  # from now on, it only matters that they exist
         n_not_converged += not_converged
-        n_stored += int(written[3].sum())
+        n_stored += int(written.n_nonzeros.sum())
         write_small(writer, folder, part.tree, part.codec, written)
         packed = stack.enter_context(pack_blocks(writer, folder, part.layout, written, files))
         blocks.append(TrainedBlocks.of(part.codec, written, packed))
     return blocks, n_stored, n_not_converged
 
 
-def _train_panels(
+def _train_strips(
     dataset: Dataset,
     plan: Plan,
     number: int,
     files: BlockFiles,
     costs: NDArray[np.float32] | None,
-    panels: TreePanels,
+    strips: TreeStrips,
     missing: NDArray[np.int64],
     work: WorkDirectory,
     progress: Progress | None,
 ) -> None:
-    """Train some panels of a tree and record them."""
-    settings, part, finished = plan.settings, plan.trees[number], _native.FinishedPanels()
+    """Train some strips of a tree and record them."""
+    part, finished = plan.trees[number], _native.FinishedStrips()
     with work.journal.recording(
         number, finished, (files.feature_file, files.weight_file), work.records[number]
     ) as check:
@@ -318,29 +318,16 @@ def _train_panels(
                 progress(done)
 
         try:
-            _native.train_panels(
-                dataset.native,
-                part.tree.native,
-                costs,
-                settings.positive_costs(part.tree.node_depth),
-                part.nonzeros,
-                part.layout.feature_ptr,
-                part.layout.weight_ptr,
-                *files,
-                settings.loss,
-                settings.node_costs(part.instances),
-                settings.tolerance,
-                settings.max_iterations,
-                settings.bias,
-                settings.seed + number,
-                settings.precise,
-                panels.panel_bytes,
-                plan.threads,
-                watch,
-                part.codec,
-                float32_threshold(plan.storage.prune or 0.0),
-                missing,
-                finished,
+            _native.train_strips(
+                plan.training(number, dataset, costs),
+                files.native(part.codec, part.layout.feature_ptr, part.layout.weight_ptr),
+                threshold=float32_threshold(plan.storage.prune or 0.0),
+                n_nonzeros=part.nonzeros,
+                strip_bytes=strips.strip_bytes,
+                strips=missing,
+                finished=finished,
+                threads=plan.threads,
+                progress=watch,
             )
         except OverflowError as error:  # a block is too large
             raise InputError(str(error), hint="use fewer {clusters}", parameters={"clusters": None}) from None

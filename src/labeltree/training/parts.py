@@ -24,7 +24,7 @@ from labeltree.model.model import Model, load_complete
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.training.fill import complete_model, describe_run, fill_blocks
 from labeltree.training.plan import Plan, TreePlan
-from labeltree.training.strips import TreePanels
+from labeltree.training.strips import TreeStrips
 from labeltree.training.work import WorkDirectory, read_tree
 
 _ARRAYS = ("x_ptr", "x_index", "x_value", "y_ptr", "y_index", "label_ptr", "label_instances")
@@ -134,7 +134,7 @@ def fill_part(
     Returns
     -------
     int
-        Number of panels that are not trained yet, as far as is known.
+        Number of strips that are not trained yet, as far as is known.
     """
     limits.checked("n_parts", n_parts, limits.PARTS)
     limits.checked("part", part, limits.Whole(1, n_parts))
@@ -198,9 +198,9 @@ def join_parts(
         plan = _plan(work, threads)
         missing = _n_missing(work, plan)
         if missing and not (work.is_complete or work.is_published):
-            total = sum(len(TreePanels.of(part)) for part in plan.trees)
+            total = sum(len(TreeStrips.of(part)) for part in plan.trees)
             raise InputError(
-                f"{missing:,} of {total:,} panels are not trained yet",
+                f"{missing:,} of {total:,} strips are not trained yet",
                 file=work.path,
                 hint="run `labeltree fill` again, for these parts or for all",
             )
@@ -222,7 +222,7 @@ def _absolute(path: Path | str) -> Path:
 
 
 def _n_missing(work: WorkDirectory, plan: Plan) -> int:
-    return sum(len(TreePanels.of(part)) - len(work.records.get(t, {})) for t, part in enumerate(plan.trees))
+    return sum(len(TreeStrips.of(part)) - len(work.records.get(t, {})) for t, part in enumerate(plan.trees))
 
 
 def mapped_data(work: WorkDirectory) -> Dataset:

@@ -33,7 +33,7 @@ from labeltree.trees.tree import DepthSummary, LabelTree, depth_cells, describe_
 # Bytes per weight of a sparse tree in the paper: a float64 and an index.
 PAPER_WEIGHT_BYTES = 12
 # A thread holds at most this many bytes of a node's weights in memory; wider nodes are trained in strips.
-PANEL_BYTES = 128 << 20
+STRIP_BYTES = 128 << 20
 # The score and the threshold are chosen with tiles of a node's weights, and as many sums: each has at most
 # this many bytes, or eight columns.
 TILE_BYTES = 16 << 20
@@ -134,11 +134,11 @@ class TreePlan:
         copied = self.nonzeros * 8
         copied[0] = 0  # the root trains on the data as it is
         whole = features * children * 4
-        if codec == SPARSE:  # a panel as bytes, and the same encoded, which is copied once
-            strip = 3 * features * (np.minimum(children, _native.PANEL_CHILDREN) + 12)
-            n_strips = -(-children // _native.PANEL_CHILDREN)
+        if codec == SPARSE:  # a block as bytes, and the same encoded, which is copied once
+            strip = 3 * features * (np.minimum(children, _native.BLOCK_CHILDREN) + 12)
+            n_strips = -(-children // _native.BLOCK_CHILDREN)
         else:
-            strip = np.minimum(whole, np.maximum(PANEL_BYTES, features * _native.LINE_BYTES))
+            strip = np.minimum(whole, np.maximum(STRIP_BYTES, features * _native.LINE_BYTES))
             n_strips = -(-whole // strip)
         # Per instance: its number, a pointer, norm, squares of its own features, cost and the marks of its
         # siblings. Per feature: its number, its place in the solver and its sum.
@@ -245,6 +245,25 @@ class Plan:
     def n_problems(self) -> int:
         """Number of binary problems: children of all nodes."""
         return sum(part.tree.children.size for part in self.trees)
+
+    def training(
+        self, number: int, dataset: Dataset, costs: NDArray[np.float32] | None = None
+    ) -> _native.Training:
+        """Return how the classifiers of a tree are trained; ``costs`` has the weight of each instance."""
+        part, settings = self.trees[number], self.settings
+        return _native.Training(
+            dataset.native,
+            part.tree.native,
+            costs=costs,
+            node_costs=settings.node_costs(part.instances),
+            positive_costs=settings.positive_costs(part.tree.node_depth),
+            loss=settings.loss,
+            tolerance=settings.tolerance,
+            max_iterations=settings.max_iterations,
+            bias=settings.bias,
+            seed=settings.seed + number,
+            precise=settings.precise,
+        )
 
     def clip(self, max_depth: int) -> Plan:
         """Return the plan of the same trees, cut at a depth (d_max), without counting again."""

@@ -18,7 +18,7 @@ from labeltree.evaluation.thresholds import MIN_DECISION_ROWS, choose_threshold
 from labeltree.model.pack import TrainedBlocks
 from labeltree.model.queries import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
-from labeltree.training.plan import PANEL_BYTES, TRIAL_ROWS, Plan
+from labeltree.training.plan import STRIP_BYTES, TRIAL_ROWS, Plan
 
 # The first one is kept unless another ranks clearly better.
 CANDIDATES = (
@@ -167,7 +167,7 @@ def _fits_in_memory(plan: Plan) -> bool:
 
     That of a tree can. One-vs-rest is a single node, which training never holds as a whole if it is large.
     """
-    return plan.depth > 1 or plan.n_weights * 4 <= PANEL_BYTES * len(plan.trees)
+    return plan.depth > 1 or plan.n_weights * 4 <= STRIP_BYTES * len(plan.trees)
 
 
 def held_out_rankings(
@@ -210,25 +210,18 @@ def _tree_rankings(
     top: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the best labels of each function and row in one tree, and their scores."""
-    part = plan.trees[number]
     try:
         labels, scores = _native.held_out_rankings(
-            dataset.native,
-            part.tree.native,
-            costs,
-            plan.settings.positive_costs(part.tree.node_depth),
-            *blocks[:-1],
-            *blocks.files,
-            plan.settings.loss,
-            plan.settings.node_costs(part.instances),
-            plan.settings.bias,
-            plan.settings.seed + number,
-            rows,
-            [(function.function, function.scale) for function in functions],
-            DEFAULT_BEAM,
-            top,
-            MAX_INSTANCES,
-            plan.threads,
+            plan.training(number, dataset, costs),
+            blocks.files,
+            scales=blocks.scales,
+            biases=blocks.biases,
+            rows=rows,
+            functions=[(function.function, function.scale) for function in functions],
+            beam=DEFAULT_BEAM,
+            top=top,
+            max_instances=MAX_INSTANCES,
+            threads=plan.threads,
         )
     except ValueError as error:  # blocks may come from other processes, and are verified only later
         what = f"the trained blocks of tree {number} are damaged ({error})"

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from labeltree.model.layout import MANIFEST
-from labeltree.training.journal import read_journals
+from labeltree.training.strips import read_journals
 from labeltree.training.work import amounts_name, read_description, read_tree
 
 
@@ -22,7 +22,7 @@ class WorkStatus(TypedDict):
     running: bool
     data: dict[str, Any]
     trees: int
-    panels: int | None
+    strips: int | None
     trained: int
     done: float | None
     seconds: float
@@ -57,7 +57,7 @@ def work_status(path: Path) -> WorkStatus:
         "running": _is_locked(path),
         "data": described["data"],
         "trees": n_trees,
-        "panels": sum(amount.size for amount in amounts) if amounts else None,
+        "strips": sum(amount.size for amount in amounts) if amounts else None,
         "trained": sum(map(len, records.values())),
         "done": done,
         "seconds": seconds,

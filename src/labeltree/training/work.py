@@ -1,7 +1,7 @@
 """The work directory: a model that is being trained, kept if the process ends before the model is complete.
 
 ``work.json`` describes data and settings, ``tree-0.npz`` and so on are the trees that are built, ``journal``
-says which panels are trained, and ``model`` is the directory that becomes the model.
+says which strips are trained, and ``model`` is the directory that becomes the model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from labeltree.model.directory import (
     write_durably,
 )
 from labeltree.model.files import ModelWriter
-from labeltree.training.journal import Journal, read_journals
+from labeltree.training.strips import Journal, read_journals
 from labeltree.trees.tree import LabelTree
 
 FORMAT = "labeltree work directory"
@@ -196,7 +196,7 @@ class WorkDirectory:
             )
 
     def keep_amounts(self, number: int, amounts: NDArray[np.int64]) -> None:
-        """Keep the work of each panel of a tree, which shows the progress of a run."""
+        """Keep the work of each strip of a tree, which shows the progress of a run."""
         if not (self.path / amounts_name(number)).is_file():
             content = io.BytesIO()
             np.save(content, amounts, allow_pickle=False)
@@ -302,8 +302,8 @@ def read_tree(path: Path, number: int) -> LabelTree | None:
 
 
 def amounts_name(number: int) -> str:
-    """Return the name of the file with the work of each panel of a tree."""
-    return f"panels-{number}.npy"
+    """Return the name of the file with the work of each strip of a tree."""
+    return f"strips-{number}.npy"
 
 
 def _tree_name(number: int) -> str:

@@ -66,7 +66,7 @@ def _show_work(path: Path, json: bool) -> None:
     else:
         left = status["seconds_left"]
         time = f", about {printing.human_seconds(left)} of training left" if left is not None else ""
-        state = f"{status['done']:.0%} trained ({status['trained']:,} of {status['panels']:,} panels){time}"
+        state = f"{status['done']:.0%} trained ({status['trained']:,} of {status['strips']:,} strips){time}"
     rows = [
         ("work", str(path)),
         ("data", shape),

@@ -39,7 +39,7 @@ def plan(
     """
     from labeltree.model.directory import check_target
     from labeltree.training.parts import plan_parts
-    from labeltree.training.strips import TreePanels
+    from labeltree.training.strips import TreeStrips
     from labeltree.training.train import build_plan
 
     settings = training.model_settings()
@@ -71,7 +71,7 @@ def plan(
         "labels": planned.n_labels,
         "trees": len(planned.trees),
         "nodes": planned.n_nodes,
-        "panels": sum(len(TreePanels.of(part)) for part in planned.trees),
+        "strips": sum(len(TreeStrips.of(part)) for part in planned.trees),
         "planned_bytes": planned.model_bytes,
         "data": summary,
         "seconds": stages.seconds,
@@ -80,7 +80,7 @@ def plan(
     facts = [
         ("work", str(work)),
         ("data", printing.shape(report)),
-        ("panels", f"{report['panels']:,}, to be trained in any number of parts"),
+        ("strips", f"{report['strips']:,}, to be trained in any number of parts"),
         ("model", bound + printing.size(planned.model_bytes)),
         ("next", f"labeltree fill {work} --part 1/4, and the other parts; then labeltree join"),
     ]
@@ -123,7 +123,7 @@ def fill(
         "seconds": stages.seconds,
         "peak_memory_bytes": peak_memory(),
     }
-    left = f"{printing.plural(missing, 'panel')} not trained yet" if missing else "nothing is missing"
+    left = f"{printing.plural(missing, 'strip')} not trained yet" if missing else "nothing is missing"
     printing.show(report, [f"part {number} of {n_parts} is trained; {left}"], json, quiet)
 
 

@@ -1,4 +1,4 @@
-// A panel: a run of a node's children whose weights are held in memory together, and the problems that they solve.
+// A strip: a run of a node's children whose weights are held in memory together, and the problems that they solve.
 #pragma once
 
 #include <atomic>
@@ -12,18 +12,9 @@
 #include "train/node_data.h"
 #include "train/sibling_groups.h"
 #include "train/solver.h"
+#include "train/training.h"
 
 namespace labeltree {
-
-struct Training {
-    TrainingData data;
-    TreeView tree;
-    std::span<const float> costs;  // of each instance; empty: all 1
-    SolverSettings settings;
-    std::span<const double> node_costs;      // of each node: C
-    std::span<const double> positive_costs;  // of each node
-    bool precise;                            // use double precision
-};
 
 // Scratch memory of one thread, kept from task to task.
 struct Workspace {
@@ -35,12 +26,12 @@ struct Workspace {
     SolverSpace<double> precise;
 };
 
-class Panel {
+class Strip {
   public:
     std::atomic<int64_t> n_groups_left{0};
     std::atomic<int64_t> n_open{0};  // problems whose solution is not proven
 
-    Panel(const Training& training, BlockWriter& writer, int64_t node, int64_t first_child, int64_t n_children)
+    Strip(const Training& training, BlockWriter& writer, int64_t node, int64_t first_child, int64_t n_children)
         : training_(training), writer_(writer), node_(node), first_child_(first_child), n_children_(n_children) {}
 
     int64_t node() const { return node_; }
@@ -79,8 +70,8 @@ class Panel {
             writer_.write_dense(node_, features_, rows, first_child_, n_children_);
     }
 
-    // What there is to know about a panel that is written: its number, the problems whose solution is not proven, and
-    // what the writer recorded.
+    // What training/strips.py reads about a strip that is written: its number, the problems whose solution is not
+    // proven, and what the writer recorded.
     std::vector<uint8_t> record(int64_t number) const {
         std::vector<uint8_t> out;
         BlockWriter::append(out, number);
@@ -215,7 +206,7 @@ class Panel {
         }
     }
 
-    // Copies the solution of a group into the panel, as it will be stored.
+    // Copies the solution of a group into the strip, as it will be stored.
     template <class T, class Real>
     void store(SolverSpace<Real>& solver, const std::vector<Siblings>& positive, int64_t n_lanes, int64_t group) {
         const auto children = children_of(group);
