@@ -6,7 +6,8 @@ from helpers import run_portable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree._native import crc32c, damaged_blocks
+from labeltree import _native
+from labeltree._native import crc32c
 
 
 def make_table():
@@ -99,6 +100,20 @@ def blocks():
     checksums = np.array(checksums, np.uint32)
     lists = feature_ptr, features.view(np.uint8), weight_ptr, weights.view(np.uint8)
     return ["float32", *lists, checksums, 7, False]
+
+
+def damaged_blocks(codec, *arguments):
+    names = (
+        "feature_ptr",
+        "features",
+        "weight_ptr",
+        "weights",
+        "checksums",
+        "n_features",
+        "has_bias",
+        "threads",
+    )
+    return _native.damaged_blocks(codec, **dict(zip(names, arguments, strict=True)))
 
 
 @pytest.mark.parametrize("threads", [1, 3])

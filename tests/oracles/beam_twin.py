@@ -251,6 +251,9 @@ def csr(rows):
     return indptr, indices, np.concatenate([np.empty(0, np.float32), *(v for _, v in rows)])
 
 
+NO_FLOATS = np.zeros(0, np.float32)
+
+
 def tree_blocks(arrays, codec="float32", **changes):
     """Return the blocks of a tree of a model, which are float32."""
     names = ("child_ptr", "children", "feature_ptr", "features", "weight_ptr", "weights")
