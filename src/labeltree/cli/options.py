@@ -22,8 +22,8 @@ from labeltree.base import limits
 from labeltree.base.display import Stages
 from labeltree.base.limits import AUTO
 from labeltree.cli import printing
+from labeltree.cli.places import local, model_place
 from labeltree.errors import InputError, alternatives
-from labeltree.hub.address import is_address
 from labeltree.settings import (
     DEFAULT_BEAM,
     ModelSettings,
@@ -294,41 +294,6 @@ def _show_all(context: typer.Context, given: bool) -> None:
             parameter.hidden = False  # type: ignore[attr-defined]
         print(context.get_help())
         raise typer.Exit
-
-
-# Models
-
-
-@dataclass(frozen=True)
-class Published:
-    """The address of a model that a command is to open."""
-
-    url: str
-
-
-def model_place(text: str) -> Path | Published:
-    """Parse an argument that is a model directory or an address."""
-    return Published(text) if is_address(text) else Path(text)
-
-
-def own_place(text: str) -> Path:
-    """Parse an argument that is a model directory which the command changes."""
-    if is_address(text):
-        what = "a published model cannot be changed; download it first"
-        raise typer.BadParameter(f"MODEL is {text!r}, expected a directory: {what}")
-    return Path(text)
-
-
-def local(value: Any, stages: Stages) -> Any:
-    """Return an argument with directories in place of published models, which are downloaded if necessary."""
-    if isinstance(value, list | tuple):
-        return type(value)(local(each, stages) for each in value)
-    if not isinstance(value, Published):
-        return value
-    from labeltree.hub.loading import fetch
-
-    with printing.warnings_as_notes():
-        return fetch(value.url, stage=stages.stage)
 
 
 def _use_settings(context: typer.Context, path: Path | None) -> Path | None:

@@ -8,6 +8,7 @@ from labeltree.base import limits
 from labeltree.base.display import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
+from labeltree.cli.places import local, model_place
 from labeltree.cli.reading import DataFile, Reading, note_missed, open_model
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_BEAM
@@ -54,7 +55,7 @@ def compare(
     if data == "-":
         raise InputError("standard input can be read only once", hint="pass a file")
     stages = Stages(quiet or json)
-    models = [open_model(stages, options.local(options.model_place(name), stages)) for name in names]
+    models = [open_model(stages, local(model_place(name), stages)) for name in names]
     sources = [DataFile(data, text, one_based, model) for model in models]
     datasets: list[Dataset] = []
     for source, model in zip(sources, models, strict=True):

@@ -8,14 +8,14 @@ from typing import Annotated
 
 from labeltree.base import limits
 from labeltree.base.extras import EXTRAS, optional
-from labeltree.cli import options
+from labeltree.cli.places import model_place
 from labeltree.errors import InputError
 
 _TOKEN_VARIABLE = "LABELTREE_TOKEN"
 
 
 def serve(
-    models: Annotated[list[Path], options.model_place],
+    models: Annotated[list[Path], model_place],
     *,
     host: str = "127.0.0.1",
     port: Annotated[int, limits.PORT] = 8080,

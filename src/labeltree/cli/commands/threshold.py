@@ -8,11 +8,12 @@ from typing import Annotated
 from labeltree.base import limits
 from labeltree.base.display import Stages
 from labeltree.cli import options, printing
+from labeltree.cli.places import own_place
 from labeltree.cli.reading import DataFile, Reading, note_missed, open_model
 
 
 def threshold(
-    model: Annotated[Path, options.own_place],
+    model: Annotated[Path, own_place],
     validation: str,
     *,
     text: Reading,
