@@ -191,7 +191,7 @@ def bench_training(bench, dataset, tree, folder):
 def bench_search(bench, model, X, singles):
     visits = bounds.beam_search(model, X, BEAM, TOP)
     arrays = csr_arrays(X)
-    blocks = [part.arrays for part in model.trees]
+    blocks = [part.native for part in model.trees]
     search = _native.BeamSearch(blocks, model.n_features, model.n_labels, model.bias).search
 
     def batch():

@@ -70,7 +70,7 @@ class Strip {
             writer_.write_dense(node_, features_, rows, first_child_, n_children_);
     }
 
-    // What training/strips.py reads about a strip that is written: its number, the problems whose solution is not
+    // What training/tree_plan.py reads about a strip that is written: its number, the problems whose solution is not
     // proven, and what the writer recorded.
     std::vector<uint8_t> record(int64_t number) const {
         std::vector<uint8_t> out;

@@ -234,7 +234,7 @@ def test_wide_nodes_are_compressed_in_strips(tmp_path):
 
 def test_training_in_strips_stores_what_compress_stores(tmp_path, monkeypatch):
     """A block that is trained and written in pieces, with the checksum of the whole."""
-    monkeypatch.setattr("labeltree.training.strips.STRIP_BYTES", 64 * 31)
+    monkeypatch.setattr("labeltree.training.tree_plan.STRIP_BYTES", 64 * 31)
     data = random_data(labels=200, instances=300)
     options = {"max_depth": 1, "trees": 1, "threads": 2}
     _, source = train(tmp_path / "float32", None, data, **options)

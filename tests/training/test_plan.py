@@ -230,7 +230,7 @@ def test_the_suggested_number_of_trees_fits(tmp_path, monkeypatch, names, fittin
 
 
 def test_the_planned_memory_covers_strips_of_one_node_side_by_side(monkeypatch):
-    monkeypatch.setattr("labeltree.training.plan.STRIP_BYTES", strip := 64 * 31)
+    monkeypatch.setattr("labeltree.training.tree_plan.STRIP_BYTES", strip := 64 * 31)
     data = random_data(labels=200)
     part = make_plan(data, build_tree(data, max_depth=1)).trees[0]
     lines = 64 * (31 + data.n_instances)  # what the solver holds of each feature and each instance

@@ -420,7 +420,7 @@ def test_a_node_in_strips_is_the_same_model(tmp_path, monkeypatch, strip_bytes, 
     data = random_data(14, labels=70)
     tree = build_tree(data, clusters=37, max_depth=2)
     whole = train(tmp_path, data, tree, name="whole")
-    monkeypatch.setattr("labeltree.training.strips.STRIP_BYTES", strip_bytes)
+    monkeypatch.setattr("labeltree.training.tree_plan.STRIP_BYTES", strip_bytes)
     strips, alone = (
         train(tmp_path, data, tree, name=f"strips-{count}", threads=count) for count in (threads, 1)
     )

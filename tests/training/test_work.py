@@ -12,7 +12,8 @@ from helpers import Killed, contents, killed_after, make_data
 from labeltree import InputError, _native, build_plan
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 from labeltree.training.fill import train_model
-from labeltree.training.strips import Journal, TreeStrips, read_journals, shares
+from labeltree.training.journal import Journal, read_journals
+from labeltree.training.tree_plan import TreeStrips, shares
 from labeltree.training.work import WorkDirectory, work_path
 
 STORED = {
@@ -229,7 +230,7 @@ def test_a_journal_that_cannot_be_written_is_tried_again(tmp_path, monkeypatch):
             raise OSError(28, "No space left on device")
         return write(file, content, at)
 
-    monkeypatch.setattr("labeltree.training.strips.INTERVAL", 0.001)
+    monkeypatch.setattr("labeltree.training.journal.INTERVAL", 0.001)
     monkeypatch.setattr("os.pwrite", fail)
     train_strips = _native.train_strips
 

@@ -22,7 +22,7 @@ from labeltree.model.model import Model
 from labeltree.settings import ModelSettings
 from labeltree.training.parts import READY, describe_parts, fill_part, join_parts, open_parts, plan_parts
 from labeltree.training.plan import Plan
-from labeltree.training.strips import TreeStrips
+from labeltree.training.tree_plan import TreeStrips
 from labeltree.training.work import WorkDirectory, work_path
 
 Result = TypeVar("Result")
@@ -36,8 +36,6 @@ _PARTS_PER_THREAD, _MIN_PARTS = 8, 64
 _PART_WORK = 200_000_000
 _CONNECT_SECONDS = 10
 _REPORT_SECONDS = 1.0
-_ON_WORKERS = "install the same version of labeltree on every worker, and see the log of the worker"
-_NOT_SHARED = "use a directory on a file system that all workers share"
 
 
 def connect(address: str) -> Any:
@@ -53,20 +51,9 @@ def connect(address: str) -> Any:
         ) from None
 
 
-def n_threads(client: Any) -> int:
-    """Return the number of threads of all workers that the cluster has now."""
-    return sum(client.nthreads().values())
-
-
-def amount(plan: Plan) -> tuple[int, int]:
-    """Return the number of strips of a plan, and their multiply-adds in one pass over the instances."""
-    strips = [TreeStrips.of(part) for part in plan.trees]
-    return sum(map(len, strips)), sum(int(tree.work.sum()) for tree in strips)
-
-
-def choose_parts(client: Any, n_strips: int, work: int) -> int:
-    """Return how many parts to divide work into, given the cluster as it is now."""
-    threads = max(1, n_threads(client))
+def choose_parts(n_threads: int, n_strips: int, work: int) -> int:
+    """Return how many parts to divide strips into, given the threads of the cluster as it is now."""
+    threads = max(1, n_threads)
     wanted = min(max(_MIN_PARTS, _PARTS_PER_THREAD * threads), work // _PART_WORK)
     # A multiple of the threads, so that none is idle at the end.
     return max(1, min(-(-wanted // threads) * threads, n_strips))
@@ -122,13 +109,15 @@ def train_on_cluster(
             plan = build(None)
             with stage("write", f"writing {work}"):
                 plan_parts(dataset, plan, work, score=settings.score, notes=notes, sync=sync)
-        n_workers = len(interruptible(client.nthreads))
+        of_workers = interruptible(client.nthreads)
+        n_workers, strips = len(of_workers), [TreeStrips.of(part) for part in plan.trees]
         workers = (
             f"{n_workers:,} worker{'s' * (n_workers != 1)}" if n_workers else "workers, when there are any"
         )
         what = f"training {plan.n_nodes:,} nodes on {workers}"
         with stage("train", what) as progress:
-            n_parts = interruptible(lambda: choose_parts(client, *amount(plan)))
+            amount = sum(int(tree.work.sum()) for tree in strips)
+            n_parts = choose_parts(sum(of_workers.values()), sum(map(len, strips)), amount)
             fill_on_cluster(client, work, n_parts, sync=sync, progress=progress)
         with stage("join", "joining"):
             return plan, join_parts(work, path, overwrite=overwrite, threads=threads, sync=sync)
@@ -181,7 +170,7 @@ def fill_on_cluster(
                     sync=sync,
                 )
             )
-            wait_for(futures, finished)
+            _wait_for(futures, finished)
 
     try:
         interruptible(fill)
@@ -214,24 +203,14 @@ def interruptible(call: Callable[[], Result]) -> Result:
     return answer.result()
 
 
-def wait_for(futures: Sequence[Any], finished: Callable[[int], None] | None = None) -> list[Any]:
-    """Return the results of tasks; errors of the cluster become errors that the user can fix.
-
-    Parameters
-    ----------
-    futures : sequence of distributed.Future
-    finished : callable, optional
-        Called with the number of each task, from 0, when it is done.
-    """
+def _wait_for(futures: Sequence[Any], finished: Callable[[int], None]) -> None:
+    """Call ``finished`` with each task that is done; errors of the cluster become errors the user can fix."""
     distributed = optional("distributed")
     places = {future.key: number for number, future in enumerate(futures)}
-    results: list[Any] = [None] * len(futures)
     try:
         for future in distributed.as_completed(futures, loop=futures[0].client.loop):
-            number = places[future.key]
-            results[number] = future.result()
-            if finished:
-                finished(number)
+            future.result()
+            finished(places[future.key])
     except InputError:
         raise
     except distributed.KilledWorker as error:
@@ -243,15 +222,8 @@ def wait_for(futures: Sequence[Any], finished: Callable[[int], None] | None = No
         what = "the connection to the Dask scheduler was lost"
         raise InputError(what, hint="check its log, start it again and continue") from None
     except ModuleNotFoundError as error:
-        raise InputError(f"a worker cannot import {error.name}", hint=_ON_WORKERS) from None
-    return results
-
-
-def check_visible(path: str) -> None:
-    """Refuse a directory that this worker does not see."""
-    if not Path(path).is_dir():
-        address = optional("distributed").get_worker().address
-        raise InputError(f"the worker {address} does not see the directory", file=path, hint=_NOT_SHARED)
+        hint = "install the same version of labeltree on every worker, and see the log of the worker"
+        raise InputError(f"a worker cannot import {error.name}", hint=hint) from None
 
 
 @contextmanager
@@ -287,8 +259,10 @@ class _Stopped(Exception):
 
 def _fill(number: int, path: str, n_parts: int, run: str, sync: bool) -> int:
     """Train one part, in a task; return the number of strips that are not trained yet."""
-    check_visible(path)
     worker = optional("distributed").get_worker()
+    if not Path(path).is_dir():
+        what = f"the worker {worker.address} does not see the directory"
+        raise InputError(what, file=path, hint="use a directory on a file system that all workers share")
     stop, reported = _stop_file(Path(path), run), 0.0
 
     def report(done: float) -> None:

@@ -14,7 +14,7 @@ from labeltree.base.extras import optional
 from labeltree.paper.results import Row, Table, distinct, group, means, where
 from labeltree.paper.session import Session, steps
 from labeltree.paper.sizes import CLUSTERS, DEPTHS, draw_lines, unfinished
-from labeltree.training.plan import TreePlan
+from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.tree import describe_depths, mean_alpha, node_alpha
 
 if TYPE_CHECKING:

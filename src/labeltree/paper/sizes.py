@@ -14,7 +14,8 @@ from labeltree.base.display import Progress, ignore
 from labeltree.base.system import human_bytes
 from labeltree.paper.results import Row, Table, distinct, means, where
 from labeltree.paper.session import Session, Split, steps
-from labeltree.training.plan import Plan, TreePlan
+from labeltree.training.plan import Plan
+from labeltree.training.tree_plan import TreePlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,8 +21,8 @@ from labeltree.paper import theory
 from labeltree.paper.results import Row, Table, distinct, group, where
 from labeltree.paper.session import Session, steps, trained
 from labeltree.settings import SolverSettings, TreeSettings
-from labeltree.training.plan import TreePlan
 from labeltree.training.train import build_plan
+from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.kmeans import MAX_KMEANS_ITERATIONS
 
 if TYPE_CHECKING:

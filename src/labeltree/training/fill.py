@@ -33,7 +33,7 @@ from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, T
 from labeltree.training.costs import with_costs
 from labeltree.training.plan import Plan
 from labeltree.training.score import HeldOut, choose_decision, choose_score
-from labeltree.training.strips import TreeStrips, shares
+from labeltree.training.tree_plan import TreeStrips, shares
 from labeltree.training.work import WorkDirectory
 
 

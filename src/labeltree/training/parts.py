@@ -7,7 +7,6 @@ model. Processes share nothing but the directory, and any share may run again, a
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,8 +22,8 @@ from labeltree.model.directory import check_target
 from labeltree.model.model import Model, load_complete
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.training.fill import complete_model, describe_run, fill_blocks
-from labeltree.training.plan import Plan, TreePlan
-from labeltree.training.strips import TreeStrips
+from labeltree.training.plan import Plan
+from labeltree.training.tree_plan import TreePlan, TreeStrips
 from labeltree.training.work import WorkDirectory, read_tree
 
 _ARRAYS = ("x_ptr", "x_index", "x_value", "y_ptr", "y_index", "label_ptr", "label_instances")
@@ -64,29 +63,15 @@ def plan_parts(
     dataset = plan.rows_of(dataset)
     described = describe_parts(dataset, len(plan.trees), plan.settings, plan.storage, score, notes)
     with WorkDirectory(path, described, sync=sync) as work:
-        write_data(work, dataset)
+        (work.path / "data").mkdir()
+        arrays: list[NDArray[Any]] = [*csr_arrays(dataset.X), *csr_arrays(dataset.Y)[:2], *dataset.by_label]
+        for name, array in zip(_ARRAYS, arrays, strict=True):
+            np.save(work.path / "data" / f"{name}.npy", array, allow_pickle=False)
+        work.writer().write_common(np.diff(dataset.by_label[0]), dataset.label_names, dataset.text)
         for t, part in enumerate(plan.trees):
             work.keep_tree(t, part.tree)
-            keep_usage(work, t, [getattr(part, name) for name in _USAGE])
+            work.write_arrays(f"plan-{t}.npz", {name: getattr(part, name) for name in _USAGE})
         work.write(READY, b"")
-
-
-def write_data(work: WorkDirectory, dataset: Dataset) -> None:
-    """Write the data to a work directory, and what the model keeps of it."""
-    (work.path / "data").mkdir()
-    arrays: tuple[NDArray[Any], ...] = (
-        *csr_arrays(dataset.X),
-        *csr_arrays(dataset.Y)[:2],
-        *dataset.by_label,
-    )
-    for name, array in zip(_ARRAYS, arrays, strict=True):
-        np.save(work.path / "data" / f"{name}.npy", array, allow_pickle=False)
-    work.writer().write_common(np.diff(dataset.by_label[0]), dataset.label_names, dataset.text)
-
-
-def keep_usage(work: WorkDirectory, number: int, usage: Sequence[NDArray[np.int64]]) -> None:
-    """Keep what the nodes of a tree use: instances, non-zeros and features of each."""
-    work.write_arrays(f"plan-{number}.npz", dict(zip(_USAGE, usage, strict=True)))
 
 
 def describe_parts(

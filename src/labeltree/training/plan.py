@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,150 +24,20 @@ from labeltree.data.dataset import Dataset
 from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError, ResourceError
 from labeltree.model.files import names_bytes
-from labeltree.model.layout import SPARSE, ArrayFile, Layout, is_scaled
+from labeltree.model.layout import SPARSE, ArrayFile
 from labeltree.settings import SMALLER_MODEL, SolverSettings, StorageSettings
 from labeltree.training.costs import with_costs
+from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.tree import DepthSummary, LabelTree, depth_cells, describe_depths
 
 # Bytes per weight of a sparse tree in the paper: a float64 and an index.
 PAPER_WEIGHT_BYTES = 12
-# A thread holds at most this many bytes of a node's weights in memory; wider nodes are trained in strips.
-STRIP_BYTES = 128 << 20
-# The score and the threshold are chosen with tiles of a node's weights, and as many sums: each has at most
-# this many bytes, or eight columns.
-TILE_BYTES = 16 << 20
 # They are tried on some rows, each with lists of its best nodes and labels by every function: first on some
 # with many labels, then on more, at most.
 TRIAL_ROWS = 1_500, 5_000
 TRIAL_ROW_BYTES = 10 << 10, 3 << 10
 # Bytes per label of the arrays that describe a tree while it is trained.
 LABEL_BYTES = 40
-
-
-class PlanReport(TypedDict):
-    """Every figure of a plan, as ``labeltree estimate --json`` prints it.
-
-    If weights are to be pruned, only a bound of the size is known: figures that need the size are None.
-    """
-
-    instances: int
-    features: int
-    labels: int
-    normalized: bool
-    trees: int
-    nodes: int
-    depth: int
-    weights: int
-    model_bytes: int | None
-    model_bytes_at_most: int
-    bytes_per_weight: float | None
-    ovr_bytes: int | None
-    ovr_ratio: float | None
-    paper_tree_bytes: int
-    paper_ovr_bytes: int
-    ratio: float
-    alpha: list[float | None]
-    depths: list[DepthSummary]
-    training_memory_bytes: int
-    available_memory_bytes: int
-    free_disk_bytes: int
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TreePlan:
-    """What the nodes of one tree use, and therefore where their blocks are in the files.
-
-    Attributes
-    ----------
-    tree : LabelTree
-    instances : ndarray of int64
-        Instances that each node trains on: those with one of its labels; all instances at the root.
-    nonzeros : ndarray of int64
-        Non-zero feature values of those instances.
-    used_features : ndarray of int64
-        Features that occur in those instances (F_u), without the bias.
-    bias : bool
-        Whether there is a weight for the bias.
-    codec : str
-        How the weights are stored.
-    n_features : int
-        Features of the data.
-    """
-
-    tree: LabelTree
-    instances: NDArray[np.int64]
-    nonzeros: NDArray[np.int64]
-    used_features: NDArray[np.int64]
-    bias: bool
-    codec: str
-    n_features: int
-
-    def __repr__(self) -> str:
-        return f"TreePlan({self.tree!r}, n_weights={self.n_weights})"
-
-    @property
-    def n_weights(self) -> int:
-        """Weights as the paper counts them, without bias (its equation 18)."""
-        return int(self.used_features @ self.tree.child_count)
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Where the blocks will be in the files of the tree."""
-        return Layout.of(self.tree, self.codec, self.used_features, self.bias, self.n_features)
-
-    def files(self) -> dict[str, ArrayFile]:
-        """Return the arrays that this tree will be stored in; if blocks are sparse, bounds of them."""
-        return self.layout.files()
-
-    def clip(self, max_depth: int) -> TreePlan:
-        """Return the plan of the tree cut at a depth (d_max); the remaining nodes use the same instances."""
-        tree = self.tree.clip(max_depth)
-        left = slice(tree.n_nodes)
-        counts = self.instances[left], self.nonzeros[left], self.used_features[left]
-        return TreePlan(tree, *counts, self.bias, self.codec, self.n_features)
-
-    def training_bytes(self, threads: int, precise: bool) -> int:
-        """Return an upper bound on the memory that the solver needs in addition to the data."""
-        children, instances, codec = self.tree.child_count, self.instances, self.codec
-        features = self.used_features + 1
-        copied = self.nonzeros * 8
-        copied[0] = 0  # the root trains on the data as it is
-        whole = features * children * 4
-        if codec == SPARSE:  # a block as bytes, and the same encoded, which is copied once
-            strip = 3 * features * (np.minimum(children, _native.BLOCK_CHILDREN) + 12)
-            n_strips = -(-children // _native.BLOCK_CHILDREN)
-        else:
-            strip = np.minimum(whole, np.maximum(STRIP_BYTES, features * _native.LINE_BYTES))
-            n_strips = -(-whole // strip)
-        # Per instance: its number, a pointer, norm, squares of its own features, cost and the marks of its
-        # siblings. Per feature: its number, its place in the solver and its sum.
-        rows = features.copy()
-        rows[0] = self.n_features + 1  # the root does not renumber its features
-        held = copied + strip + instances * 28 + features * 8 + rows * 4
-        held = np.repeat(held, np.minimum(n_strips, threads))  # strips of one node at the same time
-        solver = (rows + instances) * _native.LINE_BYTES * (1 + precise) + instances * 4
-        solver += rows * _native.NEWTON_FEATURE_BYTES + instances * _native.NEWTON_INSTANCE_BYTES
-        numbers = 4 * max(int(instances[0]), self.n_features) + (int(instances[0]) + self.n_features) // 8
-        groups = -(-children // _native.SIBLINGS)
-        solver = np.repeat(solver, np.minimum(groups, threads))  # a thread solves a group at a time
-        training = int(np.sort(held)[-threads:].sum() + np.sort(solver)[-threads:].sum()) + threads * numbers
-        if not is_scaled(codec):  # the trial of score functions takes less
-            return training
-        tile = np.minimum(features * (children + 7) * 4, np.maximum(TILE_BYTES, features * 32))
-        trial = 2 * tile + features * 16
-        return max(training, int(np.sort(trial)[-threads:].sum()) + threads * 3 * numbers)
-
-    def building_bytes(self, threads: int) -> int:
-        """Return an upper bound on the memory for building the tree, in addition to the data.
-
-        Before it is built, any node may have all features. Now it is known how many they have.
-        """
-        at_once = min(threads, _native.MOST_MATRICES)
-        # The root is clustered alone; below it, nodes share the memory of centroids.
-        below = np.sort(self.used_features[1:])[-at_once:]
-        held = max(int(self.used_features[0]), int(below.sum()))
-        not_held = self.tree.centroid_bytes * max(0, at_once * self.n_features - held)
-        return max(self.tree.build_bytes - not_held, self.tree.centroid_bytes * held)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -344,8 +213,11 @@ class Plan:
         trial = max(ranked) if self.depth > 1 else 0
         return INTERPRETER_BYTES + self.data_bytes + labels + max(building, training, trial)
 
-    def report(self, path: Path | str = ".") -> PlanReport:
-        """Return every figure of the plan, with the available memory and the free disk space at ``path``."""
+    def report(self, path: Path | str = ".") -> dict[str, Any]:
+        """Return every figure of the plan, with the available memory and the free disk space at ``path``.
+
+        If weights are to be pruned, only a bound of the size is known: figures that need the size are None.
+        """
         depths = self.depths()
         return {
             "instances": self.n_instances,

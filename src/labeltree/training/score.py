@@ -18,7 +18,8 @@ from labeltree.evaluation.thresholds import MIN_DECISION_ROWS, choose_threshold
 from labeltree.model.pack import TrainedBlocks
 from labeltree.model.queries import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
-from labeltree.training.plan import STRIP_BYTES, TRIAL_ROWS, Plan
+from labeltree.training.plan import TRIAL_ROWS, Plan
+from labeltree.training.tree_plan import STRIP_BYTES
 
 # The first one is kept unless another ranks clearly better.
 CANDIDATES = (

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from labeltree.model.layout import MANIFEST
-from labeltree.training.strips import read_journals
+from labeltree.training.journal import read_journals
 from labeltree.training.work import amounts_name, read_description, read_tree
 
 

@@ -34,7 +34,7 @@ from labeltree.model.directory import (
     write_durably,
 )
 from labeltree.model.files import ModelWriter
-from labeltree.training.strips import Journal, read_journals
+from labeltree.training.journal import Journal, read_journals
 from labeltree.trees.tree import LabelTree
 
 FORMAT = "labeltree work directory"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from labeltree.base.display import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Text
 from labeltree.errors import ResourceError
-
-if TYPE_CHECKING:
-    from labeltree.training.plan import PlanReport
 
 
 def estimate(
@@ -65,7 +62,7 @@ def estimate(
     printing.show(figures, lines, json)
 
 
-def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
+def _summary(report: dict[str, Any], memory_limit: int | None) -> list[str]:
     memory = report["available_memory_bytes"] if memory_limit is None else memory_limit
     tree, ovr = human_bytes(report["paper_tree_bytes"]), human_bytes(report["paper_ovr_bytes"])
     return printing.facts(
@@ -89,7 +86,7 @@ def _summary(report: PlanReport, memory_limit: int | None) -> list[str]:
     )
 
 
-def _size(report: PlanReport) -> str:
+def _size(report: dict[str, Any]) -> str:
     most, per_weight = report["model_bytes_at_most"], report["bytes_per_weight"]
     if report["model_bytes"] is None:
         return f"at most {human_bytes(most)} on disk ({most:,} bytes, if no weight is pruned)"
@@ -97,7 +94,7 @@ def _size(report: PlanReport) -> str:
     return f"{human_bytes(most)} on disk (exactly {most:,} bytes{more})"
 
 
-def _one_vs_rest(report: PlanReport) -> list[tuple[str, str]]:
+def _one_vs_rest(report: dict[str, Any]) -> list[tuple[str, str]]:
     """Compare the model with one-vs-rest in the same format, if both sizes are known."""
     if report["ovr_bytes"] is None:
         return []
@@ -107,7 +104,7 @@ def _one_vs_rest(report: PlanReport) -> list[tuple[str, str]]:
     return [("ovr", f"{size}, ratio {report['ovr_ratio']:.3g}")]
 
 
-def _larger(report: PlanReport) -> list[str]:
+def _larger(report: dict[str, Any]) -> list[str]:
     """Return a sentence if the model is not smaller than one-vs-rest."""
     if report["ovr_ratio"] is None:
         return []

@@ -39,8 +39,8 @@ def plan(
     """
     from labeltree.model.directory import check_target
     from labeltree.training.parts import plan_parts
-    from labeltree.training.strips import TreeStrips
     from labeltree.training.train import build_plan
+    from labeltree.training.tree_plan import TreeStrips
 
     settings = training.model_settings()
     source = DataFile(data, text, one_based)
