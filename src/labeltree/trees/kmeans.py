@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TypeAlias
@@ -26,14 +25,8 @@ MAX_KMEANS_ITERATIONS = 10
 MAIN_SHARE = 0.95
 LEAST_MOVED = 0.005
 
-# Clusters the nodes of a depth: takes the depth, an array of labels, the first and the last of each node's
-# labels in it, and the random stream of each node; returns the cluster of each label.
-ClusterLevel: TypeAlias = Callable[
-    [int, NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], NDArray[np.int32]
-]
 # The labels of a node: a range of an array of labels.
 Range: TypeAlias = tuple[int, int]
-Split: TypeAlias = Callable[[int, list[Range], int], dict[int, list[Range]]]
 
 
 def build_tree(
@@ -46,7 +39,6 @@ def build_tree(
     memory_limit: int | None = None,
     progress: Progress | None = None,
     vectors: LabelVectors | None = None,
-    cluster_level: ClusterLevel | None = None,
 ) -> LabelTree:
     """Build the label tree by recursive K-means on the label vectors.
 
@@ -74,8 +66,6 @@ def build_tree(
     vectors : LabelVectors, optional
         The label vectors of this dataset, to share them between several trees. Default: computed, and freed
         afterwards.
-    cluster_level : callable, optional
-        Clusters the nodes of a depth. Default: K-means of their label vectors.
 
     Returns
     -------
@@ -94,80 +84,39 @@ def build_tree(
     order = np.argsort(instances == 0, kind="stable").astype(np.int32)
     known = int(np.count_nonzero(instances))  # labels without instances come after these
 
-    def kmeans(
-        depth: int,
-        order: NDArray[np.int32],
-        first: NDArray[np.int64],
-        last: NDArray[np.int64],
-        streams: NDArray[np.int64],
-    ) -> NDArray[np.int32]:
-        nonlocal made
-        made = made or vectors.make(clusters, threads, memory_limit)
-        return _native.cluster_level(
-            made[0],
-            labels=order,
-            first=first,
-            last=last,
-            streams=streams,
-            clusters=clusters,
-            max_iterations=MAX_KMEANS_ITERATIONS,
-            least_moved=LEAST_MOVED,
-            seed=seed,
-            threads=threads,
-            progress=_of_level(progress, depth),
-            main_share=MAIN_SHARE,
-            spaces=spaces,
-        )
-
-    def split(depth: int, level: list[Range], n_before: int) -> dict[int, list[Range]]:
-        ends = [min(b, known) for _, b in level]
-        chosen = [k for k, (a, _) in enumerate(level) if depth < max_depth - 1 and ends[k] - a > clusters]
-        parts: dict[int, list[Range]] = {}
-        if chosen:
-            cluster = (cluster_level or kmeans)(
-                depth,
-                order,
-                np.array([level[k][0] for k in chosen], np.int64),
-                np.array([ends[k] for k in chosen], np.int64),
-                np.array(chosen, np.int64) + n_before,
-            )
-            parts = {k: gather(order, cluster, level[k][0], ends[k]) for k in chosen}
-        if depth == 0 and max_depth > 1 and 0 < known < dataset.n_labels:
-            # Labels without instances: a separate child.
-            parts[0] = [*parts.get(0, [(p, p + 1) for p in range(known)]), (known, dataset.n_labels)]
-        return parts
-
-    tree = grow_tree(order, max_depth, split)
-    return replace(tree, build_bytes=made[1], centroid_bytes=centroid_bytes(clusters)) if made else tree
-
-
-def grow_tree(order: NDArray[np.int32], max_depth: int, split: Split) -> LabelTree:
-    """Build a tree depth by depth.
-
-    Parameters
-    ----------
-    order : ndarray of int32
-        All labels; ``split`` may reorder those of a node.
-    max_depth : int
-        Maximum depth of a label.
-    split : callable
-        Takes a depth, its nodes as ranges of ``order``, and the number of nodes at smaller depths; returns
-        the ranges of the children of the nodes to be split. The labels of the others become their children.
-
-    Returns
-    -------
-    LabelTree
-    """
-    counts: list[int] = []
+    counts: list[int] = []  # children of each node
     children: list[NDArray[np.int32]] = []
     is_whole: list[bool] = []  # of each node: its labels are its children
-    level = [(0, order.size)]
+    level: list[Range] = [(0, order.size)]
     for depth in range(max_depth):
-        split_nodes = split(depth, level, len(counts))
+        ends = [min(b, known) for _, b in level]
+        chosen = [k for k, (a, _) in enumerate(level) if depth < max_depth - 1 and ends[k] - a > clusters]
+        split: dict[int, list[Range]] = {}
+        if chosen:
+            made = made or vectors.make(clusters, threads, memory_limit)
+            cluster = _native.cluster_level(
+                made[0],
+                labels=order,
+                first=np.array([level[k][0] for k in chosen], np.int64),
+                last=np.array([ends[k] for k in chosen], np.int64),
+                streams=np.array(chosen, np.int64) + len(counts),
+                clusters=clusters,
+                max_iterations=MAX_KMEANS_ITERATIONS,
+                least_moved=LEAST_MOVED,
+                seed=seed,
+                threads=threads,
+                progress=_of_level(progress, depth),
+                main_share=MAIN_SHARE,
+                spaces=spaces,
+            )
+            split = {k: _gather(order, cluster, level[k][0], ends[k]) for k in chosen}
+        if depth == 0 and max_depth > 1 and 0 < known < dataset.n_labels:
+            # Labels without instances: a separate child.
+            split[0] = [*split.get(0, [(p, p + 1) for p in range(known)]), (known, dataset.n_labels)]
         below: list[Range] = []
         first_below = len(counts) + len(level)
         for k, (a, b) in enumerate(level):
-            parts = split_nodes.get(k, [])
+            parts = split.get(k, [])
             is_whole.append(len(parts) < 2)
             if is_whole[-1]:
                 counts.append(b - a)
@@ -188,7 +137,8 @@ def grow_tree(order: NDArray[np.int32], max_depth: int, split: Split) -> LabelTr
     keys = np.repeat(np.arange(len(counts)) * order.size, counts)[whole] + flat[whole]
     keys.sort(kind="stable")
     flat[whole] = ~(keys % order.size)
-    return LabelTree(pointers(counts), flat)
+    tree = LabelTree(pointers(counts), flat)
+    return replace(tree, build_bytes=made[1], centroid_bytes=centroid_bytes(clusters)) if made else tree
 
 
 @dataclass(eq=False)
@@ -259,7 +209,7 @@ def _of_level(progress: Progress | None, depth: int) -> Progress | None:
     return progress and (lambda done: progress(1 - 0.5 ** (depth + done)))
 
 
-def gather(order: NDArray[np.int32], cluster: NDArray[np.int32], a: int, b: int) -> list[Range]:
+def _gather(order: NDArray[np.int32], cluster: NDArray[np.int32], a: int, b: int) -> list[Range]:
     """Sort order[a:b] by cluster, and return the ranges of the clusters that are not empty."""
     mine = cluster[a:b]
     if mine.max() < 2**15:
