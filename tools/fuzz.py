@@ -73,7 +73,8 @@ def work(target: str, place: Path, seed: int, first: int, count: int) -> None:
 def mutated_models(place: Path, seed: int) -> Attempt:
     """Make the models, and return how to try a mutation; even numbers have correct checksums."""
     import numpy as np
-    from mutations import make_models, mutate, outcome, write
+    from forgery import write
+    from mutations import make_models, mutate, outcome
 
     models = make_models(place / "models")
     names = sorted(models)

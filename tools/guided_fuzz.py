@@ -59,6 +59,7 @@ def prepared(target: str, place: Path) -> tuple[Callable[[bytes], None], list[by
     """Return what to call with each input, and the inputs to start with."""
     sys.path[:0] = [str(TESTS / folder) for folder in ("common", "oracles", "servers", "fuzz")]
     import data_mutations
+    import forgery
     import mutations
 
     from labeltree import read_svm
@@ -68,9 +69,9 @@ def prepared(target: str, place: Path) -> tuple[Callable[[bytes], None], list[by
 
         def try_model(packed: bytes) -> None:
             files = unpack(packed)
-            mutations.seal(files)
+            forgery.seal(files)
             try:
-                mutations.write(files, place / "model")
+                forgery.write(files, place / "model")
             except OSError:  # a file and a directory of one name
                 return
             mutations.outcome(place / "model")

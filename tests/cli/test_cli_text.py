@@ -8,7 +8,8 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from helpers import contents, disk_bytes, seal
+from forgery import forge
+from helpers import contents, disk_bytes
 from helpers import refused_model as damaged
 
 from labeltree import (
@@ -292,14 +293,14 @@ def test_forged_files_are_refused(copy):
     terms = json.loads((copy / TERMS_FILE).read_text())
     for content in ("[]", "{", "\ud800", json.dumps(terms[:-1] + terms[:1]), json.dumps([1] * len(terms))):
         (copy / TERMS_FILE).write_bytes(content.encode(errors="surrogatepass"))
-        seal(copy, TERMS_FILE)
+        forge(copy)
         damaged(copy, r"terms\.json: (expected \d+ distinct terms|the file cannot be read)")
     (copy / TERMS_FILE).write_text(json.dumps(terms))
-    seal(copy, TERMS_FILE)
+    forge(copy)
     idf = np.load(copy / IDF_FILE)
     for wrong in (np.where(np.arange(idf.size) == 1, np.nan, idf), -idf, idf[:-1], idf.astype(np.float32)):
         np.save(copy / IDF_FILE, wrong)
-        seal(copy, IDF_FILE)
+        forge(copy)
         damaged(copy, r"idf\.npy: the (file contains invalid weights|array is|file has)")
 
 
@@ -321,7 +322,7 @@ def test_forged_settings_are_refused(copy, part, change):
     stored[part].update(change)
     for content in (json.dumps(stored), "[]", "{}", "nul"):
         (copy / SETTINGS_FILE).write_text(content)
-        seal(copy, SETTINGS_FILE)
+        forge(copy)
         damaged(copy, r"settings\.json: the (settings of TF-IDF are invalid|file cannot be read)")
 
 

@@ -1,6 +1,5 @@
 """Small data with all that is awkward in real ones, small models, and dense twins of what a node sees."""
 
-import json
 import os
 import signal
 import subprocess
@@ -14,10 +13,7 @@ from hypothesis import settings
 from scipy import sparse
 
 from labeltree import InputError, _native
-from labeltree._native import crc32c
 from labeltree.data.dataset import Dataset
-from labeltree.model.layout import MANIFEST
-from labeltree.model.manifest import manifest_checksum
 from labeltree.model.model import load
 from labeltree.training.fill import train_model
 from labeltree.training.plan import make_plan
@@ -177,30 +173,6 @@ def disk_bytes(model):
 
 def contents(model):
     return {f.relative_to(model): f.read_bytes() for f in model.rglob("*") if f.is_file()}
-
-
-def table_rows(result, name):
-    """Rows of one table of an experiment, each with all of its columns."""
-    (table,) = [table for table in result.tables if table.name == name]
-    for row in table.rows:
-        assert set(table.columns) <= set(row)
-    return table.rows
-
-
-def write_manifest(model_dir, manifest):
-    """A manifest with its right checksum."""
-    manifest["crc32c"] = manifest_checksum(manifest)
-    (model_dir / MANIFEST).write_text(json.dumps(manifest))
-
-
-def seal(model_dir, name):
-    """Make the manifest agree with a changed file, as one who forges a model would."""
-    manifest = json.loads((model_dir / MANIFEST).read_text())
-    content = np.fromfile(model_dir / name, np.uint8)
-    manifest["files"][name]["bytes"] = content.size
-    if "crc32c" in manifest["files"][name]:
-        manifest["files"][name]["crc32c"] = crc32c(content)
-    write_manifest(model_dir, manifest)
 
 
 def refused_model(path, fragment=r"\w"):

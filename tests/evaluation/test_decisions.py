@@ -6,7 +6,8 @@ import shutil
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import make_data, train_small, write_manifest
+from forgery import forge
+from helpers import make_data, train_small
 from sklearn.metrics import f1_score, precision_score, recall_score
 
 import labeltree
@@ -223,9 +224,7 @@ def test_a_model_that_was_replaced_is_not_overwritten(place):
     ],
 )
 def test_forged_decisions_are_refused(place, entry, message):
-    manifest = json.loads((place / "manifest.json").read_text())
-    manifest["decision"] = {**manifest["decision"], **entry}
-    write_manifest(place, manifest)
+    forge(place, decision=load(place).manifest["decision"] | entry)
     with pytest.raises(InputError, match=message):
         load(place)
 
@@ -242,9 +241,7 @@ def test_forged_decisions_are_refused(place, entry, message):
     ],
 )
 def test_forged_calibrations_are_refused(place, scores, probabilities):
-    manifest = json.loads((place / "manifest.json").read_text())
-    manifest["calibration"] = {"scores": scores, "probabilities": probabilities}
-    write_manifest(place, manifest)
+    forge(place, calibration={"scores": scores, "probabilities": probabilities})
     with pytest.raises(InputError):
         load(place)
 
@@ -252,7 +249,7 @@ def test_forged_calibrations_are_refused(place, scores, probabilities):
 @pytest.mark.parametrize("forged", ["nan", "negative", "short", "double", "missing", "damaged"])
 def test_forged_thresholds_are_refused(place, forged):
     model = load(place)
-    model.store_decision(some_decision(model.n_labels), None)
+    model = model.store_decision(some_decision(model.n_labels), None)
     file = place / "thresholds.npy"
     values = np.load(file)
     if forged in ("nan", "negative"):
@@ -262,10 +259,8 @@ def test_forged_thresholds_are_refused(place, forged):
         file.write_bytes(file.read_bytes()[:-1] + b"x")
     else:
         content = np.fromfile(file, np.uint8)
-        manifest = json.loads((place / "manifest.json").read_text())
-        checksum = labeltree._native.crc32c(content)
-        manifest["decision"]["thresholds"] = {"bytes": content.size, "crc32c": checksum}
-        write_manifest(place, manifest)
+        entry = {"bytes": content.size, "crc32c": labeltree._native.crc32c(content)}
+        forge(place, decision=model.manifest["decision"] | {"thresholds": entry})
     if forged == "missing":
         file.unlink()
     with pytest.raises(InputError):

@@ -4,23 +4,21 @@ import contextlib
 import io
 import json
 import pickle
-import shutil
 import tempfile
 import warnings
 from pathlib import Path
 
 import numpy as np
 from codec_models import drawing, store_model, wide_tree
+from forgery import array, npy, read_files, seal
 from helpers import random_data, train_small
 from scipy import sparse
 
 from labeltree import InputError, LabelTreeClassifier, describe_label, explain_prediction, load
-from labeltree._native import crc32c
 from labeltree.cli import main
 from labeltree.data.read import read_documents
 from labeltree.explain import tree_shape
 from labeltree.model.layout import MANIFEST
-from labeltree.model.manifest import manifest_checksum
 from labeltree.settings import SolverSettings
 
 DOCUMENTS = """cats animals\tthe cat sat on the mat
@@ -47,14 +45,8 @@ INTEGERS = [
 ]
 FLOATS = [0.0, -0.0, 1.0, -1.0, np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45, 65504.0, 1e308, 5e-324]
 GARBAGE = [
-    b"",
-    b"\0",
-    b"\0" * 200,
-    b"\x80\x04N.",
-    b"PK\x03\x04",
-    b"\x93NUMPY",
-    b"\x93NUMPY\x01\x00\xff\xff",
-    b"[" * 5000,
+    *(b"", b"\0", b"\0" * 200, b"[" * 5000),
+    *(b"\x80\x04N.", b"PK\x03\x04", b"\x93NUMPY", b"\x93NUMPY\x01\x00\xff\xff"),
 ]
 
 
@@ -79,11 +71,7 @@ def make_models(place):
     rows = np.abs(np.random.default_rng(1).normal(size=(30, 6)))
     estimator = LabelTreeClassifier(clusters=2, threads=1)
     estimator.fit(rows, classes[np.arange(30) % 3]).save(place / "estimator")
-    return {
-        path.name: {str(f.relative_to(path)): f.read_bytes() for f in path.rglob("*") if f.is_file()}
-        for path in sorted(place.iterdir())
-        if path.is_dir()
-    }
+    return {path.name: read_files(path) for path in sorted(place.iterdir()) if path.is_dir()}
 
 
 def mutate(files, rng, sealed):
@@ -101,55 +89,6 @@ def mutate(files, rng, sealed):
 
 def pick(rng, choices):
     return choices[int(rng.integers(len(choices)))]
-
-
-def seal(files):
-    """Recompute the checksums of the blocks, of the files and of the manifest, as far as that is possible."""
-    try:
-        manifest = json.loads(files[MANIFEST])
-        entries = manifest["files"]
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return
-    for t in range(10):
-        if f"tree-{t}/checksums.npy" in files:
-            with contextlib.suppress(Exception):
-                seal_blocks(files, f"tree-{t}/")
-    for name, content in files.items():
-        if isinstance(entries, dict) and isinstance(entries.get(name), dict):
-            entries[name]["bytes"] = len(content)
-            if "crc32c" in entries[name]:
-                entries[name]["crc32c"] = crc32c(np.frombuffer(content, np.uint8))
-    manifest["crc32c"] = manifest_checksum(manifest)
-    files[MANIFEST] = json.dumps(manifest).encode()
-
-
-def seal_blocks(files, folder):
-    """Compute the checksum of each block from the arrays as they are now."""
-    arrays = {
-        name: array(files, f"{folder}{name}.npy")
-        for name in ("child_ptr", "feature_ptr", "features", "weights", "checksums")
-    }
-    sums, ptr = arrays["checksums"].copy(), arrays["feature_ptr"]
-    ptr = ptr[:: max(1, (len(ptr) - 1) // max(1, len(sums)))]
-    if f"{folder}weight_ptr.npy" in files:
-        weight_ptr = array(files, f"{folder}weight_ptr.npy")
-    else:
-        weight_ptr = np.concatenate([[0], np.cumsum(np.diff(ptr) * np.diff(arrays["child_ptr"]))])
-    for b in range(len(sums)):
-        content = arrays["features"][ptr[b] : ptr[b + 1]].tobytes()
-        content += arrays["weights"][weight_ptr[b] : weight_ptr[b + 1]].tobytes()
-        sums[b] = crc32c(np.frombuffer(content, np.uint8))
-    files[f"{folder}checksums.npy"] = npy(sums)
-
-
-def array(files, name):
-    return np.load(io.BytesIO(files[name]))
-
-
-def npy(value):
-    stream = io.BytesIO()
-    np.save(stream, value)
-    return stream.getvalue()
 
 
 def change_manifest(files, rng):
@@ -384,15 +323,6 @@ MUTATIONS = [
     change_rows,
     change_tree,
 ]
-
-
-def write(files, path):
-    """Write the files of a model to a new directory."""
-    shutil.rmtree(path, ignore_errors=True)
-    for name, content in files.items():
-        target = path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
 
 
 def outcome(path, verify=None):

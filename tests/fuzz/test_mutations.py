@@ -5,7 +5,8 @@ from collections import Counter
 import data_mutations
 import numpy as np
 import pytest
-from mutations import make_models, mutate, outcome, write
+from forgery import write
+from mutations import make_models, mutate, outcome
 
 N_MUTATIONS = 300
 

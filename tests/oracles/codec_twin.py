@@ -113,27 +113,6 @@ def scale_row(row, n_features):
     return row.astype(np.float32)
 
 
-def score_labels(path, row):
-    """Return the scores of all labels for a dense row, by sigmoid(3 s), without a beam."""
-    manifest = json.loads((Path(path) / "manifest.json").read_text("utf-8"))
-    n_features, bias = manifest["features"], manifest["settings"]["bias"]
-    scaled = scale_row(row, n_features) if manifest.get("normalized") else np.asarray(row)[:n_features]
-    x = np.append(scaled.astype(np.float64), bias)
-    total = np.zeros(manifest["labels"])
-    trees = read_model(path)
-    for tree in trees:
-        score = np.ones(len(tree.child_ptr) - 1)
-        for u in range(len(score)):
-            at = slice(tree.child_ptr[u], tree.child_ptr[u + 1])
-            margins = x[tree.features[u]] @ tree.weights[u] + bias * tree.biases[at]
-            for child, g in zip(tree.children[at].tolist(), 1 / (1 + np.exp(-3 * margins)), strict=True):
-                if child < 0:
-                    total[~child] += score[u] * g / len(trees)
-                else:
-                    score[child] = score[u] * g
-    return total
-
-
 def quantise(weights, codec, threshold=0):
     """Round float32 weights, features x children; return what is stored and the scales."""
     trained = weights.astype(np.float64)
