@@ -32,7 +32,7 @@ while os.getppid() == int(os.environ["PARENT"]):
 
 
 def run(loads: int) -> Counter[str]:
-    """Load a model so many times; return how often each model, a mix of both or an error was seen."""
+    """Load a model so many times, and until both were seen; return how often each, a mix, or an error was."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         expected = {}
@@ -43,7 +43,7 @@ def run(loads: int) -> Counter[str]:
         seen: Counter[str] = Counter()
         replacing = subprocess.Popen(command, env={**os.environ, "PARENT": str(os.getpid())})
         try:
-            while seen.total() < loads:
+            while replacing.poll() is None and (seen.total() < loads or not expected.keys() <= seen.keys()):
                 try:
                     found = _content(load(place / "model"))
                 except ValueError as error:
