@@ -65,17 +65,6 @@ def test_metrics_that_were_evaluated(tagger):
     assert f"| P\\@1 | {100 * found['P@1']:.2f} |" in body
 
 
-def test_metrics_in_files_of_the_model(model_dir):
-    model = labeltree.load(model_dir)
-    (model_dir / "precision.csv").write_text("label,predicted,correct\n0,3,1\n2,5,3\n")
-    (result,) = parts(model_card(model))[0]["model-index"][0]["results"]
-    assert [(item["name"], item["value"]) for item in result["metrics"]] == [("P@5", 0.5)]
-    rows = [f"1,float32,{model.bytes},10,11,12", f"2,float32,{model.bytes},70,60,50", "2,int8,9,1,1,1"]
-    (model_dir / "frontier.csv").write_text("\n".join(["trees,weights,model_bytes,P@1,P@3,P@5", *rows]))
-    (result,) = parts(model_card(model))[0]["model-index"][0]["results"]
-    assert [item["value"] for item in result["metrics"]] == [0.7, 0.6, 0.5]
-
-
 def test_names_have_no_meaning(tmp_path):
     data = make_data(60, labels=len(EVIL))
     names = tuple(name.replace("\ud800", "") for name in EVIL)

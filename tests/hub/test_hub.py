@@ -213,20 +213,6 @@ def test_a_changed_model_is_downloaded_again(put, other, memory, cache):
     assert len(os.listdir(new.path.parent)) == 2  # the model and the lock
 
 
-def test_a_model_that_changes_while_it_is_downloaded(put, other, memory, monkeypatch):
-    url = put()
-    download = store.Store.download
-
-    def replaced(self, name, *arguments):
-        if name == "label_names.json" and len(memory.find("/shelf/model")) > len(files(other)):
-            memory.store.clear()
-            put(other)
-        download(self, name, *arguments)
-
-    monkeypatch.setattr(store.Store, "download", replaced)
-    assert files(load(url).path) == files(other)
-
-
 def test_the_earlier_download_is_used_if_there_is_no_answer(web, server, refused, run):
     place = load(web).path
     server.troubles["model/manifest.json"] = [503, 503, 404]

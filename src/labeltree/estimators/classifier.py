@@ -45,21 +45,43 @@ class LabelTreeClassifier(TreePredictor):
 
     Parameters
     ----------
-    clusters, max_depth, trees, tree, seed
-        How trees are built, as in `TreeSettings`. The labels of a given tree are columns of Y, or names of
-        classes. The same seed gives the same model with any number of threads.
-    loss, cost, max_cost, positive_cost, tolerance, max_iterations, bias
-        How classifiers are trained, as in `SolverSettings`.
+    clusters : int, default 100
+        Number of clusters that a node is split into (K).
+    max_depth : int, default 6
+        Maximum depth of a label (d_max). 1 is one-vs-rest.
+    trees : int, default 1
+        Number of trees, built with the seeds ``seed``, ``seed + 1``, ...
+    tree : LabelTree or nested lists, optional
+        A tree to use instead of clustering. Its labels are columns of Y, or names of classes.
+    seed : int, default 0
+        Random seed. The same seed gives the same model with any number of threads.
+    loss : {"squared_hinge", "hinge", "logistic"}
+        Loss function.
+    cost : float, optional
+        Weight of the losses (C). Default: chosen for the data, see `SolverSettings`.
+    max_cost : float, optional
+        Largest cost in smaller nodes. Default: ``cost`` if it is given, otherwise at least 1.
+    positive_cost : float or sequence of float, default 1
+        Factor of the cost of positive instances; or one per depth of the node.
+    tolerance : float, default 0.005
+        Relative duality gap at which a problem is solved.
+    max_iterations : int, default 1000
+        Maximum number of passes over the instances of a node.
+    bias : float, default 1
+        Value of a constant feature added to every instance; 0 for none.
     normalize : bool, default True
-        Scale every row of X to length 1, in ``fit`` and in predictions. With ``False``, rows are used as they
-        are.
-    weights, prune
-        How weights are stored, as in `StorageSettings`.
+        Scale every row of X to length 1, in ``fit`` and in predictions.
+    weights : {"float32", "float16", "int8"}, optional
+        Type of the stored weights. Default: "float32", or "int8" with ``prune``.
+    prune : float, optional
+        Drop weights with a smaller absolute value. Default: store all weights.
     beam : int, default 10
         Number of nodes kept at each depth during prediction.
-    score_function, score_scale
-        How the model turns margins into scores, as in `ScoreSettings`; ``--score`` on the command line,
-        because ``score`` is a method. Default: "auto", chosen by ``fit`` and stored in the model.
+    score_function : {"auto", "sigmoid", "hinge2", "hinge3"}
+        How margins become scores, see `ScoreSettings`; ``--score`` on the command line, because ``score`` is
+        a method. Default: "auto", chosen by ``fit`` and stored in the model.
+    score_scale : float, optional
+        Scale of the sigmoid.
     threads : int, optional
         Default: all CPUs. Use 1 if scikit-learn starts several processes (``n_jobs``).
     memory_limit : int or str, optional

@@ -14,20 +14,19 @@ import numpy as np
 from labeltree.base.system import human_bytes
 from labeltree.explain.label import label_name
 from labeltree.explain.model import describe_model
-from labeltree.serve.measurements import Measurements
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
 
 CARD = "README.md"
-# The last line of a card. A card without it was edited, and is kept when the model is replaced.
-_MARK = "<!-- Written by labeltree and rewritten with each model. Remove this line to keep the card. -->"
 _MOST_LABELS = 20  # in the table
 _KINDS = {"P": "precision", "R": "recall"}
 _LONGEST_NAME = 80  # characters
 _FEW_INSTANCES = 5
 # What has a meaning in Markdown inside a line or a table, and in what makes an address a link.
 _MARKUP = re.compile(r"[\\`*_\[\]#|~$:@]|(?<=www)\.", re.IGNORECASE)
+# The last line of a card. A card without it was edited, and is kept when the model is replaced.
+_MARK = "<!-- Written by labeltree and rewritten with each model. Remove this line to keep the card. -->"
 
 _CARD = """---
 {metadata}
@@ -58,7 +57,7 @@ labeltree predict {argument} {file} --top 5
 {decision}
 ## Labels
 
-{which}, with their number of training instances:
+{which} {n_labels:,} labels, with their number of training instances:
 
 {labels}
 
@@ -68,9 +67,20 @@ labeltree predict {argument} {file} --top 5
 {evaluation}
 ## Limitations
 
-{limitations}
-
+- The model knows only the labels of its training data, and reproduces its errors and omissions.
+- Scores rank the labels of a document. {scores}
+{few}{terms}
 {mark}
+"""
+_SCORES = "They are not calibrated probabilities."
+_CALIBRATED = "They are calibrated on validation data, and may be inaccurate on other data."
+_FEW = """\
+- {few:,} of {n_labels:,} labels have fewer than {least} training instances, {none:,} of them with none. They
+  are predicted less often and less reliably.
+"""
+_TERMS = """\
+- A document is a bag of terms: the order of words beyond the n-grams is not considered. Terms that do not
+  occur in the training data are ignored, such as those of other languages.
 """
 
 
@@ -98,9 +108,7 @@ def model_card(
     address : str, optional
         Where the model is published, for the examples.
     metrics : mapping of str to float, optional
-        What `Model.evaluate` returned; the card has the metrics at ranks. Default: what was measured by
-        ``labeltree compress --report`` or ``labeltree evaluate --per-label``, if their files are in the
-        directory of the model.
+        What `Model.evaluate` returned; the card has the metrics at ranks.
     data : str, optional
         The name of the data that the metrics are of. Default: "held-out data".
 
@@ -111,13 +119,13 @@ def model_card(
     """
     place = address or ("model" if model.path is None else model.path.resolve().name)
     title = _printable(title or place.rstrip("/").rpartition("/")[2]).strip() or "model"
-    metrics = _metrics_of(model) if metrics is None else {k: v for k, v in metrics.items() if "@" in k}
+    metrics = {name: value for name, value in (metrics or {}).items() if "@" in name}
     data, is_text, address = _printable(data or "held-out data"), model.text is not None, address or "MODEL"
     order = np.argsort(-model.label_counts, kind="stable")[:_MOST_LABELS].tolist()
     names = [label_name(model, label) for label in order]
     names = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names]
     shown = zip(names, (f"{model.label_counts[label]:,}" for label in order), strict=True)
-    all_labels = f"{model.n_labels:,} labels"
+    which = "All" if len(order) == model.n_labels else f"The {len(order)} most frequent of"
     decision = evaluation = ""
     if model.decision is not None:
         options = 'With `threshold="stored"` or `--accepted`'
@@ -125,6 +133,8 @@ def model_card(
     if metrics:
         table = _table(("Metric", "%"), ((name, f"{100 * value:.2f}") for name, value in metrics.items()))
         evaluation = f"\n## Evaluation\n\nMeasured on {_escaped(data)}, in percent:\n\n{table}\n"
+    few, none = int((model.label_counts < _FEW_INSTANCES).sum()), int((model.label_counts == 0).sum())
+    rare = _FEW.format(few=few, n_labels=model.n_labels, least=_FEW_INSTANCES, none=none)
     return _CARD.format(
         metadata=_metadata(title, languages, license, is_text, metrics, data),
         title=_escaped(title),
@@ -137,13 +147,13 @@ def model_card(
         argument=shlex.quote(address),
         file="documents.txt" if is_text else "rows.svm",
         decision=decision,
-        which=f"All {all_labels}"
-        if len(order) == model.n_labels
-        else f"The {len(order)} most frequent of {all_labels}",
+        which=which,
         labels=_table(("Label", "Instances"), shown),
         training=_table(("", ""), _training(model)),
         evaluation=evaluation,
-        limitations="\n".join(f"- {item}" for item in _limitations(model)),
+        scores=_SCORES if model.calibration is None else _CALIBRATED,
+        few=rare if few else "",
+        terms=_TERMS if is_text else "",
         mark=_MARK,
     )
 
@@ -151,16 +161,6 @@ def model_card(
 def is_generated(card: bytes) -> bool:
     """Return whether a card was generated and not edited, so that it may be replaced."""
     return _MARK.encode() in card
-
-
-def _metrics_of(model: Model) -> dict[str, float]:
-    """Return the metrics in files of the model's directory."""
-    measured = Measurements.read(model)
-    for point in measured.frontier or ():
-        if (point["trees"], point["bytes"]) == (len(model.trees), model.bytes):
-            return {metric: point[metric] / 100 for metric in ("P@1", "P@3", "P@5")}
-    share = None if measured.hits is None else measured.hits.precision()
-    return {} if share is None else {"P@5": share}
 
 
 def _metadata(
@@ -225,29 +225,6 @@ def _value(value: Any) -> str:
     if isinstance(value, tuple | list):
         return " to ".join(map(str, value)) if len(value) == 2 else f"({len(value):,} values)"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _limitations(model: Model) -> list[str]:
-    few, none = int((model.label_counts < _FEW_INSTANCES).sum()), int((model.label_counts == 0).sum())
-    about_scores = "They are not calibrated probabilities."
-    if model.calibration is not None:
-        about_scores = "They are calibrated on validation data, and may be inaccurate on other data."
-    items = [
-        "The model knows only the labels of its training data, and reproduces its errors and omissions.",
-        f"Scores rank the labels of a document. {about_scores}",
-    ]
-    if few:
-        unseen = f", {none:,} of them with none" if none else ""
-        items.append(
-            f"{few:,} of {model.n_labels:,} labels have fewer than {_FEW_INSTANCES} training "
-            f"instances{unseen}. They are predicted less often and less reliably."
-        )
-    if model.text is not None:
-        items.append(
-            "A document is a bag of terms: the order of words beyond the n-grams is not considered. Terms "
-            "that do not occur in the training data are ignored, such as those of other languages."
-        )
-    return items
 
 
 def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:

@@ -24,9 +24,6 @@ from labeltree.model.layout import MANIFEST
 from labeltree.model.manifest import VersionError
 from labeltree.model.model import Model
 
-# How often a model is downloaded that changes meanwhile.
-_N_VERSIONS = 3
-
 
 def load(
     path: str | os.PathLike[str], *, verify: bool | None = None, cache: str | os.PathLike[str] | None = None
@@ -130,18 +127,9 @@ def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -
         warnings.warn(what, stacklevel=3)
         return place
     with _locked(place.parent), stage("download", f"downloading {address.shown}") as progress:
-        for tried in range(1, _N_VERSIONS + 1):
-            # Another process may have waited long, or downloaded it.
-            content = store.read(MANIFEST, MANIFEST_BYTES)
-            if _is_current(place, content):
-                break
-            try:
-                _download(store, content, place, progress)
-                break
-            except InputError as error:
-                is_final = isinstance(error, ResourceError) or tried == _N_VERSIONS
-                if is_final or store.read(MANIFEST, MANIFEST_BYTES) == content:
-                    raise
+        content = store.read(MANIFEST, MANIFEST_BYTES)  # again: another process may have downloaded it
+        if not _is_current(place, content):
+            _download(store, content, place, progress)
     return place
 
 

@@ -48,11 +48,7 @@ def tree(labels: ArrayLike, clusters: ArrayLike, depth: ArrayLike, *more: Array)
 
 def together(*arrays: Array) -> tuple[Array, ...]:
     """Return arrays broadcast to one shape."""
-    try:
-        return tuple(np.broadcast_arrays(*arrays))
-    except ValueError:
-        shapes = ", ".join(str(a.shape) for a in arrays)
-        raise InputError(f"the parameters have the shapes {shapes}, which do not broadcast") from None
+    return tuple(np.broadcast_arrays(*arrays))
 
 
 def deepest(labels: Array, clusters: Array, bottom: int) -> Array:
@@ -99,12 +95,9 @@ def root_below_1(c: Array, m: Array) -> Array:
 
 
 def _numbers(name: str, value: ArrayLike) -> Array:
-    """Return numbers as float64; refuse strings, booleans and NaN."""
+    """Return finite numbers as float64."""
     try:
-        given = np.asarray(value)
-        if given.dtype.kind not in "iufO":  # O: whole numbers beyond 64 bits
-            raise TypeError
-        numbers = given.astype(np.float64)
+        numbers = np.asarray(value, np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} is {value!r:.60}, expected a number or an array of numbers") from None
     _require(numbers, np.isfinite(numbers), name, "a finite number")

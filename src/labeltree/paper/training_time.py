@@ -217,15 +217,6 @@ def training_time(
     ]
 
 
-def multiply_adds(part: TreePlan) -> int:
-    """Return the multiply-adds of one pass of the solver over every node of a tree, without the bias.
-
-    Each feature value of a node's instances meets the weights of each child twice: in the margin, and in
-    the update.
-    """
-    return 2 * int(part.nonzeros @ part.tree.child_count)
-
-
 def _cost(data: Dataset, clusters: int, depth: int) -> float:
     """Return the paper's cost of a tree, or for depth 1 of one-vs-rest; infinite if there is no such tree."""
     nonzeros = data.X.nnz / data.n_instances
@@ -261,7 +252,7 @@ def _measure(data: Dataset, clusters: int, depth: int, seed: int, threads: int) 
         "nodes": plan.n_nodes,
         "weights": plan.n_weights,
         "cost": _cost(data, clusters, depth),
-        "multiply_adds": multiply_adds(plan.trees[0]),
+        "multiply_adds": plan.trees[0].multiply_adds,
         "train_seconds": train_seconds,
         "tree_seconds": seconds["tree"] if depth > 1 else None,
     }

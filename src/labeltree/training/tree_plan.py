@@ -59,6 +59,15 @@ class TreePlan:
         """Weights as the paper counts them, without bias (its equation 18)."""
         return int(self.used_features @ self.tree.child_count)
 
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of one pass of the solver over all nodes, without the bias.
+
+        Each feature value of a node's instances meets the weights of each child twice: in the margin, and in
+        the update.
+        """
+        return 2 * int(self.nonzeros @ self.tree.child_count)
+
     @cached_property
     def layout(self) -> Layout:
         """Where the blocks will be in the files of the tree."""

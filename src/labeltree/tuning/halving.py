@@ -152,10 +152,11 @@ class Halving:
         rows = "all rows" if share >= 1 else f"{share:.0%} of the rows"
         with Stages(self._quiet).running(f"{describe(changes)}, {rows}") as progress:
             dataset, plan = self._rows.plan(changes, share)
-            trial = TuningTrial(changes, share, work=_multiply_adds(plan))
-            if not self._has_time(trial.work):
+            work = max(1, sum(part.multiply_adds for part in plan.trees))
+            trial = TuningTrial(changes, share, work=work)
+            if not self._has_time(work):
                 return None
-            size, skipped = self._size(changes, share, plan)
+            size, skipped = self._size(trial, plan)
             if skipped:
                 trial = replace(trial, skipped=skipped, model_bytes=size or 0)
             else:
@@ -166,21 +167,21 @@ class Halving:
             print(self._line(trial), file=sys.stderr, flush=True)
         return trial
 
-    def _size(self, changes: Changes, share: float, plan: Plan) -> tuple[int | None, str]:
+    def _size(self, trial: TuningTrial, plan: Plan) -> tuple[int | None, str]:
         """Return the bytes that a trial may take, and why it is not trained, if it is not.
 
         On a part of the rows, a model may take the same share of its planned weights as on all rows.
         """
-        default = self._journal.find({}, share)
         try:
             plan.check_resources(self._models)
         except ResourceError as error:
             return None, error.what
-        if default is not None and _multiply_adds(plan) > _MOST_WORK * default.work:
+        default = self._journal.find({}, trial.share)
+        if default is not None and trial.work > _MOST_WORK * default.work:
             return None, f"training takes more than {_MOST_WORK} times the work of the defaults"
         if self._goal.max_size is None:
             return None, ""
-        whole = plan if share >= 1 else self._rows.plan(changes, 1.0)[1]
+        whole = plan if trial.share >= 1 else self._rows.plan(trial.changes, 1.0)[1]
         if whole.model_bytes <= self._goal.max_size:
             return plan.model_bytes, ""
         if whole.least_bytes > self._goal.max_size:
@@ -244,8 +245,3 @@ class Halving:
             return escaped(f"{what}: skipped, {trial.skipped}")
         value = f"{self._goal.metric} {trial.metrics[self._goal.metric]:.2f} ± {trial.error:.2f}"
         return escaped(f"{what}: {value}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}")
-
-
-def _multiply_adds(plan: Plan) -> int:
-    """Return the multiply-adds of one pass of the solver over all nodes."""
-    return max(1, sum(int(part.nonzeros @ part.tree.child_count) for part in plan.trees))

@@ -18,7 +18,7 @@ from labeltree.evaluation import metrics
 # A variant of the default settings: what it changes.
 Changes = dict[str, Any]
 # Trials of another version are not comparable.
-_VERSION = 4
+_VERSION = 5
 
 
 @dataclass(frozen=True)

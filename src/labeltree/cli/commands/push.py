@@ -24,8 +24,7 @@ class About:
     license : NAME
         License of the model, such as cc-by-4.0.
     test : DATA
-        Evaluate the model on this labeled data. Default: what labeltree evaluate or compress --report wrote
-        into the model directory.
+        Labeled data to evaluate the model on.
     """
 
     title: str | None = None
