@@ -16,8 +16,7 @@ import numpy as np
 import labeltree
 from labeltree.data.read import read_data
 from labeltree.evaluation.accepted import Decision, labeled_candidates
-from labeltree.evaluation.calibration import fit_calibration, reliability
-from labeltree.evaluation.thresholds import choose_threshold
+from labeltree.evaluation.calibration import choose_threshold, fit_calibration, reliability
 from labeltree.settings import MAX_ACCEPTED
 
 SHOWN = ("precision", "recall", "micro_f1", "macro_f1", "row_f1", "rows_without")

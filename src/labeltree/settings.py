@@ -17,16 +17,10 @@ if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 
-@dataclass(frozen=True)
-class GivenTree:
-    """A tree given by the user."""
-
-    expected: str = "a LabelTree or nested lists of labels"
-
-    def plain(self, value: Any) -> Any:
-        """Return the value, or None if it cannot be a tree; whether its labels match is checked later."""
-        nested = isinstance(value, Sequence) and not isinstance(value, str | bytes)
-        return value if nested or hasattr(value, "child_ptr") or hasattr(value, "to_tree") else None
+def _given_tree(value: Any) -> Any:
+    """Return the value, or None if it cannot be a tree; whether its labels match is checked later."""
+    nested = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return value if nested or hasattr(value, "child_ptr") or hasattr(value, "to_tree") else None
 
 
 # The search for the best labels.
@@ -50,7 +44,7 @@ TREE_LIMITS: dict[str, limits.Limit] = {
     "max_depth": limits.MAX_DEPTH,
     "trees": limits.TREES,
     "seed": limits.SEED,
-    "tree": limits.Optional(GivenTree()),
+    "tree": limits.Optional(limits.Value("a LabelTree or nested lists of labels", _given_tree)),
 }
 SOLVER_LIMITS: dict[str, limits.Limit] = {
     "loss": limits.LOSS,

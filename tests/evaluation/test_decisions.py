@@ -17,10 +17,11 @@ from labeltree.evaluation.accepted import Candidates, Decision
 from labeltree.evaluation.calibration import (
     Calibration,
     calibration_gain,
+    choose_threshold,
+    cross_validate,
     fit_calibration,
     reliability,
 )
-from labeltree.evaluation.thresholds import choose_threshold, cross_validate
 from labeltree.model.labeled import decide
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Integral, Real
@@ -33,11 +33,7 @@ MANIFEST_BYTES = 10**9
 
 
 class Limit(Protocol):
-    """The values allowed for one setting."""
-
-    @property
-    def expected(self) -> str:
-        """The values allowed, as they end a message: "expected ..."."""
+    """The values allowed for one setting; as a string, they end a message: "expected ..."."""
 
     def plain(self, value: Any) -> Any:
         """Return the value as a plain Python object, or None if it is not allowed."""
@@ -50,9 +46,7 @@ class Whole:
     least: int
     most: int = LARGEST_INT32
 
-    @property
-    def expected(self) -> str:
-        """The values allowed, as they end a message."""
+    def __str__(self) -> str:
         if self.most == LARGEST_INT32:
             return f"an integer of at least {self.least}"
         return f"an integer from {self.least} to {self.most:,}"
@@ -73,9 +67,7 @@ class Number:
     most: float
     above: bool = False
 
-    @property
-    def expected(self) -> str:
-        """The values allowed, as they end a message."""
+    def __str__(self) -> str:
         if math.isinf(self.most):
             return "a positive number"
         if self.above:
@@ -100,10 +92,8 @@ class PerDepth:
 
     each: Number
 
-    @property
-    def expected(self) -> str:
-        """The values allowed, as they end a message."""
-        return f"{self.each.expected}, or several, one per depth"
+    def __str__(self) -> str:
+        return f"{self.each}, or several, one per depth"
 
     def plain(self, value: Any) -> float | tuple[float, ...] | None:
         """Return the number or the numbers, or None if they are not allowed."""
@@ -114,35 +104,12 @@ class PerDepth:
 
 
 @dataclass(frozen=True)
-class Increasing:
-    """Increasing numbers from 0 to 1."""
-
-    most: int
-
-    @property
-    def expected(self) -> str:
-        """The values allowed, as they end a message."""
-        return f"2 to {self.most} increasing numbers from 0 to 1"
-
-    def plain(self, value: Any) -> tuple[float, ...] | None:
-        """Return the numbers, or None if they are not allowed."""
-        if not isinstance(value, tuple | list) or not 2 <= len(value) <= self.most:
-            return None
-        numbers = [Number(0.0, 1.0).plain(number) for number in value]
-        if None in numbers or any(a >= b for a, b in pairwise(numbers)):  # type: ignore[operator]
-            return None
-        return tuple(numbers)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
 class OneOf:
     """One of a few values."""
 
     values: tuple[Any, ...]
 
-    @property
-    def expected(self) -> str:
-        """The values allowed, as they end a message."""
+    def __str__(self) -> str:
         names = [str(value) for value in self.values]
         return " or ".join(names) if len(names) == 2 else "one of " + ", ".join(names)
 
@@ -155,7 +122,8 @@ class OneOf:
 class Size:
     """A number of bytes, as a number or with a unit."""
 
-    expected: str = "a number of bytes such as 8GB or 500000000"
+    def __str__(self) -> str:
+        return "a number of bytes such as 8GB or 500000000"
 
     def plain(self, value: Any) -> int | None:
         """Return the number of bytes, or None if it is not allowed."""
@@ -171,7 +139,8 @@ class Size:
 class Duration:
     """A number of seconds, as a number or with a unit."""
 
-    expected: str = "a time such as 20min, 90s, 1.5h or a number of seconds"
+    def __str__(self) -> str:
+        return "a time such as 20min, 90s, 1.5h or a number of seconds"
 
     def plain(self, value: Any) -> float | None:
         """Return the number of seconds, or None if it is not allowed."""
@@ -189,10 +158,8 @@ class Span:
 
     ends: Whole
 
-    @property
-    def expected(self) -> str:
-        """The values allowed, as they end a message."""
-        return f"a minimum and a maximum such as (1, 2), each {self.ends.expected}"
+    def __str__(self) -> str:
+        return f"a minimum and a maximum such as (1, 2), each {self.ends}"
 
     def plain(self, value: Any) -> tuple[int, int] | None:
         """Return the two numbers, or None if they are not allowed."""
@@ -203,22 +170,14 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Words:
-    """The name of a known list of words, or words."""
+class Value:
+    """What a function accepts: it returns the value as a plain Python object, or None."""
 
-    names: tuple[str, ...]
+    expected: str
+    plain: Callable[[Any], Any]
 
-    @property
-    def expected(self) -> str:
-        """The values allowed, as they end a message."""
-        return " or ".join([*map(repr, self.names), "a list of words"])
-
-    def plain(self, value: Any) -> str | tuple[str, ...] | None:
-        """Return the name or the words, or None if they are not allowed."""
-        if isinstance(value, str):
-            return value if value in self.names else None
-        strings = isinstance(value, Collection) and all(isinstance(word, str) for word in value)
-        return tuple(value) if strings else None
+    def __str__(self) -> str:
+        return self.expected
 
 
 @dataclass(frozen=True)
@@ -227,14 +186,27 @@ class Optional:
 
     limit: Limit
 
-    @property
-    def expected(self) -> str:
-        """The values allowed, as they end a message."""
-        return f"None or {self.limit.expected}"
+    def __str__(self) -> str:
+        return f"None or {self.limit}"
 
     def plain(self, value: Any) -> Any:
         """Return what the other limit makes of the value."""
         return self.limit.plain(value)
+
+
+def _increasing(value: Any) -> tuple[float, ...] | None:
+    if not isinstance(value, tuple | list) or not 2 <= len(value) <= 100:
+        return None
+    numbers = [number for item in value if (number := Number(0.0, 1.0).plain(item)) is not None]
+    is_valid = len(numbers) == len(value) and all(a < b for a, b in pairwise(numbers))
+    return tuple(numbers) if is_valid else None
+
+
+def _words(value: Any) -> str | tuple[str, ...] | None:
+    if isinstance(value, str):
+        return value if value == "english" else None
+    strings = isinstance(value, Collection) and all(isinstance(word, str) for word in value)
+    return tuple(value) if strings else None
 
 
 FLAG = OneOf((True, False))
@@ -274,7 +246,8 @@ F1 = OneOf(("micro_f1", "macro_f1", "row_f1"))
 DECISION_METRIC = OneOf((*F1.values, "precision", "recall"))
 DECISION_ROWS = Whole(0)
 # The points of a map from scores to probabilities.
-CALIBRATION: dict[str, Limit] = {"scores": Increasing(100), "probabilities": Increasing(100)}
+INCREASING = Value("2 to 100 increasing numbers from 0 to 1", _increasing)
+CALIBRATION: dict[str, Limit] = {"scores": INCREASING, "probabilities": INCREASING}
 
 # Text.
 TEXT_FORMAT = OneOf(("tsv", "csv", "jsonl", "txt"))
@@ -282,7 +255,7 @@ ANALYZER = OneOf(("word", "char", "char_wb"))
 NGRAMS = Span(Whole(1))
 MIN_DF = Whole(1)
 MAX_FEATURES = Whole(1)
-STOP_WORDS = Words(("english",))
+STOP_WORDS = Value("'english' or a list of words", _words)
 
 # The machine.
 THREADS = Whole(1, 1024)
@@ -370,7 +343,7 @@ def checked(name: str, value: Any, limit: Limit) -> Any:
         return None
     plain = None if value is None else limit.plain(value)
     if plain is None:
-        expected = limit.expected
+        expected = str(limit)
         if isinstance(limit, Whole) and isinstance(value, int) and value > limit.most:
             expected = f"at most {limit.most:,}"
         raise InputError(f"{name} is {reprlib.repr(value)}, expected {expected}")

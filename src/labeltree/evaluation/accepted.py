@@ -12,6 +12,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.base import limits
+from labeltree.data.columns import SEPARATORS
+from labeltree.data.dataset import Dataset
+from labeltree.errors import InputError
 from labeltree.evaluation import metrics
 
 _Floats = NDArray[np.float64]
@@ -248,6 +251,28 @@ def labeled_candidates(truth: sp.csr_matrix, labels: Any, scores: Any) -> tuple[
     labeled = candidates.row_true > 0
     unlabeled = int(np.count_nonzero(~labeled))
     return candidates.of_rows(labeled) if unlabeled else candidates, unlabeled
+
+
+def known_occurrences(truth: sp.csr_matrix, n_labels: int) -> int:
+    """Return how many pairs of a row and a label have one of the first labels, those of a model."""
+    return int((truth.indices < n_labels).sum())
+
+
+def check_known(
+    truth: sp.csr_matrix, dataset: Dataset, n_labels: int, known_to: str = "known to the model"
+) -> None:
+    """Refuse validation data of which a model knows less than half of the label occurrences."""
+    known = known_occurrences(truth, n_labels)
+    if 2 * known >= truth.nnz:
+        return
+    what = f"no label of the validation data is {known_to}"
+    if known:
+        what = f"only {known:,} of {truth.nnz:,} label occurrences in the validation data are {known_to}"
+    hint = "use data with the labels of the training data"
+    if dataset.text is None:
+        raise InputError(what, hint=hint)
+    hint = f"check how labels are separated ({{columns}}), or {hint}"
+    raise InputError(what, hint=hint, parameters={"columns": SEPARATORS})
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from labeltree.base import limits
 from labeltree.evaluation.accepted import Decision, labeled_candidates
+from labeltree.evaluation.calibration import choose_threshold
 from labeltree.evaluation.metrics import Propensities, Ranking, RowMetric, pad_labels
-from labeltree.evaluation.thresholds import choose_threshold
 from labeltree.settings import MAX_ACCEPTED
 
 METRIC = limits.TUNING_METRIC

@@ -19,10 +19,21 @@ from labeltree.data.read import read_data
 from labeltree.data.summary import as_arguments, suspicions
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.accepted import Candidates, Decision, labeled_candidates
-from labeltree.evaluation.calibration import Calibration, calibration_gain, fit_calibration
-from labeltree.evaluation.labeled import check_known, known_occurrences, mostly_known
-from labeltree.evaluation.thresholds import MIN_DECISION_ROWS, choose_threshold, cross_validate
+from labeltree.evaluation.accepted import (
+    Candidates,
+    Decision,
+    check_known,
+    known_occurrences,
+    labeled_candidates,
+)
+from labeltree.evaluation.calibration import (
+    MIN_DECISION_ROWS,
+    Calibration,
+    calibration_gain,
+    choose_threshold,
+    cross_validate,
+    fit_calibration,
+)
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
@@ -107,8 +118,12 @@ class Labeled:
 
     @property
     def is_mostly_known(self) -> bool:
-        """Whether the model knows at least half of the label occurrences."""
-        return mostly_known(self.truth, self.model.n_labels)
+        """Whether the model knows at least half of the label occurrences.
+
+        Many distinct labels may be unknown, because they are rare. If most occurrences are, the data was read
+        wrongly or belongs to another model.
+        """
+        return 2 * known_occurrences(self.truth, self.model.n_labels) >= self.truth.nnz
 
     def unknown_note(self, separators: str, name: str = "the model") -> Iterator[str]:
         """Describe the labels that the model does not know, if there are any.

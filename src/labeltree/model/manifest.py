@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ import numpy as np
 from labeltree import _native
 from labeltree.base import limits
 from labeltree.base.json import parse_json
-from labeltree.base.limits import OneOf, Optional, Whole, checked
+from labeltree.base.limits import OneOf, Optional, Value, Whole, checked
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import DECISION_LIMITS
 from labeltree.model.layout import (
@@ -45,29 +45,18 @@ class VersionError(InputError):
 Manifest: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Value:
-    """A value that a function accepts."""
-
-    expected: str
-    is_valid: Callable[[Any], bool]
-
-    def plain(self, value: Any) -> Any:
-        return value if self.is_valid(value) else None
+def _typed(kind: type, expected: str) -> Value:
+    return Value(expected, lambda value: value if type(value) is kind else None)
 
 
-def _typed(kind: type, expected: str) -> _Value:
-    return _Value(expected, lambda value: type(value) is kind)
+def _strings(value: Any) -> Any:
+    return value if type(value) is list and all(type(item) is str for item in value) else None
 
 
-def _are_strings(value: Any) -> bool:
-    return type(value) is list and all(type(item) is str for item in value)
-
-
-def _is_array_type(value: Any) -> bool:
-    """Return whether this is the type of an array as NumPy writes it."""
+def _array_type(value: Any) -> Any:
+    """Return the type of an array as NumPy writes it, or None if it is not one."""
     pattern = r"O|\|[biu]1|[<>][iufUM][0-9]{1,9}(\[[a-z]+\])?"
-    return type(value) is str and re.fullmatch(pattern, value) is not None
+    return value if type(value) is str and re.fullmatch(pattern, value) else None
 
 
 @dataclass(frozen=True)
@@ -94,9 +83,9 @@ _LARGE_FILE = _Entries({"bytes": _TOTAL})
 _SMALL_FILE = _Entries({"bytes": _TOTAL, "crc32c": Whole(0, 2**32 - 1)})
 _ESTIMATOR = {
     "parameters": _OBJECT,
-    "classes": Optional(_Value("the type of an array such as '<i8'", _is_array_type)),
+    "classes": Optional(Value("the type of an array such as '<i8'", _array_type)),
     "single": limits.FLAG,
-    "feature_names": Optional(_Value("a list of strings", _are_strings)),
+    "feature_names": Optional(Value("a list of strings", _strings)),
     "given_tree": limits.FLAG,
 }
 # Further entries, which `Model.save` can add, may contain anything.

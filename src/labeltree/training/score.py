@@ -14,7 +14,7 @@ from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
 from labeltree.evaluation.accepted import Candidates, Decision
-from labeltree.evaluation.thresholds import MIN_DECISION_ROWS, choose_threshold
+from labeltree.evaluation.calibration import MIN_DECISION_ROWS, choose_threshold
 from labeltree.model.pack import TrainedBlocks
 from labeltree.model.queries import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings

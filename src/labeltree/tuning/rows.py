@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.evaluation.labeled import check_known
+from labeltree.evaluation.accepted import check_known
 from labeltree.settings import SolverSettings, TextSettings, TreeSettings
 from labeltree.training.costs import default_cost
 from labeltree.training.plan import Plan, make_plan
