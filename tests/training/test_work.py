@@ -205,7 +205,7 @@ def test_info_tells_how_far_a_run_is(tmp_path, monkeypatch, run):
 
 
 def test_leftovers_of_killed_processes_are_removed(tmp_path):
-    from labeltree.base.tempdirs import temporary_directory
+    from labeltree.base.files import temporary_directory
 
     stale = tmp_path / ".m.1.partial"
     stale.mkdir()

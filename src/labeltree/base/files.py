@@ -1,13 +1,16 @@
-"""Files, plain or compressed: read in pieces, written completely or not at all."""
+"""Files, plain or compressed, and directories: read in pieces, written completely or not at all."""
 
 from __future__ import annotations
 
 import bz2
 import contextlib
+import fcntl
+import glob
 import gzip
 import io
 import lzma
 import os
+import shutil
 import stat
 import tempfile
 import zlib
@@ -22,6 +25,9 @@ from numpy.typing import NDArray
 from labeltree.base import limits
 from labeltree.base.system import umask
 from labeltree.errors import InputError
+
+# The end of temporary names.
+_PARTIAL = ".partial"
 
 # What to do about output that exists.
 REPLACE = "choose another name, or use {overwrite} to replace it"
@@ -131,7 +137,7 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
     try:
         if not special:
             # A new file with an unpredictable name, so that no link is followed.
-            place, partial = tempfile.mkstemp(".partial", f".{target.name}.", target.parent)
+            place, partial = tempfile.mkstemp(_PARTIAL, f".{target.name}.", target.parent)
         with open(place, "wb") as raw, _compressed(raw, given.suffix) as file:
             yield file
         if partial is not None:
@@ -230,7 +236,8 @@ def _limited(
         except InputError as error:
             raise error.replace(file=limits.UNPACKED_VARIABLE) from None
     for piece, last in pieces:
-        line_bytes = _open_line(piece, line_bytes)
+        newline = piece.tobytes().rfind(b"\n")
+        line_bytes = len(piece) - newline - 1 if newline >= 0 else line_bytes + len(piece)
         if line_bytes > limits.LONGEST_LINE:
             what = f"a line is longer than {limits.LONGEST_LINE:,} bytes"
             raise InputError(what, file=name, hint="check that this is the right file")
@@ -243,16 +250,6 @@ def _limited(
                 f"{limits.UNPACKED_VARIABLE} to a larger size, such as 100GB",
             )
         yield piece, last
-
-
-def _open_line(piece: NDArray[np.uint8], before: int) -> int:
-    """Return the bytes of the line that has begun but not ended after a piece, given those before it."""
-    for size in (1 << 12, len(piece)):  # most lines are short
-        tail = piece[-size:].tobytes() if size else b""
-        newline = tail.rfind(b"\n")
-        if newline >= 0:
-            return len(tail) - newline - 1
-    return before + len(piece)
 
 
 def _decompressed(raw: io.BufferedReader, packed: _Counted) -> io.BufferedIOBase:
@@ -330,3 +327,65 @@ def _unusable(name: str, error: OSError) -> InputError:
         file=name,
         hint="check permissions and free space",
     )
+
+
+@contextlib.contextmanager
+def temporary_directory(parent: Path, prefix: str) -> Iterator[Path]:
+    """Make a directory that is removed with its contents at the end.
+
+    If this process is killed before, the next that makes a directory with the same prefix removes it: the
+    lock of its owner is then free.
+
+    Parameters
+    ----------
+    parent : Path
+        Where to make it.
+    prefix : str
+        How its name begins.
+
+    Yields
+    ------
+    Path
+    """
+    remove_leftovers(parent, prefix)
+    work, lock = _locked_directory(parent, prefix)
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        os.close(lock)
+
+
+def _locked_directory(parent: Path, prefix: str) -> tuple[Path, int]:
+    """Make a directory; return it with the handle of its lock."""
+    while True:
+        work = Path(tempfile.mkdtemp(prefix=prefix, suffix=_PARTIAL, dir=parent))
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # taken for a leftover before it was locked
+            lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY)
+            with contextlib.suppress(OSError):  # a file system without locks keeps its leftovers
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if work.exists():
+                return work, lock
+            os.close(lock)
+
+
+def remove_leftovers(parent: Path, prefix: str) -> None:
+    """Remove temporary directories of processes of this user that were killed."""
+    for name in glob.glob(f"{glob.escape(os.path.join(parent, prefix))}*{_PARTIAL}"):
+        with contextlib.suppress(OSError):
+            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(handle).st_uid == os.getuid():
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(name, ignore_errors=True)
+            finally:
+                os.close(handle)
+
+
+def remove_directory(path: Path) -> None:
+    """Remove a directory with its contents: it is renamed first, so that no part of it can be found."""
+    removed = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=_PARTIAL, dir=path.parent)
+    os.replace(path, removed)
+    shutil.rmtree(removed, ignore_errors=True)

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from labeltree.base import limits
+from labeltree.base.files import temporary_directory
 from labeltree.base.limits import AUTO, Limit, Optional, checked
-from labeltree.base.tempdirs import temporary_directory
 from labeltree.errors import InputError
 from labeltree.estimators.inputs import (
     CHECKS_OF_X,

@@ -13,8 +13,8 @@ import numpy as np
 
 from labeltree.base import limits
 from labeltree.base.display import Progress, part_of
+from labeltree.base.files import temporary_directory
 from labeltree.base.system import human_bytes, threads_to_use
-from labeltree.base.tempdirs import temporary_directory
 from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.directory import publish

@@ -14,8 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from labeltree.base import tempdirs
-from labeltree.base.files import REPLACE
+from labeltree.base import files
 from labeltree.base.system import umask
 from labeltree.errors import InputError
 from labeltree.model.layout import MANIFEST, is_model_file
@@ -156,7 +155,7 @@ def check_target(path: Path, overwrite: bool) -> None:
     if not exists:
         return
     if not overwrite:
-        raise InputError("already exists", file=path, hint=REPLACE, parameters={"overwrite": True})
+        raise InputError("already exists", file=path, hint=files.REPLACE, parameters={"overwrite": True})
     if path.is_symlink() or not path.is_dir():
         raise InputError(
             "not a model directory, so it is not replaced", file=path, hint="choose another name"
@@ -222,7 +221,7 @@ def _is_manifest(file: Path) -> bool:
 
 def temporary_directory(path: Path) -> AbstractContextManager[Path]:
     """Make a directory next to a model that is to be written; at the end it is removed with its contents."""
-    return tempdirs.temporary_directory(path.parent, f".{path.name}.")
+    return files.temporary_directory(path.parent, f".{path.name}.")
 
 
 def publish(
@@ -371,7 +370,7 @@ def clean_up(path: Path) -> None:
             os.replace(old, path)
     if old.is_dir() and path.exists():
         shutil.rmtree(old, ignore_errors=True)
-    tempdirs.remove_leftovers(path.parent, f".{path.name}.")
+    files.remove_leftovers(path.parent, f".{path.name}.")
 
 
 def _exchange(one: Path, other: Path) -> bool:

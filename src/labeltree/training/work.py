@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree._version import __version__
-from labeltree.base.tempdirs import remove_directory, remove_leftovers
+from labeltree.base.files import remove_directory, remove_leftovers
 from labeltree.errors import InputError
 from labeltree.model.directory import (
     check_target,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from labeltree.base import limits
 from labeltree.base.display import Progress, Stages, escaped, human_seconds
+from labeltree.base.files import temporary_directory
 from labeltree.base.system import human_bytes
-from labeltree.base.tempdirs import temporary_directory
 from labeltree.data.dataset import Dataset
 from labeltree.errors import ResourceError
 from labeltree.evaluation import metrics

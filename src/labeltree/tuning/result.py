@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.base import plots
-from labeltree.base.files import write_whole
+from labeltree.base.files import remove_directory, write_whole
 from labeltree.base.system import human_bytes
-from labeltree.base.tempdirs import remove_directory
 from labeltree.tuning.trial import TuningTrial, gain
 
 SETTINGS, TABLE, BEST, MODELS = "settings.json", "trials.csv", "best", "models"
