@@ -22,7 +22,7 @@ import scale_report
 
 from labeltree import InputError, __version__
 from labeltree.base.system import free_disk, human_bytes, threads_to_use
-from labeltree.data.published import PRESETS
+from labeltree.data.published import SOURCES
 
 SVM_BYTES = 20  # upper bound per feature or label in a file
 SPARE = 1 << 30  # disk space to leave free
@@ -69,7 +69,7 @@ def check_disk(folder, needed, what):
 
 def data_bytes(like, scale):
     """Estimate the size of the two data files."""
-    shape = PRESETS[like].scaled(scale)
+    shape = SOURCES[like].scaled(scale)
     n_nonzeros = shape.n_instances * (shape.features_per_instance + shape.labels_per_instance)
     return round(1.2 * n_nonzeros * SVM_BYTES)
 
@@ -164,7 +164,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=Path, metavar="DIR")
     parser.add_argument(
-        "--like", default="amazon-670k", choices=PRESETS, metavar="NAME", help="a preset of synth"
+        "--like", default="amazon-670k", choices=SOURCES, metavar="NAME", help="a preset of synth"
     )
     parser.add_argument(
         "--scales", nargs="+", default=["1/27", "1/9", "1/3", "1"], metavar="S", help="0.1 or 1/9"

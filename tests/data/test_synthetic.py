@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.preprocessing import normalize
 
-from labeltree.data.published import PRESETS
+from labeltree.data.published import SOURCES
 from labeltree.data.synthetic import _Topics, synthesize
 from labeltree.errors import InputError
 from labeltree.evaluation.metrics import evaluate
@@ -67,10 +67,10 @@ def test_values(eurlex):
 )
 def test_densities_and_labels_of_every_preset(like, scale):
     train, _ = synthesize(like, scale)
-    instances, preset = train.X.shape[0], PRESETS[like]
-    assert instances == round(preset.n_instances * scale)
-    assert train.X.nnz / instances == pytest.approx(preset.features_per_instance, rel=0.15)
-    assert train.Y.nnz / instances == pytest.approx(preset.labels_per_instance, rel=0.15)
+    instances, whole = train.X.shape[0], SOURCES[like].scaled(1)
+    assert instances == round(whole.n_instances * scale)
+    assert train.X.nnz / instances == pytest.approx(whole.features_per_instance, rel=0.15)
+    assert train.Y.nnz / instances == pytest.approx(whole.labels_per_instance, rel=0.15)
     assert np.bincount(train.Y.indices, minlength=train.Y.shape[1]).min() >= 1
 
 
@@ -92,7 +92,7 @@ def test_learnable_but_not_trivial(eurlex):
 
 def test_used_features_decrease_down_the_hidden_tree(eurlex):
     train, _ = eurlex
-    topics = _Topics.create(PRESETS["eur-lex"].scaled(0.2), np.random.default_rng(3))
+    topics = _Topics.create(SOURCES["eur-lex"].scaled(0.2), np.random.default_rng(3))
 
     def used_features(first, last):
         labels = topics.label_at[first:last]
@@ -108,7 +108,7 @@ def test_used_features_decrease_down_the_hidden_tree(eurlex):
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3])
 def test_tiny_scales_work(scale):
-    for like in PRESETS:
+    for like in SOURCES:
         train, test = synthesize(like, scale)
         assert min(train.X.shape[0], train.Y.shape[1]) >= 2
         assert test.X.shape[0] >= 1

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from labeltree import InputError
-from labeltree.data.published import PRESETS
+from labeltree.data.published import SOURCES
 from labeltree.paper import experiments, theory
 from labeltree.paper.session import Session
 
@@ -304,10 +304,10 @@ def test_the_papers_bounds_in_the_exceptional_case():
 
 
 def test_the_papers_datasets():
-    assert theory.largest_depth(PRESETS["amazon-670k"].n_labels, 100) <= 3  # the caption of Table 3
-    for preset in PRESETS.values():  # varied-K with a depth of 4
-        assert math.ceil(preset.n_labels ** (1 / 4)) <= 100
-    wiki = PRESETS["wiki-500k"]
+    assert theory.largest_depth(SOURCES["amazon-670k"].n_labels, 100) <= 3  # the caption of Table 3
+    for source in SOURCES.values():  # varied-K with a depth of 4
+        assert math.ceil(source.n_labels ** (1 / 4)) <= 100
+    wiki = SOURCES["wiki-500k"]
     weights = theory.ovr_weights(wiki.n_labels, wiki.n_features)
     assert round(4 * weights / 10**12) == 5  # "approximately 5TB": with 4 bytes per weight, not 8
 

@@ -360,9 +360,7 @@ def _locked_directory(parent: Path, prefix: str) -> tuple[Path, int]:
     """Make a directory; return it with the handle of its lock."""
     while True:
         work = Path(tempfile.mkdtemp(prefix=prefix, suffix=_PARTIAL, dir=parent))
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # taken for a leftover before it was locked
+        with contextlib.suppress(FileNotFoundError):  # taken for a leftover before it was locked
             lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY)
             with contextlib.suppress(OSError):  # a file system without locks keeps its leftovers
                 fcntl.flock(lock, fcntl.LOCK_EX)

@@ -8,7 +8,6 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 from labeltree.base.extras import optional
@@ -124,43 +123,39 @@ def log_axes(axes: Axes, x_unit: str | None = "", y_unit: str | None = "") -> No
 
 
 @style()
-def frontier_figure(
-    curves: Mapping[str, Sequence[Mapping[str, Any]]], metrics: Sequence[str] = ("P@1", "P@3", "P@5")
-) -> Figure:
-    """Draw the precision of a model over its size: a panel per metric.
+def frontier_figure(points: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draw the precision of the forms of a model over their size: a panel for each of P@1, P@3 and P@5.
 
     Parameters
     ----------
-    curves : mapping of str to sequence
-        Points by the name of their curve, with the keys of `Trial.report`, and whether each is ``chosen``.
-    metrics : sequence of str
-        Keys of the points.
+    points : sequence of mapping
+        With the keys of `Trial.report`, and whether each is ``chosen``.
     """
     dense = {"float32": "s", "float16": "D", "int8": "^"}
+    metrics = ("P@1", "P@3", "P@5")
+    pruned = [point for point in points if point["threshold"] is not None]
     figure, panels = small_multiples(metrics, panel=(3.9, 3.1))
     for axes, metric in zip(panels, metrics, strict=True):
-        for points, color in zip(curves.values(), cycle(COLORS), strict=False):
-            pruned = [point for point in points if point["threshold"] is not None]
-            line = sorted((point["threshold"], point["model_bytes"], point[metric]) for point in pruned)
-            look: dict[str, Any] = {"color": color, "marker": "o", "markersize": 3.5, "linewidth": 1.4}
-            axes.plot([size for _, size, _ in line], [value for *_, value in line], **look)
-            for point in points:
-                place = point["model_bytes"], point[metric]
-                if point["threshold"] is None:
-                    axes.plot(*place, color=color, marker=dense[point["weights"]], linestyle="none")
-                if point["chosen"]:
-                    axes.plot(*place, color=INK, marker="*", markersize=13, linestyle="none", zorder=4)
+        line = sorted((point["threshold"], point["model_bytes"], point[metric]) for point in pruned)
+        look: dict[str, Any] = {"color": COLORS[0], "marker": "o", "markersize": 3.5, "linewidth": 1.4}
+        axes.plot([size for _, size, _ in line], [value for *_, value in line], **look)
+        for point in points:
+            place = point["model_bytes"], point[metric]
+            if point["threshold"] is None:
+                axes.plot(*place, color=COLORS[0], marker=dense[point["weights"]], linestyle="none")
+            if point["chosen"]:
+                axes.plot(*place, color=INK, marker="*", markersize=13, linestyle="none", zorder=4)
         axes.set_xlabel("size of the model")
         log_axes(axes, "B", None)
     panels[0].set_ylabel("precision (%)")
     line_of = optional("matplotlib.lines").Line2D
     plain = {"linestyle": "none", "color": MUTED}
     handles = [
-        *(line_of([], [], color=c, marker="o", label=name) for name, c in zip(curves, cycle(COLORS))),
+        line_of([], [], color=COLORS[0], marker="o", label="pruned"),
         *(line_of([], [], marker=marker, label=codec, **plain) for codec, marker in dense.items()),
         line_of([], [], color=INK, marker="*", markersize=11, linestyle="none", label="chosen"),
     ]
-    figure.legend(handles=handles, loc=LEGEND, ncols=min(len(handles), 7), fontsize=8.5)
+    figure.legend(handles=handles, loc=LEGEND, ncols=len(handles), fontsize=8.5)
     return figure
 
 

@@ -22,6 +22,24 @@ ATTENTION_XML = "https://github.com/yourh/AttentionXML"
 
 
 @dataclass(frozen=True)
+class Shape:
+    """The size of a training set.
+
+    Attributes
+    ----------
+    n_instances, n_features, n_labels : int
+    features_per_instance, labels_per_instance : float
+        Average number of non-zeros in a row of X and of Y.
+    """
+
+    n_instances: int
+    n_features: int
+    n_labels: int
+    features_per_instance: float
+    labels_per_instance: float
+
+
+@dataclass(frozen=True)
 class Source:
     """Where a dataset comes from, and what was published about it.
 
@@ -49,6 +67,30 @@ class Source:
     test_file: str = ""
     title: str = ""
 
+    def scaled(self, scale: float) -> Shape:
+        """Return the shape of a smaller or larger dataset.
+
+        Rows are equally dense; the number of features grows with the square root of the scale (Heaps' law).
+
+        Parameters
+        ----------
+        scale : float
+            Multiplies the number of instances and of labels.
+
+        Returns
+        -------
+        Shape
+        """
+        n_features = max(200, round(self.n_features * math.sqrt(scale)))
+        n_labels = max(2, round(self.n_labels * scale))
+        return Shape(
+            n_instances=max(2, round(self.n_instances * scale)),
+            n_features=n_features,
+            n_labels=n_labels,
+            features_per_instance=min(self.x_nnz / self.n_instances, n_features / 10),
+            labels_per_instance=min(self.y_nnz / self.n_instances, 1 + n_labels / 10),
+        )
+
 
 SOURCES = {
     "eur-lex": Source(
@@ -72,61 +114,8 @@ SOURCES = {
 }
 
 
-@dataclass(frozen=True)
-class Preset:
-    """The shape of a dataset.
-
-    Attributes
-    ----------
-    n_instances, n_features, n_labels : int
-        Size of the training set.
-    features_per_instance, labels_per_instance : float
-        Average number of non-zeros in a row of X and of Y.
-    """
-
-    n_instances: int
-    n_features: int
-    n_labels: int
-    features_per_instance: float
-    labels_per_instance: float
-
-    def scaled(self, scale: float) -> Preset:
-        """Return the shape of a smaller or larger dataset.
-
-        Rows are equally dense; the number of features grows with the square root of the scale (Heaps' law).
-
-        Parameters
-        ----------
-        scale : float
-            Multiplies the number of instances and of labels.
-
-        Returns
-        -------
-        Preset
-        """
-        n_features = max(200, round(self.n_features * math.sqrt(scale)))
-        n_labels = max(2, round(self.n_labels * scale))
-        return Preset(
-            n_instances=max(2, round(self.n_instances * scale)),
-            n_features=n_features,
-            n_labels=n_labels,
-            features_per_instance=min(self.features_per_instance, n_features / 10),
-            labels_per_instance=min(self.labels_per_instance, 1 + n_labels / 10),
-        )
-
-
-PRESETS = {
-    name: Preset(
-        source.n_instances,
-        source.n_features,
-        source.n_labels,
-        source.x_nnz / source.n_instances,
-        source.y_nnz / source.n_instances,
-    )
-    for name, source in SOURCES.items()
-}
-
-
+# What to do about a file that is not the data.
+_AGAIN = "remove the file and download it again"
 # Relative difference of a count that may be due to how columns were counted, not to another dataset.
 _TOLERANCE = 0.01
 
@@ -213,8 +202,7 @@ def fetch_data(
 
     Notes
     -----
-    A file appears under its name once it is complete, with its SHA-256 next to it. A file that no longer
-    matches its SHA-256 is downloaded again.
+    A file appears under its name once it is complete.
     """
     from labeltree.data.svm import read_svm
 
@@ -232,10 +220,15 @@ def fetch_data(
                 files.append(_download(file, address, directory, progress))
         else:
             files.append(_find_file(name, source, part, directory / name))
-        _check_start(files[-1])
-        with stage(f"read_{part}", f"reading {files[-1].name}"):
-            # A test file that lacks the first feature does not show its base, but the training file does.
-            parts.append(read_svm(files[-1], one_based=parts[0].one_based if parts else None))
+        # A test file that lacks the first feature does not show its base, but the training file does.
+        one_based = parts[0].one_based if parts else None
+        try:
+            with stage(f"read_{part}", f"reading {files[-1].name}"):
+                parts.append(read_svm(files[-1], one_based=one_based))
+        except InputError as error:
+            if error.line is None:
+                raise
+            raise error.replace(hint=_AGAIN, parameters=None) from None  # perhaps the page of a login
     train, test = parts
     checks = _checks(source, train, test)
     for check in checks:
@@ -243,7 +236,7 @@ def fetch_data(
             raise InputError(
                 f"not the data of {name}: expected {check.published:,} {check.what}, got {check.found:,}",
                 file=files[check.what == "test instances"],
-                hint="remove the file and download it again",
+                hint=_AGAIN,
             )
     return Fetched(train, test, (files[0], files[1]), checks)
 
@@ -265,34 +258,27 @@ def cache_directory(directory: Path | str | None = None) -> Path:
 
 
 def _download(file: str, address: str, directory: Path, progress: Progress) -> Path:
-    """Return a file of the cache, downloaded unless it is there with the SHA-256 that was recorded."""
-    from labeltree.base.files import write_whole
+    """Return a file of the cache, downloaded unless it is there."""
     from labeltree.base.system import umask
 
-    target, record = directory / file, directory / f"{file}.sha256"
-    if target.exists() and not record.exists():  # saved by hand
+    target = directory / file
+    if target.exists():
         return target
     pooch, exceptions = optional("pooch"), optional("requests.exceptions")
-    url = f"{address.rstrip('/')}/{file}"
-    if urlsplit(url).scheme == "http" and urlsplit(url).hostname not in ("localhost", "127.0.0.1", "::1"):
-        raise InputError("the address does not use https", file=url, hint="use https://")
+    base = address.rstrip("/") + "/"
+    if urlsplit(base).scheme == "http" and urlsplit(base).hostname not in ("localhost", "127.0.0.1", "::1"):
+        raise InputError("the address does not use https", file=base + file, hint="use https://")
     pooch.get_logger().setLevel("WARNING")  # the progress callback reports the download
-    known = record.read_text("utf-8").split()[:1] if record.exists() else []
-    registry = {file: known[0] if known else None}
-    cache = pooch.create(directory, f"{address.rstrip('/')}/", registry=registry, retry_if_failed=_RETRIES)
-    transfer = pooch.HTTPDownloader(_Bar(progress), timeout=_TIMEOUT_SECONDS)
+    cache = pooch.create(directory, base, registry={file: None}, retry_if_failed=_RETRIES)
     try:
-        cache.fetch(file, downloader=transfer)
+        cache.fetch(file, downloader=pooch.HTTPDownloader(_Bar(progress), timeout=_TIMEOUT_SECONDS))
     except (exceptions.RequestException, OSError, ValueError) as error:
         raise InputError(
             f"the download failed ({error})",
-            file=url,
+            file=base + file,
             hint="check the network, or set LABELTREE_MIRROR to the address of a mirror",
         ) from None
-    if not known:
-        os.chmod(target, 0o666 & ~umask())  # a temporary file can be read by its owner only
-        with write_whole(record) as out:
-            out.write(f"{pooch.file_hash(target)}  {file}\n".encode())
+    os.chmod(target, 0o666 & ~umask())  # a temporary file can be read by its owner only
     return target
 
 
@@ -334,14 +320,6 @@ def _find_file(name: str, source: Source, part: str, directory: Path) -> Path:
         "sparse feature files in this directory as train.txt and test.txt, or as train_v1.txt and "
         "test_v1.txt",
     )
-
-
-def _check_start(path: Path) -> None:
-    """Refuse a web page, such as that of a login."""
-    with path.open("rb") as file:
-        head = file.read(512).lstrip().lower()
-    if head.startswith((b"<!doctype", b"<html", b"<?xml")):
-        raise InputError("expected data, got a web page", file=path, hint="remove it and download it again")
 
 
 def _checks(source: Source, train: Dataset, test: Dataset) -> tuple[Check, ...]:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeltree.data.dataset import Dataset
 
@@ -16,9 +14,8 @@ _FREQUENT = 5
 _EXAMPLES = 8
 # Labels rarely contain one of these, except where they were to be separated by it.
 _SEPARATORS = (";", "|", ",", "/")
-# These also occur in names, such as "a > b", so labels that contain them have to look like combinations.
-_IN_NAMES = ("+", "::", " > ", " - ")
-_LEAST_JOINED = 10
+# These occur in names that also contain spaces, such as "a > b".
+_IN_NAMES = (" > ", " - ")
 # Words of a line that names columns.
 _HEADER = re.compile(
     r"id|labels?|tags?|category|categories|class(es)?|topics?|subjects?|texts?|titles?|body|abstract|"
@@ -26,7 +23,6 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _ENCLOSED = re.compile(r"""^[\["'(]|[\]"')]$""")
-_LIST = re.compile(r"""^\[\s*['"]|['"]\s*\]$""")
 
 
 class FrequentLabel(TypedDict):
@@ -137,14 +133,13 @@ def suspicions(dataset: Dataset, spell: Spell, model: Any | None = None) -> Iter
 
     If it was read for a model, labels that the model knows are not suspicious.
     """
-    counts = np.diff(dataset.by_label[0])
-    used = np.flatnonzero(counts)
+    used = np.flatnonzero(np.diff(dataset.by_label[0]))
     names = [] if dataset.label_names is None else [dataset.label_names[j] for j in used.tolist()]
     known: set[str] = set()
     if names and model is not None:
         known.update(map(str, range(model.n_labels)) if model.label_names is None else model.label_names)
     yield from _header(dataset, known, spell)
-    yield from _separators(names, known, counts[used], dataset, spell)
+    yield from _separators(names, known, dataset, spell)
     n_rows = dataset.n_instances
     # Numbers are columns of a matrix, whatever it is.
     if len(names) > n_rows and len(set(names) - known) > n_rows:
@@ -172,31 +167,20 @@ def _header(dataset: Dataset, known: Set[str], spell: Spell) -> Iterator[str]:
         )
 
 
-def _separators(
-    names: Sequence[str], known: Set[str], counts: NDArray[np.int64], dataset: Dataset, spell: Spell
-) -> Iterator[str]:
+def _separators(names: Sequence[str], known: Set[str], dataset: Dataset, spell: Spell) -> Iterator[str]:
     """Warn of labels that look as if they had been separated by something else, or not at all."""
     unknown = [name for name in names if name not in known]
     if not unknown:
         return
-    listed = [name for name in unknown if _LIST.search(name)]
     enclosed = [name for name in unknown if _ENCLOSED.search(name)]
-    if 20 * len(listed) >= len(names):
+    if 20 * len(enclosed) >= len(names):
         yield (
-            f"{_of(len(listed), len(names))} like parts of a printed list, such as {listed[0]!r}. Write "
-            "lists as JSONL, or join the labels of a row by a separator."
-        )
-    elif 20 * len(enclosed) >= len(names):
-        yield (
-            f"{_of(len(enclosed), len(names))} with quotes or brackets, such as "
-            f"{enclosed[0]!r}. Remove them, or check how labels are separated."
+            f"{len(enclosed):,} of {len(names):,} labels begin or end with a quote or bracket, such as "
+            f"{enclosed[0]!r}. If they are parts of printed lists, write the lists as JSONL."
         )
     single = int(np.diff(dataset.Y.indptr).max(initial=0)) <= 1
-    for separator in (*_SEPARATORS, *_IN_NAMES, *((" ",) if single else ())):
-        if separator in _IN_NAMES:
-            suspicious = _combined(names, known, counts, separator)
-        else:
-            suspicious = _joined(names, unknown, separator, single)
+    for separator in (*_SEPARATORS, *((" ",) if single else ())):
+        suspicious = _joined(names, unknown, separator, single)
         if suspicious:
             quoted = "a space" if separator == " " else repr(separator)
             more = "Every row has a single label, and many" if single else "Many labels"
@@ -220,27 +204,6 @@ def _joined(names: Sequence[str], unknown: Sequence[str], separator: str, single
     # Joined labels are many combinations of few parts; names with a comma have parts of their own.
     ratio = 0.5 if separator == " " else 1.0 if single else 0.8
     return within[0] if len(parts) < ratio * len(names) else None
-
-
-def _combined(names: Sequence[str], known: Set[str], counts: NDArray[np.int64], separator: str) -> str | None:
-    """Return a label that looks like several, if most labels have one row and parts that others have, too."""
-    joined = [
-        (name, set(map(str.strip, name.split(separator))), count)
-        for name, count in zip(names, counts.tolist(), strict=True)
-        if name not in known and separator in name.strip(separator)
-    ]
-    if len(joined) < max(_LEAST_JOINED, len(names) / 2):
-        return None
-    # All parts: in a hierarchy, the first parts of a name occur in others, but not the last.
-    occurrences = Counter(part for _, parts, _ in joined for part in parts)
-    rare = [
-        name for name, parts, count in joined if count == 1 and all(occurrences[part] > 1 for part in parts)
-    ]
-    return rare[0] if 2 * len(rare) >= len(joined) else None
-
-
-def _of(number: int, total: int) -> str:
-    return f"{number:,} of {total:,} labels look"
 
 
 def _count(number: int, one: str, many: str) -> str:

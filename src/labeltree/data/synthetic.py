@@ -18,7 +18,7 @@ from scipy import sparse
 
 from labeltree.base.limits import SEED, Number, checked
 from labeltree.data.dataset import Dataset
-from labeltree.data.published import PRESETS, Preset
+from labeltree.data.published import SOURCES, Shape
 from labeltree.errors import InputError
 
 SCALE = Number(0.0, math.inf, above=True)
@@ -43,7 +43,7 @@ def synthesize(
     Parameters
     ----------
     like : str
-        One of `PRESETS`: eur-lex, amazoncat-13k, wiki10-31k, wiki-500k, amazon-670k, amazon-3m.
+        One of `SOURCES`: eur-lex, amazoncat-13k, wiki10-31k, wiki-500k, amazon-670k, amazon-3m.
     scale : float
         Multiplies the number of instances and of labels; the number of features grows with its square root
         (Heaps' law). The average numbers of features and labels per instance stay the same, unless the
@@ -65,12 +65,12 @@ def synthesize(
     >>> train.X.shape, train.Y.shape, test.Y.shape
     ((154, 18610), (154, 40), (31, 40))
     """
-    if like not in PRESETS:
-        raise InputError(f"unknown dataset {like!r}, expected one of {', '.join(PRESETS)}")
+    if like not in SOURCES:
+        raise InputError(f"unknown dataset {like!r}, expected one of {', '.join(SOURCES)}")
     scale = checked("scale", scale, SCALE)
     test_fraction = checked("test_fraction", test_fraction, SCALE)
     seed = checked("seed", seed, SEED)
-    shape = PRESETS[like].scaled(scale)
+    shape = SOURCES[like].scaled(scale)
     random = np.random.default_rng(seed)
     topics = _Topics.create(shape, random)
     length = topics.calibrated_length(random)
@@ -90,7 +90,7 @@ def synthesize(
 class _Topics:
     """The hidden tree: its leaves are the places 0 to n_labels - 1, so that a topic is a range of places."""
 
-    shape: Preset
+    shape: Shape
     depth: int
     branching: int
     salt: int
@@ -102,7 +102,7 @@ class _Topics:
     levels: _Floats  # cumulative share of words that come from topics of each depth
 
     @classmethod
-    def create(cls, shape: Preset, random: np.random.Generator) -> _Topics:
+    def create(cls, shape: Shape, random: np.random.Generator) -> _Topics:
         depth = max(1, round(math.log(shape.n_labels, 9)))
         branching = max(2, math.ceil(shape.n_labels ** (1 / depth) - 1e-9))
         popularity = (shape.n_labels**0.3 + random.permutation(shape.n_labels)) ** -1.3

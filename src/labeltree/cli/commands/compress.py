@@ -168,7 +168,7 @@ def _report(
         data = validation_data(dataset, model)
         found = measure_forms(model, data, work, max_loss, threads=threads, progress=progress)
     rows = [{"trees": len(model.trees), **trial.report(), "chosen": chosen} for trial, chosen in found]
-    figure = plots.frontier_figure({"pruned": rows})
+    figure = plots.frontier_figure(rows)
     out.mkdir(exist_ok=True)
     contents = (plots.table(rows), plots.png(figure), plots.svg(figure))
     for name, content in zip(_REPORT_FILES, contents, strict=True):

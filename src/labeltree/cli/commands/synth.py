@@ -9,14 +9,14 @@ from typing import Annotated, Any
 from labeltree.base import limits
 from labeltree.base.display import Stages
 from labeltree.cli import options, printing
-from labeltree.data.published import PRESETS
+from labeltree.data.published import SOURCES
 from labeltree.errors import InputError
 
 
 def synth(
     out_dir: Path,
     *,
-    like: Annotated[str, limits.OneOf(tuple(PRESETS))] = "eur-lex",
+    like: Annotated[str, limits.OneOf(tuple(SOURCES))] = "eur-lex",
     scale: Annotated[float, limits.Number(0, math.inf, above=True)] = 1.0,
     seed: options.Seed = 0,
     overwrite: bool = False,
