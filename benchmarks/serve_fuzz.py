@@ -18,8 +18,8 @@ from serve_tools import address, exchange, get, memory, post, running_server, se
 LIMITS = ("--max-body", "1MB", "--max-texts", "50", "--max-length", "10000")
 AT_A_TIME = 32
 PATHS = ("/predict", "/explain", "/models/{model}/suggest")
-FIELDS = ("model", "text", "texts", "rows", "row", "label", "top", "threshold", "names", "scores", "words")
-VALID = {"text": "a strategy game", "top": 3, "threshold": 0.1, "names": True, "scores": True}
+FIELDS = ("model", "text", "texts", "rows", "row", "label", "top", "threshold", "accepted", "words")
+VALID = {"text": "a strategy game", "top": 3, "threshold": 0.1, "accepted": False}
 CHUNKED = b"POST /predict HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n"
 
 

@@ -41,8 +41,7 @@ def swap(one, other, texts, *, swaps, clients, workers, watch=0.05):
         raise labeltree.InputError("the two models answer all requests alike", hint="choose other models")
     requests, number = [], {}
     for i in starts:
-        body = {"texts": texts[i : i + TEXTS_EACH], "names": False, "scores": False}
-        requests.append(post("/predict", body))
+        requests.append(post("/predict", {"texts": texts[i : i + TEXTS_EACH]}))
         number[requests[-1]] = i
     counts = {"old_or_new": [0, 0], "mixed": 0, "failed": 0}
     changes = {}

@@ -140,10 +140,9 @@ def test_a_port_that_is_taken(refused, tagger):  # noqa: F811
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        message = (
-            f"error: cannot listen on 127.0.0.1, port {port} (Address already in use); choose another --port"
-        )
-        assert refused("serve", tagger, "--port", port) == message
+        error = refused("serve", tagger, "--port", port)
+    assert error.startswith("error: cannot listen on 127.0.0.1: Address already in use")
+    assert error.endswith("; choose another --port")
 
 
 @pytest.mark.parametrize("token", ["", "short", "with a space", "größer-als-8"])

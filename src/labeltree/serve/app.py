@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from anyio.to_thread import current_default_thread_limiter, run_sync
 from fastapi import FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
 
@@ -21,12 +22,12 @@ from labeltree.evaluation.accepted import Decision
 from labeltree.explain.label import describe_label, find_label
 from labeltree.explain.prediction import explain_prediction
 from labeltree.serve import schemas
-from labeltree.serve.batcher import Batcher, Queries, Ranked, n_rows
+from labeltree.serve.batcher import Batcher, Queries, Ranked
+from labeltree.serve.errors import JsonResponse, RequestError
 from labeltree.serve.guard import Guard
 from labeltree.serve.metrics import Metrics
 from labeltree.serve.models import Models, ServedModel
 from labeltree.serve.page import FILES, SECURITY_POLICY, overview, page_file
-from labeltree.serve.schemas import JsonResponse, RequestError
 from labeltree.serve.settings import MOST_ANSWERS, MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.serve.tree_map import tree_map
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
@@ -37,6 +38,8 @@ _FORM_FIELDS = 1000
 _THREADS = 4
 # Features or labels that are converted in a thread, so that other requests need not wait.
 _MANY = 10_000
+# What the service can fail with; the client learns of the last one that it failed, and the log says why.
+_ERRORS = (RequestError, InputError, RequestValidationError, ValidationError, HTTPException, Exception)
 
 T = TypeVar("T")
 
@@ -73,10 +76,10 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         default_response_class=JsonResponse,
-        responses={"4XX": {"model": schemas.ErrorResponse, "description": "Error"}},
+        responses={"4XX": {"description": "An error: its status, a message, and a hint"}},
+        exception_handlers=dict.fromkeys(_ERRORS, _answer_error),
     )
     app.add_middleware(Guard, settings=settings, metrics=metrics)
-    _handle_errors(app)
     _add_predictions(app, models, settings, batcher)
     _add_models(app, models)
     _add_page(app, models)
@@ -84,28 +87,34 @@ def create_app(
     return app
 
 
+async def _answer_error(_: Request, error: Exception) -> Response:
+    return RequestError.of(error).response()
+
+
 def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, batcher: Batcher) -> None:
-    @app.post(
-        "/predict", summary="Predict the labels of texts or rows", response_model=schemas.PredictResponse
-    )
+    @app.post("/predict", summary="Predict the labels of texts or rows")
     async def predict(body: schemas.PredictRequest) -> Response:
         served = models.find(body.model)
+        texts = body.texts if body.text is None else [body.text]
+        number = len(texts or body.rows or [])
+        if number > settings.max_texts:
+            what = f"there are {number:,} texts or rows, expected at most {settings.max_texts:,}"
+            raise RequestError(413, what, "send several requests")
         queries: Queries
         if body.rows is not None:
             size = sum(len(row.indices) for row in body.rows)
             queries = await _convert(size, schemas.to_matrix, served.model, body.rows, settings)
         else:
-            texts = body.texts if body.text is None else [body.text]
             queries = schemas.check_texts(served.model, texts or [], settings)
         decision = _decision(served, body)
         top = body.top or (DEFAULT_TOP if decision is None else MAX_ACCEPTED)
-        if n_rows(queries) * top > MOST_ANSWERS:
-            what = f"{n_rows(queries):,} texts or rows with {top:,} labels each are too many for one answer"
+        if number * top > MOST_ANSWERS:
+            what = f"{number:,} texts or rows with {top:,} labels each are too many for one answer"
             raise RequestError(400, what, f"ask for at most {MOST_ANSWERS:,} labels in all")
         ranked = await batcher.predict(served, queries, top)
-        if decision is not None and n_rows(queries):
+        if decision is not None and number:
             ranked = decision.accept(*ranked)
-        return await _convert(ranked[0].size, _predictions, served, ranked, body)
+        return await _convert(ranked[0].size, _predictions, served, ranked)
 
     @app.post("/explain", summary="Explain the labels of a text or a row: paths, and words for and against")
     def explain(body: schemas.ExplainRequest) -> Response:
@@ -136,7 +145,7 @@ def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, ba
             fields = parse_qsl(content, True, errors="strict", max_num_fields=_FORM_FIELDS)
         except ValueError:  # also UnicodeDecodeError
             raise RequestError(400, "the form fields cannot be read", "send them URL-encoded") from None
-        body = schemas.read_form(dict(fields))
+        body = schemas.SuggestRequest.model_validate(dict(fields))
         texts = schemas.check_texts(served.model, [body.text], settings)
         ranked = await batcher.predict(served, texts, body.limit)
         return JsonResponse({"results": _suggestions(served, ranked)})
@@ -157,19 +166,15 @@ def _decision(served: ServedModel, body: schemas.PredictRequest) -> Decision | N
     return served.model.decision
 
 
-def _predictions(served: ServedModel, ranked: Ranked, body: schemas.PredictRequest) -> Response:
+def _predictions(served: ServedModel, ranked: Ranked) -> Response:
     names = served.model.label_names
     rows = []
     for labels, scores in zip(ranked[0].tolist(), ranked[1].tolist(), strict=True):
-        entries = []
-        for label, score in zip(labels, scores, strict=True):
-            if label >= 0:
-                entry: dict[str, Any] = {"label": label}
-                if body.names:
-                    entry["name"] = None if names is None else names[label]
-                if body.scores:
-                    entry["score"] = float(f"{score:.7g}")
-                entries.append(entry)
+        entries = [
+            {"label": label, "name": names and names[label], "score": float(f"{score:.7g}")}
+            for label, score in zip(labels, scores, strict=True)
+            if label >= 0
+        ]
         rows.append({"labels": entries})
     return JsonResponse({"model": served.name, "predictions": rows})
 
@@ -221,7 +226,7 @@ def _add_models(app: FastAPI, models: Models) -> None:
         page = [
             {
                 "label": label,
-                "name": None if names is None else names[label],
+                "name": names and names[label],
                 "count": int(model.label_counts[label]),
             }
             for label in found[offset : offset + limit]
@@ -241,7 +246,7 @@ def _add_models(app: FastAPI, models: Models) -> None:
             try:
                 number = find_label(model, label)
             except InputError as error:
-                raise RequestError.of(error, 404) from None
+                raise RequestError(404, error.what, error.hint) from None
         return JsonResponse({"model": name, **asdict(describe_label(model, number, words=words))})
 
 
@@ -285,31 +290,3 @@ def _add_operation(app: FastAPI, metrics: Metrics) -> None:
     @app.get("/metrics", summary="Metrics in the format of Prometheus")
     def prometheus() -> PlainTextResponse:
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-def _handle_errors(app: FastAPI) -> None:
-    @app.exception_handler(HTTPException)
-    async def http_error(request: Request, error: HTTPException) -> Response:
-        status = error.status_code
-        if status == 404:
-            hint = "GET /openapi.json lists the paths"
-            return RequestError(404, "there is nothing at this path", hint).response()
-        if status == 405:
-            return RequestError(405, f"{request.method[:20]} is not supported here").response()
-        return RequestError(status, "the body cannot be read", "send JSON in UTF-8").response()
-
-    @app.exception_handler(RequestValidationError)
-    async def validation_error(_: Request, error: RequestValidationError) -> Response:
-        return schemas.first_problem(error.errors()).response()
-
-    @app.exception_handler(RequestError)
-    async def request_error(_: Request, error: RequestError) -> Response:
-        return error.response()
-
-    @app.exception_handler(InputError)
-    async def input_error(_: Request, error: InputError) -> Response:
-        return RequestError.of(error).response()
-
-    @app.exception_handler(Exception)  # the client learns that it failed; the log says why
-    async def failure(_: Request, error: Exception) -> Response:
-        return RequestError(500, "the service failed", "see its log").response()

@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from labeltree.serve.errors import RequestError
 from labeltree.serve.metrics import Metrics
 from labeltree.serve.models import ServedModel
-from labeltree.serve.schemas import RequestError
 
 # Texts, or rows of features, of one request.
 Queries: TypeAlias = list[str] | sp.csr_matrix
@@ -27,16 +27,11 @@ BATCH_LENGTH = 100_000
 
 
 class _Waiting(NamedTuple):
-    """A request, or a piece of a large one, in the queue."""
+    """A request, or a piece of a large one, in a queue."""
 
-    served: ServedModel
     queries: Queries
     top: int
     ranked: asyncio.Future[Ranked]
-
-    @property
-    def n_rows(self) -> int:
-        return n_rows(self.queries)
 
     @property
     def length(self) -> int:
@@ -49,6 +44,7 @@ class Batcher:
     A request is predicted at once if no other is. Those that arrive meanwhile form the next batch, which
     starts when the current one ends: there is no timer, and batches grow with the load. A request with many
     rows is cut into pieces that queue one after the other, so that small requests need not wait for all.
+    There is a queue for the texts and one for the rows of each model; they take turns.
 
     Parameters
     ----------
@@ -60,7 +56,7 @@ class Batcher:
     def __init__(self, metrics: Metrics, max_waiting: int) -> None:
         self._metrics, self._max_waiting = metrics, max_waiting
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="labeltree-predict")
-        self._queue: deque[_Waiting] = deque()
+        self._queues: dict[tuple[ServedModel, type], deque[_Waiting]] = {}
         self._running: asyncio.Task[None] | None = None
         self.n_waiting = 0
 
@@ -91,38 +87,35 @@ class Batcher:
 
     def _add(self, served: ServedModel, queries: Queries, top: int) -> asyncio.Future[Ranked]:
         loop = asyncio.get_running_loop()
-        request = _Waiting(served, queries, top, loop.create_future())
-        self._queue.append(request)
+        request = _Waiting(queries, top, loop.create_future())
+        self._queues.setdefault((served, type(queries)), deque()).append(request)
         if self._running is None:
             self._running = loop.create_task(self._run())
         return request.ranked
 
     async def _run(self) -> None:
-        """Predict batches until the queue is empty."""
-        while batch := self._next_batch():
-            self._metrics.rows.observe(sum(request.n_rows for request in batch))
-            results = await asyncio.get_running_loop().run_in_executor(self._thread, _predict, batch)
+        """Predict batches until the queues are empty."""
+        loop = asyncio.get_running_loop()
+        while self._queues:
+            (served, kind), queue = next(iter(self._queues.items()))
+            batch = _next_batch(queue)
+            del self._queues[served, kind]
+            if queue:
+                self._queues[served, kind] = queue  # behind the others
+            if not batch:
+                continue
+            self._metrics.rows.observe(sum(n_rows(request.queries) for request in batch))
+            try:
+                results = await loop.run_in_executor(self._thread, _predict, served, batch)
+            except Exception as error:
+                for request in batch:
+                    if not request.ranked.done():
+                        request.ranked.set_exception(error)
+                continue
             for request, result in zip(batch, results, strict=True):
-                if request.ranked.done():
-                    continue
-                if isinstance(result, Exception):
-                    request.ranked.set_exception(result)
-                else:
+                if not request.ranked.done():
                     request.ranked.set_result(result)
         self._running = None
-
-    def _next_batch(self) -> list[_Waiting]:
-        batch: list[_Waiting] = []
-        rows = length = 0
-        while self._queue:
-            request = self._queue[0]
-            if not request.ranked.done():  # not cancelled after the time limit
-                rows, length = rows + request.n_rows, length + request.length
-                if batch and (rows > BATCH_ROWS or length > BATCH_LENGTH):
-                    break
-                batch.append(request)
-            self._queue.popleft()
-        return batch
 
     def close(self) -> None:
         """Stop the thread."""
@@ -134,33 +127,33 @@ def n_rows(queries: Queries) -> int:
     return len(queries) if isinstance(queries, list) else int(queries.shape[0])
 
 
-def _predict(batch: list[_Waiting]) -> list[Ranked | Exception]:
-    """Predict the requests of a batch, those for the same model together."""
-    results: dict[int, Ranked | Exception] = {}
-    groups: dict[tuple[int, bool], list[int]] = {}
-    for i, request in enumerate(batch):
-        groups.setdefault((id(request.served), isinstance(request.queries, list)), []).append(i)
-    for members in groups.values():
-        requests = [batch[i] for i in members]
-        try:
-            labels, scores = _predict_together(requests)
-        except Exception as error:  # the requests of other models have answers
-            results |= dict.fromkeys(members, error)
-            continue
-        at = 0
-        for i, request in zip(members, requests, strict=True):
-            rows = slice(at, at + request.n_rows)
-            results[i] = labels[rows, : request.top], scores[rows, : request.top]
-            at = rows.stop
-    return [results[i] for i in range(len(batch))]
+def _next_batch(queue: deque[_Waiting]) -> list[_Waiting]:
+    """Take requests from a queue, as many as are predicted together."""
+    batch: list[_Waiting] = []
+    rows = length = 0
+    while queue:
+        request = queue[0]
+        if not request.ranked.done():  # not cancelled after the time limit
+            rows, length = rows + n_rows(request.queries), length + request.length
+            if batch and (rows > BATCH_ROWS or length > BATCH_LENGTH):
+                break
+            batch.append(request)
+        queue.popleft()
+    return batch
 
 
-def _predict_together(requests: list[_Waiting]) -> Ranked:
-    model = requests[0].served.model
-    queries: list[Any] = [request.queries for request in requests]
+def _predict(served: ServedModel, batch: list[_Waiting]) -> list[Ranked]:
+    """Predict requests for the same model, all with texts or all with rows."""
+    queries: list[Any] = [request.queries for request in batch]
     if isinstance(queries[0], list):
-        assert model.text is not None
-        X = model.text.transform(list(chain.from_iterable(queries)), threads=1)
+        assert served.model.text is not None
+        X = served.model.text.transform(list(chain.from_iterable(queries)), threads=1)
     else:
-        X = queries[0] if len(queries) == 1 else sp.vstack(queries, "csr")
-    return model.predict(X, top=max(request.top for request in requests), threads=1)
+        X = sp.vstack(queries, "csr")
+    labels, scores = served.model.predict(X, top=max(request.top for request in batch), threads=1)
+    at, results = 0, []
+    for request in batch:
+        rows = slice(at, at + n_rows(request.queries))
+        results.append((labels[rows, : request.top], scores[rows, : request.top]))
+        at = rows.stop
+    return results

@@ -6,12 +6,11 @@ import hmac
 import time
 
 import anyio
-from starlette.datastructures import Headers
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from labeltree.serve.errors import RequestError
 from labeltree.serve.metrics import Metrics
-from labeltree.serve.schemas import RequestError
 from labeltree.serve.settings import ServiceSettings
 
 # Paths that need no token: the health checks, and the page, which asks for the token.
@@ -20,10 +19,6 @@ _OPEN = ("/", "/healthz", "/readyz", "/favicon.ico")
 _DISCARDED = 64_000_000
 # A type is never guessed, and other sites do not learn addresses.
 _SAFETY = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
-
-
-class _ClientGone(Exception):
-    """The client has closed the connection before its request was complete."""
 
 
 class Guard:
@@ -51,7 +46,7 @@ class Guard:
             await self._answer(exchange)
         except RequestError as error:
             await error.response()(scope, receive, exchange.send)
-        except _ClientGone:
+        except ClientDisconnect:  # before its request was complete
             exchange.status = 499
         finally:
             endpoint = getattr(scope.get("route"), "path", "other")
@@ -59,21 +54,22 @@ class Guard:
             self._metrics.seconds.labels(endpoint).observe(time.perf_counter() - start)
 
     async def _answer(self, exchange: _Exchange) -> None:
-        headers, seconds = Headers(scope=exchange.scope), self._settings.timeout
-        self._admit(exchange.scope["path"], headers)
+        request, seconds = exchange.request, self._settings.timeout
+        self._admit(request)
         try:
             with anyio.move_on_after(seconds) as limit:
-                await self._read(exchange, headers)
-                await self._app(exchange.scope, exchange.replay, exchange.send)
+                await self._read(exchange)
+                await self._app(request.scope, exchange.replay, exchange.send)
         finally:
             self._buffered -= exchange.size
         if limit.cancelled_caught and not exchange.started:
             what, status = ("was not answered", 504) if exchange.complete else ("did not arrive", 408)
             raise RequestError(status, f"the request {what} within {seconds:g} seconds")
 
-    def _admit(self, path: str, headers: Headers) -> None:
+    def _admit(self, request: Request) -> None:
         """Raise an error if a request may not be answered."""
         hosts, token = self._settings.hosts, self._settings.token
+        path, headers = request.scope["path"], request.headers
         # A request without a host does not come from a browser.
         if hosts is not None and "host" in headers and host_name(headers["host"]) not in hosts:
             what = "the service is not known by this host name"
@@ -86,59 +82,58 @@ class Guard:
             if not same or kind.lower() != "bearer":
                 what = "the bearer token is missing or wrong"
                 raise RequestError(401, what, "send Authorization: Bearer TOKEN")
-        if headers.get("transfer-encoding", "chunked").strip().lower() != "chunked":
-            raise RequestError(415, "the transfer encoding is not supported", "send the body as it is")
-        if headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise RequestError(415, "the content encoding is not supported", "send the body as it is")
+        for name, plain in (("transfer-encoding", "chunked"), ("content-encoding", "identity")):
+            if headers.get(name, plain).strip().lower() != plain:
+                what = f"the {name.replace('-', ' ')} is not supported"
+                raise RequestError(415, what, "send the body as it is")
 
-    async def _read(self, exchange: _Exchange, headers: Headers) -> None:
+    async def _read(self, exchange: _Exchange) -> None:
         """Read the body of a request, within the limits."""
-        most = self._settings.max_body
+        headers, most = exchange.request.headers, self._settings.max_body
         too_long = RequestError(413, f"the body is too long, expected at most {most:,} bytes")
         if "expect" in headers and int(headers.get("content-length", "0")[:19]) > most:
             raise too_long  # the client waits for this before it sends the body
-        parts: list[bytes] = []
-        size, more = 0, True
-        while more and size <= most + _DISCARDED:
-            message = await exchange.receive()
-            if message["type"] == "http.disconnect":
-                raise _ClientGone
-            part, more = message.get("body", b""), message.get("more_body", False)
+        size = 0
+        async for part in exchange.request.stream():
             size += len(part)
+            if size > most + _DISCARDED:
+                break
             if size > most:
-                parts.clear()
+                exchange.body.clear()
                 continue
             if self._buffered + len(part) > self._settings.max_buffered:
                 raise RequestError(503, "too many requests are arriving", "try again later")
             self._buffered += len(part)
             exchange.size += len(part)
-            parts.append(part)
+            exchange.body += part
         if size > most:
             raise too_long
-        exchange.body, exchange.complete = b"".join(parts), True
+        exchange.complete = True
 
 
 class _Exchange:
     """A request and its answer."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.scope, self.receive, self._send = scope, receive, send
-        self.body: bytes | None = b""
+        self.request = Request(scope, receive)
+        self._send = send
+        self.body = bytearray()
         self.size = 0  # bytes that count as buffered
-        self.complete = self.started = False
+        self.complete = self.replayed = self.started = False
         self.status = 500
 
     async def replay(self) -> Message:
         """Return the body that has been read, and later whether the client is gone."""
-        if self.body is None:
-            return await self.receive()
-        body, self.body = self.body, None
+        if self.replayed:
+            return await self.request.receive()
+        self.replayed, body = True, bytes(self.body)
+        self.body.clear()
         return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(self, message: Message) -> None:
         """Send a part of the answer."""
         if message["type"] == "http.response.start":
-            gone = self.complete and await Request(self.scope, self.receive).is_disconnected()
+            gone = self.complete and await self.request.is_disconnected()
             self.status, self.started = 499 if gone else message["status"], True
             message["headers"] = [*message["headers"], *_SAFETY]
         await self._send(message)

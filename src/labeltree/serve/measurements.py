@@ -73,10 +73,11 @@ class LabelHits:
         for line, row in _rows(path, _PRECISION_COLUMNS, n_labels):
             try:
                 label, n_predicted, n_correct = (int(row[name]) for name in _PRECISION_COLUMNS)
+                is_valid = 0 <= label < n_labels and 0 <= n_correct <= n_predicted < 2**62
             except (TypeError, ValueError):
-                raise InputError("expected three whole numbers", file=path, line=line) from None
-            if not (0 <= label < n_labels and 0 <= n_correct <= n_predicted < 2**62):
-                what = f"expected a label from 0 to {n_labels - 1}, and at most as many correct as predicted"
+                is_valid = False
+            if not is_valid:
+                what = f"not the counts of a label from 0 to {n_labels - 1}"
                 raise InputError(what, file=path, line=line, hint="evaluate the model again")
             predicted[label], correct[label] = n_predicted, n_correct
         return cls(predicted, correct)
@@ -128,11 +129,11 @@ class Measurements:
 
 def _time_written(model: Model) -> str | None:
     """Return when the manifest was written, which is the last file of a model."""
+    if model.path is None:
+        return None
     try:
-        seconds = (model.path / MANIFEST).stat().st_mtime if model.path else None
+        seconds = (model.path / MANIFEST).stat().st_mtime
     except OSError:
-        seconds = None
-    if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
 

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,9 +18,9 @@ from labeltree.errors import InputError
 from labeltree.explain.label import label_name
 from labeltree.model.layout import MANIFEST
 from labeltree.model.model import load
+from labeltree.serve.errors import RequestError
 from labeltree.serve.measurements import Measurements
 from labeltree.serve.metrics import Metrics
-from labeltree.serve.schemas import RequestError
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
@@ -38,7 +38,7 @@ class ServedModel:
     name : str
     model : Model
     version : tuple of int or None
-        Identifies the files that were opened.
+        Identifies the files that were opened, or later ones that could not be.
     measured : Measurements
         Results in the directory of the model when it was opened.
     """
@@ -76,7 +76,6 @@ class Models:
     def __init__(self, paths: Iterable[Path], metrics: Metrics | None = None) -> None:
         self._paths: dict[str, Path] = {}
         self._metrics = metrics or Metrics()
-        self._failed: dict[str, Version] = {}
         self._check = threading.Event()
         for path in paths:
             name = path.name or path.resolve().name
@@ -124,16 +123,16 @@ class Models:
         """
         for name, path in self._paths.items():
             version = _version(path)
-            if version is None or version in (self._served[name].version, self._failed.get(name)):
+            old = self._served[name]
+            if version is None or version == old.version:
                 continue  # without a directory, the model is just being replaced, or gone
             try:
                 self._served[name] = _open(name, path)
             except Exception as error:  # the service continues, whatever it is
-                self._failed[name] = version
+                self._served[name] = replace(old, version=version)
                 self._metrics.reload_failures.inc()
                 log.warning("%s: kept the old model: %s", name, str(error) or type(error).__name__)
             else:
-                self._failed.pop(name, None)
                 self._metrics.reloads.inc()
                 log.info("%s: opened the new model", name)
 

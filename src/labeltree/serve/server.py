@@ -11,9 +11,7 @@ import socket
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from ipaddress import ip_address
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
@@ -31,8 +29,6 @@ from labeltree.serve.settings import ServiceSettings
 
 # Connections that wait to be accepted.
 _BACKLOG = 1024
-# A worker that ends earlier is started again after a pause. Seconds.
-_SHORT_LIFE = 2.0
 
 log = logging.getLogger("labeltree.serve")
 
@@ -52,19 +48,14 @@ def listen(host: str, port: int) -> socket.socket:
     socket
     """
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
+        [(family, *_, address), *_] = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with ExitStack() as stack:
-            made = stack.enter_context(socket.socket(family, kind, protocol))
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-            made.listen(_BACKLOG)
-            stack.pop_all()  # it stays open if nothing failed
+        )
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except (OSError, UnicodeError, OverflowError) as error:
-        what = f"cannot listen on {host}, port {port} ({getattr(error, 'strerror', None) or error})"
+        what = f"cannot listen on {host}: {getattr(error, 'strerror', None) or error}"
         raise InputError(what, hint="choose another {port}", parameters={"port": None}) from None
-    return made
 
 
 def allowed_hosts(listening: socket.socket, own: str, more: Sequence[str]) -> frozenset[str] | None:
@@ -169,16 +160,8 @@ def _work(paths: Sequence[Path], settings: ServiceSettings, listening: socket.so
 
 def _supervise(n_workers: int, *arguments: Any) -> None:
     """Run worker processes until SIGTERM or SIGINT; start one again if it ends, and pass signals on."""
-    workers: dict[SpawnProcess, float] = {}
+    workers: list[SpawnProcess] = []
     stopping = threading.Event()
-
-    def start() -> None:
-        # A worker that does not listen to SIGHUP yet would be ended by it.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-        worker = multiprocessing.get_context("spawn").Process(target=_work, args=arguments)
-        worker.start()
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        workers[worker] = time.monotonic()
 
     def pass_on(number: int, *_: Any) -> None:
         for worker in workers:
@@ -188,16 +171,19 @@ def _supervise(n_workers: int, *arguments: Any) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     signal.signal(signal.SIGHUP, pass_on)
-    for _ in range(n_workers):
-        start()
     while not stopping.is_set():
+        # A worker that does not listen to SIGHUP yet would be ended by it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+        while len(workers) < n_workers:
+            worker = multiprocessing.get_context("spawn").Process(target=_work, args=arguments)
+            worker.start()
+            workers.append(worker)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         wait([worker.sentinel for worker in workers], timeout=0.2)
         for worker in [worker for worker in workers if not worker.is_alive()]:
-            since = workers.pop(worker)
+            workers.remove(worker)
             log.warning("worker %s ended with code %s; starting it again", worker.pid, worker.exitcode)
-            if time.monotonic() - since < _SHORT_LIFE:
-                time.sleep(1)
-            start()
+            stopping.wait(1)  # before one that ends at once is started again
     pass_on(signal.SIGTERM)
     for worker in workers:
         worker.join()

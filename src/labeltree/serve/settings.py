@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from labeltree.base import limits
 
@@ -14,24 +15,38 @@ MOST_NAME = 1000
 
 
 @dataclass(frozen=True)
-class ServiceSettings:
-    """What a request may contain, and how long it may take.
+class RequestLimits:
+    """What a request may contain, and how long it may take; the options of `labeltree serve`.
+
+    Limits
+    ------
+    max_body
+        Maximum size of a request.
+    max_texts
+        Maximum number of texts or rows per request.
+    max_length
+        Maximum characters of a text, or features of a row.
+    timeout : SECONDS
+        Time to receive a request and to answer it.
+    """
+
+    max_body: Annotated[int, limits.MAX_BODY] = 8_000_000
+    max_texts: Annotated[int, limits.MAX_TEXTS] = 1000
+    max_length: Annotated[int, limits.MAX_LENGTH] = 1_000_000
+    timeout: Annotated[float, limits.TIMEOUT] = 30.0
+
+
+@dataclass(frozen=True)
+class ServiceSettings(RequestLimits):
+    """All settings of the service.
 
     Attributes
     ----------
-    max_body : int
-        Bytes of the body of a request.
-    max_texts : int
-        Texts or rows in one request.
-    max_length : int
-        Characters of a text, or features of a row.
     max_buffered : int
         Bytes of the bodies of all requests that arrive or wait in one process; with more, requests are
         refused with 503.
     max_waiting : int
         Texts and rows of all requests that wait in one process; with more, requests are refused with 503.
-    timeout : float
-        Seconds in which a request must arrive and be answered.
     watch : float
         Seconds between checks for new versions of the models; 0 to check only after SIGHUP.
     hosts : frozenset of str or None
@@ -41,24 +56,8 @@ class ServiceSettings:
         The bearer token that a request needs.
     """
 
-    max_body: int = 8_000_000
-    max_texts: int = 1000
-    max_length: int = 1_000_000
     max_buffered: int = 256_000_000
     max_waiting: int = 10_000
-    timeout: float = 30.0
-    watch: float = 0.0
+    watch: Annotated[float, limits.WATCH] = 0.0
     hosts: frozenset[str] | None = None
     token: str | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        limits.check_fields(
-            self,
-            {
-                "max_body": limits.MAX_BODY,
-                "max_texts": limits.MAX_TEXTS,
-                "max_length": limits.MAX_LENGTH,
-                "timeout": limits.TIMEOUT,
-                "watch": limits.WATCH,
-            },
-        )

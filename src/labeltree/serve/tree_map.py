@@ -7,7 +7,6 @@ import itertools
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from labeltree.base.limits import Whole, checked
 from labeltree.explain.label import N_NAMED, frequent_labels, label_name, path_to
@@ -117,34 +116,23 @@ class _Boxes:
 
     def whole(self, node: int) -> Box:
         """Return a node with the bytes of all that is below it."""
-        return self.node(node, float(self.below[node]))
+        return self.box(node, float(self.below[node]))
 
-    def node(self, node: int, n_bytes: float) -> Box:
-        """Return a node as a child of another, with its share of the bytes."""
-        labels = self.shape.labels[self.shape.first[node] : self.shape.last[node]]
-        box: Box = {
-            "node": node,
-            "names": list(frequent_labels(self.model, labels, N_NAMED)),
-            "bytes": round(n_bytes),
-            "labels": labels.size,
-            "features": int(self.part.used_features[node]),
-        }
-        if not np.isnan(self._alpha[node]):
-            box["alpha"] = round(float(self._alpha[node]), 4)
-        return self._with_precision(box, labels)
-
-    def label(self, label: int, n_bytes: float) -> Box:
-        """Return a label."""
-        box: Box = {
-            "label": label,
-            "name": label_name(self.model, label),
-            "bytes": round(n_bytes),
-            "labels": 1,
-            "instances": int(self.model.label_counts[label]),
-        }
-        return self._with_precision(box, np.array([label]))
-
-    def _with_precision(self, box: Box, labels: NDArray[Any]) -> Box:
+    def box(self, child: int, n_bytes: float) -> Box:
+        """Return a node, or a label given by its complement, with its share of the bytes."""
+        shape, model = self.shape, self.model
+        box: Box = {"bytes": round(n_bytes)}
+        if child < 0:
+            label, labels = ~child, np.array([~child])
+            box |= {"label": label, "name": label_name(model, label)}
+            box["instances"] = int(model.label_counts[label])
+        else:
+            labels = shape.labels[shape.first[child] : shape.last[child]]
+            box |= {"node": child, "names": list(frequent_labels(model, labels, N_NAMED))}
+            box["features"] = int(self.part.used_features[child])
+            if not np.isnan(self._alpha[child]):
+                box["alpha"] = round(float(self._alpha[child]), 4)
+        box["labels"] = labels.size
         precision = None if self.hits is None else self.hits.precision(labels)
         if precision is not None:
             box["precision"] = round(precision, 4)
@@ -164,7 +152,7 @@ class _Boxes:
         shown = np.lexsort((-counts, -sizes, ~needed))[:most]
         shown = shown[np.lexsort((-counts[shown], -sizes[shown]))]
         box["children"] = [
-            self.node(child, sizes[k]) if child >= 0 else self.label(~child, sizes[k])
+            self.box(child, sizes[k])
             for k, child in zip(shown.tolist(), children[shown].tolist(), strict=True)
         ]
         if shown.size < children.size:

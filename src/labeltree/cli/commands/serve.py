@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from labeltree.base import limits
 from labeltree.base.extras import EXTRAS, optional
 from labeltree.cli.places import model_place
 from labeltree.errors import InputError
+from labeltree.serve.settings import RequestLimits, ServiceSettings
 
 _TOKEN_VARIABLE = "LABELTREE_TOKEN"
 
@@ -23,10 +25,7 @@ def serve(
     watch: Annotated[float, limits.WATCH] = 0.0,
     token_file: Path | None = None,
     allow_host: list[str] | None = None,
-    max_body: Annotated[int, limits.MAX_BODY] = 8_000_000,
-    max_texts: Annotated[int, limits.MAX_TEXTS] = 1000,
-    max_length: Annotated[int, limits.MAX_LENGTH] = 1_000_000,
-    timeout: Annotated[float, limits.TIMEOUT] = 30.0,
+    request: RequestLimits,
     quiet: bool = False,
 ) -> None:
     """Serve models over HTTP, with a page to try them.
@@ -52,34 +51,15 @@ def serve(
     allow_host : NAME
         Accept requests that address the service by this host name; may be repeated. Default: any, but only
         local names if it listens on this machine only.
-
-    Limits
-    ------
-    max_body
-        Maximum size of a request.
-    max_texts
-        Maximum number of texts per request.
-    max_length
-        Maximum characters of a text.
-    timeout : SECONDS
-        Time to receive a request and to answer it.
     """
     for package in (name for name, extra in EXTRAS.items() if extra == "serve"):
         optional(package)
     from labeltree.serve.server import allowed_hosts, listen, run
-    from labeltree.serve.settings import ServiceSettings
 
     token = _read_token(token_file)
     with listen(host, port) as listening:
-        settings = ServiceSettings(
-            max_body=max_body,
-            max_texts=max_texts,
-            max_length=max_length,
-            timeout=timeout,
-            watch=watch,
-            hosts=allowed_hosts(listening, host, allow_host or []),
-            token=token,
-        )
+        hosts = allowed_hosts(listening, host, allow_host or [])
+        settings = ServiceSettings(**asdict(request), watch=watch, hosts=hosts, token=token)
         run(models, settings, listening, workers, quiet=quiet)
 
 

@@ -50,7 +50,7 @@ class Ask {
     this.running = new AbortController();
     const start = performance.now();
     try {
-      const answer = await this.model.predict({ ...asBody(query), top: Number(byId("top").value), names: true, scores: true }, this.running.signal);
+      const answer = await this.model.predict({ ...asBody(query), top: Number(byId("top").value) }, this.running.signal);
       if (number !== this.latest) return;
       const labels = answer.predictions[0].labels;
       const time = Math.max(1, Math.round(performance.now() - start));
