@@ -221,16 +221,20 @@ def test_an_interrupt_stops_the_search():
             kernel.search(*queries, 10, 1, SIGMOID, 3, 1)
 
 
+def searches():
+    """Search models of every kind; return the model, the rows, the score and what is found."""
+    for seed in range(30):
+        for grid in (False, True):
+            model, score = make_model(seed, n_trees=1 + seed % 2, grid=grid), SCORES[seed % 3]
+            rows = make_rows(seed, model, 20, grid=grid)
+            yield model, rows, score, grid, search(model, rows, beam=5, score=score)
+
+
 PORTABLE = """
 import sys
 import numpy as np
-from beam_twin import SCORES, make_model, make_rows, search
-out = []
-for seed in range(30):
-    for grid in (False, True):
-        model = make_model(seed, n_trees=1 + seed % 2, grid=grid)
-        out += search(model, make_rows(seed, model, 20, grid=grid), beam=5, score=SCORES[seed % 3])
-np.savez(sys.argv[1], *out)
+from test_beam_search import searches
+np.savez(sys.argv[1], *(array for *_, found in searches() for array in found))
 """
 
 
@@ -239,16 +243,12 @@ def test_portable_instructions_agree(tmp_path):
     run_portable(PORTABLE, tmp_path / "portable.npz")
     with np.load(tmp_path / "portable.npz") as file:
         portable = iter([file[name] for name in file.files])
-    for seed in range(30):
-        for grid in (False, True):
-            model = make_model(seed, n_trees=1 + seed % 2, grid=grid)
-            rows = make_rows(seed, model, 20, grid=grid)
-            got = next(portable), next(portable)
-            assert_agrees(got, twin(model, rows, 5, SCORES[seed % 3]), 5, len(model[0]))
-            if grid and SCORES[seed % 3] != SIGMOID:  # no margin rounds
-                labels, scores = search(model, rows, beam=5, score=SCORES[seed % 3])
-                assert np.array_equal(got[0], labels)
-                np.testing.assert_allclose(got[1], scores, rtol=1e-5)
+    for model, rows, score, grid, (labels, scores) in searches():
+        got = next(portable), next(portable)
+        assert_agrees(got, twin(model, rows, 5, score), 5, len(model[0]))
+        if grid and score != SIGMOID:  # no margin rounds
+            assert np.array_equal(got[0], labels)
+            np.testing.assert_allclose(got[1], scores, rtol=1e-5)
 
 
 def corrupt(position, change):
@@ -267,17 +267,9 @@ def put(index, value):
     return change
 
 
-def first_leaf(value):
+def put_first(is_leaf, value):
     def change(children):
-        children[np.flatnonzero(children < 0)[0]] = value
-        return children
-
-    return change
-
-
-def first_node(value):
-    def change(children):
-        children[np.flatnonzero(children >= 0)[0]] = value
+        children[np.flatnonzero((children < 0) == is_leaf)[0]] = value
         return children
 
     return change
@@ -292,10 +284,10 @@ def first_node(value):
         (0, lambda a: a[:0], "a root"),
         (0, lambda a: a[:-1], "child_ptr must end"),
         (1, lambda a: a[:-1], "child_ptr must end"),
-        (1, first_leaf(~20), "out of range"),
-        (1, first_leaf(-(2**31)), "out of range"),
-        (1, first_node(10**6), "out of range"),
-        (1, first_node(0), "after their parent"),
+        (1, put_first(True, ~20), "out of range"),
+        (1, put_first(True, -(2**31)), "out of range"),
+        (1, put_first(False, 10**6), "out of range"),
+        (1, put_first(False, 0), "after their parent"),
         (1, lambda a: np.where(a < 0, ~np.int32(3), a), "twice"),
         (1, lambda a: np.where(a >= 0, np.int32(a.max()), a), "after their parent|twice"),
         (2, lambda a: a[:-1], "feature_ptr"),

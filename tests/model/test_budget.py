@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from helpers import disk_bytes, examples, make_data, random_data, train_small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree import Dataset, InputError, load, write_svm
+from labeltree import Dataset, InputError, load
 from labeltree.model.compress import (
     Budget,
     Form,
@@ -119,13 +120,10 @@ def test_thresholds_follow_the_weights(tmp_path, factor):
 
 
 def test_the_papers_threshold_is_tried():
-    class Part:
-        weights = np.array([0.5, -1.7], np.float32)
-
+    part = SimpleNamespace(weights=np.array([0.5, -1.7], np.float32))
     for per_decade in (8, 24):
-        assert 0.1 in threshold_grid([Part], per_decade)
-    Part.weights = np.zeros(3, np.float32)
-    assert threshold_grid([Part]) == []
+        assert 0.1 in threshold_grid([part], per_decade)
+    assert threshold_grid([SimpleNamespace(weights=np.zeros(3, np.float32))]) == []
 
 
 # With models
@@ -253,13 +251,10 @@ def test_validation_data_that_shows_nothing_is_refused(model, tmp_path):
 
 
 def test_text_features_must_be_the_models(model):
-    class Text:
-        def __init__(self):
-            self.contents = {"terms": b"a"}
-
     data = make_data(30, seed=1)
+    other = Dataset(data.X, data.Y, text=SimpleNamespace(contents={"terms": b"a"}))
     with pytest.raises(InputError, match="text features that are not the model's"):
-        validation_data(Dataset(data.X, data.Y, text=Text()), model)
+        validation_data(other, model)
 
 
 def test_training_data_is_noticed_in_any_order(model):
@@ -338,13 +333,9 @@ def test_refused_reports(run, refused, folder, tmp_path, monkeypatch):
     model, test, out = folder / "model", folder / "test.svm", tmp_path / "o"
     assert "no output is given" in refused("compress", model)
     assert "--report needs validation data" in refused("compress", model, "--report", out)
-    assert "no such model" in refused("compress", tmp_path / "no", "--validation", test, "--report", out)
-    assert "no such file" in refused("compress", model, "--validation", tmp_path / "no.svm", "--report", out)
     assert "no such directory" in refused(
         "compress", model, "--validation", test, "--report", tmp_path / "no" / "o"
     )
-    write_svm(tmp_path / "wide.svm", make_data(20, features=99))
-    assert "99 features" in refused("compress", model, "--validation", tmp_path / "wide.svm", "--report", out)
     assert run("compress", model, tmp_path / "small", "-q")[0] == 0
     assert "already compact" in refused("compress", tmp_path / "small", "--validation", test, "--report", out)
     assert not out.exists()
@@ -360,4 +351,4 @@ def test_refused_reports(run, refused, folder, tmp_path, monkeypatch):
     code, _, err = run("compress", model, "--validation", test, "--report", tmp_path / "new")
     assert (code, err.splitlines()[-1]) == (130, "stopped; no model was written")
     assert not (tmp_path / "new").exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["o", "small", "wide.svm"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o", "small"]

@@ -42,16 +42,6 @@ def test_a_copy_keeps_all_but_the_weights(request, tmp_path, which, form):
     assert [entry.name for entry in tmp_path.iterdir()] == ["small"]
 
 
-@pytest.mark.parametrize("which", ["trained", "unbiased"])
-def test_a_model_without_any_weight_is_still_a_model(request, tmp_path, which):
-    pruned = load(request.getfixturevalue(which)).compress(tmp_path / "small", prune=1e6)
-    assert pruned.manifest["weights"] == 0
-    labels, scores = pruned.predict(random_data().X, top=3)
-    assert labels.shape == (60, 3)
-    assert (labels >= 0).all()
-    assert ((scores > 0) & (scores <= 1)).all()
-
-
 def test_a_model_is_not_compressed_into_itself(model_dir):
     before = contents(model_dir.parent)
     link = model_dir.parent / "link"
@@ -65,16 +55,6 @@ def test_a_model_is_not_compressed_into_itself(model_dir):
     with pytest.raises(InputError, match="contains the model"):
         load(model_dir).compress(model_dir.parent, overwrite=True)
     assert contents(model_dir.parent) == before
-
-
-def test_another_model_is_replaced_only_on_demand(trained, model_dir):
-    before = contents(model_dir)
-    with pytest.raises(InputError, match="already exists"):
-        load(trained).compress(model_dir)
-    assert contents(model_dir) == before
-    load(trained).compress(model_dir, prune=0.1, overwrite=True)
-    assert load(model_dir).manifest["pruned"]["threshold"] == 0.1
-    assert [entry.name for entry in model_dir.parent.iterdir()] == [model_dir.name]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
@@ -225,6 +205,7 @@ def test_mistakes(refused, folder, tmp_path):
     assert main(["compress", str(model), str(out), "-q"]) == 0
     error = refused("compress", out, tmp_path / "again", "--max-loss", 1, "--validation", tmp_path / "no.svm")
     assert "the model is already compact" in error
+    assert "; compress the float32 model" in error
     assert not (tmp_path / "again").exists()
 
 

@@ -13,13 +13,13 @@ from labeltree.training.parts import fill_part, join_parts, plan_parts
 DATA = random_data(names=True, instances=120)
 STORAGES = {"float16": StorageSettings("float16"), "int8": StorageSettings("int8")}
 STORAGES["sparse"] = StorageSettings(prune=0.05)
-KINDS = ("float32", *STORAGES, "text", "given tree", "resumed", "parts", "estimator")
+KINDS = ("float32", *STORAGES, "normalized", "text", "given tree", "resumed", "parts", "estimator")
 
 
-def plan(kind):
+def plan(kind, data=DATA):
     tree = LabelTree.from_nested([[0, 1, 2], [3, 4, 5, 6], [7, 8, 9, 10, 11]])
-    trees = tree if kind == "given tree" else [build_tree(DATA, clusters=3, seed=seed) for seed in range(2)]
-    return make_plan(DATA, trees, storage=STORAGES.get(kind), threads=1)
+    trees = tree if kind == "given tree" else [build_tree(data, clusters=3, seed=seed) for seed in range(2)]
+    return make_plan(data, trees, storage=STORAGES.get(kind), threads=1)
 
 
 def stop(*_):
@@ -47,12 +47,13 @@ def made(request, tmp_path_factory):
         LabelTreeClassifier(clusters=3, threads=1).fit(DATA.X, DATA.Y).save(path)
         return load(path), DATA.X, Dataset(DATA.X, DATA.Y)
     else:
+        data = DATA.normalize() if kind == "normalized" else DATA
         if kind == "resumed":
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("labeltree.model.files.ModelWriter.finish", stop)
                 with pytest.raises(KeyboardInterrupt):
-                    train_model(DATA, plan(kind), path)
-        train_model(DATA, plan(kind), path, resume=kind == "resumed")
+                    train_model(data, plan(kind), path)
+        train_model(data, plan(kind, data), path, resume=kind == "resumed")
     return load(path), DATA.X, DATA
 
 

@@ -1,15 +1,11 @@
 """Handles of the kernels: arrays are checked once, named in the error, and left out of pickles."""
 
 import copy
-import os
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import random_data
+from helpers import random_data, run_python
 from scipy import sparse
 
 from labeltree import _native
@@ -34,28 +30,24 @@ DATA = {
 }
 
 
-def tree_arrays(tree):
-    names = ("child_ptr", "children", "labels", "first", "last")
-    return {name: np.array(getattr(tree, name)) for name in names}
-
-
-TREE = tree_arrays(LabelTree.from_nested([[1, 0], 2, [[4, 3], 5]]))
-POINTERS = [
-    ([0, 2, 1, 3], "not decrease"),
-    ([1, 1, 2, 3], "start at 0"),
-    ([0, 1, 2, 4], "end at"),
-    ([], "start at 0"),
+GIVEN = LabelTree.from_nested([[1, 0], 2, [[4, 3], 5]])
+TREE = {name: np.array(getattr(GIVEN, name)) for name in ("child_ptr", "children", "labels", "first", "last")}
+# A list of entries, which are kept by rows or by features: the name, what is wrong, the message.
+WRONG_ENTRIES = [
+    ("ptr", np.array([0, 2, 1, 3], np.int64), "ptr must not decrease"),
+    ("ptr", np.array([1, 1, 2, 3], np.int64), "ptr must start at 0"),
+    ("ptr", np.array([0, 1, 2, 4], np.int64), "ptr must end at"),
+    ("ptr", np.array([], np.int64), "ptr must start at 0"),
+    *(("index", np.array([0, at, 0], np.int32), "index holds .* out of range") for at in (2, -1, -(2**31))),
+    ("value", np.ones(2, np.float32), "value must have as many entries as (x_)?index"),
 ]
-INDICES = [([0, 2, 0], "out of range"), ([0, -1, 0], "out of range"), ([0, -(2**31), 0], "out of range")]
 LONG = np.arange(1000, dtype=np.int64)
 
 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        *(("ptr", np.array(ptr, np.int64), f"ptr must {message}") for ptr, message in POINTERS),
-        *(("index", np.array(index, np.int32), f"index holds .* {message}") for index, message in INDICES),
-        ("value", np.ones(2, np.float32), "value must have as many entries as index"),
+        *WRONG_ENTRIES,
         ("n_columns", -1, "n_columns must be from 0"),
         ("n_columns", 2**31 - 1, "n_columns must be from 0"),
     ],
@@ -69,12 +61,7 @@ def test_rows_that_do_not_fit_are_refused(name, value, message):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        *(("x_ptr", np.array(ptr, np.int64), f"x_ptr must {message}") for ptr, message in POINTERS),
-        *(
-            ("x_index", np.array(index, np.int32), f"x_index holds .* {message}")
-            for index, message in INDICES
-        ),
-        ("x_value", np.ones(2, np.float32), "x_value must have as many entries as x_index"),
+        *((f"x_{name}", value, f"x_{message}") for name, value, message in WRONG_ENTRIES),
         ("n_features", -1, "n_features must be from 0"),
         ("label_ptr", np.array([0, 3, 2], np.int64), "label_ptr must not decrease"),
         ("label_ptr", np.array([1, 2, 3], np.int64), "label_ptr must start"),
@@ -184,9 +171,10 @@ def test_data_and_trees_can_be_copied_and_pickled(duplicate):
 
 def test_nothing_of_the_kernels_leaks(tmp_path):
     script = """
-import sys
+import os, sys
 from helpers import random_data, train_small
 from labeltree import read_svm, write_svm
+os.dup2(1, 2)
 data = random_data()
 write_svm(sys.argv[1] + "/d.svm", data)
 model = train_small(sys.argv[1] + "/model", read_svm(sys.argv[1] + "/d.svm"), threads=2)
@@ -194,12 +182,4 @@ model.predict(data.X)
 model.compress(sys.argv[1] + "/pruned", prune=0.1).predict(data.X)
 del data, model
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script, tmp_path],
-        env={**os.environ, "LABELTREE_LEAK_WARNINGS": "1"},
-        cwd=Path(__file__).parents[1] / "common",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stderr == ""
+    assert run_python(script, tmp_path, LABELTREE_LEAK_WARNINGS="1") == ""

@@ -5,16 +5,23 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from helpers import random_data
+from helpers import random_data, train_small
 from scipy import sparse
 
 from labeltree import InputError, explain_prediction
 from labeltree.model.model import load
 
 
-@pytest.fixture(scope="module")
-def model(trained):
-    return load(trained)
+@pytest.fixture(scope="module", params=[False, True], ids=["as given", "scaled"])
+def model(request, trained, tmp_path_factory):
+    """A model of rows as they are, and one of rows of length 1, which scales its queries."""
+    if not request.param:
+        return load(trained)
+    return train_small(tmp_path_factory.mktemp("scaled") / "model", random_data(names=True).normalize())
+
+
+def same(one, other):
+    return all(a.tobytes() == b.tobytes() and a.shape == b.shape for a, b in zip(one, other, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -34,14 +41,12 @@ def test_rows_may_come_in_any_form(model, form):
     expected = model.predict(x)
     assert expected[0].shape == expected[1].shape == (60, 5)
     assert (expected[0].dtype, expected[1].dtype) == (np.int32, np.float32)
-    for one, other in zip(model.predict(form(x.toarray())), expected, strict=True):
-        assert np.array_equal(one, other)
+    assert same(model.predict(form(x.toarray())), expected)
 
 
 def test_what_is_not_a_matrix_of_rows_is_refused(model):
     x = random_data(3).X.toarray()
-    for one, other in zip(model.predict(x[5:6]), model.predict(x), strict=True):
-        assert np.array_equal(one, other[5:6])
+    assert same(model.predict(x[5:6]), [part[5:6] for part in model.predict(x)])
     for given in (x[5], x[5].tolist(), sparse.csr_array(x[5]), []):
         for call in (model.predict, model.predict_matrix):
             with pytest.raises(InputError, match="X has 1 dimension, expected 2; pass one row per instance"):
@@ -76,8 +81,9 @@ def test_more_features_than_the_model_are_ignored_with_a_warning(model):
         with pytest.warns(UserWarning, match="33 features") as caught:
             model.predict(rows)
         assert caught[0].filename == __file__
-    for one, other in zip(wide, model.predict(x), strict=True):
-        assert np.array_equal(one, other)
+    assert same(wide, model.predict(x))
+    with pytest.warns(UserWarning, match="33 features"):
+        assert same(model.predict(np.append(x[7:8], np.full((1, 3), 100), axis=1)), model.predict(x[7:8]))
 
 
 def test_a_feature_number_beyond_32_bits_is_not_taken_for_another(model):
@@ -150,10 +156,6 @@ def test_a_matrix_holds_the_same_scores(model):
     for row in range(60):
         for label, score in zip(labels[row], scores[row], strict=True):
             assert label < 0 or matrix[row, label] == score
-
-
-def same(one, other):
-    return all(a.tobytes() == b.tobytes() and a.shape == b.shape for a, b in zip(one, other, strict=True))
 
 
 def spread(array):

@@ -68,25 +68,29 @@ def test_training_data_in_the_directory_is_not_replaced(refused, folder, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "manifest",
+    "kind",
     [
-        "{}",
-        "[]",
-        '{"name": "my app", "start_url": "/"}',
-        '{"format": "labeltree tree"}',
-        "",
-        "{",
-        '{"format": ["labeltree model"]}',
+        *("file", "link", "directory", "", "{", "{}", "[]", '{"name": "my app", "start_url": "/"}'),
+        *('{"format": "labeltree tree"}', '{"format": ["labeltree model"]}'),
     ],
 )
-def test_another_manifest_does_not_make_a_model(tmp_path, manifest):
-    (tmp_path / "web/src").mkdir(parents=True)
-    (tmp_path / "web/src/index.js").write_text("code")
-    (tmp_path / "web" / MANIFEST).write_text(manifest)
+def test_what_is_not_a_model_is_never_replaced(tmp_path, trained, kind):
+    """Not with a manifest of something else, either."""
+    target = tmp_path / "precious"
+    if kind == "file":
+        target.write_text("mine")
+    elif kind == "link":
+        target.symlink_to(trained)
+    else:
+        (target / "src").mkdir(parents=True)
+        (target / "src/index.js").write_text("code")
+        if kind != "directory":
+            (target / MANIFEST).write_text(kind)
     before = contents(tmp_path)
     with pytest.raises(InputError, match="not a model directory, so it is not replaced"):
-        train_small(tmp_path / "web", overwrite=True)
+        train_small(target, overwrite=True)
     assert contents(tmp_path) == before
+    assert target.is_symlink() == (kind == "link")
 
 
 @pytest.mark.parametrize("damage", ["truncated", "checksum", "no files", "newer"])
@@ -110,18 +114,23 @@ def test_a_damaged_model_with_other_files_is_not_replaced(model_dir):
         train_small(model_dir, overwrite=True)
 
 
-def test_a_file_that_appears_during_training_is_kept(model_dir, monkeypatch):
-    finish, before = ModelWriter.finish, contents(model_dir)
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_what_appears_during_training_is_kept(trained, tmp_path, monkeypatch, overwrite):
+    finish, target = ModelWriter.finish, tmp_path / "model"
+    if overwrite:
+        shutil.copytree(trained, target)
 
     def appear(writer, manifest):
         finish(writer, manifest)
-        (model_dir / "late.txt").write_text("mine")
+        shutil.copytree(trained, target, dirs_exist_ok=True)
+        if overwrite:
+            (target / "late.txt").write_text("mine")
 
     monkeypatch.setattr(ModelWriter, "finish", appear)
-    with pytest.raises(InputError, match=r"contains late\.txt"):
-        train_small(model_dir, overwrite=True)
-    (model_dir / "late.txt").unlink()
-    assert contents(model_dir) == before
+    with pytest.raises(InputError, match=r"contains late\.txt" if overwrite else "already exists"):
+        train_small(target, random_data(5), overwrite=overwrite)
+    (target / "late.txt").unlink(missing_ok=True)
+    assert contents(target) == contents(trained)
 
 
 @pytest.mark.parametrize("place", [".", "..", "../..", "here", "link"])

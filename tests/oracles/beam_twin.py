@@ -251,16 +251,11 @@ def csr(rows):
     return indptr, indices, np.concatenate([np.empty(0, np.float32), *(v for _, v in rows)])
 
 
-NO_FLOATS = np.zeros(0, np.float32)
-
-
 def tree_blocks(arrays, codec="float32", **changes):
     """Return the blocks of a tree of a model, which are float32."""
     names = ("child_ptr", "children", "feature_ptr", "features", "weight_ptr", "weights")
-    named = {
-        **dict(zip(names, arrays, strict=True)),
-        **dict.fromkeys(("scales", "biases"), np.zeros(0, np.float32)),
-    }
+    named = dict(zip(names, arrays, strict=True))
+    named |= dict.fromkeys(("scales", "biases"), np.zeros(0, np.float32))
     named["weights"] = named["weights"].view(np.uint8)
     return TreeBlocks(codec, **named | changes)
 
