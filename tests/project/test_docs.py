@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from doc_blocks import PAGES, ROOT, TAGS, Block, blocks_of, check_tags, compare, matches, run_page
+from doc_blocks import PAGES, ROOT, TAGS, Block, blocks_of, check_tags, compare, run_page
 
 from labeltree import LabelTreeClassifier
 
@@ -73,44 +73,22 @@ def test_a_page_that_is_wrong_fails(tmp_path, monkeypatch, text, fault):
         run_page(blocks_of(page))
 
 
-def test_a_page_that_is_right_passes(tmp_path, monkeypatch):
-    page = _page(
-        tmp_path,
-        monkeypatch,
-        "```python\nx = 2\nprint(x)\n```\n```output\n2\n```\n```pycon\n>>> x + 1\n3\n```\n"
-        "```console\n$ labeltree info missing\nerror: missing: no such model directory; "
-        "check the path, or train a model first\n```\n"
-        "```console\n$ echo a && echo b\na\nb\n$ true\n```\n",
-    )
-    monkeypatch.chdir(tmp_path)
-    run_page(blocks_of(page))
-
-
 @pytest.mark.parametrize(
     ("wanted", "got", "same"),
     [
-        ("a 100 b", "a  100 b", True),
         ("a 100 b", "a 101 b", False),
         ("1,000,000 bytes", "1,000,001 bytes", False),
-        ("1,000 bytes", "1000 bytes", True),
         ("0.177", "0.220", True),
         ("0.177", "0.290", False),
-        ("P@1 90.8 %", "P@1 93.7 %", True),
-        ("P@1 90.8 %", "P@1 94.0 %", False),
         ("K  P@1\n40  90.8", "K  P@1\n40  88.1", True),
         ("K  P@1\n40  90.8", "K  P@1\n41  90.8", False),
         ("5,000 -> 1,000 bytes", "5,000 -> 1,050 bytes", True),
-        ("one 5", "two 5", False),
         ("5 rows in 0.1 s", "5 rows in 17.3 s", True),
-        ("took 1 min 15 s", "took 2 h 1 min", True),
         ("1.0 GB available", "7.3 GB available", True),
         ("1.0 GB on disk", "7.3 GB on disk", False),
-        ("(2 threads)", "(16 threads)", True),
-        ("model ...", "model 17", True),
         ("5 labels (3, ...) 0.99", "5 labels (3, 4, 7) 0.98", True),
         ("a\n...\nd", "a\nb\nc\nd", True),
         ("a\n...\nd", "a\nb\nc", False),
-        ("a", "a\nb", False),
         ("a\nb", "a", False),
     ],
 )
@@ -121,11 +99,6 @@ def test_comparison(wanted, got, same):
     else:
         with pytest.raises(AssertionError, match="the page shows"):
             compare(wanted, got, place)
-
-
-def test_a_wildcard_alone_matches_nothing_too():
-    assert matches(["..."], [])
-    assert not matches(["a", "..."], [])
 
 
 def _leaves(nav):
@@ -162,15 +135,10 @@ def test_every_picture_is_shown():
     assert all(path.is_file() for path in shown)
 
 
-def _workflows():
-    return sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+WORKFLOWS = ROOT / ".github" / "workflows"
 
 
-def test_the_workflows():
-    assert [path.stem for path in _workflows()] == ["docs", "test", "wheels"]
-
-
-@pytest.mark.parametrize("path", _workflows(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(WORKFLOWS.glob("*.yml")), ids=lambda path: path.stem)
 def test_workflow(path: Path):
     flow = yaml.safe_load(path.read_text())
     assert flow["permissions"] == {"contents": "read"}
@@ -185,7 +153,7 @@ def test_workflow(path: Path):
 
 
 def test_the_workflow_tests_every_supported_platform():
-    flow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+    flow = yaml.safe_load((WORKFLOWS / "test.yml").read_text())
     matrix = flow["jobs"]["test"]["strategy"]["matrix"]
     assert matrix["python"] == ["3.10", "3.11", "3.12", "3.13", "3.14"]
     assert {name.split("-")[0] for name in matrix["os"]} == {"ubuntu", "macos"}

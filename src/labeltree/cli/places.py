@@ -28,8 +28,8 @@ def model_place(text: str) -> Path | Published:
 def own_place(text: str) -> Path:
     """Parse an argument that is a model directory which the command changes."""
     if is_address(text):
-        what = "a published model cannot be changed; download it first"
-        raise typer.BadParameter(f"MODEL is {text!r}, expected a directory: {what}")
+        reason = "a published model cannot be changed; download it first"
+        raise typer.BadParameter(f"MODEL is {text!r}, expected a directory: {reason}")
     return Path(text)
 
 

@@ -123,8 +123,8 @@ def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -
     except UnreachableError as error:
         if not (place / MANIFEST).is_file():
             raise
-        what = f"{error.file} {error.what}; the model from an earlier download is used."
-        warnings.warn(what, stacklevel=3)
+        shown = f"{error.file} {error.what}"
+        warnings.warn(f"{shown}; the model from an earlier download is used.", stacklevel=3)
         return place
     with _locked(place.parent), stage("download", f"downloading {address.shown}") as progress:
         content = store.read(MANIFEST, MANIFEST_BYTES)  # again: another process may have downloaded it
