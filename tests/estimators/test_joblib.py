@@ -8,11 +8,9 @@ from helpers import random_data, train_small
 from joblib import Parallel, delayed, dump
 from joblib import load as load_dump
 from sklearn.base import clone
-from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
-from sklearn.inspection import permutation_importance
+from sklearn.ensemble import BaggingClassifier, StackingClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate, learning_curve
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
@@ -103,22 +101,7 @@ def searched(estimator, X, Y, jobs):
     return [found["mean_test_P@1"], found["mean_test_nDCG@3"]]
 
 
-def curve(estimator, X, Y, jobs):
-    options = {"cv": 2, "train_sizes": [0.5, 1.0], "error_score": "raise", "n_jobs": jobs}
-    return learning_curve(estimator, X, Y, **options)[1:3]
-
-
-def importance(estimator, X, Y, jobs):
-    fitted = estimator.fit(X, Y)
-    return [permutation_importance(fitted, X, Y, n_repeats=2, random_state=0, n_jobs=jobs).importances]
-
-
-def one_vs_rest(estimator, X, Y, jobs):
-    labels = Y[:, :-1].astype(int)  # the last label is idle
-    return [OneVsRestClassifier(estimator, n_jobs=jobs).fit(X, labels).predict(X)]
-
-
-@pytest.mark.parametrize("tool", [validated, searched, curve, importance, one_vs_rest])
+@pytest.mark.parametrize("tool", [validated, searched])
 def test_two_processes_find_what_one_finds(tool):
     data = random_data()
     one, two = (
@@ -139,17 +122,15 @@ def test_classes_in_workers(n_jobs):
     assert (each.predict(X) == Y).mean() > 0.9
 
 
-@pytest.mark.parametrize("kind", ["voting", "bagging", "stacking", "one-vs-rest", "pipeline"])
+@pytest.mark.parametrize("kind", ["bagging", "stacking", "pipeline"])
 def test_ensembles(kind):
     X, y = classes_data()
     one, other = LabelTreeClassifier(**SMALL), LabelTreeClassifier(**SMALL | {"seed": 1})
     make = {
-        "voting": lambda: VotingClassifier([("a", one), ("b", other)], voting="soft", n_jobs=2),
         "bagging": lambda: BaggingClassifier(one, n_estimators=4, n_jobs=2, random_state=0),
         "stacking": lambda: StackingClassifier(
             [("a", one), ("b", other)], final_estimator=LogisticRegression(), cv=3, n_jobs=2
         ),
-        "one-vs-rest": lambda: OneVsRestClassifier(one, n_jobs=2),
         "pipeline": lambda: BaggingClassifier(make_pipeline(MaxAbsScaler(), one), n_estimators=2, n_jobs=2),
     }
     estimator = make[kind]().fit(X, y)

@@ -387,18 +387,3 @@ def test_the_step_to_the_deepest_tree_is_dashed(tables):
     lines = tables.tables[0].figure.axes[0].lines
     assert [list(line.get_xdata()) for line in lines] == [[2, 3, 4], [4, 5]] * 4
     assert [line.get_linestyle() for line in lines] == ["-", "--"] * 4
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"labels": 199}, "too few labels"),
-        ({"alphas": []}, "alphas"),
-        ({"alphas": [0.5, 1.0]}, "alphas"),
-        ({"clusters": 1}, "clusters"),
-        ({"labels": 1.5}, "labels"),
-    ],
-)
-def test_refused_options(options, sentence):
-    with pytest.raises(InputError, match=sentence):
-        experiments.run("theory", Session(), **options)

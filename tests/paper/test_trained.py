@@ -167,13 +167,6 @@ def test_pruning_with_fewer_labels_than_ranks():
     assert found.settings["seeds"] == [1]
 
 
-def test_refusals_of_pruning(splits):
-    with pytest.raises(InputError, match="pruning needs test data, found none in no test"):
-        experiments.run("pruning", Session(splits[1:], [0]))
-    with pytest.raises(InputError, match="tolerance"):
-        experiments.run("pruning", Session(splits, [0], threads=1), tolerance=0)
-
-
 # kmeans
 
 
