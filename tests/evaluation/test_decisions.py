@@ -222,28 +222,20 @@ def test_a_model_that_was_replaced_is_not_overwritten(place):
         ({"target": 7}, "decision.target is 7"),
         ({"thresholds": [0.5]}, "'thresholds' is not known"),
         ({"file": "x"}, "'file' is not known"),
+        ({"scores": [0, 1], "probabilities": [0.5, 0.5]}, "calibration"),
+        ({"scores": [0, 1], "probabilities": [0.5]}, "calibration"),
+        ({"scores": [0.1, 1], "probabilities": [0.1, 0.9]}, "calibration"),
+        ({"scores": [0, 1], "probabilities": [0.1, float("inf")]}, "Infinity"),
+        ({"scores": [k / 100 for k in range(101)]} | {"probabilities": [1] * 101}, "calibration"),
+        ({"scores": "01", "probabilities": [0, 1]}, "calibration"),
     ],
 )
-def test_forged_decisions_are_refused(place, entry, message):
-    forge(place, decision=load(place).manifest["decision"] | entry)
+def test_forged_choices_are_refused(place, entry, message):
+    if "scores" in entry:
+        forge(place, calibration=entry)
+    else:
+        forge(place, decision=load(place).manifest["decision"] | entry)
     with pytest.raises(InputError, match=message):
-        load(place)
-
-
-@pytest.mark.parametrize(
-    ("scores", "probabilities"),
-    [
-        ([0, 1], [0.5, 0.5]),
-        ([0, 1], [0.5]),
-        ([0.1, 1], [0.1, 0.9]),
-        ([0, 1], [0.1, float("inf")]),
-        (list(np.linspace(0, 1, 101)), list(np.linspace(0, 1, 101))),
-        ("01", [0, 1]),
-    ],
-)
-def test_forged_calibrations_are_refused(place, scores, probabilities):
-    forge(place, calibration={"scores": scores, "probabilities": probabilities})
-    with pytest.raises(InputError):
         load(place)
 
 

@@ -21,11 +21,13 @@ EVERY = 1000  # words: more than there are
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Small models of one tree and of three, whose nodes use some of the features only."""
+    """Small models of one tree and of three, whose nodes use some of the features only; one, compact."""
     place = tmp_path_factory.mktemp("models")
     data = random_data(5, instances=150, features=120, labels=30, density=0.01, names=True)
     made = {trees: train_small(place / f"m{trees}", data, trees=trees) for trees in (1, 3)}
     assert np.median(np.diff(made[1].trees[0].feature_ptr)) < 80
+    for codec, options in (("int8", {"weights": "int8"}), ("sparse", {"prune": 0.01})):
+        made[codec] = made[1].compress(place / codec, **options)
     return made
 
 
@@ -93,10 +95,10 @@ def test_scores_multiply_to_what_is_predicted(models, seed, trees, beam, score, 
         assert explanation.score == pytest.approx(mean, rel=off, abs=0)
 
 
-@given(seed=st.integers(0, 10**6), words=st.integers(0, 6))
-@examples(40)
-def test_words_bias_and_rest_add_up_to_the_margin(models, seed, words):
-    model = models[1]
+@given(which=st.sampled_from([1, "int8", "sparse"]), seed=st.integers(0, 10**6), words=st.integers(0, 6))
+@examples(80)
+def test_words_bias_and_rest_add_up_to_the_margin(models, which, seed, words):
+    model = models[which]
     row = random_row(seed, model.n_features)
     for whole, part in zip(
         explain_prediction(model, row, top=3, words=EVERY),
@@ -271,7 +273,7 @@ def test_a_label_in_the_model(models):
 
 
 def test_the_shape_adds_up_to_the_model_size(models):
-    for model in models.values():
+    for model in (models[1], models[3]):
         inside = 0
         for t, part in enumerate(model.trees):
             shape = tree_shape(model, t)

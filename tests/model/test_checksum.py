@@ -55,11 +55,6 @@ def test_equals_its_twin(content, before):
     assert checksum(content, before) == twin(content, before)
 
 
-@given(st.binary(max_size=64), st.binary(max_size=64))
-def test_continues_from_a_previous_checksum(first, second):
-    assert checksum(second, checksum(first)) == checksum(first + second)
-
-
 def test_does_not_depend_on_alignment():
     content = np.random.default_rng(0).integers(0, 256, 4000, np.uint8)
     for start in range(9):
@@ -81,12 +76,9 @@ print([crc32c(content[a:b]) for a in range(9) for b in (a, a + 1, a + 8, a + 15,
 
 
 def test_only_bytes_are_taken():
-    with pytest.raises(TypeError):
-        crc32c(np.zeros(4, np.int32))
-    with pytest.raises(TypeError):
-        crc32c(np.zeros((2, 2), np.uint8))
-    with pytest.raises(TypeError):
-        crc32c(np.zeros(8, np.uint8)[::2])
+    for wrong in (np.zeros(4, np.int32), np.zeros((2, 2), np.uint8), np.zeros(8, np.uint8)[::2]):
+        with pytest.raises(TypeError):
+            crc32c(wrong)
 
 
 def blocks():
@@ -103,16 +95,8 @@ def blocks():
 
 
 def damaged_blocks(codec, *arguments):
-    names = (
-        "feature_ptr",
-        "features",
-        "weight_ptr",
-        "weights",
-        "checksums",
-        "n_features",
-        "has_bias",
-        "threads",
-    )
+    names = ["feature_ptr", "features", "weight_ptr", "weights"]
+    names += ["checksums", "n_features", "has_bias", "threads"]
     return _native.damaged_blocks(codec, **dict(zip(names, arguments, strict=True)))
 
 

@@ -17,7 +17,6 @@ from scipy import sparse
 
 from labeltree import _native
 from labeltree.data.dataset import Dataset
-from labeltree.explain import describe_label, explain_prediction
 from labeltree.model.manifest import storage_of
 from labeltree.model.model import load
 from labeltree.model.pack import dense_bytes, sparse_bytes
@@ -406,35 +405,3 @@ def test_neither_threads_nor_batches_change_a_bit(tmp_path, name):
     for k in range(2):
         assert one[k].tobytes() == three[k].tobytes()
         assert one[k][::7].tobytes() == np.concatenate([a[k] for a in alone]).tobytes()
-
-
-# Explanations
-
-
-@every_codec
-def test_explanations_add_up_to_the_margin(tmp_path, name):
-    data = random_data(3, names=True, features=60)
-    _, model = train(tmp_path / "model", STORED[name], data)
-    read = read_model(tmp_path / "model")
-    row = data.X[5].toarray()[0].astype(float)
-    for explanation in explain_prediction(model, data.X[5], top=3, words=4):
-        mean = np.mean([path.score for path in explanation.paths if path.reached])
-        assert explanation.score == pytest.approx(mean, rel=1e-5)
-        for path, tree in zip(explanation.paths, read, strict=True):
-            for step, (node, place) in zip(path.steps, path_to(tree, explanation.label), strict=True):
-                words = sum(word.product for word in (*step.supporting, *step.opposing))
-                assert words + step.bias + step.rest == pytest.approx(step.margin)
-                expected = row[tree.features[node]] @ tree.weights[node][:, place].astype(float)
-                expected += tree.biases[tree.child_ptr[node] + place]
-                assert step.margin == pytest.approx(expected)
-    assert describe_label(model, 3).paths
-
-
-def path_to(tree, label):
-    """Return the nodes above a label, from the root, each with the place of the next child."""
-    steps, child = [], ~label
-    while child != 0:
-        at = int(np.flatnonzero(tree.children == child)[0])
-        child = int(np.searchsorted(tree.child_ptr, at, "right")) - 1
-        steps.insert(0, (child, at - tree.child_ptr[child]))
-    return steps
