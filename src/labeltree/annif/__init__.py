@@ -9,8 +9,6 @@ from labeltree.errors import InputError
 
 __all__ = ["create_app", "register"]
 
-NAME = "labeltree"
-
 
 def register() -> None:
     """Register the backend in this process, for projects with ``backend=labeltree``.
@@ -30,21 +28,11 @@ def register() -> None:
     if not isinstance(table, dict):
         what = "this version of Annif does not keep its backends in a table"
         raise InputError(what, hint="install Annif 1.4, or use its http backend with `labeltree serve`")
-    table[NAME] = _backend
+    table["labeltree"] = _backend
 
 
 def create_app(*arguments: Any) -> Any:
-    """Create Annif's web application, as ``annif.create_app`` does, after ``register()``.
-
-    Parameters
-    ----------
-    *arguments
-        Those of ``annif.create_app``.
-
-    Returns
-    -------
-    connexion.FlaskApp
-    """
+    """Create Annif's web application, as ``annif.create_app`` does, after ``register()``."""
     register()
     return optional("annif").create_app(*arguments)
 

@@ -32,19 +32,8 @@ def write_training_data(
 ) -> None:
     """Fit a vectorizer, and write it with the features and subjects of the documents.
 
-    Documents without a subject or without a term are left out.
-
-    Parameters
-    ----------
-    directory : Path
-    documents : iterable of (str, sequence of int)
-        The text of each document and the numbers of its subjects. Read once.
-    n_subjects : int
-        Size of the vocabulary.
-    tokenize : callable
-        Splits a text into tokens; it is stored with the vectorizer, by pickle.
-    parameters : mapping of str to object
-        ``min_df``, ``ngram`` and ``sublinear``.
+    Documents without a subject or without a term are left out. Documents are read once, as texts with the
+    numbers of their subjects. `tokenize` is stored with the vectorizer, by pickle.
     """
     vectorizer = TfidfVectorizer(
         tokenizer=tokenize,

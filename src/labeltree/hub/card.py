@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import reprlib
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -75,8 +76,8 @@ labeltree predict {argument} {file} --top 5
 _SCORES = "They are not calibrated probabilities."
 _CALIBRATED = "They are calibrated on validation data, and may be inaccurate on other data."
 _FEW = """\
-- {few:,} of {n_labels:,} labels have fewer than {least} training instances, {none:,} of them with none. They
-  are predicted less often and less reliably.
+- {few:,} of {n_labels:,} labels have fewer than {least} training instances. They are predicted less often and
+  less reliably.
 """
 _TERMS = """\
 - A document is a bag of terms: the order of words beyond the n-grams is not considered. Terms that do not
@@ -133,8 +134,8 @@ def model_card(
     if metrics:
         table = _table(("Metric", "%"), ((name, f"{100 * value:.2f}") for name, value in metrics.items()))
         evaluation = f"\n## Evaluation\n\nMeasured on {_escaped(data)}, in percent:\n\n{table}\n"
-    few, none = int((model.label_counts < _FEW_INSTANCES).sum()), int((model.label_counts == 0).sum())
-    rare = _FEW.format(few=few, n_labels=model.n_labels, least=_FEW_INSTANCES, none=none)
+    few = int((model.label_counts < _FEW_INSTANCES).sum())
+    rare = _FEW.format(few=few, n_labels=model.n_labels, least=_FEW_INSTANCES)
     return _CARD.format(
         metadata=_metadata(title, languages, license, is_text, metrics, data),
         title=_escaped(title),
@@ -207,7 +208,7 @@ def _training(model: Model) -> list[tuple[str, str]]:
         ("Trees", f"{figures['trees']}, with {figures['nodes']:,} nodes and depth {figures['depth']}"),
         ("Size", f"{size} stored as {'sparse int8' if figures['codec'] == 'sparse' else figures['codec']}"),
         ("Settings", _listed(settings)),
-        ("Text features", _listed({"TF-IDF": "yes", **figures["text"]}) if figures["text"] else ""),
+        ("TF-IDF", _listed(figures["text"] or {})),
         ("Scores", "calibrated probabilities" if figures["calibrated"] else "not calibrated"),
         ("labeltree", f"version {figures['labeltree_version']}"),
     ]
@@ -215,16 +216,8 @@ def _training(model: Model) -> list[tuple[str, str]]:
 
 
 def _listed(settings: Mapping[str, Any]) -> str:
-    """Write settings in a line."""
-    return ", ".join(f"{name} {_value(value)}" for name, value in settings.items() if value is not None)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple | list):
-        return " to ".join(map(str, value)) if len(value) == 2 else f"({len(value):,} values)"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    """Write settings in a line, long values cut."""
+    return ", ".join(f"{name}={reprlib.repr(value)}" for name, value in settings.items() if value is not None)
 
 
 def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:

@@ -13,16 +13,7 @@ from labeltree.hub.store import Report, Store, refusing
 
 
 class HubStore(Store):
-    """A model in a repository of the Hugging Face Hub.
-
-    Parameters
-    ----------
-    address : Address
-    place : HubPath
-        Of the address.
-    private : bool
-        Whether others cannot see a repository that is created.
-    """
+    """A model in a repository of the Hugging Face Hub, which is created `private` or for all to see."""
 
     def __init__(self, address: Address, place: HubPath, private: bool) -> None:
         super().__init__(address)
@@ -44,8 +35,7 @@ class HubStore(Store):
     ) -> str:
         """Remove and write files in one commit; return its address.
 
-        The repository is created, unless it exists. It fails if it was changed since `names`
-        was called.
+        The repository is created, unless it exists. If it was changed since `names` was called, it fails.
         """
         place, hub = self._place, self._hub
         operations: list[Any] = [

@@ -33,12 +33,7 @@ class UnreachableError(InputError):
 
 
 class Store:
-    """The files of a published model, in any file system of fsspec.
-
-    Parameters
-    ----------
-    address : Address
-    """
+    """The files of a published model, in any file system of fsspec."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -195,15 +190,7 @@ def _options(address: Address) -> dict[str, Any]:
 
 @contextmanager
 def refusing(address: Address, name: str = "", *, writing: bool = False) -> Iterator[None]:
-    """Turn errors of a store into ones that say what to do.
-
-    Parameters
-    ----------
-    address : Address
-    name : str, optional
-        The file that is read or written.
-    writing : bool, default False
-    """
+    """Turn errors of reading or writing a file of a store into ones that say what to do."""
     shown = address.shown_file(name) if name else address.shown
     try:
         yield
