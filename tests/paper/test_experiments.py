@@ -266,10 +266,10 @@ def test_save_writes_everything_once(tmp_path):
 def test_tiny_data_that_cannot_be_split(tmp_path, rows, labels):
     """The tables have finite ratios or none, and files are written."""
     tiny = Session([Split("tiny", make_data(rows, labels=labels))], (0,), threads=1)
-    names = ("statistics", "fixed-k", "varied-k", "alpha", "last-depth", "kmeans")
+    names = ("statistics", "fixed-k", "varied-k", "alpha", "last-depth")
     results = {name: experiments.run(name, tiny) for name in names}
     assert all(np.isfinite(row["ratio"]) for row in results["fixed-k"].rows("fixed-k"))
-    for name in ("alpha", "last-depth", "kmeans"):
+    for name in ("alpha", "last-depth"):
         assert results[name].tables[0].figure is None
     experiments.save(list(results.values()), tmp_path)
     assert (tmp_path / "alpha-nodes.csv").read_text().startswith("data,")

@@ -98,13 +98,12 @@ def test_warnings_name_one_of_several_datasets(run, tmp_path):
 
 
 def test_all(run, data, tmp_path, monkeypatch):
-    monkeypatch.setattr("labeltree.paper.training_time.QUICK_SCALES", (1 / 4000,))
     code, summary, _ = run(
-        "reproduce", "all", data / "small <set>", "-o", tmp_path, "--seeds", "0", "--clusters", 5, "--quick"
+        "reproduce", "all", data / "small <set>", "-o", tmp_path, "--seeds", "0", "--clusters", 5
     )
     assert code == 0
     assert sections(tmp_path / "report.md") == list(EXPERIMENTS)
-    assert len(EXPERIMENTS) == 10
+    assert len(EXPERIMENTS) == 8
     for name in EXPERIMENTS:
         assert (tmp_path / f"{name}.csv").is_file() or list(tmp_path.glob(f"{name}-*.csv"))
         assert f"{name}: " in summary

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from helpers import make_data, node_rows, random_data, topic_data
 
-from labeltree import Dataset, InputError, SolverSettings, build_tree, make_plan, synthesize, train_model
+from labeltree import Dataset, InputError, SolverSettings, build_tree, make_plan, train_model
 from labeltree.model.model import Model
-from labeltree.paper import experiments, theory
+from labeltree.paper import experiments
 from labeltree.paper.experiments import Session, Split
-from labeltree.paper.results import group, where
+from labeltree.paper.results import where
 from labeltree.paper.weights import LOSSES
 
 SEEDS = (0, 3)
@@ -69,8 +69,8 @@ def test_every_weight_is_nonzero_with_logistic_loss_only(bound):
 
 def test_options_of_tight_bound(bound):
     splits, _ = bound
-    session = Session(splits[:1], (2, 4), threads=1)
-    found = experiments.run("tight-bound", session, quick=True, losses=["hinge"])
+    session = Session(splits[:1], (2,), threads=1)
+    found = experiments.run("tight-bound", session, losses=["hinge"])
     assert [(row["seed"], row["loss"]) for row in found.rows("tight-bound-seeds")] == [(2, "hinge")]
     with pytest.raises(InputError, match="loss"):
         experiments.run("tight-bound", Session(splits, SEEDS), losses=["none"])
@@ -167,67 +167,6 @@ def test_pruning_with_fewer_labels_than_ranks():
     assert found.settings["seeds"] == [1]
 
 
-# kmeans
-
-
-def vector_nonzeros(data):
-    """Count the non-zeros of each label's sum of instances; features are positive or sums do not cancel."""
-    return ((data.Y.toarray() != 0).astype(float).T @ data.X.toarray() != 0).sum(axis=1)
-
-
-def clustered_labels(data, tree, clusters, depth):
-    """Return the labels with instances of the nodes of a depth that have children."""
-    counts = np.asarray((data.Y != 0).sum(axis=0)).ravel()
-    found = []
-    for u in np.flatnonzero(tree.node_depth == depth):
-        labels = tree.labels[tree.first[u] : tree.last[u]]
-        children = tree.children[tree.child_ptr[u] : tree.child_ptr[u + 1]]
-        if (counts[labels] > 0).sum() > clusters and (children >= 0).any():
-            found += labels[counts[labels] > 0].tolist()
-    return found
-
-
-def test_the_cost_of_kmeans_agrees_with_a_recount():
-    awkward = random_data(seed=4, instances=150, features=80, labels=40, density=0.06)
-    session = Session([Split("awkward", awkward), Split("plain", make_data(200))], (3,), threads=1)
-    result = run("kmeans", session, cluster_counts=(3, 6), max_depth=4, iterations=(1, 3))
-    rows, trees = (table.rows for table in result.tables)
-    assert {row["depth"] for row in rows} >= {0, 1, 2}
-    for split in session.splits:
-        nonzeros = vector_nonzeros(split.train)
-        for K in (3, 6):
-            tree = build_tree(split.train, clusters=K, max_depth=4, seed=3)
-            for depth in range(3):
-                labels = clustered_labels(split.train, tree, K, depth)
-                mine = where(rows, data=split.name, clusters=K, depth=depth)
-                assert [row["iterations"] for row in mine] == ([1, 3] if labels else [])
-                for row in mine:
-                    assert (row["labels"], row["nonzeros"]) == (len(labels), nonzeros[labels].sum())
-                    assert row["multiply_adds"] == nonzeros[labels].sum() * K * row["iterations"]
-            for row in where(trees, data=split.name, clusters=K):
-                assert row["vector_nonzeros"] == nonzeros.sum()
-                cost = theory.kmeans_cost(nonzeros.sum(), K, row["iterations"], tree.depth)
-                mine = where(rows, data=split.name, clusters=K, iterations=row["iterations"])
-                assert row["cost_share"] == pytest.approx(sum(one["multiply_adds"] for one in mine) / cost)
-                assert 0 < row["cost_share"] < 1
-    check_fit([row for row in rows if row["seconds"] > 0], "seconds", "multiply_adds")
-    (axes,) = result.tables[0].figure.axes
-    assert sum(len(line.get_xdata()) for line in axes.lines) >= len(rows)
-    quick = experiments.run("kmeans", session, quick=True)
-    assert {row["iterations"] for row in quick.tables[0].rows} <= {1, 2}
-
-
-def check_fit(rows, key, cost):
-    """Check that a column is predicted by one factor, right on average."""
-    factors = [row[f"fitted_{key}"] / row[cost] for row in rows]
-    assert factors == pytest.approx([factors[0]] * len(rows))
-    errors = np.log([row[key] / row[f"fitted_{key}"] for row in rows])
-    assert errors.mean() == pytest.approx(0, abs=1e-9)
-
-
-# time
-
-
 def recount(data, tree):
     """Margin and step: each feature value of each instance that a node sees, once for each child."""
     x = data.X.toarray() != 0
@@ -245,41 +184,6 @@ def test_multiply_adds_from_scratch():
             assert part.multiply_adds == recount(data, tree)
 
 
-def test_training_time(monkeypatch):
-    monkeypatch.setattr("labeltree.paper.training_time.LARGEST_COST", 3e7)
-    sizes = {1 / 4000: 168, 1 / 2000: 335, 1 / 1000: 670}
-    result = run(
-        "time", Session([], [1], threads=1), scales=list(sizes), cluster_counts=[3, 8], depths=[2, 3]
-    )
-    rows = result.tables[0].rows
-    for scale, labels in sizes.items():
-        mine = where(rows, scale=scale)
-        pairs = [(3, 2), (3, 3), (8, 2), (8, 3)]
-        too_costly = [(3, 2)] if labels == 670 else []
-        models = [(None, 1), *(pair for pair in pairs if pair not in too_costly)]
-        assert [(row["clusters"], row["max_depth"]) for row in mine] == models
-        assert {row["labels"] for row in mine} == {labels}
-    for row in rows[:7]:
-        data = synthesize("amazon-670k", row["scale"], seed=1)[0]
-        tree = build_tree(data, clusters=row["clusters"] or 2, max_depth=row["max_depth"], seed=1)
-        assert row["multiply_adds"] == recount(data, tree)
-        assert (row["depth"], row["nodes"]) == (tree.depth, tree.n_nodes)
-        shape = {"instances": data.n_instances, "nonzeros": data.X.nnz / data.n_instances}
-        if row["model"] == "tree":
-            cost = theory.tree_cost(data.n_labels, row["clusters"], row["max_depth"], **shape)
-        else:
-            cost = theory.ovr_cost(data.n_labels, **shape)
-            assert row["multiply_adds"] == pytest.approx(2 * cost)  # without a bias, the formula is exact
-        assert row["cost"] == pytest.approx(float(cost))
-        assert row["train_seconds"] > 0
-    for mine in group(rows, "model").values():
-        check_fit(mine, "multiply_adds", "cost")
-        check_fit(mine, "train_seconds", "cost")
-    assert len(result.tables[0].figure.axes) == 2
-    with pytest.raises(InputError, match="unknown dataset"):
-        experiments.run("time", Session([]), like="x")
-
-
 # Temporary directories
 
 
@@ -288,7 +192,6 @@ def test_training_time(monkeypatch):
     [
         ("tight-bound", "labeltree.paper.session.train_model"),
         ("pruning", "labeltree.model.model.Model.predict"),
-        ("time", "labeltree.paper.session.train_model"),
     ],
 )
 def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, name, broken):
@@ -301,7 +204,7 @@ def test_an_error_leaves_nothing_behind(splits, monkeypatch, tmp_path, name, bro
 
     monkeypatch.setattr(broken, fail)
     with pytest.raises(RuntimeError, match="broken"):
-        experiments.run(name, Session(splits, [0], threads=1), **({"quick": True} if name == "time" else {}))
+        experiments.run(name, Session(splits, [0], threads=1))
     assert len(seen) == 1
     assert seen[0].startswith("labeltree-reproduce-")
     assert list(tmp_path.iterdir()) == []

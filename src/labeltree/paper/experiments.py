@@ -24,7 +24,6 @@ from labeltree.paper.results import Result, Table, save
 from labeltree.paper.session import Session, Split, load_splits
 from labeltree.paper.sizes import fixed_k, statistics, varied_k
 from labeltree.paper.theory_tables import theory_tables
-from labeltree.paper.training_time import kmeans_cost, training_time
 from labeltree.paper.weights import pruning, tight_bound
 
 __all__ = ["EXPERIMENTS", "Experiment", "Result", "Session", "Split", "Table", "load_splits", "run", "save"]
@@ -85,8 +84,6 @@ EXPERIMENTS = {
     "last-depth": Experiment(last_depth, "Alpha of unfinished nodes at the last depth", "appendix E"),
     "tight-bound": Experiment(tight_bound, "Non-zero weights after training", "equations 7, 8 and 18"),
     "pruning": Experiment(pruning, "Precision and size without small weights", "Table 3", needs_test=True),
-    "kmeans": Experiment(kmeans_cost, "Cost of K-means", "appendix A"),
-    "time": Experiment(training_time, "Training time", "equations 4 and 5, appendix A", needs_data=False),
 }
 
 

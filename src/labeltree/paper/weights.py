@@ -44,7 +44,6 @@ def tight_bound(
     losses: Sequence[str] = LOSSES,
     clusters: int = CLUSTERS,
     max_depth: int = 6,
-    quick: bool = False,
 ) -> list[Table]:
     """Train a tree per dataset, loss and seed (the first three), and count its non-zero weights.
 
@@ -55,11 +54,9 @@ def tight_bound(
     losses : sequence of str
     clusters, max_depth : int
         K and d_max.
-    quick : bool, default False
-        Use only the first seed.
     """
     rows: list[Row] = []
-    runs = product(session.splits, session.seeds[: 1 if quick else 3], losses)
+    runs = product(session.splits, session.seeds[:3], losses)
     for (split, seed, loss), part in steps(runs, progress):
         settings = SolverSettings(cost=1, loss=loss, bias=0)
         plan = replace(session.plan(split, clusters, max_depth, seed), settings=settings)

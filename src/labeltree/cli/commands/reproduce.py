@@ -29,7 +29,6 @@ def reproduce(
     labels: Annotated[int | None, limits.Whole(2, LARGEST)] = None,
     features: Annotated[int | None, limits.Whole(1, LARGEST)] = None,
     alphas: str | None = None,
-    quick: bool = False,
     threads: options.Threads = None,
     overwrite: bool = False,
     quiet: bool = False,
@@ -43,19 +42,17 @@ def reproduce(
     Parameters
     ----------
     what
-        One or more of statistics, fixed-k, varied-k, alpha, last-depth, tight-bound, pruning, theory, kmeans
-        and time, separated by commas, or all.
+        One or more of statistics, fixed-k, varied-k, alpha, last-depth, tight-bound, pruning, theory,
+        separated by commas, or all.
     data
         Directories with train.svm and test.svm (or .tsv, .csv, .jsonl; plain or compressed), training files,
-        or names of datasets downloaded with `labeltree download`. theory and time need none.
+        or names of datasets downloaded with `labeltree download`. theory needs none.
     out : DIR
         Directory for the results.
     seeds : N,N,...
         Random seeds; one tree is built for each.
     clusters : K
         Number of clusters per node. Default: 100, as in the paper.
-    quick
-        Run `time` on small data, and `tight-bound` and `kmeans` once.
 
     Balanced trees (theory)
     -----------------------
@@ -81,7 +78,6 @@ def reproduce(
         "labels": labels,
         "features": features,
         "alphas": None if alphas is None else _numbers(alphas, float, "--alphas"),
-        "quick": quick or None,
     }
     given = {key: value for key, value in values.items() if value is not None}
     for key in given:
