@@ -91,24 +91,6 @@ def test_names_that_are_all_numbers_are_not_written(tmp_path):
         write_svm(tmp_path / "a.svm", Dataset.from_matrices([[1]], [[1, 1]], ["10", "0"]))
 
 
-def test_nowhere_to_write(tmp_path):
-    data = Dataset.from_matrices([[0.5]], [[1]])
-    with pytest.raises(InputError, match=r"none: no such directory"):
-        write_svm(tmp_path / "none" / "a.svm", data)
-    with pytest.raises(InputError, match="is a directory"):
-        write_svm(tmp_path, data)
-
-
-def test_an_interrupted_write_leaves_the_old_file(tmp_path, monkeypatch):
-    path = tmp_path / "a.svm"
-    path.write_text("old")
-    monkeypatch.setattr("labeltree.data.svm._native.format_svm", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        write_svm(path, Dataset.from_matrices([[1]], [[1]]))
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
     data = Dataset.from_matrices([[0.5]], [[1]])
     (tmp_path / "link").symlink_to(tmp_path / "file")
