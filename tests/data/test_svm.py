@@ -56,12 +56,8 @@ def read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "x", "y"),
     [
-        # plain; unsorted; zero-based; no labels; no features; blank lines; comments; zeros; spellings; indented
-        (
-            "3,1 2:0.5 4:-1e-1\n0 1:2\n",
-            [[0, 0.5, 0, np.float32(-0.1)], [2, 0, 0, 0]],
-            [[0, 1, 0, 1], [1, 0, 0, 0]],
-        ),
+        # plain; unsorted; zero-based; no labels; no features; blank; comments; zeros; spellings; indented
+        ("2,1 2:0.5 3:-5e-1\n0 1:2\n", [[0, 0.5, -0.5], [2, 0, 0]], [[0, 1, 1], [1, 0, 0]]),
         ("1 3:4 1:2\n0 2:1", [[2, 0, 4], [0, 1, 0]], [[0, 1], [1, 0]]),
         ("1 0:4 1:2\n", [[4, 2]], [[0, 1]]),
         (" 1:1\n2:1\n0 1:1", [[1, 0], [0, 1], [1, 0]], [[0], [0], [1]]),
