@@ -9,61 +9,51 @@ from helpers import random_data
 
 from labeltree import build_tree, make_plan
 
-PROGRAM = """
+START = """
 import json, sys
 import numpy as np, scipy.sparse as sp
 from labeltree import Dataset, StorageSettings, build_tree, make_plan, train_model
 from labeltree.base.system import peak_memory
 
 random = np.random.default_rng(0)
+"""
+LARGE = """
 X = sp.random(400, 40_000, 0.02, "csr", np.float32, random)
 Y = sp.csr_matrix((np.ones(1600, np.float32), (random.integers(0, 400, 1600), np.arange(1600))), (400, 1600))
+settings = {"max_depth": 1}
+"""
+WIDE = """
+few = sp.random(300, 500, 0.05, "csr", np.float32, random)
+X = sp.csr_matrix((few.data, few.indices.astype(np.int64) * 4000, few.indptr), (300, 2_000_000))
+Y = sp.csr_matrix((np.ones(300, np.float32), (np.arange(300), random.integers(0, 40, 300))), (300, 40))
+settings = {"clusters": 4}
+"""
+END = """
 data = Dataset.from_matrices(X, Y)
-tree = build_tree(data, max_depth=1)
-storage = StorageSettings(**json.loads(sys.argv[2]))
-plan = make_plan(data, tree, None, storage, threads=1)
+tree = build_tree(data, **settings)
+plan = make_plan(data, tree, None, StorageSettings(**json.loads(sys.argv[2])), threads=1)
 model = train_model(data, plan, sys.argv[1])
 large = make_plan(data, tree, threads=1)
 print(json.dumps([peak_memory(), plan.training_memory_bytes, large.training_memory_bytes, large.model_bytes]))
 """
 
 
+def measured(made, place, storage):
+    """Train in a process; return its peak memory, the plans with and without storage, and the bytes."""
+    command = [sys.executable, "-c", START + made + END, str(place / "model"), json.dumps(storage)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 @pytest.mark.parametrize(
     "storage", [{}, {"weights": "float16"}, {"weights": "int8"}, {"prune": 0.1}, {"prune": 0}]
 )
 def test_training_takes_no_more_memory_than_planned_though_the_model_is_larger(tmp_path, storage):
-    run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(tmp_path / "model"), json.dumps(storage)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    peak, planned, planned_large, model = json.loads(run.stdout)
+    peak, planned, planned_large, model = measured(LARGE, tmp_path, storage)
     assert peak <= planned <= planned_large < model
 
 
-WIDE = """
-import json, sys
-import numpy as np, scipy.sparse as sp
-from labeltree import Dataset, build_tree, make_plan, train_model
-from labeltree.base.system import peak_memory
-
-random = np.random.default_rng(0)
-few = sp.random(300, 500, 0.05, "csr", np.float32, random)
-X = sp.csr_matrix((few.data, few.indices.astype(np.int64) * 4000, few.indptr), (300, 2_000_000))
-Y = sp.csr_matrix((np.ones(300, np.float32), (np.arange(300), random.integers(0, 40, 300))), (300, 40))
-data = Dataset.from_matrices(X, Y)
-plan = make_plan(data, build_tree(data, clusters=4), threads=1)
-train_model(data, plan, sys.argv[1])
-print(json.dumps([peak_memory(), plan.training_memory_bytes]))
-"""
-
-
 def test_columns_that_no_instance_uses_are_planned_for(tmp_path):
-    run = subprocess.run(
-        [sys.executable, "-c", WIDE, str(tmp_path / "model")], check=True, capture_output=True, text=True
-    )
-    peak, planned = json.loads(run.stdout)
+    peak, planned, *_ = measured(WIDE, tmp_path, {})
     assert peak <= planned
 
 

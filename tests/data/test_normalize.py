@@ -21,7 +21,7 @@ from labeltree.hub.card import model_card
 from labeltree.serve.measurements import Measurements
 from labeltree.serve.page import overview
 from labeltree.training.costs import default_cost
-from labeltree.training.parts import fill_part, join_parts, open_parts, plan_parts
+from labeltree.training.parts import open_parts
 from labeltree.training.work import work_path
 from labeltree.tuning.rows import DataSource, TuningRows
 from labeltree.tuning.tune import data_source
@@ -256,16 +256,6 @@ def test_an_interrupted_run_continues_with_the_same_rows(place, tmp_path, monkey
     assert contents(tmp_path / "m") == contents(place / "model")
 
 
-def test_parts_of_a_plan_scale_rows_that_are_given_as_they_are(place, data, tmp_path):
-    plan = labeltree.build_plan(data, TreeSettings(**SETTINGS))
-    for name, rows in (("raw", data), ("scaled", data.normalize())):
-        plan_parts(rows, plan, tmp_path / "work")
-        assert fill_part(tmp_path / "work") == 0
-        join_parts(tmp_path / "work", tmp_path / name)
-        assert blocks(tmp_path / name) == blocks(place / "model")
-        assert load(tmp_path / name).normalized
-
-
 def test_an_estimator_does_not_depend_on_the_length_of_rows(data):
     factors = np.ldexp(1.0, np.random.default_rng(0).integers(-8, 9, 200))
     longer = sp.csr_matrix(sp.diags(factors) @ data.X).astype(np.float32)
@@ -316,12 +306,8 @@ def test_what_is_refused(data, tmp_path):
         labeltree.train_model(data.normalize(), plan, tmp_path / "model")
     with pytest.raises(ValueError, match="normalize is 'l2', expected True or False"):
         LabelTreeClassifier(normalize="l2").fit(data.X, data.Y)
-    for call in (
-        labeltree.build_plan,
-        lambda data, **more: labeltree.train(data, tmp_path / "model", **more),
-    ):
-        with pytest.raises(InputError, match="normalize is 1, expected True or False"):
-            call(data, normalize=1)
+    with pytest.raises(InputError, match="normalize is 1, expected True or False"):
+        labeltree.train(data, tmp_path / "model", normalize=1)
     assert not (tmp_path / "model").exists()
 
 
