@@ -53,7 +53,7 @@ def main(train_file: str, test_file: str) -> None:
                 cells = (f"{100 * figures[shown]:12.2f}" for shown in SHOWN)
                 print(f"{name:<10} {decision.threshold:9.4f}", *cells)
         calibration = fit_calibration(validation)
-        calibrated = unseen.with_scores(calibration.apply(unseen.scores))
+        calibrated = replace(unseen, scores=calibration.apply(unseen.scores))
         print(f"calibration error {reliability(unseen)[1]:.4f}, calibrated {reliability(calibrated)[1]:.4f}")
 
 

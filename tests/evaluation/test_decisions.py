@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -133,7 +134,7 @@ def test_calibration_keeps_the_order_and_makes_scores_probabilities():
     assert (np.diff(calibration.apply(grid)) > 0).all()
     np.testing.assert_allclose(calibration.apply(grid), grid**3, atol=0.06)
     assert calibration.apply(np.zeros(2, np.float32)).tolist() == [0, 0]
-    calibrated = candidates.with_scores(calibration.apply(candidates.scores))
+    calibrated = replace(candidates, scores=calibration.apply(candidates.scores))
     assert reliability(calibrated)[1] < 0.02 < 0.2 < reliability(candidates)[1]
     assert abs(calibration_gain(calibrated)) < 0.01
 

@@ -229,12 +229,6 @@ def _limited(
 ) -> Iterator[tuple[NDArray[np.uint8], bool]]:
     """Yield pieces of a file until one of its lines is too long, or too much is compressed in it."""
     line_bytes = unpacked = 0
-    most, given = None, packed and os.environ.get(limits.UNPACKED_VARIABLE)
-    if given:
-        try:
-            most = limits.parse_bytes(given)
-        except InputError as error:
-            raise error.replace(file=limits.UNPACKED_VARIABLE) from None
     for piece, last in pieces:
         newline = piece.tobytes().rfind(b"\n")
         line_bytes = len(piece) - newline - 1 if newline >= 0 else line_bytes + len(piece)
@@ -242,12 +236,11 @@ def _limited(
             what = f"a line is longer than {limits.LONGEST_LINE:,} bytes"
             raise InputError(what, file=name, hint="check that this is the right file")
         unpacked += len(piece)
-        if packed and unpacked > (most or max(limits.UNPACKED_BYTES, limits.UNPACKED_RATIO * packed.n_bytes)):
+        if packed and unpacked > max(limits.UNPACKED_BYTES, limits.UNPACKED_RATIO * packed.n_bytes):
             raise InputError(
                 f"{packed.n_bytes:,} compressed bytes expand to more than {(unpacked - 1) // 10**6:,} MB",
                 file=name,
-                hint="if this is intended, decompress the file first, or set the environment variable "
-                f"{limits.UNPACKED_VARIABLE} to a larger size, such as 100GB",
+                hint="if this is intended, decompress the file first",
             )
         yield piece, last
 

@@ -25,9 +25,8 @@ SMALLEST_COST = 1e-15
 # Bytes of a line of a data file.
 LONGEST_LINE = 10**9
 # Bytes that a compressed data file may contain, and how many times its own size, whichever is more: one that
-# expands further is hardly data. The environment variable sets another number of bytes.
+# expands further is hardly data.
 UNPACKED_BYTES, UNPACKED_RATIO = 10**9, 1000
-UNPACKED_VARIABLE = "LABELTREE_MAX_UNPACKED"
 # Bytes of the manifest of a published model, which may list the names of millions of features.
 MANIFEST_BYTES = 10**9
 

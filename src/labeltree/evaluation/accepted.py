@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -151,10 +151,6 @@ class Candidates:
     def halves(self) -> tuple[Candidates, Candidates]:
         """Return the candidates of a random half of the rows, and those of the others."""
         return self.of_rows(self.random_half), self.of_rows(~self.random_half)
-
-    def with_scores(self, scores: NDArray[np.float32]) -> Candidates:
-        """Return the same candidates with other scores in the same order."""
-        return replace(self, scores=scores)
 
     @cached_property
     def row_true(self) -> NDArray[np.int64]:

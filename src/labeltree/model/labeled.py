@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -302,7 +302,7 @@ def decide(
     if calibrate and calibration_gain(candidates) > 0:
         calibration = fit_calibration(candidates)
     if calibration is not None:
-        candidates = candidates.with_scores(calibration.apply(candidates.scores))
+        candidates = replace(candidates, scores=calibration.apply(candidates.scores))
     goal = "precision" if min_precision is not None else "recall" if min_recall is not None else metric
     target = min_recall if min_precision is None else min_precision
     decision = choose_threshold(candidates, goal or "micro_f1", target, n_labels=model.n_labels)
