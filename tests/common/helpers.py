@@ -171,6 +171,11 @@ def disk_bytes(model):
     return sum(f.stat().st_size for f in model.rglob("*") if f.is_file() and f.name != "manifest.json")
 
 
+def flipped(content):
+    """Return bytes whose last one differs in one bit."""
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
 def contents(model):
     return {f.relative_to(model): f.read_bytes() for f in model.rglob("*") if f.is_file()}
 

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 import fsspec
 import numpy as np
 import pytest
-from helpers import random_data
+from helpers import flipped, random_data
 from hub_server import running_hub
 from huggingface_hub import constants
+from test_hub import files
 
 import labeltree
 from labeltree import InputError, Model
@@ -26,21 +27,14 @@ def hub(monkeypatch, tmp_path):
     """A hub, to which huggingface_hub is pointed."""
     with running_hub() as running:
         monkeypatch.setattr(constants, "ENDPOINT", running.address)
-        monkeypatch.setattr(
-            constants,
-            "HUGGINGFACE_CO_URL_TEMPLATE",
-            running.address + "/{repo_id}/resolve/{revision}/{filename}",
-        )
+        template = running.address + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
         monkeypatch.setenv("HF_TOKEN", "hf_test")
         for name in ("no_proxy", "NO_PROXY"):
             monkeypatch.setenv(name, "127.0.0.1")
         yield running
-
-
-def files(directory):
-    return {p.relative_to(directory).as_posix(): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
 
 
 def stored(memory, top="/shelf/model/"):
@@ -115,9 +109,7 @@ def test_a_repository_that_changes_meanwhile(hub, trained, monkeypatch):
 def test_a_damaged_model_on_the_hub(hub, trained, cache):
     labeltree.push(trained, "hf://me/tagger")
     name = "tree-0/weights.npy"
-    content = bytearray(hub.files("me/tagger")[name])
-    content[-1] ^= 1
-    hub.damage[name] = bytes(content)
+    hub.damage[name] = flipped(hub.files("me/tagger")[name])
     with pytest.raises(InputError, match=r"hf://me/tagger/tree-0: checksum mismatch"):
         labeltree.load("hf://me/tagger")
     hub.files("me/tagger")[name] += b"more"
@@ -129,13 +121,8 @@ def test_a_damaged_model_on_the_hub(hub, trained, cache):
 def test_the_command_with_an_endpoint(hub, trained):
     environment = {**os.environ, "HF_ENDPOINT": hub.address, "HF_HUB_DISABLE_XET": "1"}
     for command in (["push", trained, "hf://me/tagger", "--quiet"], ["verify", "hf://me/tagger"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "labeltree", *map(str, command)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = [sys.executable, "-m", "labeltree", *map(str, command)]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
         assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     assert "is valid" in done.stdout
     assert "downloading hf://me/tagger ..." in done.stderr
@@ -224,9 +211,7 @@ def test_a_model_is_not_pushed_onto_itself(model_dir, tmp_path, refused):
 
 def test_a_damaged_model_is_not_published(memory, model_dir):
     weights = model_dir / "tree-0" / "weights.npy"
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
+    weights.write_bytes(flipped(weights.read_bytes()))
     with pytest.raises(InputError, match="checksum mismatch"):
         labeltree.push(model_dir, "memory://shelf/model")
     assert stored(memory) == {}

