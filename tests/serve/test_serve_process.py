@@ -61,7 +61,7 @@ def workers_of(process):
 
 
 def test_connections(tagger):  # noqa: F811
-    with running_server(serve_command(tagger, "--timeout", 1, "--max-body", "1MB")) as (process, url):
+    with running_server(serve_command(tagger, "--timeout", 4, "--max-body", "1MB")) as (process, url):
         lines = []
         threading.Thread(target=lambda: lines.extend(process.stderr), daemon=True).start()
 
@@ -114,7 +114,7 @@ def test_a_running_request_is_finished(tagger):  # noqa: F811
 
 
 def test_malformed_requests(tagger):  # noqa: F811
-    found = fuzz(tagger, 200, seed=1, timeout=2)
+    found = fuzz(tagger, 200, seed=1, timeout=5)
     assert (found["server_errors"], found["unanswered"], found["code"]) == (0, 0, 0)
     assert (found["alive"], found["same_answer"]) == (True, True)
     assert (sum(found["kinds"].values()), len(found["bytes"])) == (200, 4)
