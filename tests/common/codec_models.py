@@ -4,7 +4,7 @@ from dataclasses import asdict
 from itertools import pairwise
 
 import numpy as np
-from beam_twin import make_tree
+from beam_twin import make_tree, one_node
 
 from labeltree._native import crc32c
 from labeltree.model.blocks import NO_FLOATS, TreeBlocks
@@ -32,10 +32,8 @@ SHAPES = [
 def wide_tree(rng, n_labels, n_features, draw, n_used=40):
     """A root over all labels that uses some features, at the ends of segments, too."""
     ends = [f for f in (0, 65_535, 65_536, 131_071, 131_072, n_features - 1) if f < n_features]
-    used = np.union1d(ends, rng.integers(0, n_features, n_used)).astype(np.int32)
-    weights = draw((used.size, n_labels))
-    lists = np.array([0, n_labels]), ~rng.permutation(n_labels).astype(np.int32)
-    return *lists, np.array([0, used.size]), used, np.array([0, weights.size]), weights.ravel()
+    used = np.union1d(ends, rng.integers(0, n_features, n_used))
+    return one_node(draw((used.size, n_labels)), used, rng.permutation(n_labels))
 
 
 def add_bias(rng, tree, n_features):

@@ -304,7 +304,6 @@ def test_commands(run, refused, trained, place, tmp_path):
     assert sum(row["labels"] for row in found["reliability"]) > 0
     assert found["calibration_error"] < 0.1
     before = (place / "manifest.json").read_bytes()
-    assert "one goal" in refused("threshold", place, data, "--min-recall", 0.5, "--min-precision", 0.5)
     assert "--min-recall is 0.0" in refused("threshold", place, data, "--min-recall", 0)
     assert "exclude each other" in refused("predict", place, data, "--accepted", "--threshold", 0.5)
     assert (place / "manifest.json").read_bytes() == before

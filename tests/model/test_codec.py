@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from beam_twin import assert_agrees, csr, make_rows, twin
+from beam_twin import assert_agrees, csr, make_rows, one_node, twin
 from codec_models import SHAPES, STORED, make_model, store_model
 from codec_twin import quantise, read_model
 from helpers import contents, disk_bytes, examples, random_data, run_python
@@ -145,8 +145,7 @@ def test_weights_at_the_threshold_are_kept(tmp_path):
     """Also where the threshold is not a float32."""
     tenth = np.float32(0.1)  # larger than 0.1
     weights = np.array([tenth, np.nextafter(tenth, np.float32(0)), -tenth, 1], np.float32)
-    tree = np.array([0, 1]), np.array([~0], np.int32), np.array([0, 4]), np.arange(4, dtype=np.int32)
-    source = store_model(tmp_path / "float32", ([(*tree, np.array([0, 4]), weights)], 4, 1, 0.0))
+    source = store_model(tmp_path / "float32", ([one_node(weights[:, None])], 4, 1, 0.0))
     for k, (threshold, expected) in enumerate(
         [(0.1, [0, 2, 3]), (float(tenth), [0, 2, 3]), (float(weights[1]), [0, 1, 2, 3]), (0.1 + 1e-8, [3])]
     ):
@@ -380,12 +379,9 @@ def test_avx512_gives_the_bits_of_avx2(tmp_path):
     for n_labels in (1, 5, 16, 31, 64, 65, 100, 128, 129, 190, 192, 193, 256, 300):
         rng = np.random.default_rng(n_labels)
         shares = rng.choice([0.02, 0.1, 0.3, 0.45, 0.9], n_features)[:, None]  # pairs, bits, all
-        weights = (
-            rng.normal(size=(n_features, n_labels)) * (rng.random((n_features, n_labels)) < shares)
-        ).astype("f4")
-        arrays = np.array([0, n_labels]), ~np.arange(n_labels, dtype=np.int32), np.array([0, n_features])
-        tree = *arrays, np.arange(n_features, dtype=np.int32), np.array([0, weights.size]), weights.ravel()
-        source = store_model(tmp_path / f"float32-{n_labels}", ([tree], n_features, n_labels, 0.0))
+        weights = rng.normal(size=(n_features, n_labels)) * (rng.random((n_features, n_labels)) < shares)
+        model = [one_node(weights)], n_features, n_labels, 0.0
+        source = store_model(tmp_path / f"float32-{n_labels}", model)
         paths.append(tmp_path / f"sparse-{n_labels}")
         source.compress(paths[-1], prune=0.01)
     for path, narrow in zip(paths, predicted(rows, paths, tmp_path, LABELTREE_SIMD="avx2"), strict=True):

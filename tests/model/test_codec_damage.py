@@ -182,6 +182,8 @@ def test_damage_is_named(damaged, case):
         assert "\n" not in str(caught.value)
         assert str(damaged) in str(caught.value)
         assert str(caught.value).endswith("restore the model from a copy, or train it again")
+    if case in WRONG_BLOCKS:  # and never a crash
+        assert_predicts(load(damaged, verify=False), queries())
 
 
 def test_a_child_out_of_range_is_named(tmp_path):
@@ -232,12 +234,6 @@ def test_rows_that_another_writer_would_store_with_bits(tmp_path, n_children):
         for row, (labels, scores) in enumerate(zip(*found, strict=True)):
             scores_of = dict(zip(expected[0][row], expected[1][row], strict=True))
             np.testing.assert_allclose(scores, [scores_of[label] for label in labels], rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("case", WRONG_BLOCKS)
-def test_damage_that_is_not_verified_does_not_crash(damaged, case):
-    change(damaged, WRONG_BLOCKS[case][0])
-    assert_predicts(load(damaged, verify=False), queries())
 
 
 def randomize(path, seed):

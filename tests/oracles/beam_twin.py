@@ -174,6 +174,21 @@ def assert_equals_exact_twin(model, rows, got, beam, top, score):
         np.testing.assert_allclose(scores, expected, rtol=1e-5)
 
 
+def one_node(weights, features=None, labels=None):
+    """A root over labels: its weights, features x labels, and their numbers, if they are not 0, 1, 2, ..."""
+    size, n_labels = weights.shape
+    features = np.arange(size) if features is None else features
+    labels = np.arange(n_labels) if labels is None else labels
+    return (
+        np.array([0, n_labels]),
+        ~labels.astype(np.int32),
+        np.array([0, size]),
+        features.astype(np.int32),
+        np.array([0, weights.size]),
+        weights.astype(np.float32).ravel(),
+    )
+
+
 def make_tree(rng, n_features, n_labels, bias, depth, draw):
     """A random tree of mixed children whose nodes know random features; draw(shape) gives the weights."""
     parents = [(0, 0)]  # of the nodes in breadth-first order: (parent, depth)
