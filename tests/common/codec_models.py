@@ -29,29 +29,12 @@ SHAPES = [
 ]
 
 
-def wide_tree(rng, n_labels, n_features, draw, n_used=40):
+def wide_tree(rng, n_labels, n_features, draw, n_used=40, bias=0.0):
     """A root over all labels that uses some features, at the ends of segments, too."""
     ends = [f for f in (0, 65_535, 65_536, 131_071, 131_072, n_features - 1) if f < n_features]
+    ends += [n_features] * (bias != 0)
     used = np.union1d(ends, rng.integers(0, n_features, n_used))
     return one_node(draw((used.size, n_labels)), used, rng.permutation(n_labels))
-
-
-def add_bias(rng, tree, n_features):
-    """Give every node a last row for the bias."""
-    child_ptr, children, feature_ptr, features, weight_ptr, weights = tree
-    lists, blocks = [], []
-    for u, n_children in enumerate(np.diff(child_ptr)):
-        lists += [features[feature_ptr[u] : feature_ptr[u + 1]], [n_features]]
-        blocks += [weights[weight_ptr[u] : weight_ptr[u + 1]], rng.normal(0, 3, n_children)]
-    steps = np.arange(child_ptr.size)
-    return (
-        child_ptr,
-        children,
-        feature_ptr + steps,
-        np.concatenate(lists).astype(np.int32),
-        weight_ptr + child_ptr,
-        np.concatenate(blocks).astype(np.float32),
-    )
 
 
 def drawing(rng, share):
@@ -73,15 +56,15 @@ def make_model(seed, *, shape=None, n_trees=1):
     draw = drawing(rng, rng.choice([0.02, 0.3, 1.0]))
     n_labels, n_features = shape or (int(rng.choice([1, 9, 40, 300])), int(rng.choice([1, 20, 900])))
     trees = []
-    for _ in range(n_trees):
+    while len(trees) < n_trees:
         if shape:
-            tree = wide_tree(rng, n_labels, n_features, draw)
+            tree = wide_tree(rng, n_labels, n_features, draw, bias=bias)
         else:
-            tree = make_tree(rng, n_features, n_labels, 0, int(rng.integers(1, 5)), draw)
-            while np.diff(tree[0]).min() == 0:  # every node of a stored tree has children
-                tree = make_tree(rng, n_features, n_labels, 0, int(rng.integers(1, 5)), draw)
-            tree[1][tree[1] >= 0] = np.arange(1, tree[0].size - 1)  # and its nodes are in order
-        trees.append(add_bias(rng, tree, n_features) if bias else tree)
+            depth = int(rng.integers(1, 5))
+            tree = make_tree(rng, n_features, n_labels, bias, depth, draw, always_bias=True)
+            tree[1][tree[1] >= 0] = np.arange(1, tree[0].size - 1)  # the nodes of a stored tree are in order
+        if np.diff(tree[0]).min() > 0:  # and have children
+            trees.append(tree)
     return trees, n_features, n_labels, bias
 
 

@@ -189,7 +189,7 @@ def one_node(weights, features=None, labels=None):
     )
 
 
-def make_tree(rng, n_features, n_labels, bias, depth, draw):
+def make_tree(rng, n_features, n_labels, bias, depth, draw, *, always_bias=False):
     """A random tree of mixed children whose nodes know random features; draw(shape) gives the weights."""
     parents = [(0, 0)]  # of the nodes in breadth-first order: (parent, depth)
     at = 0
@@ -209,7 +209,10 @@ def make_tree(rng, n_features, n_labels, bias, depth, draw):
     for node in range(m):
         kids[node] = [kids[node][i] for i in rng.permutation(len(kids[node]))]
         share = rng.choice([0.0, 0.01, 0.3, 0.9, 1.0])
-        known = np.flatnonzero(rng.random(n_features + (bias != 0)) < share)
+        chances = rng.random(n_features + (bias != 0))
+        if always_bias:
+            chances[n_features:] = -1
+        known = np.flatnonzero(chances < share)
         lists.append(known.astype(np.int32))
         blocks.append(draw((len(known), len(kids[node]))).astype(np.float32).ravel())
 
