@@ -149,16 +149,13 @@ def test_explain_without_a_known_word(run, folder, words):
         (["1:one"], "the given row:1: expected a number"),
         (["0:1"], "indices from 1"),
         (["--file", "x.svm", "--row", "1"], "no such file"),
+        (["--file", "test.svm", "--row", "50"], "--row is 50, expected a row from 0 to 49"),
         (["1:1", "--words", "-1"], "--words is -1, expected an integer of at least 0"),
     ],
 )
-def test_explain_refuses(refused, folder, arguments, message):
+def test_explain_refuses(refused, folder, monkeypatch, arguments, message):
+    monkeypatch.chdir(folder)
     assert message in refused("explain", folder / "model", *arguments)
-
-
-def test_explain_refuses_a_missing_row(refused, folder):
-    message = refused("explain", folder / "model", "--file", folder / "test.svm", "--row", 50)
-    assert "--row is 50, expected a row from 0 to 49" in message
 
 
 def test_info_about_a_label(run, refused, folder):

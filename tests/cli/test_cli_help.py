@@ -95,6 +95,7 @@ def test_errors_in_the_arguments(refused, arguments, message):
     [
         ("train d m --weights float16 --prune 0.1", "as int8, not as float16; remove --prune or --weights"),
         ("estimate d --tree-rest", "--tree-rest is given without --tree; add --tree FILE"),
+        ("estimate d --tree nothing", "nothing: no such file"),
         ("compare m d", "there is nothing to compare; pass two or more models"),
         ("compress m", "no output is given; add OUT, or --report DIR"),
         ("fill w --part 3", "--part is '3', expected a part and the number of parts, such as 3/8"),

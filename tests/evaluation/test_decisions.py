@@ -330,7 +330,7 @@ def test_targets_are_reached_and_stored(run, place, validation, option, value, m
     decision = load(place).decision
     assert (decision.threshold, decision.target, decision.rows) == (found["threshold"], value, found["rows"])
     out = run("threshold", place, validation, option, value)[1]
-    assert "measured   on the rows that the threshold was chosen on\n" in out
+    assert "measured   on the rows that the choice was made on, which is optimistic\n" in out
 
 
 def documents(n_rows, seed, separator=" "):
@@ -381,7 +381,7 @@ def test_thresholds_per_label(run, tmp_path):
     assert np.unique(model.decision.thresholds).size > 1
     assert 0 < found["cross_validated"]["macro_f1"] < found["macro_f1"]
     out = run("threshold", tagger, data, "--metric", "macro_f1")[1]
-    assert "on the rows that the thresholds were chosen on, which is optimistic\n" in out
+    assert "on the rows that the choice was made on, which is optimistic\n" in out
     assert f"macro {100 * found['cross_validated']['macro_f1']:.2f}% on other rows, by cross-" in out
     answers = json.loads(run("predict", tagger, data, "--accepted", "--json")[1])["predictions"]
     labels, scores = model.predict(labeltree.read_data(data, like=model).X, top=100)

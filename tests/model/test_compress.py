@@ -129,7 +129,7 @@ def test_a_budget_on_the_command_line(run, folder, tmp_path):
     trials = [line for line in lines if line.lstrip().startswith(("float", "int"))]
     assert trials[0].split()[:3] == ["float32", "-", "-"]
     assert 4 <= len(trials) <= 15
-    assert "on the validation data" in out
+    assert [line.endswith("*") for line in trials].count(True) == 1
     figures = json.loads(run(*command, "--overwrite", "--json")[1])
     assert len(figures["tried"]) == len(trials)
     assert [f"{trial['model_bytes']:,}" for trial in figures["tried"]] == [line.split()[3] for line in trials]
@@ -217,7 +217,7 @@ def test_an_interrupted_command(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("labeltree.model.model.Model.predict", stop)
     command = ["compress", folder / "model", tmp_path / "p", "--max-loss", "1"]
     assert main([*map(str, command), "--validation", str(folder / "test.svm")]) == 130
-    assert capsys.readouterr().err.endswith("stopped; no model was written\n")
+    assert capsys.readouterr().err.endswith("stopped\n")
     assert all(len(seen) == 1 for seen in calls)  # one temporary directory, next to the output
     assert list(tmp_path.iterdir()) == []
 

@@ -364,8 +364,6 @@ def test_verify_prints_what_was_checked(files, sealed):
     code, out = command("verify", path)
     assert code == 0
     assert "is valid" in out.splitlines()[0]
-    for part in ("manifest", "files", "trees", "blocks", "labels"):
-        assert f"\n{part} " in out
     figures = json.loads(command("verify", path, "--json")[1])
     assert figures["valid"] is True
     assert figures["files"] == len(files) - 1

@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
@@ -32,7 +32,12 @@ SECTIONS = {
     "The paper": ("reproduce", "download", "synth", "demo"),
 }
 # The modules of commands that share one.
-HOMES = {"plan": "parts", "fill": "parts", "join": "parts"}
+HOMES = {
+    **dict.fromkeys(("plan", "fill", "join"), "parts"),
+    **dict.fromkeys(("download", "synth"), "datasets"),
+    **dict.fromkeys(("convert", "tree", "page"), "export"),
+    "verify": "info",
+}
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
 # What to do when memory runs out.
@@ -43,24 +48,14 @@ _MEMORY_HINTS = {
 }
 
 
-class _Commands(Mapping[str, Any]):
-    """The subcommands by name, each imported when it is used, so that the program starts quickly."""
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in COMMANDS:
-            raise KeyError(name)
-        return _command(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-
 class _Group(typer.core.TyperGroup):
+    """The subcommands, each imported when it is used, so that the program starts quickly."""
+
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{**options, "commands": _Commands()})
+        super().__init__(**{**options, "commands": dict.fromkeys(COMMANDS)})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return _command(cmd_name) if cmd_name in COMMANDS else None
 
 
 _PLAIN: Any = {"rich_markup_mode": "rich", "pretty_exceptions_enable": False}

@@ -2,7 +2,8 @@
 
 A parameter of a command is an argument before ``*`` and an option after it. One whose type is a dataclass
 stands for an option per field. The help is that of the docstring, where the section "Parameters" is shown
-under no title of its own; a settings class documents its fields for Python and for the command line.
+under no title of its own, and names in braces are those of defaults in `labeltree.settings`; a settings class
+documents its fields for Python and for the command line.
 """
 
 from __future__ import annotations
@@ -94,8 +95,6 @@ resume
     Continue an interrupted run with the same data and options.
 sync (rare)
     Wait until data is on disk, so that nothing is lost if the machine fails.
-one_based (rare)
-    Whether feature indices in LIBSVM files start at 1 or 0. Default: as in training, or detected.
 beam
     Beam width: nodes kept at each depth of the search.
 score
@@ -145,7 +144,12 @@ def _described(docstring: str | None) -> dict[str, _Help]:
     """Return what a docstring says about each parameter; titles other than Parameters are sections."""
     _, *parts = _SECTION.split("\n\n" + inspect.cleandoc(docstring or ""))
     return {
-        name: _Help(metavar, " ".join(text.split()), None if title == "Parameters" else title, bool(rare))
+        name: _Help(
+            metavar,
+            " ".join(text.split()).format_map(vars(settings)),
+            None if title == "Parameters" else title,
+            bool(rare),
+        )
         for title, body in zip(parts[::2], parts[1::2], strict=True)
         for name, metavar, rare, text in _ENTRY.findall(body)
     }
@@ -338,8 +342,8 @@ class Training:
     score (rare)
         Function that maps classifier outputs to scores, stored as the model's default.
     score_scale : A (rare)
-        Scale of the sigmoid, stored as the model's default. Default: chosen with the function, 3 with --score
-        sigmoid.
+        Scale of the sigmoid, stored as the model's default. Default: chosen with the function,
+        {ScoreSettings.scale:g} with --score sigmoid.
     """
 
     clusters: int = TreeSettings.clusters

@@ -18,7 +18,9 @@ from labeltree.base.system import human_bytes
 if TYPE_CHECKING:
     from rich.tree import Tree
 
+    from labeltree.data.dataset import Dataset
     from labeltree.explain.label import Child, Word
+    from labeltree.training.plan import Plan
 
 _GLUE = "\ue000"  # a space at which lines are not wrapped
 
@@ -82,6 +84,11 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def counts(data: Dataset | Plan) -> dict[str, int]:
+    """Return the number of instances, features and labels, as results report them."""
+    return {"instances": data.n_instances, "features": data.n_features, "labels": data.n_labels}
+
+
 def shape(figures: Mapping[str, Any]) -> str:
     """Describe data: instances, features and labels, and whether the labels have names."""
     label = "named label" if figures.get("named_labels") else "label"
@@ -92,6 +99,14 @@ def shape(figures: Mapping[str, Any]) -> str:
 def forest(figures: Mapping[str, Any]) -> str:
     """Describe trees: how many, their nodes and their depth."""
     return f"{plural(figures['trees'], 'tree')}, {plural(figures['nodes'], 'node')}, depth {figures['depth']}"
+
+
+def one_vs_rest(figures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Compare a model with one-vs-rest in the same format, unless it is pruned."""
+    if figures["ovr_bytes"] is None:
+        return []
+    size = f"{human_bytes(figures['ovr_bytes'])} as one-vs-rest in the same format"
+    return [("ovr", f"{size}, ratio {figures['ovr_ratio']:.3g}")]
 
 
 # Trees, drawn in the terminal

@@ -38,7 +38,12 @@ _APPLIES_TO = {
 
 @dataclass(frozen=True)
 class Reading:
-    """How documents are read; None where the option was not given.
+    """How data is read; None where the option was not given.
+
+    Parameters
+    ----------
+    one_based (rare)
+        Whether feature indices in LIBSVM files start at 1 or 0. Default: as in training, or detected.
 
     Text input
     ----------
@@ -63,17 +68,12 @@ class Reading:
     label_separator: list[str] | None = None
     delimiter: str | None = None
     strict: bool = False
+    one_based: bool | None = None
 
-    def check(
-        self,
-        format: str,
-        one_based: bool | None = None,
-        id_column: str | None = None,
-        settings: Path | None = None,
-    ) -> None:
+    def check(self, format: str, id_column: str | None = None, settings: Path | None = None) -> None:
         """Refuse options, given or from a settings file, that do not apply to data of a format."""
         shown = "LIBSVM" if format == "svm" else format.upper()
-        for name, value in {**vars(self), "one_based": one_based, "id_column": id_column}.items():
+        for name, value in {**vars(self), "id_column": id_column}.items():
             formats = _APPLIES_TO.get(name, "text")
             applies = format != "svm" if formats == "text" else shown in re.findall(r"\w+", formats)
             if applies or name == "data_format" or value is None or (name, value) == ("strict", False):
@@ -136,8 +136,6 @@ class DataFile:
         The file; "-" for standard input.
     reading : Reading
         How to read text; a `Text` if the data is for training.
-    one_based : bool or None
-        Whether the first feature of a LIBSVM file has the index 1; None to detect it.
     model : Model or Dataset, optional
         The model that will use the data, or its training data: decides on features, columns and first index.
     id_column : str, optional
@@ -157,7 +155,6 @@ class DataFile:
         self,
         data: str,
         reading: Reading,
-        one_based: bool | None,
         model: Model | Dataset | None = None,
         id_column: str | None = None,
         settings: Path | None = None,
@@ -167,14 +164,15 @@ class DataFile:
         from labeltree.data.read import resolve_format
 
         self._data, self.name = data, display_name(data)
-        self._model, self._strict, self._one_based = model, reading.strict, one_based
+        self._model, self._reading = model, reading
         self._given = reading.data_format or format_of(data)
         self._format = resolve_format(data, self._given, model)
         self.is_text = self._format != "svm"
-        reading.check(self._format, one_based, id_column, settings)
+        reading.check(self._format, id_column, settings)
         default = Columns() if model is None or model.text is None else model.text.columns
         self._columns = reading.columns(default, id_column) if self.is_text else None
-        self._settings = reading.settings() if self.is_text and isinstance(reading, Text) else None
+        learns = self.is_text and model is None
+        self._settings = reading.settings() if learns and isinstance(reading, Text) else None
 
     def read(self, stages: Stages, threads: int | None, *, require_labels: bool = True) -> Dataset:
         """Read the data as one stage of the command; note labels that do not look like those of the model."""
@@ -213,9 +211,9 @@ class DataFile:
             self._columns,
             settings=self._settings,
             like=self._model,
-            one_based=self._one_based,
+            one_based=self._reading.one_based,
             require_labels=require_labels,
-            strict=self._strict,
+            strict=self._reading.strict,
             threads=threads,
             progress=progress,
         )
@@ -234,7 +232,7 @@ class DataFile:
             self._model.text,
             self._format,
             self._columns,
-            strict=self._strict,
+            strict=self._reading.strict,
             threads=threads,
             progress=progress,
         ):
@@ -282,10 +280,6 @@ def note_missed(
     if rows and (skipped := missed["skipped_rows"]):
         printing.note(f"{printing.plural(skipped, 'row')} without text skipped.")
     if rows and metrics and (unlabeled := missed["rows_without_labels"]):
-        one, n_rows = unlabeled == 1, labeled.dataset.n_instances
-        printing.note(
-            f"{printing.plural(unlabeled, 'row')} of {n_rows:,} {'has' if one else 'have'} no "
-            f"labels: {'it counts' if one else 'they count'} as 0 in P, R, nDCG and PSP, and "
-            f"{'is' if one else 'are'} left out of F1."
-        )
+        share = f"{printing.plural(unlabeled, 'row')} of {labeled.dataset.n_instances:,} without labels"
+        printing.note(f"{share}: counted as 0 in P, R, nDCG and PSP, and left out of F1.")
     return missed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
@@ -27,11 +28,10 @@ _F1_NOTE = (
 def compare(
     paths: list[str],
     *,
-    text: Reading,
+    reading: Reading,
     beam: Annotated[int, limits.BEAM] = DEFAULT_BEAM,
     seed: options.Seed = 0,
     threads: options.Threads = None,
-    one_based: bool | None = None,
     quiet: bool = False,
     json: bool = False,
 ) -> None:
@@ -56,7 +56,7 @@ def compare(
         raise InputError("standard input can be read only once", hint="pass a file")
     stages = Stages(quiet or json)
     models = [open_model(stages, local(model_place(name), stages)) for name in names]
-    sources = [DataFile(data, text, one_based, model) for model in models]
+    sources = [DataFile(data, reading, model) for model in models]
     datasets: list[Dataset] = []
     for source, model in zip(sources, models, strict=True):
         read = (other for known, other in zip(models, datasets, strict=False) if _reads_alike(known, model))
@@ -92,15 +92,7 @@ def _report(name: str, item: Compared) -> dict[str, Any]:
         "milliseconds_per_row": item.milliseconds_per_row,
         **{metric: round(value.value, 4) for metric, value in item.metrics.items()},
         "F1_threshold": _threshold(item),
-        "differences": {
-            metric: {
-                "points": round(found.points, 4),
-                "low": round(found.low, 4),
-                "high": round(found.high, 4),
-                "p_value": found.p_value,
-            }
-            for metric, found in item.differences.items()
-        },
+        "differences": {metric: asdict(found) for metric, found in item.differences.items()},
     }
 
 

@@ -27,7 +27,7 @@ def compress(
     model: options.ModelPath,
     out: Path | None = None,
     *,
-    text: Reading,
+    reading: Reading,
     weights: Annotated[str | None, limits.SMALL_WEIGHTS] = None,
     prune: Annotated[float | None, limits.PRUNE] = None,
     max_loss: Annotated[float | None, limits.MAX_LOSS] = None,
@@ -36,7 +36,6 @@ def compress(
     report: Path | None = None,
     threads: options.Threads = None,
     overwrite: bool = False,
-    one_based: bool | None = None,
     quiet: bool = False,
     json: bool = False,
 ) -> None:
@@ -98,40 +97,30 @@ def compress(
     check_source(model, opened.trees)
     dataset = None
     if validation is not None:
-        dataset = DataFile(validation, text, one_based, opened).read(stages, threads)
+        dataset = DataFile(validation, reading, opened).read(stages, threads)
     figures: dict[str, Any] = {"model": str(model)}
     lines: list[str] = []
-    tried: list[Trial] = []
-    try:
-        if report is not None and dataset is not None:
-            loss = _REPORTED_LOSS if max_loss is None else max_loss
-            figures["points"] = points = _report(opened, dataset, report, loss, threads, stages)
-            marked = f"* the smallest model that loses at most {loss:g} points"
-            lines += [
-                *_table(points),
-                "",
-                marked,
-                f"figure {printing.escaped(str(report / _REPORT_FILES[1]))}",
-            ]
-        if out is not None:
-            with printing.warnings_as_notes(), stages.stage("compress", f"compressing {model}") as progress:
-                small = opened.compress(
-                    out,
-                    weights=weights,
-                    prune=prune,
-                    max_loss=max_loss,
-                    max_size=max_size,
-                    validation=dataset,
-                    overwrite=overwrite,
-                    threads=threads,
-                    progress=progress,
-                    report=tried.append,
-                )
-    except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(str(stop) or "stopped; no model was written") from None
+    if report is not None and dataset is not None:
+        loss = _REPORTED_LOSS if max_loss is None else max_loss
+        figures["points"] = points = _report(opened, dataset, report, loss, threads, stages)
+        lines += [*_table(points), "", f"* the smallest model that loses at most {loss:g} points"]
+        lines.append(f"figure {printing.escaped(str(report / _REPORT_FILES[1]))}")
     if out is not None:
-        stored = storage_of(small.manifest)
-        trials = [trial.report() for trial in tried]
+        tried: list[Trial] = []
+        with printing.warnings_as_notes(), stages.stage("compress", f"compressing {model}") as progress:
+            small = opened.compress(
+                out,
+                weights=weights,
+                prune=prune,
+                max_loss=max_loss,
+                max_size=max_size,
+                validation=dataset,
+                overwrite=overwrite,
+                threads=threads,
+                progress=progress,
+                report=tried.append,
+            )
+        stored, trials = storage_of(small.manifest), [trial.report() for trial in tried]
         chosen = next(
             t for t in trials if (t["weights"], t["threshold"]) == (stored.weight_type, stored.prune)
         )
@@ -140,8 +129,8 @@ def compress(
         if max_loss is not None and chosen["weights"] == "float32":
             printing.note(f"No smaller form loses at most {max_loss:g} points: all weights are float32.")
         if dataset is not None:
-            lines += [*_table(trials), ""]
-        lines += _summary(figures, stages.seconds)
+            lines += [*_table([{**trial, "chosen": trial is chosen} for trial in trials]), ""]
+        lines += _summary(figures, stages.seconds["compress"])
     printing.show({**figures, "seconds": stages.seconds}, lines, json, quiet)
 
 
@@ -179,37 +168,30 @@ def _report(
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return forms of a model as a table: those that were tried, or the points of a report."""
-    columns = {
-        "weights": ("weights", ""),
-        "threshold": ("threshold", "g"),
-        "nonzeros": ("non-zeros", ","),
-        "model_bytes": ("bytes", ","),
-        **{name: (name, ".2f") for name in ("P@1", "P@3", "P@5")},
-    }
+    forms = {"weights": "", "threshold": "g", "nonzeros": ",", "model_bytes": ","}
+    forms |= dict.fromkeys(("P@1", "P@3", "P@5"), ".2f")
     cells = (
         [
-            *("-" if row[key] is None else format(row[key], form) for key, (_, form) in columns.items()),
-            "*" if row.get("chosen") else "",
+            *("-" if row[key] is None else format(row[key], form) for key, form in forms.items()),
+            "*" if row["chosen"] else "",
         ]
         for row in rows
     )
-    return printing.table([*(name for name, _ in columns.values()), ""], cells)
+    return printing.table(["weights", "threshold", "non-zeros", "bytes", *list(forms)[4:], ""], cells)
 
 
-def _summary(figures: dict[str, Any], seconds: dict[str, float]) -> list[str]:
+def _summary(figures: dict[str, Any], seconds: float) -> list[str]:
     before, after = figures["bytes_before"], figures["model_bytes"]
     weights, threshold = figures["weights"], figures["threshold"]
     stored = f"all weights as {weights}"
     if threshold is not None:
         dropped = f"those below {threshold:g}" if threshold else "those that round to zero"
         stored = f"{printing.plural(figures['nonzeros'], 'weight')} kept as {weights}; {dropped} were dropped"
-    pairs = [
-        ("model", figures["out"]),
-        ("weights", stored),
-        ("size", f"{human_bytes(before)} -> {human_bytes(after)} ({before:,} -> {after:,} bytes)"),
-    ]
-    original = figures["tried"][0]
-    for name in ("P@1", "P@3", "P@5") if figures["P@1"] is not None else ():
-        old, new = original[name], figures[name]
-        pairs.append((name, f"{old:.2f} -> {new:.2f} ({new - old:+.2f}) on the validation data"))
-    return printing.facts([*pairs, ("time", printing.human_seconds(seconds["compress"]))])
+    return printing.facts(
+        [
+            ("model", figures["out"]),
+            ("weights", stored),
+            ("size", f"{human_bytes(before)} -> {human_bytes(after)} ({before:,} -> {after:,} bytes)"),
+            ("time", printing.human_seconds(seconds)),
+        ]
+    )

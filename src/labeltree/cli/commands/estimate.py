@@ -19,7 +19,6 @@ def estimate(
     text: Text,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
-    one_based: bool | None = None,
     quiet: bool = False,
     json: bool = False,
 ) -> None:
@@ -32,7 +31,7 @@ def estimate(
     from labeltree.trees.tree import depth_cells
 
     settings = training.model_settings()
-    source = DataFile(data, text, one_based)
+    source = DataFile(data, text)
     stages = Stages(quiet or json)
     dataset = source.read(stages, threads)
     summary = source.show(dataset, quiet=quiet or json)
@@ -57,7 +56,11 @@ def estimate(
         fits, verdict = False, f"It does not fit: {error.message(options.spelled)}."
     rows = [depth_cells(row) for row in report["depths"]]
     depths = printing.table(list(rows[0]), (list(row.values()) for row in rows))
-    lines = [*_summary(report, memory_limit), "", *depths, "", *_larger(report), verdict]
+    lines = [*_summary(report, memory_limit), "", *depths, "", verdict]
+    if report["ovr_ratio"] is not None and report["ovr_ratio"] > 1:
+        trees = "The tree is" if report["trees"] == 1 else f"The {report['trees']} trees together are"
+        larger = f"{trees} {report['ovr_ratio'] - 1:.1%} larger than one-vs-rest (--max-depth 1)."
+        lines.insert(-1, larger)
     figures = {**report, "memory_limit_bytes": memory_limit, "fits": fits, "data": summary}
     printing.show(figures, lines, json)
 
@@ -68,7 +71,7 @@ def _summary(report: dict[str, Any], memory_limit: int | None) -> list[str]:
     return printing.facts(
         [
             ("model", _size(report)),
-            *_one_vs_rest(report),
+            *printing.one_vs_rest(report),
             ("paper", f"{tree} as a sparse tree, {ovr} as one-vs-rest, ratio {report['ratio']:.3g}"),
             (
                 "memory",
@@ -92,28 +95,3 @@ def _size(report: dict[str, Any]) -> str:
         return f"at most {human_bytes(most)} on disk ({most:,} bytes, if no weight is pruned)"
     more = f", {per_weight:.2f} bytes per weight" if per_weight else ""
     return f"{human_bytes(most)} on disk (exactly {most:,} bytes{more})"
-
-
-def _one_vs_rest(report: dict[str, Any]) -> list[tuple[str, str]]:
-    """Compare the model with one-vs-rest in the same format, if both sizes are known."""
-    if report["ovr_bytes"] is None:
-        return []
-    size = f"{human_bytes(report['ovr_bytes'])} as one-vs-rest in the same format"
-    if report["depth"] == 1 and report["trees"] == 1:
-        return [("ovr", f"{size} (this model)")]
-    return [("ovr", f"{size}, ratio {report['ovr_ratio']:.3g}")]
-
-
-def _larger(report: dict[str, Any]) -> list[str]:
-    """Return a sentence if the model is not smaller than one-vs-rest."""
-    if report["ovr_ratio"] is None:
-        return []
-    more = report["ovr_ratio"] - 1
-    if report["trees"] > 1:
-        together = f"The {report['trees']} trees together are"
-        return [f"{together} {more:.1%} larger than one-vs-rest (--max-depth 1)."] if more >= 0 else []
-    if report["depth"] == 1 or more < 0:
-        return []
-    return [
-        f"The tree saves no space on this data: it is {more:.1%} larger than one-vs-rest (--max-depth 1)."
-    ]

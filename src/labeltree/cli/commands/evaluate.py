@@ -26,13 +26,12 @@ def evaluate(
     data: str,
     *,
     search: options.Search,
-    text: Reading,
+    reading: Reading,
     per_label: Path | None = None,
     thresholds: bool = False,
     reliability: bool = False,
     threads: options.Threads = None,
     overwrite: bool = False,
-    one_based: bool | None = None,
     quiet: bool = False,
     json: bool = False,
 ) -> None:
@@ -63,7 +62,7 @@ def evaluate(
         check_output(per_label, overwrite)
     stages = Stages(quiet or json)
     opened = open_model(stages, model)
-    dataset = DataFile(data, text, one_based, opened).read(stages, threads)
+    dataset = DataFile(data, reading, opened).read(stages, threads)
     rows = printing.plural(dataset.n_instances, "row")
     own_score = opened.score.replace(search.score, search.score_scale) == opened.score
     decision = opened.decision if own_score else None
@@ -120,32 +119,26 @@ def _metric_table(percent: dict[str, float]) -> list[str]:
 
 def _threshold_rows(candidates: Candidates, stored: Decision | None) -> list[dict[str, Any]]:
     """Return the figures over a grid of thresholds, with the best one of each F1 and the model's."""
-    import numpy as np
+    from labeltree.evaluation.accepted import Decision
+    from labeltree.evaluation.thresholds import choose_threshold
 
-    best = {name: candidates.below(_best(candidates, name)) for name in _F1}
-    grid = [0.01, 0.02, *(np.arange(1, 20) / 20)]
-    common = [] if stored is None or stored.thresholds is not None else [stored.threshold]
-    thresholds = np.unique(np.array([*grid, *best.values(), *common]))
-    figures = candidates.at(thresholds)
-    rows = [
+    best = {name: choose_threshold(candidates, name).threshold for name in _F1}
+    grid = {0.01, 0.02, *(number / 20 for number in range(1, 20)), *best.values()}
+    common = stored.threshold if stored is not None and stored.thresholds is None else None
+    if common is not None:
+        grid.add(common)
+    rows: list[dict[str, Any]] = [
         {
-            "threshold": float(threshold),
-            **{name: float(values[number]) for name, values in figures.items()},
+            "threshold": threshold,
+            **candidates.measure(Decision(threshold)),
             "best": [name for name in _F1 if best[name] == threshold],
-            "stored": threshold in common,
+            "stored": threshold == common,
         }
-        for number, threshold in enumerate(thresholds)
+        for threshold in sorted(grid)
     ]
-    if stored is not None and stored.thresholds is not None:
+    if stored is not None and common is None:
         rows.append({"threshold": None, **candidates.measure(stored), "best": [], "stored": True})
     return rows
-
-
-def _best(candidates: Candidates, name: str) -> int:
-    """Return how many candidates are accepted where an F1 is largest."""
-    if candidates.ends.size == 0:
-        return 0
-    return int(candidates.ends[candidates.figures(candidates.ends)[name].argmax()])
 
 
 def _threshold_table(rows: list[dict[str, Any]]) -> list[str]:
@@ -160,12 +153,11 @@ def _threshold_table(rows: list[dict[str, Any]]) -> list[str]:
         ]
         for row in rows
     )
-    more = " stored: in the model." if any(row["stored"] for row in rows) else ""
     return [
         *printing.table(head, cells),
         "",
         "In percent; *: the best F1. coverage: labels that are found at least once; no label: rows for which",
-        f"no label is accepted; labels: accepted per row.{more}",
+        "no label is accepted; labels: accepted per row; stored: in the model.",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,12 +28,11 @@ def explain(
     given: list[str] | None = None,
     *,
     search: options.Search,
-    text: Reading,
+    reading: Reading,
     file: str | None = None,
     row: Annotated[int | None, limits.Whole(0)] = None,
     top: Annotated[int, limits.TOP] = DEFAULT_TOP,
     words: options.Words = DEFAULT_WORDS,
-    one_based: bool | None = None,
     json: bool = False,
 ) -> None:
     """Explain a prediction.
@@ -49,26 +49,17 @@ def explain(
     row
         Number of the row, from 0.
     """
-    from dataclasses import asdict
-
     from labeltree.explain.prediction import explain_prediction
     from labeltree.model.queries import score_formula
 
     if given == ["-"] and file is None and row is None:
         given, file, row = None, "-", 0
-    opened, dataset, name = _read_row(model, given, file, row, one_based, text)
+    opened, dataset, name = _read_row(model, given, file, row, reading)
     opened.one_based = dataset.one_based  # number the features as the row does
     with printing.warnings_as_notes():
-        found = explain_prediction(
-            opened,
-            dataset.X,
-            top=top,
-            beam=search.beam,
-            score=search.score,
-            score_scale=search.score_scale,
-            words=words,
-        )
-    true_labels = _labels(dataset)
+        found = explain_prediction(opened, dataset.X, top=top, words=words, **asdict(search))
+    names = dataset.label_names
+    true_labels = {str(j) if names is None else names[j] for j in dataset.Y.indices.tolist()}
     if not dataset.X.nnz:
         if opened.text is None:
             printing.note("The row has no features known to the model, so only the bias counts.")
@@ -105,7 +96,6 @@ def _read_row(
     given: list[str] | None,
     file: str | None,
     number: int | None,
-    one_based: bool | None,
     reading: Reading,
 ) -> tuple[Model, Dataset, str]:
     """Open the model, and return it with the row to explain and the name of the row."""
@@ -119,13 +109,11 @@ def _read_row(
             "expected either a document or a row, or --file with --row",
             hint="see `labeltree explain --help`",
         )
-    if file is None and reading != Reading():
+    if file is None and reading != Reading(one_based=reading.one_based):
         raise InputError("options for reading a file are given without --file", hint="add --file and --row")
     model = load(path)
     if file is not None and number is not None:
-        dataset = DataFile(file, reading, one_based, model).read(
-            Stages(quiet=True), None, require_labels=False
-        )
+        dataset = DataFile(file, reading, model).read(Stages(quiet=True), None, require_labels=False)
         if number >= dataset.n_instances:
             raise InputError(
                 f"--row is {number}, expected a row from 0 to {dataset.n_instances - 1}",
@@ -135,7 +123,7 @@ def _read_row(
         return model, row, f"{number} of {display_name(file)}"
     text = " ".join(given or [])
     if model.text is not None:
-        Reading().check("txt", one_based)
+        reading.check("txt")
         X = model.text.transform([text])
         return model, Dataset.from_matrices(X, [[0]]), _shortened(text)
     if ":" not in text or "\n" in text.strip():
@@ -143,15 +131,9 @@ def _read_row(
             f"expected index:value pairs on one line, got {_shortened(text)}",
             hint="write the row as in a LIBSVM file, since the model was not trained on text",
         )
-    base = model.one_based if one_based is None else one_based
+    base = model.one_based if reading.one_based is None else reading.one_based
     row = parse_svm(text, "the given row", one_based=base).widen(model.n_features)
     return model, row, _shortened(text)
-
-
-def _labels(dataset: Dataset) -> set[str]:
-    """Return the names of the labels that the row itself has."""
-    names = dataset.label_names
-    return {str(label) if names is None else names[label] for label in dataset.Y.indices.tolist()}
 
 
 def _draw_paths(found: Sequence[Explanation], t: int, true_labels: set[str], title: str) -> Tree:

@@ -1,8 +1,8 @@
-"""`labeltree info`: what a model contains, or what it has learned about one label."""
+"""`labeltree info` and `labeltree verify`: what a model contains, and whether it is complete and valid."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_WORDS
 
 if TYPE_CHECKING:
-    from labeltree.explain.model import DepthShape
     from labeltree.model.model import Model
 
 
@@ -26,7 +25,9 @@ def info(
 ) -> None:
     """Describe a model, one of its labels, or an unfinished run.
 
-    Also verifies the model's files.
+    Also verifies the model's files. The table has a line per depth: its nodes, the labels that are their
+    children, the training instances of these labels (one counts once per label), the mean number of features
+    that a node uses, and the bytes of the nodes.
 
     Parameters
     ----------
@@ -45,7 +46,33 @@ def info(
         _show_label(opened, label, words, json)
         return
     figures = describe_model(opened)
-    printing.show(figures, [*_summary(figures), "", *_shapes(figures)], json)
+    lines = _summary(figures)
+    for number, shape in enumerate(figures["shapes"]):
+        lines += ["", *([f"tree {number}"] if figures["trees"] > 1 else []), *_shape_table(shape)]
+    printing.show(figures, lines, json)
+
+
+def verify(
+    model: options.ModelPath,
+    *,
+    json: bool = False,
+) -> None:
+    """Check every byte of a model.
+
+    Compares all checksums, and checks that the manifest, the trees, the features, the weights, the label
+    names and the terms are what labeltree writes. Exits with code 2 at the first fault.
+    """
+    from labeltree.explain.model import describe_model
+    from labeltree.model.model import load
+
+    start = time.perf_counter()
+    opened = load(model, verify=True)
+    seconds = time.perf_counter() - start
+    n_files = len(opened.manifest["files"])
+    checked = f"{printing.plural(n_files, 'file')}, {printing.size(opened.bytes)}"
+    lines = printing.facts([("model", f"{model} is valid"), ("checked", checked)])
+    report = {"valid": True, "files": n_files, "seconds": seconds}
+    printing.show({**describe_model(opened), **report}, lines, json)
 
 
 def _show_work(path: Path, json: bool) -> None:
@@ -77,21 +104,19 @@ def _show_work(path: Path, json: bool) -> None:
 
 
 def _summary(figures: dict[str, Any]) -> list[str]:
-    settings = ", ".join(
-        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
-        for name, value in {**figures["notes"], **figures["settings"]}.items()
-    )
-    size = figures["model_bytes"]
+    text = dict(figures["text"] or {})
+    if text.get("stop_words"):
+        text["stop_words"] = f"{len(text['stop_words'])} words"
     return printing.facts(
         [
             ("model", f"{figures['model']} (labeltree {figures['labeltree_version']})"),
             ("data", printing.shape(figures)),
             *([("rows", "scaled to length 1")] if figures["normalized"] else []),
             ("trees", f"{printing.forest(figures)}, {printing.plural(figures['weights'], 'weight')}"),
-            ("size", f"{human_bytes(size)} ({size:,} bytes)"),
-            *([("ovr", _one_vs_rest(figures))] if figures["ovr_bytes"] else []),
-            ("trained", settings),
-            *([("text", _text_settings(figures["text"]))] if figures["text"] else []),
+            ("size", printing.size(figures["model_bytes"])),
+            *printing.one_vs_rest(figures),
+            ("trained", _listed({**figures["notes"], **figures["settings"]})),
+            *([("text", f"TF-IDF, {_listed(text)}")] if text else []),
             *([("accepts", f"scores from {figures['accepts']}")] if figures["accepts"] else []),
             *([("scores", "calibrated")] if figures["calibrated"] else []),
             *_storage(figures),
@@ -113,40 +138,17 @@ def _storage(figures: dict[str, Any]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _one_vs_rest(figures: dict[str, Any]) -> str:
-    """Compare the model with one-vs-rest in the same format."""
-    size = f"{human_bytes(figures['ovr_bytes'])} as one-vs-rest in the same format"
-    return f"{size}, ratio {figures['ovr_ratio']:.3g}"
-
-
-def _text_settings(settings: dict[str, Any]) -> str:
-    values = {**settings, "ngrams": "{}-{}".format(*settings["ngrams"])}
-    values["stop_words"] = values["stop_words"] and f"{len(values['stop_words'])} words"
-    return "TF-IDF, " + ", ".join(
-        f"{name} {'no' if value is False else 'yes' if value is True else value}"
-        for name, value in values.items()
+def _listed(settings: dict[str, Any]) -> str:
+    """List settings with their values, without those that are not set."""
+    return ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in settings.items()
         if value is not None
     )
 
 
-def _shapes(figures: dict[str, Any]) -> list[str]:
-    """Draw the shape of each tree, and explain the columns."""
-    lines: list[str] = []
-    shapes: list[Any] = figures["shapes"]
-    for t, shape in enumerate(shapes):
-        title = [f"tree {t}"] if len(shapes) > 1 else []
-        lines += [*title, *_shape_table(shape), ""]
-    other = figures["model_bytes"] - sum(row["bytes"] for shape in shapes for row in shape)
-    return [
-        *lines,
-        "labels: number of labels that are children of nodes at this depth; instances: training",
-        "instances of those labels (an instance counts once per label); used features: mean per node.",
-        f"The other {human_bytes(other)} of the model are headers, label counts and label names"
-        + (", and the terms of the text." if figures["text"] else "."),
-    ]
-
-
-def _shape_table(shape: Sequence[DepthShape]) -> list[str]:
+def _shape_table(shape: list[Any]) -> list[str]:
+    """Return a table of the depths of a tree."""
     from labeltree.trees.tree import depth_cells
 
     head = ("depth", "nodes", "labels", "instances", "used features", "alpha", "bytes")

@@ -23,7 +23,6 @@ def plan(
     memory_limit: options.MemoryLimit = None,
     force: bool = False,
     sync: bool = True,
-    one_based: bool | None = None,
     quiet: bool = False,
     json: bool = False,
 ) -> None:
@@ -43,7 +42,7 @@ def plan(
     from labeltree.training.tree_plan import TreeStrips
 
     settings = training.model_settings()
-    source = DataFile(data, text, one_based)
+    source = DataFile(data, text)
     check_target(work, overwrite=False)
     stages = Stages(quiet or json)
     dataset = source.read(stages, threads)
@@ -66,9 +65,7 @@ def plan(
         plan_parts(dataset, planned, work, score=settings.score, notes=notes, sync=sync)
     report = {
         "work": str(work),
-        "instances": planned.n_instances,
-        "features": planned.n_features,
-        "labels": planned.n_labels,
+        **printing.counts(planned),
         "trees": len(planned.trees),
         "nodes": planned.n_nodes,
         "strips": sum(len(TreeStrips.of(part)) for part in planned.trees),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from labeltree.base import limits
 from labeltree.base.display import Stages
@@ -25,7 +25,7 @@ def predict(
     data: str,
     *,
     search: options.Search,
-    text: Reading,
+    reading: Reading,
     id_column: str | None = None,
     top: Annotated[int | None, limits.TOP] = None,
     threshold: Annotated[float | None, limits.THRESHOLD] = None,
@@ -34,7 +34,6 @@ def predict(
     format: Annotated[str, limits.OneOf(("tsv", "csv", "jsonl", "svm"))] = "tsv",
     overwrite: bool = False,
     threads: options.Threads = None,
-    one_based: bool | None = None,
     quiet: bool = False,
     json: bool = False,
 ) -> None:
@@ -49,7 +48,8 @@ def predict(
     Parameters
     ----------
     top
-        Number of labels per row. Default: 5, and up to 100 with --threshold or --accepted.
+        Number of labels per row. Default: {DEFAULT_TOP}, and up to {MAX_ACCEPTED} with --threshold or
+        --accepted.
     threshold
         Leave out labels with a score below X. Default: none.
     accepted
@@ -64,7 +64,7 @@ def predict(
     id_column : NAME
         Column of CSV or JSONL to copy to the output; id for the first of three columns of TSV.
     """
-    from labeltree.base.files import check_output
+    from labeltree.base.files import check_output, write_whole
 
     if threshold is not None and accepted:
         raise InputError("--threshold and --accepted exclude each other", hint="remove one of them")
@@ -78,14 +78,14 @@ def predict(
     shown = printing.escaped if on_terminal else str
     stages = Stages(quiet or json or on_terminal)
     opened = open_model(stages, model)
-    source = DataFile(data, text, one_based, opened, id_column)
+    source = DataFile(data, reading, opened, id_column)
     minimum: float | Literal["stored"] | None = "stored" if accepted else threshold
     predictions: list[dict[str, Any]] = []
     rows, seconds = 0, 0.0
     with (
         printing.warnings_as_notes(),
         stages.stage("predict", f"predicting {source.name}") as progress,
-        _opened(output) as file,
+        contextlib.nullcontext(sys.stdout.buffer) if output is None else write_whole(output) as file,
     ):
         for batch in source.batches(threads, progress):
             start = time.perf_counter()
@@ -96,41 +96,17 @@ def predict(
             ids = None if id_column is None else batch.ids
             answers = _answers(rows, ids, labels.tolist(), scores.tolist(), opened.label_names, shown)
             if json and output is None:
-                predictions += (answer.as_json() for answer in answers)
+                predictions += answers
             else:
-                head = _head(format, id_column is not None) if rows == 0 else ""
-                file.write((head + _formatted(answers, format)).encode())
+                columns = ["row", *(["id"] if ids is not None else []), "label", "score"]
+                head = columns if rows == 0 else None
+                file.write(_formatted(answers, format, head).encode())
                 if output is None:
                     file.flush()
             rows += len(labels)
     if json:
         more = {"predictions": predictions} if output is None else {"output": str(output)}
         printing.print_json({**speed_of(rows, seconds), **more})
-
-
-@contextlib.contextmanager
-def _opened(output: Path | None) -> Iterator[IO[bytes] | Any]:
-    from labeltree.base.files import write_whole
-
-    if output is None:
-        yield sys.stdout.buffer
-        return
-    with write_whole(output) as file:
-        yield file
-
-
-class Answer(NamedTuple):
-    """A row, what identifies it (None if nothing does), and its labels with their scores, best first."""
-
-    row: int
-    id: str | None
-    best: list[tuple[Any, str]]
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the row as a JSON object."""
-        labels, scores = [label for label, _ in self.best], [float(score) for _, score in self.best]
-        known = {} if self.id is None else {"id": self.id}
-        return {"row": self.row, **known, "labels": labels, "scores": scores}
 
 
 def _answers(
@@ -140,36 +116,39 @@ def _answers(
     scores: list[list[float]],
     names: tuple[str, ...] | None,
     shown: Callable[[str], str],
-) -> Iterator[Answer]:
+) -> Iterator[dict[str, Any]]:
     """Yield rows with their labels, by name if they have names; `shown` makes names fit to be shown."""
     for number, (row, values) in enumerate(zip(labels, scores, strict=True)):
-        best = [
-            (label if names is None else shown(names[label]), f"{score:.6g}")
-            for label, score in zip(row, values, strict=True)
-            if label >= 0
-        ]
-        yield Answer(first + number, None if ids is None else shown(ids[number]), best)
+        found = [label for label in row if label >= 0]
+        yield {
+            "row": first + number,
+            **({} if ids is None else {"id": shown(ids[number])}),
+            "labels": found if names is None else [shown(names[label]) for label in found],
+            "scores": [float(f"{score:.6g}") for label, score in zip(row, values, strict=True) if label >= 0],
+        }
 
 
-def _head(format: str, with_id: bool) -> str:
-    """Return the line with the names of the columns; empty in formats without one."""
-    names = ["row", *(["id"] if with_id else []), "label", "score"]
-    return {"tsv": "\t".join(names) + "\n", "csv": ",".join(names) + "\n"}.get(format, "")
-
-
-def _formatted(rows: Iterable[Answer], format: str) -> str:
+def _formatted(rows: Iterable[dict[str, Any]], format: str, head: list[str] | None) -> str:
     """Return the lines of some rows. In a table, a row without labels has a line with an empty label."""
     if format == "jsonl":
-        return "".join(dumps(row.as_json(), ensure_ascii=False) + "\n" for row in rows)
+        return "".join(dumps(row, ensure_ascii=False) + "\n" for row in rows)
     if format == "svm":
-        return "".join(" ".join(f"{label}:{score}" for label, score in row.best) + "\n" for row in rows)
-    cells = (
-        (row.row, *(() if row.id is None else (row.id,)), label, score)
-        for row in rows
-        for label, score in row.best or [("", "")]
-    )
+        return "".join(" ".join(f"{label}:{score}" for label, score in _best(row)) + "\n" for row in rows)
+    cells = [
+        *([] if head is None else [head]),
+        *(
+            (*(row[name] for name in ("row", "id") if name in row), *best)
+            for row in rows
+            for best in _best(row) or [("", "")]
+        ),
+    ]
     if format == "tsv":  # without quotes: the whitespace of an ID becomes single spaces
         return "".join("\t".join(" ".join(str(cell).split()) for cell in line) + "\n" for line in cells)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(cells)
     return text.getvalue()
+
+
+def _best(row: dict[str, Any]) -> list[tuple[Any, str]]:
+    """Return the labels of a row with their scores as text."""
+    return [(label, f"{score:.6g}") for label, score in zip(row["labels"], row["scores"], strict=True)]

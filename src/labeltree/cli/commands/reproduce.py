@@ -90,9 +90,6 @@ def reproduce(
     check_out(out, names, overwrite)
     seed_list = _numbers(seeds, int, "--seeds")
     check_seeds(seed_list)
-    if not data:
-        for name in names:
-            EXPERIMENTS[name].check(name, ())
     stages = Stages(quiet or json)
     splits = load_splits(data or (), threads=threads, stage=stages.stage)
     summaries = {
@@ -102,7 +99,7 @@ def reproduce(
         for split in splits
     }
     session = Session(splits, seed_list, threads)
-    if what == "all" and not any(split.test for split in splits):
+    if what == "all" and splits and not any(split.test for split in splits):
         names.remove("pruning")
         printing.note("Skipping pruning: no dataset has test data.")
     for name in names:

@@ -67,15 +67,12 @@ def _read_token(file: Path | None) -> str | None:
     """Return the token of a file or of the environment."""
     if file is None:
         token = os.environ.get(_TOKEN_VARIABLE)
-        if token is None:
-            return None
+    elif file.is_file():
+        token = file.read_text(encoding="utf-8", errors="replace")
     else:
-        try:
-            token = file.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise InputError("no such file", file=file) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot be read ({error})", file=file) from None
+        raise InputError("no such file", file=file)
+    if token is None:
+        return None
     token = token.strip()
     if len(token) < 8 or not (token.isascii() and token.isprintable()) or " " in token:
         what = "the token is not 8 or more ASCII characters without spaces"

@@ -16,13 +16,12 @@ def threshold(
     model: Annotated[Path, own_place],
     validation: str,
     *,
-    text: Reading,
+    reading: Reading,
     metric: Annotated[str | None, limits.F1] = None,
     min_precision: Annotated[float | None, limits.TARGET] = None,
     min_recall: Annotated[float | None, limits.TARGET] = None,
     calibrate: bool | None = None,
     threads: options.Threads = None,
-    one_based: bool | None = None,
     quiet: bool = False,
     json: bool = False,
 ) -> None:
@@ -56,7 +55,7 @@ def threshold(
     check_goal(metric, min_precision, min_recall)
     stages = Stages(quiet or json)
     opened = open_model(stages, model)
-    dataset = DataFile(validation, text, one_based, opened).read(stages, threads)
+    dataset = DataFile(validation, reading, opened).read(stages, threads)
     with printing.warnings_as_notes(), stages.stage("choose", "choosing a threshold"):
         choice = decide(
             opened,
@@ -85,32 +84,18 @@ def threshold(
         **missed,
         "seconds": stages.seconds,
     }
+    percent = {name: f"{100 * value:.2f}%" for name, value in figures.items()}
+    counts = f"{figures['labels_per_row']:.2f} per row, none for {percent['rows_without']} of the rows"
     facts = [
         ("model", str(model)),
         ("threshold", str(choice.decision)),
         ("scores", "calibrated" if is_calibrated else "not calibrated"),
-    ]
-    printing.show(report, printing.facts(facts + _summary(figures, cross_validated)), json, quiet)
-
-
-def _summary(figures: dict[str, float], cross_validated: dict[str, float] | None) -> list[tuple[str, str]]:
-    """Return how good the choice is on the rows that it was made on, and on others."""
-    percent = {name: f"{100 * value:.2f}%" for name, value in figures.items()}
-    f1 = f"micro {percent['micro_f1']}, macro {percent['macro_f1']}, per row {percent['row_f1']}"
-    counts = (
-        f"{figures['labels_per_row']:.2f} per row, none for {percent['rows_without']} of the rows, "
-        f"{percent['coverage']} of the labels found at least once"
-    )
-    facts = [
         ("precision", f"{percent['precision']}, recall {percent['recall']}"),
-        ("F1", f1),
-        ("labels", counts),
+        ("F1", f"micro {percent['micro_f1']}, macro {percent['macro_f1']}, per row {percent['row_f1']}"),
+        ("labels", f"{counts}, {percent['coverage']} of the labels found at least once"),
+        ("measured", "on the rows that the choice was made on, which is optimistic"),
     ]
-    if cross_validated is None:
-        return [*facts, ("measured", "on the rows that the threshold was chosen on")]
-    micro, macro = (f"{100 * cross_validated[name]:.2f}%" for name in ("micro_f1", "macro_f1"))
-    return [
-        *facts,
-        ("measured", "on the rows that the thresholds were chosen on, which is optimistic"),
-        ("expected", f"F1 micro {micro}, macro {macro} on other rows, by cross-validation"),
-    ]
+    if cross_validated is not None:
+        micro, macro = (f"{100 * cross_validated[name]:.2f}%" for name in ("micro_f1", "macro_f1"))
+        facts.append(("expected", f"F1 micro {micro}, macro {macro} on other rows, by cross-validation"))
+    printing.show(report, printing.facts(facts), json, quiet)

@@ -33,7 +33,6 @@ def train(
     resume: bool = False,
     sync: bool = True,
     dask: str | None = None,
-    one_based: bool | None = None,
     quiet: bool = False,
     json: bool = False,
 ) -> None:
@@ -70,7 +69,7 @@ def train(
     chosen = training.model_settings()
     budget = Budget(None, max_size)
     budget.check(training.weights, training.prune, validated=False)
-    source = DataFile(data, text, one_based, settings=settings)
+    source = DataFile(data, text, settings=settings)
     if max_size is not None:
         check_target(model, overwrite)
     target = model if max_size is None else model.with_name(f"{model.name}.full")
@@ -111,9 +110,7 @@ def train(
         trained = _fitted(trained, model, max_size, overwrite, threads, stages)
     figures: dict[str, Any] = {
         "model": str(model),
-        "instances": plan.n_instances,
-        "features": plan.n_features,
-        "labels": plan.n_labels,
+        **printing.counts(plan),
         "trees": len(plan.trees),
         "nodes": plan.n_nodes,
         "depth": plan.depth,

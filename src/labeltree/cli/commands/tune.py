@@ -34,7 +34,6 @@ def tune(
     seed: options.Seed = 0,
     resume: bool = False,
     threads: options.Threads = None,
-    one_based: bool | None = None,
     quiet: bool = False,
     json: bool = False,
 ) -> None:
@@ -68,73 +67,58 @@ def tune(
     if data == "-":
         raise InputError("standard input can be read only once", hint="pass a file")
     # Refuses options that do not match the data.
-    is_text = DataFile(data, text, one_based).is_text
-    share, other = _validation(validation)
+    is_text = DataFile(data, text).is_text
+    share = _share(validation)
     stages = Stages(quiet or json)
     searches_terms = is_text and text.ngrams is None and text.min_df is None
 
     shown: list[DataSummary] = []  # of the first time that the data is read
 
     def read(settings: TextSettings | None) -> Dataset:
-        options = text
+        reading = text
         if searches_terms and settings is not None:
-            options = replace(text, ngrams=settings.ngrams, min_df=settings.min_df)
-        source = DataFile(data, options, one_based)
-        dataset = source.read(stages, threads)
+            reading = replace(text, ngrams=settings.ngrams, min_df=settings.min_df)
+        dataset = DataFile(data, reading).read(stages, threads)
         if not shown:
-            shown.append(source.show(dataset, quiet=quiet or json))
+            shown.append(DataFile.show(dataset, quiet=quiet or json))
         return dataset
 
     def read_other(dataset: Dataset) -> Dataset:
-        reading = Reading(**{f.name: getattr(text, f.name) for f in fields(Reading)})
-        assert other is not None
-        return DataFile(other, reading, one_based, dataset).read(stages, threads)
+        return DataFile(validation, text, dataset).read(stages, threads)
 
-    given = DataSource(
-        read,
-        share if other is None else read_other,
-        text.settings() if is_text else None,
-        searches_terms,
-    )
+    settings = text.settings() if is_text else None
+    given = DataSource(read, read_other if share is None else share, settings, searches_terms)
     goal = Goal(metric, max_size, max_time)
     result = search(given, out, goal, seed=seed, resume=resume, threads=threads, quiet=quiet or json)
-    command = _command(data, text, one_based, result)
+    command = _command(data, out, text, result)
     report = {**result.report(), "command": command, "data": shown[0]}
     printing.show(report, _summary(result, command), json, quiet)
     if result.ended == "stopped":
         raise KeyboardInterrupt("stopped; the same command with --resume continues")
 
 
-def _validation(given: str) -> tuple[float, str | None]:
-    """Return the share of the rows to validate on, or the file."""
+def _share(validation: str) -> float | None:
+    """Return the share of the rows to validate on; None if it is a file."""
     try:
-        share = float(given)
+        share = float(validation)
     except ValueError:
-        return 0.0, given
-    return limits.checked("--validation", share, limits.VALIDATION_SHARE), None
+        return None
+    limits.checked("--validation", share, limits.VALIDATION_SHARE)
+    return share
 
 
-def _command(data: str, text: Text, one_based: bool | None, result: TuningResult) -> str:
+def _command(data: str, out: Path, text: Text, result: TuningResult) -> str:
     """Return the command that trains the final model."""
-    arguments = ["labeltree", "train", data, str(_shortest(result.directory / "model"))]
-    arguments += ["--settings", str(_shortest(result.settings_path))]
+    arguments = ["labeltree", "train", data, str(out / "model")]
+    arguments += ["--settings", str(out / result.settings_path.name)]
     for item in fields(Reading):
         value = getattr(text, item.name)
-        option = f"--{item.name.replace('_', '-')}"
-        if isinstance(value, bool):
-            arguments += [option] * value
-        elif value is not None:
-            for part in value if isinstance(value, list | tuple) else [value]:
-                arguments += [option, str(part)]
-    if one_based is not None:
-        arguments.append("--one-based" if one_based else "--zero-based")
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, str):
+                arguments += [options.spelled(item.name), part]
+            elif part or (item.name == "one_based" and part is not None):
+                arguments.append(options.spelled(item.name, part))
     return shlex.join(arguments)
-
-
-def _shortest(path: Path) -> Path:
-    """Return a path relative to the current directory, if it is inside."""
-    current = Path.cwd()
-    return path.relative_to(current) if path.is_relative_to(current) else path
 
 
 def _summary(result: TuningResult, command: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`labeltree synth`: synthetic data modeled on a well-known dataset."""
+"""`labeltree download` and `labeltree synth`: a dataset of the paper, or synthetic data modeled on one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,46 @@ from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.data.published import SOURCES
 from labeltree.errors import InputError
+
+
+def download(
+    name: Annotated[str, limits.OneOf(tuple(SOURCES))],
+    *,
+    directory: Path | None = None,
+    quiet: bool = False,
+    json: bool = False,
+) -> None:
+    """Download and verify one of the paper's datasets.
+
+    Existing files are not downloaded again; counts are compared with the published values.
+
+    Parameters
+    ----------
+    name
+        Dataset.
+    directory : DIR
+        Directory for the files. Default: the environment variable LABELTREE_DATA, or the system's cache
+        directory.
+    """
+    from labeltree.data.published import fetch_data
+
+    stages = Stages(quiet or json)
+    found = fetch_data(name, directory, stage=stages.stage)
+    figures: dict[str, dict[str, Any]] = {
+        part: {"path": str(path), "bytes": path.stat().st_size, **printing.counts(dataset)}
+        for part, path, dataset in zip(("train", "test"), found.files, (found.train, found.test), strict=True)
+    }
+    checks = [{**vars(check), "met": check.met} for check in found.checks]
+    rows = (
+        (check.what, f"{check.found:,}", f"{check.published:,}", "equal" if check.met else "differs")
+        for check in found.checks
+    )
+    lines = [
+        *printing.facts((part["path"], printing.shape(part)) for part in figures.values()),
+        "",
+        *printing.table(("", "found", "published", ""), rows, left=1),
+    ]
+    printing.show({"name": name, **figures, "checks": checks, "seconds": stages.seconds}, lines, json, quiet)
 
 
 def synth(
@@ -52,13 +92,7 @@ def synth(
         for name, path in files.items():
             write_svm(path, parts[name])
     figures: dict[str, dict[str, Any]] = {
-        name: {
-            "path": str(path),
-            "instances": parts[name].n_instances,
-            "features": parts[name].n_features,
-            "labels": parts[name].n_labels,
-        }
-        for name, path in files.items()
+        name: {"path": str(path), **printing.counts(parts[name])} for name, path in files.items()
     }
     report = {"like": like, "scale": scale, "seed": seed, **figures, "seconds": stages.seconds}
     lines = printing.facts((part["path"], printing.shape(part)) for part in figures.values())
