@@ -120,7 +120,7 @@ def _metric_table(percent: dict[str, float]) -> list[str]:
 def _threshold_rows(candidates: Candidates, stored: Decision | None) -> list[dict[str, Any]]:
     """Return the figures over a grid of thresholds, with the best one of each F1 and the model's."""
     from labeltree.evaluation.accepted import Decision
-    from labeltree.evaluation.thresholds import choose_threshold
+    from labeltree.evaluation.calibration import choose_threshold
 
     best = {name: choose_threshold(candidates, name).threshold for name in _F1}
     grid = {0.01, 0.02, *(number / 20 for number in range(1, 20)), *best.values()}
