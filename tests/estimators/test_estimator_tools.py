@@ -151,17 +151,6 @@ def test_a_forked_process_can_predict():
     run_python(FORK)  # not in the process of pytest, which has threads
 
 
-def test_cross_validation():
-    estimator = LabelTreeClassifier(**SMALL)
-    expected = [
-        clone(estimator).fit(DATA.X[a], DATA.Y[a]).score(DATA.X[b], DATA.Y[b])
-        for a, b in KFold(3).split(DATA.X)
-    ]
-    Y = DATA.Y.toarray()  # these functions of scikit-learn refuse a sparse Y
-    for scoring in (None, scorers.precision_at(1)):
-        assert cross_val_score(estimator, DATA.X, Y, cv=KFold(3), scoring=scoring).tolist() == expected
-
-
 def test_pipeline_from_text_to_labels():
     texts = ["red apple", "green apple", "red car", "blue car", "green pear"] * 4
     tags = MultiLabelBinarizer(sparse_output=True).fit_transform([text.split() for text in texts])

@@ -8,7 +8,8 @@ like NumPy arrays:
 - ``labels`` (L), ``clusters`` (K, at least 2) and ``depth`` (d): whole numbers. Depth 1 is one-vs-rest. A
   tree needs at least one label per node at depth d - 1: K^(d-1) <= L. The paper's theorems require two,
   d <= D.
-- ``alpha``: above 0 and at most 1. With 1, all weight vectors are dense.
+- ``alpha``: above 0 and at most 1. With 1, all weight vectors are dense. It is at least 1 / K (Theorem 3) if
+  every instance has a label, but the average of an unbalanced tree can be smaller, so less is accepted.
 - ``features`` (n), ``instances`` (l) and ``nonzeros`` (n-bar, non-zero features of an average instance): at
   least 0.
 
@@ -215,22 +216,6 @@ def weights_saved(
             f"{L[out][0]:.0f} labels and {K[out][0]:.0f} clusters"
         )
     return a ** (d - 1) * n * (L * (1 - a) - power(K, d))
-
-
-def least_alpha(clusters: ArrayLike) -> Floats:
-    """Return the lower bound of Theorem 3: alpha is at least 1 / K.
-
-    Together, the K children of a node use every feature that the node uses. (At the root this assumes that
-    the features of instances without labels also occur in instances with labels.) The other functions
-    accept a smaller alpha: the formulas hold, and the average alpha of a real, unbalanced tree can be
-    smaller.
-
-    Examples
-    --------
-    >>> print(least_alpha(100))
-    0.01
-    """
-    return 1 / whole("clusters", clusters, 2)
 
 
 def ovr_cost(labels: ArrayLike, instances: ArrayLike, nonzeros: ArrayLike) -> Floats:
