@@ -98,25 +98,17 @@ class Address:
 
     def file(self, name: str) -> str:
         """Return the address of a file of the model."""
-        return self._with_name(self.url, name)
+        base, mark, query = self.url.partition("?") if self.is_web else (self.url, "", "")
+        return f"{base.rstrip('/')}/{name}{mark}{query}"
 
     def shown_file(self, name: str) -> str:
-        """Return the address of a file for messages."""
-        return self._with_name(self.shown, name)
-
-    def _with_name(self, url: str, name: str) -> str:
-        base, mark, query = url.partition("?" if self.is_web else "\0")
-        return f"{base.rstrip('/')}/{name}{mark}{query}"
+        """Return the address of a file for messages, which never has a query on the web."""
+        return f"{self.shown.rstrip('/')}/{name}"
 
     @property
     def is_web(self) -> bool:
         """Whether the files are read from a web server."""
         return self.scheme in _WEB
-
-    @property
-    def has_secret(self) -> bool:
-        """Whether messages leave out a part of the address."""
-        return self.shown != self.url
 
 
 def _public(url: str) -> str:
