@@ -353,18 +353,13 @@ def test_the_default_is_kept_without_a_trial(tmp_path, monkeypatch, instances, c
 def test_scores_are_means_over_trees(monkeypatch):
     """The second tree ranks the labels in another order; the best 30 of both are averaged in full."""
     orders = np.arange(40), np.roll(np.arange(40), 10)
+    data = Dataset.from_matrices(np.ones((3, 1)), np.ones((3, 40)) * (np.arange(40) < 10))
 
-    def tree_rankings(dataset, plan, number, blocks, costs, rows, functions, top):
-        labels = np.broadcast_to(orders[number][:top], (1, rows.size, top))
-        return labels.astype(np.int32), np.broadcast_to(1 - np.arange(top) / 40, labels.shape).astype(
-            np.float32
-        )
+    def rank_in_tree(self, number, rows, functions, top):
+        labels = np.broadcast_to(orders[number][:top], (rows.size, top)).astype(np.int32)
+        return [(labels, np.broadcast_to(1 - np.arange(top) / 40, labels.shape).astype(np.float32))]
 
-    monkeypatch.setattr("labeltree.training.score._tree_rankings", tree_rankings)
-    plan = SimpleNamespace(trees=(None, None), n_labels=40)
-    ((labels, scores),) = score.held_out_rankings(
-        None, plan, (None, None), None, np.arange(3, dtype=np.int32), [ScoreSettings()], 30
-    )
+    ((labels, scores),) = held_out(monkeypatch, data, rank_in_tree, 2).ranked(3, [SIGMOID])
     ranks = np.array([np.argsort(order) for order in orders])
     each = np.where(ranks < 30, 1 - ranks / 40, 0).mean(axis=0)
     assert labels.shape == (3, 30)
@@ -377,11 +372,8 @@ def test_scores_are_means_over_trees(monkeypatch):
 def test_the_same_seed_gives_the_same_choice_on_any_number_of_threads(tmp_path, monkeypatch, tail, n_trees):
     data = tail[0]
     found = []
-    original = score.held_out_rankings
-    monkeypatch.setattr(
-        "labeltree.training.score.held_out_rankings",
-        lambda *given: found.append(original(*given)) or found[-1],
-    )
+    original = score.HeldOut._rank
+    monkeypatch.setattr(score.HeldOut, "_rank", lambda *given: found.append(original(*given)) or found[-1])
     trees = [build_tree(data, clusters=20, seed=s) for s in range(n_trees)]
     models = [
         train_model(data, make_plan(data, trees, threads=threads), tmp_path / f"model-{threads}")
@@ -396,10 +388,12 @@ def test_the_same_seed_gives_the_same_choice_on_any_number_of_threads(tmp_path, 
             assert all((x == y).all() for x, y in zip(a, b, strict=True))
 
 
-def held_out(monkeypatch, data, ranked):
+def held_out(monkeypatch, data, rank_in_tree, n_trees=1):
     """Rows of data that are ranked by a stand-in of the kernel."""
-    plan = SimpleNamespace(depth=2, settings=SolverSettings(), trees=(None,))
-    monkeypatch.setattr("labeltree.training.score.held_out_rankings", ranked)
+    plan = SimpleNamespace(
+        depth=2, settings=SolverSettings(), trees=(None,) * n_trees, n_labels=data.n_labels
+    )
+    monkeypatch.setattr(score.HeldOut, "_rank_in_tree", rank_in_tree)
     return score.HeldOut(data, plan, [], None)
 
 
@@ -408,7 +402,7 @@ def decide(monkeypatch, gains, rows=2000):
     data = Dataset.from_matrices(np.ones((rows, 1)), np.eye(2)[np.zeros(rows, int)])
     calls = []
 
-    def ranked(dataset, plan, files, costs, sample, functions, top):
+    def ranked(self, number, sample, functions, top):
         calls.append(sample.size)
         shares = np.arange(sample.size) / sample.size
         wrong, right = np.array([1, -1, -1, -1, -1]), np.array([0, -1, -1, -1, -1])
@@ -440,7 +434,7 @@ def test_more_labels_are_ranked_if_rows_have_more(monkeypatch, labels, expected)
     data = Dataset.from_matrices(np.ones((300, 1)), np.ones((300, labels)))
     tops = []
 
-    def ranked(dataset, plan, files, costs, sample, functions, top):
+    def ranked(self, number, sample, functions, top):
         tops.append(top)
         return [(np.zeros((sample.size, top), np.int32), np.zeros((sample.size, top))) for _ in functions]
 

@@ -102,17 +102,51 @@ class HeldOut:
         top = self._n_ranked if n_rows <= DECISION_ROWS else max(DEFAULT_RANKS)
         missing = [function for function in functions if (n_rows, function) not in self._ranked]
         if missing:
-            found = held_out_rankings(
-                self._dataset,
-                self.plan,
-                self._blocks,
-                self._costs,
-                np.sort(self.rows[:n_rows]),
-                missing,
-                top,
-            )
+            found = self._rank(np.sort(self.rows[:n_rows]), missing, top)
             self._ranked.update(zip(((n_rows, function) for function in missing), found, strict=True))
         return [self._ranked[n_rows, function] for function in functions]
+
+    def _rank(self, rows: NDArray[np.int32], functions: Sequence[ScoreSettings], top: int) -> list[_Ranked]:
+        """Return the best labels of rows and their scores by each function, averaged over the trees."""
+        n_trees = len(self.plan.trees)
+        if n_trees == 1:
+            return self._rank_in_tree(0, rows, functions, top)
+        totals: list[Any] = [0] * len(functions)
+        # A label that is not among these counts 0 in a tree: if they were few, scores would be too small.
+        n_pooled = max(top, POOLED_LABELS)
+        for t in range(n_trees):
+            for k, (labels, scores) in enumerate(self._rank_in_tree(t, rows, functions, n_pooled)):
+                totals[k] += as_matrix(labels, scores, self.plan.n_labels)
+        found = []
+        for total in totals:
+            labels = metrics.ranked_labels(total, top)
+            at = np.where(labels >= 0, labels, 0)
+            scores = total[np.arange(rows.size)[:, None], at].toarray() / n_trees
+            found.append((labels.astype(np.int32), np.where(labels >= 0, scores, 0).astype(np.float32)))
+        return found
+
+    def _rank_in_tree(
+        self, number: int, rows: NDArray[np.int32], functions: Sequence[ScoreSettings], top: int
+    ) -> list[_Ranked]:
+        blocks = self._blocks[number]
+        try:
+            labels, scores = _native.held_out_rankings(
+                self.plan.training(number, self._dataset, self._costs),
+                blocks.files,
+                scales=blocks.scales,
+                biases=blocks.biases,
+                rows=rows,
+                functions=[(function.function, function.scale) for function in functions],
+                beam=DEFAULT_BEAM,
+                top=top,
+                max_instances=MAX_INSTANCES,
+                threads=self.plan.threads,
+            )
+        except ValueError as error:  # blocks may come from other processes, and are verified only later
+            what = f"the trained blocks of tree {number} are damaged ({error})"
+            raise InputError(what, hint="remove the work directory, and train again") from None
+        shape = len(functions), rows.size, top
+        return list(zip(labels.reshape(shape), scores.reshape(shape), strict=True))
 
 
 def choose_score(held_out: HeldOut) -> ScoreSettings:
@@ -169,66 +203,6 @@ def _fits_in_memory(plan: Plan) -> bool:
     That of a tree can. One-vs-rest is a single node, which training never holds as a whole if it is large.
     """
     return plan.depth > 1 or plan.n_weights * 4 <= STRIP_BYTES * len(plan.trees)
-
-
-def held_out_rankings(
-    dataset: Dataset,
-    plan: Plan,
-    blocks: Sequence[TrainedBlocks],
-    costs: NDArray[np.float32] | None,
-    rows: NDArray[np.int32],
-    functions: Sequence[ScoreSettings],
-    top: int,
-) -> list[_Ranked]:
-    """Return the best labels of training rows, held out of training, and their scores, by each function."""
-    if len(plan.trees) == 1:
-        ranked = _tree_rankings(dataset, plan, 0, blocks[0], costs, rows, functions, top)
-        return list(zip(*ranked, strict=True))
-    totals: list[Any] = [0] * len(functions)
-    # A label that is not among these counts 0 in a tree: if they were few, scores would be too small.
-    n_pooled = max(top, POOLED_LABELS)
-    for t, part in enumerate(blocks):
-        ranked = _tree_rankings(dataset, plan, t, part, costs, rows, functions, n_pooled)
-        for number, (labels, scores) in enumerate(zip(*ranked, strict=True)):
-            totals[number] += as_matrix(labels, scores, plan.n_labels)
-    found = []
-    for total in totals:
-        labels = metrics.ranked_labels(total, top)
-        at = np.where(labels >= 0, labels, 0)
-        scores = total[np.arange(rows.size)[:, None], at].toarray() / len(plan.trees)
-        found.append((labels.astype(np.int32), np.where(labels >= 0, scores, 0).astype(np.float32)))
-    return found
-
-
-def _tree_rankings(
-    dataset: Dataset,
-    plan: Plan,
-    number: int,
-    blocks: TrainedBlocks,
-    costs: NDArray[np.float32] | None,
-    rows: NDArray[np.int32],
-    functions: Sequence[ScoreSettings],
-    top: int,
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the best labels of each function and row in one tree, and their scores."""
-    try:
-        labels, scores = _native.held_out_rankings(
-            plan.training(number, dataset, costs),
-            blocks.files,
-            scales=blocks.scales,
-            biases=blocks.biases,
-            rows=rows,
-            functions=[(function.function, function.scale) for function in functions],
-            beam=DEFAULT_BEAM,
-            top=top,
-            max_instances=MAX_INSTANCES,
-            threads=plan.threads,
-        )
-    except ValueError as error:  # blocks may come from other processes, and are verified only later
-        what = f"the trained blocks of tree {number} are damaged ({error})"
-        raise InputError(what, hint="remove the work directory, and train again") from None
-    shape = len(functions), rows.size, top
-    return labels.reshape(shape), scores.reshape(shape)
 
 
 def _precision(truth: sp.csr_matrix, labels: NDArray[np.int32]) -> NDArray[np.float64]:
