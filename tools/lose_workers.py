@@ -21,7 +21,7 @@ from typing import Any
 import distributed
 from crash import contents
 
-from labeltree.training.status import work_status
+from labeltree.training.work import work_status
 
 
 def started(data: Path, model: Path, *options: object) -> subprocess.Popen[bytes]:

@@ -248,7 +248,7 @@ def test_an_interrupted_run_is_no_model_and_can_be_continued_or_replaced(make, t
     for params in ({}, {"cost": "2"}):
         shutil.rmtree(model)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("labeltree.training.train.train_model", interrupt)
+            patch.setattr("labeltree.training.train.train_planned", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 labeltree.train(data, model, clusters=2)
         assert work_path(model).exists()

@@ -13,7 +13,7 @@ from labeltree import InputError, _native, build_plan
 from labeltree.settings import SolverSettings, StorageSettings, TreeSettings
 from labeltree.training.fill import train_model
 from labeltree.training.journal import Journal, read_journals
-from labeltree.training.tree_plan import TreeStrips, shares
+from labeltree.training.tree_plan import shares
 from labeltree.training.work import WorkDirectory, work_path
 
 STORED = {
@@ -46,7 +46,7 @@ def test_a_run_that_is_continued_has_the_same_bytes(tmp_path, monkeypatch, codec
         lambda *arguments, **options: trained.append(options["strips"].size) or train(*arguments, **options),
     )
     train_model(data, plan, tmp_path / "m", resume=True)
-    assert trained == [len(TreeStrips.of(plan.trees[0])) - 5, len(TreeStrips.of(plan.trees[1]))]
+    assert trained == [len(plan.trees[0].strips) - 5, len(plan.trees[1].strips)]
     assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
     assert {entry.name for entry in tmp_path.iterdir()} == {"m", "at-once"}
 
@@ -192,7 +192,7 @@ def test_info_tells_how_far_a_run_is(tmp_path, monkeypatch, run):
         train_model(data, plan, tmp_path / "m")
     code, out, _ = run("info", work_path(tmp_path / "m"), "--json")
     status = json.loads(out)
-    n_strips = [len(TreeStrips.of(part)) for part in plan.trees]
+    n_strips = [len(part.strips) for part in plan.trees]
     assert (code, status["trained"], status["strips"]) == (0, 2, sum(n_strips))
     assert 0 < status["done"] < 1
     assert not status["running"]

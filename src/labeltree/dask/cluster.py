@@ -19,10 +19,8 @@ from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.model.directory import check_target
 from labeltree.model.model import Model
-from labeltree.settings import ModelSettings
-from labeltree.training.parts import READY, describe_parts, fill_part, join_parts, open_parts, plan_parts
+from labeltree.training.parts import READY, fill_part, join_parts, open_parts, write_parts
 from labeltree.training.plan import Plan
-from labeltree.training.tree_plan import TreeStrips
 from labeltree.training.work import WorkDirectory, work_path
 
 Result = TypeVar("Result")
@@ -63,7 +61,7 @@ def train_on_cluster(
     client: Any,
     dataset: Dataset,
     path: Path,
-    settings: ModelSettings,
+    described: dict[str, Any],
     build: Callable[[WorkDirectory | None], Plan],
     *,
     threads: int | None = None,
@@ -82,8 +80,8 @@ def train_on_cluster(
         With the rows that are trained on.
     path : Path
         The model directory to write.
-    settings : ModelSettings
-        With the costs of the data.
+    described : dict
+        What the model depends on, from ``describe_run``.
     build : callable
         Builds the trees and returns the plan.
     threads : int, optional
@@ -96,21 +94,18 @@ def train_on_cluster(
     -------
     (Plan, Model)
     """
-    work, notes = work_path(path), settings.tree.notes()
+    work = work_path(path)
     check_target(path, overwrite)
     try:
         if work.exists():
-            described = describe_parts(
-                dataset, settings.tree.trees, settings.solver, settings.storage, settings.score, notes
-            )
             with WorkDirectory(work, described, resume=True, shared=True):
                 plan = open_parts(work, threads=threads)[1]
         else:
             plan = build(None)
             with stage("write", f"writing {work}"):
-                plan_parts(dataset, plan, work, score=settings.score, notes=notes, sync=sync)
+                write_parts(dataset, plan, work, described, sync)
         of_workers = interruptible(client.nthreads)
-        n_workers, strips = len(of_workers), [TreeStrips.of(part) for part in plan.trees]
+        n_workers, strips = len(of_workers), [part.strips for part in plan.trees]
         workers = (
             f"{n_workers:,} worker{'s' * (n_workers != 1)}" if n_workers else "workers, when there are any"
         )

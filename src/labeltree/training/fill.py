@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from labeltree import _native
 from labeltree.base.display import Progress
-from labeltree.base.limits import LARGEST_VALUE, SMALLEST_COST
+from labeltree.base.limits import AUTO, LARGEST_VALUE, SMALLEST_COST
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.model.directory import read_manifest
 from labeltree.model.files import ModelWriter
 from labeltree.model.layout import float32_threshold
 from labeltree.model.manifest import stored_as
@@ -29,7 +28,7 @@ from labeltree.model.pack import (
     reserve_blocks,
     write_small,
 )
-from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TreeSettings
+from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.training.costs import with_costs
 from labeltree.training.plan import Plan
 from labeltree.training.score import HeldOut, choose_decision, choose_score
@@ -49,7 +48,6 @@ def train_model(
     sync: bool = True,
     progress: Progress | None = None,
     notes: dict[str, Any] | None = None,
-    work: WorkDirectory | None = None,
 ) -> Model:
     """Train every block of a plan and write the model directory.
 
@@ -82,62 +80,73 @@ def train_model(
         Called periodically with the fraction of the work that is done.
     notes : dict, optional
         More entries to keep in the manifest (JSON), such as how the trees were built.
-    work : WorkDirectory, optional
-        The work directory of this model, opened by the caller. Default: one for this call, as ``overwrite``,
-        ``resume`` and ``sync`` say.
 
     Returns
     -------
     Model
         The trained model, opened from disk.
     """
-    if (plan.n_instances, plan.n_features, plan.n_labels) != (*dataset.X.shape, dataset.n_labels):
-        raise InputError("the plan was made for data of a different shape", hint="make the plan again")
+    if score != AUTO and not isinstance(score, ScoreSettings):
+        raise InputError(f"score is {score!r}, expected ScoreSettings or 'auto'")
     dataset = plan.rows_of(dataset)
     plan = replace(plan, settings=with_costs(plan.settings, dataset.X))
+    weights = checked_costs(costs, dataset, plan.settings)
+    described = describe_run(dataset, plan.settings, plan.storage, score, notes, costs=weights)
+    with WorkDirectory.of_model(path, described, resume=resume, overwrite=overwrite, sync=sync) as work:
+        return train_planned(dataset, plan, work, weights, progress)
+
+
+def checked_costs(
+    costs: ArrayLike | None, dataset: Dataset, settings: SolverSettings
+) -> NDArray[np.float32] | None:
+    """Return the weight of each instance, or None; refuse values and costs that can overflow."""
     largest = float(np.abs(dataset.X.data).max(initial=0))
     if largest > LARGEST_VALUE:
         raise InputError(
             f"X contains a value of magnitude {largest:.2g}, too large to be squared and summed",
             hint="scale the features, for instance each row to length 1",
         )
-    if score != "auto" and not isinstance(score, ScoreSettings):
-        raise InputError(f"score is {score!r}, expected ScoreSettings or 'auto'")
-    weights = None if costs is None else np.ascontiguousarray(costs, np.float32)
-    if weights is not None and not (
-        weights.shape == (dataset.n_instances,) and (weights > 0).all() and np.isfinite(weights).all()
-    ):
+    if costs is None:
+        return None
+    weights = np.ascontiguousarray(costs, np.float32)
+    if not (weights.shape == (dataset.n_instances,) and (weights > 0).all() and np.isfinite(weights).all()):
         raise InputError(
             f"expected costs to be a positive number for each of {dataset.n_instances:,} instances"
         )
-    if weights is not None and weights.size:
-        smallest = plan.cost * float(weights.min())
-        most = max(plan.cost, plan.settings.max_cost or 0) * float(weights.max())
+    if weights.size:
+        assert settings.cost is not None
+        smallest = settings.cost * float(weights.min())
+        most = max(settings.cost, settings.max_cost or 0) * float(weights.max())
         if smallest < SMALLEST_COST or most > LARGEST_VALUE:
             raise InputError(
                 f"expected costs times cost to be from {SMALLEST_COST:g} to {LARGEST_VALUE:g}, "
                 f"got {smallest:g} to {most:g}"
             )
-    with ExitStack() as stack:
-        if work is None:
-            described = describe_run(dataset, plan.settings, plan.storage, score, weights, notes)
-            work = stack.enter_context(
-                WorkDirectory.of_model(path, described, resume=resume, overwrite=overwrite, sync=sync)
-            )
-        for t, part in enumerate(plan.trees):
-            work.keep_tree(t, part.tree)
-        if not (work.is_complete or work.is_published):
-            work.writer().write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
-            fill_blocks(dataset, plan, work, weights, progress)
-        n_not_converged = complete_model(dataset, plan, work, weights, score, notes)
-    if n_not_converged:
+    return weights
+
+
+def train_planned(
+    dataset: Dataset,
+    plan: Plan,
+    work: WorkDirectory,
+    costs: NDArray[np.float32] | None,
+    progress: Progress | None,
+) -> Model:
+    """Train the model of a work directory with checked data and costs, publish it and open it."""
+    for t, part in enumerate(plan.trees):
+        work.keep_tree(t, part.tree)
+    if not (work.is_complete or work.is_published):
+        work.writer().write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
+        fill_blocks(dataset, plan, work, costs, progress)
+    model = complete_model(dataset, plan, work, costs)
+    if n_not_converged := model.manifest["not_converged"]:
         warnings.warn(
             f"{n_not_converged:,} of {plan.n_problems:,} binary problems did not converge to the tolerance "
             f"of {plan.settings.tolerance:g}; scale the features, lower the cost ({plan.cost:g}) or raise "
             "max_iterations.",
-            stacklevel=2,
+            stacklevel=3,
         )
-    return load_complete(path)
+    return model
 
 
 def describe_run(
@@ -145,11 +154,15 @@ def describe_run(
     settings: SolverSettings,
     storage: StorageSettings,
     score: ScoreSettings | Literal["auto"],
-    costs: NDArray[np.float32] | None = None,
     notes: dict[str, Any] | None = None,
-    tree_settings: TreeSettings | None = None,
+    *,
+    n_trees: int | None = None,
+    costs: NDArray[np.float32] | None = None,
 ) -> dict[str, Any]:
-    """Return what a model depends on besides its trees, to recognize an unfinished run of the same model."""
+    """Return what a model depends on besides its trees, to recognize an unfinished run of the same model.
+
+    ``n_trees`` is the number of trees if they are built for this run, and not given by the caller.
+    """
     described: dict[str, Any] = {
         "data": {
             "instances": dataset.n_instances,
@@ -158,13 +171,14 @@ def describe_run(
             "normalized": dataset.normalized,
             "crc32c": dataset.fingerprint(),
         },
+        "one_based": dataset.one_based,
         "solver": asdict(with_costs(settings, dataset.X)),
         "weights": asdict(storage),
-        "score": score if score == "auto" else asdict(score),
+        "score": score if score == AUTO else asdict(score),
         "notes": notes or {},
     }
-    if tree_settings is not None:
-        described["trees"] = {"trees": tree_settings.trees, "seed": tree_settings.seed}
+    if n_trees is not None:
+        described["trees"] = n_trees
     if costs is not None:
         described["costs"] = _native.crc32c(costs.view(np.uint8))
     return described
@@ -193,7 +207,7 @@ def fill_blocks(
         The share, from 0, and the number of shares that all strips are divided into.
     """
     number, n_shares = share
-    strips = [TreeStrips.of(part) for part in plan.trees]
+    strips = [part.strips for part in plan.trees]
     amounts = [tree.work for tree in strips]
     for t, amount in enumerate(amounts):
         work.keep_amounts(t, amount)
@@ -228,26 +242,23 @@ def complete_model(
     dataset: Dataset,
     plan: Plan,
     work: WorkDirectory,
-    costs: NDArray[np.float32] | None,
-    score: ScoreSettings | Literal["auto"],
-    notes: dict[str, Any] | None,
+    costs: NDArray[np.float32] | None = None,
     verify: bool = False,
-) -> int:
-    """Complete a model whose strips are all trained, and publish it; return the problems not converged.
+) -> Model:
+    """Complete a model whose strips are all trained, publish it and open it.
 
     If an earlier process published it, nothing is left to do. If other processes trained it, every block is
     read again and compared with its checksum (``verify``).
     """
-    if work.is_published:
-        assert work.target is not None
-        return int(read_manifest(work.target)["not_converged"])
-    if not work.is_complete:
+    assert work.target is not None
+    if not (work.is_complete or work.is_published):
         writer = work.writer()
         writer.adopt_common()
         with ExitStack() as stack:
             blocks, n_stored, n_not_converged = _pack_trees(plan, work, writer, stack)
             held_out = HeldOut(dataset, plan, blocks, costs)
-            chosen = choose_score(held_out) if score == "auto" else score
+            score = work.described["score"]
+            chosen = choose_score(held_out) if score == AUTO else ScoreSettings(**score)
             decision = choose_decision(held_out, chosen)
         described = {
             "instances": dataset.n_instances,
@@ -261,16 +272,16 @@ def complete_model(
             "score": asdict(chosen),
             **({} if decision is None else {"decision": decision.entry()}),
             "not_converged": n_not_converged,
-            "notes": notes or {},
+            "notes": work.described["notes"],
             **stored_as(plan.storage),
         }
         writer.finish(described)  # the manifest comes last
-    remove_loose(work.model)
-    if verify:
-        load(work.model, verify=True)
-    n_not_converged = int(read_manifest(work.model)["not_converged"])
-    work.publish()
-    return n_not_converged
+    if not work.is_published:
+        remove_loose(work.model)
+        if verify:
+            load(work.model, verify=True)
+        work.publish()
+    return load_complete(work.target)
 
 
 def _pack_trees(
@@ -285,7 +296,7 @@ def _pack_trees(
     for t, part in enumerate(plan.trees):
         folder = f"tree-{t}"
         files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
-        written, not_converged = TreeStrips.of(part).gather(work.records[t], files)
+        written, not_converged = part.strips.gather(work.records[t], files)
         work.records[t] = dict.fromkeys(work.records[t], b"")  # from now on, it only matters that they exist
         n_not_converged += not_converged
         n_stored += int(written.n_nonzeros.sum())

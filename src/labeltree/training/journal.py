@@ -37,6 +37,15 @@ def read_journals(directory: Path) -> dict[int, dict[int, bytes]]:
     return found
 
 
+def seconds_of(directory: Path) -> float:
+    """Return the time from the start of each process to its last entry, in sum."""
+    total = 0.0
+    for file in directory.iterdir() if directory.is_dir() else ():
+        started = int(file.name.split("-")[0], 16) / 1e9
+        total += max(0.0, file.stat().st_mtime - started)
+    return total
+
+
 def strip_of(record: bytes) -> int:
     """Return the number of the strip that a record is about."""
     return int.from_bytes(record[:8], "little", signed=True)

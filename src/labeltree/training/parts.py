@@ -19,12 +19,12 @@ from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset, csr_arrays, wrap_csr
 from labeltree.errors import InputError
 from labeltree.model.directory import check_target
-from labeltree.model.model import Model, load_complete
+from labeltree.model.model import Model
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
-from labeltree.training.fill import complete_model, describe_run, fill_blocks
+from labeltree.training.fill import checked_costs, complete_model, describe_run, fill_blocks
 from labeltree.training.plan import Plan
-from labeltree.training.tree_plan import TreePlan, TreeStrips
-from labeltree.training.work import WorkDirectory, read_tree
+from labeltree.training.tree_plan import TreePlan
+from labeltree.training.work import WorkDirectory
 
 _ARRAYS = ("x_ptr", "x_index", "x_value", "y_ptr", "y_index", "label_ptr", "label_instances")
 # The file that is written last: the directory can be filled.
@@ -58,10 +58,15 @@ def plan_parts(
     sync : bool, default True
         Wait until everything is on disk.
     """
-    path = Path(os.path.abspath(path))
-    check_target(path, overwrite=False)
     dataset = plan.rows_of(dataset)
-    described = describe_parts(dataset, len(plan.trees), plan.settings, plan.storage, score, notes)
+    checked_costs(None, dataset, plan.settings)
+    described = describe_run(dataset, plan.settings, plan.storage, score, notes, n_trees=len(plan.trees))
+    write_parts(dataset, plan, _absolute(path), described, sync)
+
+
+def write_parts(dataset: Dataset, plan: Plan, path: Path, described: dict[str, Any], sync: bool) -> None:
+    """Make a work directory with this description, for the rows that are trained on."""
+    check_target(path, overwrite=False)
     with WorkDirectory(path, described, sync=sync) as work:
         (work.path / "data").mkdir()
         arrays: list[NDArray[Any]] = [*csr_arrays(dataset.X), *csr_arrays(dataset.Y)[:2], *dataset.by_label]
@@ -72,19 +77,6 @@ def plan_parts(
             work.keep_tree(t, part.tree)
             work.write_arrays(f"plan-{t}.npz", {name: getattr(part, name) for name in _USAGE})
         work.write(READY, b"")
-
-
-def describe_parts(
-    dataset: Dataset,
-    n_trees: int,
-    settings: SolverSettings,
-    storage: StorageSettings,
-    score: ScoreSettings | Literal["auto"],
-    notes: dict[str, Any] | None,
-) -> dict[str, Any]:
-    """Return what a work directory of ``plan_parts`` describes, to recognize one of the same model."""
-    described = describe_run(dataset, settings, storage, score, notes=notes)
-    return {**described, "one_based": dataset.one_based, "n_trees": n_trees}
 
 
 def fill_part(
@@ -175,31 +167,20 @@ def join_parts(
     -------
     Model
     """
-    target = Path(os.path.abspath(model))
-    with WorkDirectory(_absolute(path), target=target, sync=sync) as work:
+    target = _absolute(model)
+    with WorkDirectory(_absolute(path), target=target, overwrite=overwrite, sync=sync) as work:
         if not work.is_published:
             check_target(target, overwrite)
-        work.overwrite = overwrite
         plan = _plan(work, threads)
         missing = _n_missing(work, plan)
         if missing and not (work.is_complete or work.is_published):
-            total = sum(len(TreeStrips.of(part)) for part in plan.trees)
+            total = sum(len(part.strips) for part in plan.trees)
             raise InputError(
                 f"{missing:,} of {total:,} strips are not trained yet",
                 file=work.path,
                 hint="run `labeltree fill` again, for these parts or for all",
             )
-        score = work.described["score"]
-        complete_model(
-            mapped_data(work),
-            plan,
-            work,
-            None,
-            score if score == "auto" else ScoreSettings(**score),
-            work.described["notes"],
-            verify=True,
-        )
-    return load_complete(target)
+        return complete_model(mapped_data(work), plan, work, verify=True)
 
 
 def _absolute(path: Path | str) -> Path:
@@ -207,7 +188,7 @@ def _absolute(path: Path | str) -> Path:
 
 
 def _n_missing(work: WorkDirectory, plan: Plan) -> int:
-    return sum(len(TreeStrips.of(part)) - len(work.records.get(t, {})) for t, part in enumerate(plan.trees))
+    return sum(len(part.strips) - len(work.records.get(t, {})) for t, part in enumerate(plan.trees))
 
 
 def mapped_data(work: WorkDirectory) -> Dataset:
@@ -243,8 +224,8 @@ def _plan(work: WorkDirectory, threads: int | None) -> Plan:
     storage = StorageSettings(**described["weights"])
     n_features = described["data"]["features"]
     parts = []
-    for t in range(described["n_trees"]):
-        tree = read_tree(work.path, t)
+    for t in range(described["trees"]):
+        tree = work.tree(t)
         assert tree is not None
         with np.load(work.path / f"plan-{t}.npz", allow_pickle=False) as usage:
             instances, nonzeros, used = (usage[name] for name in _USAGE)

@@ -140,6 +140,8 @@ class Plan:
 
     def rows_of(self, dataset: Dataset) -> Dataset:
         """Return the training data as it was planned: if the plan is normalized, with scaled rows."""
+        if (self.n_instances, self.n_features, self.n_labels) != (*dataset.X.shape, dataset.n_labels):
+            raise InputError("the plan was made for data of a different shape", hint="make the plan again")
         rows = dataset.normalize() if self.normalized else dataset
         if rows.normalized != self.normalized:
             raise InputError(

@@ -115,8 +115,8 @@ class HeldOut:
         # A label that is not among these counts 0 in a tree: if they were few, scores would be too small.
         n_pooled = max(top, POOLED_LABELS)
         for t in range(n_trees):
-            for k, (labels, scores) in enumerate(self._rank_in_tree(t, rows, functions, n_pooled)):
-                totals[k] += as_matrix(labels, scores, self.plan.n_labels)
+            for k, ranked in enumerate(self._rank_in_tree(t, rows, functions, n_pooled)):
+                totals[k] += as_matrix(*ranked, self.plan.n_labels)
         found = []
         for total in totals:
             labels = metrics.ranked_labels(total, top)

@@ -13,7 +13,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from labeltree.base import limits
@@ -35,7 +34,7 @@ from labeltree.settings import (
     TreeSettings,
 )
 from labeltree.training.costs import with_costs
-from labeltree.training.fill import describe_run, train_model
+from labeltree.training.fill import checked_costs, describe_run, train_planned
 from labeltree.training.plan import Plan, make_plan
 from labeltree.training.work import WorkDirectory, check_run
 from labeltree.trees.kmeans import LabelVectors, build_tree
@@ -229,6 +228,7 @@ def train_dataset(
     """
     rows = dataset.normalize() if settings.normalize else dataset
     settings = replace(settings, solver=with_costs(settings.solver, rows.X))
+    weights = checked_costs(costs, rows, settings.solver)
     limit = sys.maxsize if force else memory_limit
 
     def planned(work: WorkDirectory | None) -> Plan:
@@ -249,25 +249,27 @@ def train_dataset(
             check(plan)
         return plan
 
+    described = describe_run(
+        rows,
+        settings.solver,
+        settings.storage,
+        settings.score,
+        settings.tree.notes(),
+        n_trees=settings.tree.trees,
+        costs=weights,
+    )
     if dask is not None:
         from labeltree.dask.cluster import train_on_cluster
 
         return train_on_cluster(
-            dask, rows, path, settings, planned, threads=threads, overwrite=overwrite, sync=sync, stage=stage
+            dask, rows, path, described, planned, threads=threads, overwrite=overwrite, sync=sync, stage=stage
         )
-    notes = settings.tree.notes()
-    weights = None if costs is None else np.ascontiguousarray(costs, np.float32)
-    described = describe_run(
-        rows, settings.solver, settings.storage, settings.score, weights, notes, settings.tree
-    )
     with WorkDirectory.of_model(path, described, resume=resume, overwrite=overwrite, sync=sync) as work:
         plan = planned(work)
         trees, nodes = len(plan.trees), plan.n_nodes
         what = f"training {trees:,} tree{'s' * (trees != 1)}, {nodes:,} node{'s' * (nodes != 1)}"
         with stage("train", what) as done:
-            model = train_model(
-                rows, plan, path, costs=weights, score=settings.score, progress=done, notes=notes, work=work
-            )
+            model = train_planned(rows, plan, work, weights, done)
     return plan, model
 
 

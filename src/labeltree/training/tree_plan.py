@@ -73,6 +73,11 @@ class TreePlan:
         """Where the blocks will be in the files of the tree."""
         return Layout.of(self.tree, self.codec, self.used_features, self.bias, self.n_features)
 
+    @cached_property
+    def strips(self) -> TreeStrips:
+        """What is trained together."""
+        return TreeStrips.of(self)
+
     def files(self) -> dict[str, ArrayFile]:
         """Return the arrays that this tree will be stored in; if blocks are sparse, bounds of them."""
         return self.layout.files()

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +34,11 @@ from labeltree.model.directory import (
     write_durably,
 )
 from labeltree.model.files import ModelWriter
-from labeltree.training.journal import Journal, read_journals
+from labeltree.model.layout import MANIFEST
+from labeltree.training.journal import Journal, read_journals, seconds_of
 from labeltree.trees.tree import LabelTree
 
 FORMAT = "labeltree work directory"
-FORMAT_VERSION = 4
-SUFFIX = ".work"
 _DESCRIPTION = "work.json"
 # What `publish` writes before it moves the model to its place.
 _PUBLISHED = "published"
@@ -48,7 +47,7 @@ _PUBLISHED = "published"
 def work_path(model: Path | str) -> Path:
     """Return the work directory of a model directory: next to it, with ``.work`` after its name."""
     path = Path(os.path.abspath(model))
-    return path.with_name(path.name + SUFFIX)
+    return path.with_name(f"{path.name}.work")
 
 
 class WorkDirectory:
@@ -65,6 +64,8 @@ class WorkDirectory:
         directory is removed.
     resume : bool, default False
         Use the directory if it exists.
+    overwrite : bool, default False
+        Replace the model at ``target``.
     sync : bool, default True
         Wait for the disk before anything is claimed to be done, so that it survives a power failure.
     shared : bool, default False
@@ -78,11 +79,13 @@ class WorkDirectory:
         *,
         target: Path | None = None,
         resume: bool = False,
+        overwrite: bool = False,
         sync: bool = True,
         shared: bool = False,
     ) -> None:
         self.path = path
         self.target = target
+        self.overwrite = overwrite
         self.sync = sync
         self._is_planned = described is None
         remove_leftovers(path.parent, f".{path.name}.")
@@ -120,11 +123,8 @@ class WorkDirectory:
         """
         target = Path(os.path.abspath(model))
         check_run(target, overwrite, resume)
-        work = cls(work_path(target), described, target=target, resume=resume, sync=sync)
-        work.overwrite = overwrite
-        return work
-
-    overwrite = False
+        path = work_path(target)
+        return cls(path, described, target=target, resume=resume, overwrite=overwrite, sync=sync)
 
     def _open(self, described: Mapping[str, Any] | None) -> None:
         if (self.path / _DESCRIPTION).is_file():
@@ -135,7 +135,6 @@ class WorkDirectory:
             self.described = dict(described or {})
             content = {
                 "format": FORMAT,
-                "format_version": FORMAT_VERSION,
                 "labeltree_version": __version__,
                 "described": described,
             }
@@ -197,15 +196,12 @@ class WorkDirectory:
 
     def keep_amounts(self, number: int, amounts: NDArray[np.int64]) -> None:
         """Keep the work of each strip of a tree, which shows the progress of a run."""
-        if not (self.path / amounts_name(number)).is_file():
-            content = io.BytesIO()
-            np.save(content, amounts, allow_pickle=False)
-            self.write(amounts_name(number), content.getvalue())
+        if not (self.path / _amounts_name(number)).is_file():
+            self.write_arrays(_amounts_name(number), {"amounts": amounts})
 
     def publish(self) -> None:
         """Move the complete model to its place; the work directory is no longer needed."""
-        if self.target is None:
-            raise ValueError("the work directory has no target")
+        assert self.target is not None
         record = self.path / _PUBLISHED
         if os.stat(self.model).st_dev == os.stat(self.target.parent).st_dev:
             publish(self.model, self.target, self.overwrite, sync=self.sync, record=record)
@@ -274,13 +270,13 @@ def read_description(path: Path) -> dict[str, Any]:
         content = json.loads((path / _DESCRIPTION).read_text(encoding="utf-8"))
         if content["format"] != FORMAT or not isinstance(content["described"], dict):
             raise ValueError("not that of a work directory")
-        version = content["format_version"]
+        version = content["labeltree_version"]
     except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
         what = f"{_DESCRIPTION} cannot be read ({error})"
         raise InputError(what, file=path, hint="remove the directory and start again") from None
-    if version != FORMAT_VERSION or content["labeltree_version"] != __version__:
+    if version != __version__:
         raise InputError(
-            f"the run was started with labeltree {content['labeltree_version']}, this is {__version__}",
+            f"the run was started with labeltree {version}, this is {__version__}",
             file=path,
             hint="continue with the same version, or remove the directory to start again",
         )
@@ -301,13 +297,12 @@ def read_tree(path: Path, number: int) -> LabelTree | None:
         return LabelTree(arrays["child_ptr"], arrays["children"], *arrays["build_bytes"].ravel().tolist())
 
 
-def amounts_name(number: int) -> str:
-    """Return the name of the file with the work of each strip of a tree."""
-    return f"strips-{number}.npy"
-
-
 def _tree_name(number: int) -> str:
     return f"tree-{number}.npz"
+
+
+def _amounts_name(number: int) -> str:
+    return f"strips-{number}.npz"
 
 
 def _locked(path: Path, shared: bool) -> int:
@@ -344,3 +339,62 @@ def _difference(before: Any, now: Any) -> str:
         changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
         return ", ".join(f"{key}: {_difference(before.get(key), now.get(key))}" for key in changed)
     return f"{before} before, {now} now"
+
+
+class WorkStatus(TypedDict):
+    """The state of a work directory; what is not known yet is None."""
+
+    work: str
+    running: bool
+    data: dict[str, Any]
+    trees: int
+    strips: int | None
+    trained: int
+    done: float | None
+    seconds: float
+    seconds_left: float | None
+    complete: bool
+
+
+def work_status(path: Path) -> WorkStatus:
+    """Describe an unfinished run.
+
+    Parameters
+    ----------
+    path : Path
+        A work directory.
+
+    Returns
+    -------
+    WorkStatus
+        ``done`` is the share of the multiply-adds, ``seconds`` the time that processes have spent on it.
+    """
+    described = read_description(path)["described"]
+    records = read_journals(path / "journal")
+    n_trees = len(list(path.glob("tree-*.npz")))
+    files = [path / _amounts_name(t) for t in range(n_trees)]
+    amounts = [np.load(file, allow_pickle=False)["amounts"] for file in files if file.is_file()]
+    total = float(sum(amount.sum() for amount in amounts))
+    trained = sum(float(amount[list(records.get(t, {}))].sum()) for t, amount in enumerate(amounts))
+    done = trained / total if total else None
+    seconds = seconds_of(path / "journal")
+    return {
+        "work": str(path),
+        "running": _is_locked(path),
+        "data": described["data"],
+        "trees": n_trees,
+        "strips": sum(amount.size for amount in amounts) if amounts else None,
+        "trained": sum(map(len, records.values())),
+        "done": done,
+        "seconds": seconds,
+        "seconds_left": seconds * (1 - done) / done if done else None,
+        "complete": (path / "model" / MANIFEST).is_file(),
+    }
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        os.close(_locked(path, shared=False))
+    except InputError:
+        return True
+    return False

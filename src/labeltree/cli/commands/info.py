@@ -76,7 +76,7 @@ def verify(
 
 
 def _show_work(path: Path, json: bool) -> None:
-    from labeltree.training.status import work_status
+    from labeltree.training.work import work_status
 
     try:
         status = work_status(path)

@@ -39,7 +39,6 @@ def plan(
     from labeltree.model.directory import check_target
     from labeltree.training.parts import plan_parts
     from labeltree.training.train import build_plan
-    from labeltree.training.tree_plan import TreeStrips
 
     settings = training.model_settings()
     source = DataFile(data, text)
@@ -68,7 +67,7 @@ def plan(
         **printing.counts(planned),
         "trees": len(planned.trees),
         "nodes": planned.n_nodes,
-        "strips": sum(len(TreeStrips.of(part)) for part in planned.trees),
+        "strips": sum(len(part.strips) for part in planned.trees),
         "planned_bytes": planned.model_bytes,
         "data": summary,
         "seconds": stages.seconds,
