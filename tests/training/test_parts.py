@@ -17,12 +17,19 @@ def plan_of(data, storage=None):
     return build_plan(data, TreeSettings(clusters=3, max_depth=4, trees=2), settings, storage, threads=2)
 
 
+DATA = make_data(80, features=30, labels=25)
+
+
+def prepare(tmp_path, storage=None):
+    plan_parts(DATA, plan_of(DATA, storage), tmp_path / "work")
+
+
 @pytest.mark.parametrize(
     "storage", [None, StorageSettings("float16"), StorageSettings("int8"), StorageSettings(prune=0.05)]
 )
 @pytest.mark.parametrize("score", ["auto", ScoreSettings("hinge3")])
 def test_parts_in_any_order_give_the_bytes_of_one_run(tmp_path, storage, score):
-    data = random_data(names=True) if score == "auto" else make_data(80, features=30, labels=25)
+    data = random_data(names=True) if score == "auto" else DATA
     plan, notes = plan_of(data, storage), {"by": "test"}
     train_model(data, plan, tmp_path / "at-once", score=score, notes=notes)
     plan_parts(data, plan, tmp_path / "work", score=score, notes=notes)
@@ -57,8 +64,7 @@ def test_parts_of_text(tmp_path, run):
 
 
 def test_what_is_missing_is_counted(tmp_path, refused):
-    data = make_data(80, features=30, labels=25)
-    plan_parts(data, plan_of(data), tmp_path / "work")
+    prepare(tmp_path)
     before = contents(tmp_path / "work")
     assert "strips are not trained yet" in refused("join", tmp_path / "work", tmp_path / "m")
     assert contents(tmp_path / "work") == before
@@ -72,32 +78,25 @@ def test_what_is_missing_is_counted(tmp_path, refused):
     assert join_parts(tmp_path / "work", tmp_path / "m").n_labels == 25
 
 
-def test_damaged_blocks_are_not_joined(tmp_path):
-    data = make_data(80, features=30, labels=25)
-    plan_parts(data, plan_of(data), tmp_path / "work")
+@pytest.mark.parametrize(
+    ("storage", "file", "bits", "message"),
+    [
+        (None, "tree-0/weights.npy", 1, "checksum mismatch"),
+        (None, "tree-1/features.npy", 0x7F, r"tree 1 are damaged \(the features"),
+        (StorageSettings("int8"), "tree-1/features.npy", 0x7F, r"tree 1 are damaged \(the features"),
+    ],
+)
+def test_damaged_blocks_are_not_joined(tmp_path, storage, file, bits, message):
+    prepare(tmp_path, storage)
     fill_part(tmp_path / "work")
-    weights = tmp_path / "work/model/tree-0/weights.npy"
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
-    with pytest.raises(InputError, match="checksum mismatch"):
+    damaged = tmp_path / "work/model" / file
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= bits
+    damaged.write_bytes(content)
+    with pytest.raises(InputError, match=message):
         join_parts(tmp_path / "work", tmp_path / "m")
     assert not (tmp_path / "m").exists()
     assert (tmp_path / "work").exists()
-
-
-@pytest.mark.parametrize("storage", [None, StorageSettings("int8")])
-def test_features_of_blocks_that_cannot_be(tmp_path, storage):
-    data = random_data()
-    plan_parts(data, plan_of(data, storage), tmp_path / "work")
-    fill_part(tmp_path / "work")
-    features = tmp_path / "work/model/tree-1/features.npy"
-    content = bytearray(features.read_bytes())
-    content[-4:] = b"\xff\xff\xff\x7f"
-    features.write_bytes(content)
-    with pytest.raises(InputError, match=r"tree 1 are damaged \(the features"):
-        join_parts(tmp_path / "work", tmp_path / "m")
-    assert not (tmp_path / "m").exists()
 
 
 @pytest.mark.parametrize("part", ["0/3", "4/3", "3", "a/b", "", "1/0", "-1/2"])
@@ -116,8 +115,7 @@ def test_what_is_not_a_work_directory(tmp_path, refused, folder):
 def test_a_directory_that_is_used_is_not_joined(tmp_path):
     from labeltree.training.work import WorkDirectory
 
-    data = make_data(80, features=30, labels=25)
-    plan_parts(data, plan_of(data), tmp_path / "work")
+    prepare(tmp_path)
     with WorkDirectory(tmp_path / "work", shared=True):
         assert fill_part(tmp_path / "work") == 0
         with pytest.raises(InputError, match="another process uses the work directory"):
@@ -125,8 +123,7 @@ def test_a_directory_that_is_used_is_not_joined(tmp_path):
 
 
 def test_a_plan_that_fails_leaves_nothing(tmp_path, monkeypatch):
-    data = make_data(80, features=30, labels=25)
     monkeypatch.setattr("numpy.savez", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        plan_parts(data, plan_of(data), tmp_path / "work")
+        prepare(tmp_path)
     assert list(tmp_path.iterdir()) == []

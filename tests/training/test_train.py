@@ -26,6 +26,7 @@ from labeltree.trees.kmeans import build_tree
         ({"bias": float("inf")}, "bias is inf, expected"),
         ({"max_iterations": 0}, "max_iterations is 0, expected "),
         ({"seed": -1}, "seed is -1, expected "),
+        ({"cost": 1, "max_cost": 0.5}, r"the largest cost is 0\.5, less than the cost, 1"),
     ],
 )
 def test_bad_settings_are_refused(options, message):

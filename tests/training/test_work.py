@@ -24,19 +24,29 @@ STORED = {
 }
 
 
-def plan_of(data, codec="float32", **settings):
-    trees = TreeSettings(clusters=3, max_depth=4, trees=2)
+def plan_of(data, codec="float32", clusters=3, **settings):
+    trees = TreeSettings(clusters=clusters, max_depth=4, trees=2)
     return build_plan(data, trees, SolverSettings(**settings), STORED[codec], threads=2)
+
+
+DATA = make_data(80, features=30, labels=25)
+
+
+def interrupted(monkeypatch, path):
+    """Train until two strips are recorded; return the plan."""
+    plan = plan_of(DATA)
+    with killed_after(monkeypatch, 2):
+        train_model(DATA, plan, path)
+    return plan
 
 
 @pytest.mark.parametrize("codec", STORED)
 def test_a_run_that_is_continued_has_the_same_bytes(tmp_path, monkeypatch, codec):
-    data = make_data(80, features=30, labels=25)
-    plan = plan_of(data, codec)
-    train_model(data, plan, tmp_path / "at-once")
+    plan = plan_of(DATA, codec)
+    train_model(DATA, plan, tmp_path / "at-once")
     for n_strips in (1, 2, 2):
         with killed_after(monkeypatch, n_strips):
-            train_model(data, plan, tmp_path / "m", resume=True)
+            train_model(DATA, plan, tmp_path / "m", resume=True)
     records = read_journals(work_path(tmp_path / "m") / "journal")
     assert len(records[0]) == 5
     trained = []
@@ -45,7 +55,7 @@ def test_a_run_that_is_continued_has_the_same_bytes(tmp_path, monkeypatch, codec
         "labeltree.training.fill._native.train_strips",
         lambda *arguments, **options: trained.append(options["strips"].size) or train(*arguments, **options),
     )
-    train_model(data, plan, tmp_path / "m", resume=True)
+    train_model(DATA, plan, tmp_path / "m", resume=True)
     assert trained == [len(plan.trees[0].strips) - 5, len(plan.trees[1].strips)]
     assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
     assert {entry.name for entry in tmp_path.iterdir()} == {"m", "at-once"}
@@ -54,9 +64,8 @@ def test_a_run_that_is_continued_has_the_same_bytes(tmp_path, monkeypatch, codec
 @pytest.mark.parametrize("codec", ["int8", "sparse"])
 @pytest.mark.parametrize("step", ["labeltree.training.fill.choose_score", "labeltree.training.work.publish"])
 def test_a_run_that_stops_after_the_last_strip(tmp_path, monkeypatch, codec, step):
-    data = make_data(80, features=30, labels=25)
-    plan = plan_of(data, codec)
-    train_model(data, plan, tmp_path / "at-once")
+    plan = plan_of(DATA, codec)
+    train_model(DATA, plan, tmp_path / "at-once")
 
     def stop(*_, **__):
         raise Killed
@@ -64,17 +73,16 @@ def test_a_run_that_stops_after_the_last_strip(tmp_path, monkeypatch, codec, ste
     with monkeypatch.context() as patch:
         patch.setattr(step, stop)
         with pytest.raises(Killed):
-            train_model(data, plan, tmp_path / "m")
+            train_model(DATA, plan, tmp_path / "m")
     monkeypatch.delattr("labeltree.training.fill._native.train_strips")
-    train_model(data, plan, tmp_path / "m", resume=True)
+    train_model(DATA, plan, tmp_path / "m", resume=True)
     assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
     assert {entry.name for entry in tmp_path.iterdir()} == {"m", "at-once"}
 
 
 def test_packing_sparse_blocks_continues_where_it_was(tmp_path, monkeypatch):
-    data = make_data(80, features=30, labels=25)
-    plan = plan_of(data, "sparse")
-    train_model(data, plan, tmp_path / "at-once")
+    plan = plan_of(DATA, "sparse")
+    train_model(DATA, plan, tmp_path / "at-once")
     monkeypatch.setattr("labeltree.model.pack._RELEASED_AT_ONCE", 1)
     release, calls = _native.release_range, []
 
@@ -87,7 +95,7 @@ def test_packing_sparse_blocks_continues_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr("labeltree.model.pack._native.release_range", stop)
     for attempt in range(50):
         try:
-            train_model(data, plan, tmp_path / "m", resume=True)
+            train_model(DATA, plan, tmp_path / "m", resume=True)
             break
         except Killed:
             assert attempt < 49
@@ -96,42 +104,28 @@ def test_packing_sparse_blocks_continues_where_it_was(tmp_path, monkeypatch):
 
 
 def test_an_unfinished_run_is_named_and_not_touched(tmp_path, monkeypatch):
-    data = make_data(80, features=30, labels=25)
-    plan = plan_of(data)
-    with killed_after(monkeypatch, 2):
-        train_model(data, plan, tmp_path / "m")
+    plan = interrupted(monkeypatch, tmp_path / "m")
     before = contents(tmp_path)
     with pytest.raises(InputError, match=r"m\.work: there is an unfinished run; use resume=True to continue"):
-        train_model(data, plan, tmp_path / "m")
+        train_model(DATA, plan, tmp_path / "m")
     assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize(
-    ("settings", "seed", "what"),
+    ("settings", "clusters", "seed", "what"),
     [
-        ({"cost": 2.0}, 0, r"other solver \(cost: 0.5 before, 2.0 now, max_cost: 1.0 before, 2.0 now\)"),
-        ({}, 1, "other data"),
+        ({"cost": 2.0}, 3, 0, r"other solver \(cost: 0.5 before, 2.0 now, max_cost: 1.0 before, 2.0 now\)"),
+        ({}, 3, 1, "other data"),
+        ({}, 4, 0, "tree 0 is not that of the unfinished run"),
     ],
 )
-def test_other_data_or_settings_are_refused(tmp_path, monkeypatch, settings, seed, what):
-    data = make_data(80, features=30, labels=25)
-    with killed_after(monkeypatch, 2):
-        train_model(data, plan_of(data), tmp_path / "m")
+def test_other_data_settings_or_trees_are_refused(tmp_path, monkeypatch, settings, clusters, seed, what):
+    interrupted(monkeypatch, tmp_path / "m")
     before = contents(tmp_path)
     other = make_data(80, features=30, labels=25, seed=seed)
     with pytest.raises(InputError, match=what):
-        train_model(other, plan_of(other, **settings), tmp_path / "m", resume=True)
+        train_model(other, plan_of(other, clusters=clusters, **settings), tmp_path / "m", resume=True)
     assert contents(tmp_path) == before
-
-
-def test_other_trees_are_refused(tmp_path, monkeypatch):
-    data = make_data(80, features=30, labels=25)
-    with killed_after(monkeypatch, 2):
-        train_model(data, plan_of(data), tmp_path / "m")
-    other = build_plan(data, TreeSettings(clusters=4, max_depth=4, trees=2), threads=2)
-    with pytest.raises(InputError, match="tree 0 is not that of the unfinished run"):
-        train_model(data, other, tmp_path / "m", resume=True)
-    train_model(data, plan_of(data), tmp_path / "m", resume=True)
 
 
 def test_a_second_process_is_refused(tmp_path):
@@ -146,16 +140,13 @@ def test_a_second_process_is_refused(tmp_path):
 
 
 def test_a_damaged_description_is_refused(tmp_path, monkeypatch):
-    data = make_data(80, features=30, labels=25)
-    plan = plan_of(data)
-    with killed_after(monkeypatch, 2):
-        train_model(data, plan, tmp_path / "m")
+    plan = interrupted(monkeypatch, tmp_path / "m")
     file = work_path(tmp_path / "m") / "work.json"
     content = json.loads(file.read_text())
     for damaged in ("{", "[]", "{}", json.dumps({**content, "labeltree_version": "0.0"})):
         file.write_text(damaged)
         with pytest.raises(InputError, match="remove the directory"):
-            train_model(data, plan, tmp_path / "m", resume=True)
+            train_model(DATA, plan, tmp_path / "m", resume=True)
 
 
 def test_an_entry_that_was_killed_after_ends_the_journal(tmp_path):
@@ -186,10 +177,7 @@ def test_shares_are_disjoint_balanced_and_complete():
 
 
 def test_info_tells_how_far_a_run_is(tmp_path, monkeypatch, run):
-    data = make_data(80, features=30, labels=25)
-    plan = plan_of(data)
-    with killed_after(monkeypatch, 2):
-        train_model(data, plan, tmp_path / "m")
+    plan = interrupted(monkeypatch, tmp_path / "m")
     code, out, _ = run("info", work_path(tmp_path / "m"), "--json")
     status = json.loads(out)
     n_strips = [len(part.strips) for part in plan.trees]
@@ -218,9 +206,8 @@ def test_leftovers_of_killed_processes_are_removed(tmp_path):
 
 
 def test_a_journal_that_cannot_be_written_is_tried_again(tmp_path, monkeypatch):
-    data = make_data(80, features=30, labels=25)
-    plan = plan_of(data)
-    train_model(data, plan, tmp_path / "at-once")
+    plan = plan_of(DATA)
+    train_model(DATA, plan, tmp_path / "at-once")
     write, failures = os.pwrite, []
 
     def fail(file, content, at):
@@ -241,14 +228,13 @@ def test_a_journal_that_cannot_be_written_is_tried_again(tmp_path, monkeypatch):
             time.sleep(0.01)
 
     monkeypatch.setattr("labeltree.training.fill._native.train_strips", slowly)
-    train_model(data, plan, tmp_path / "m")
+    train_model(DATA, plan, tmp_path / "m")
     assert len(failures) == 3
     assert contents(tmp_path / "m") == contents(tmp_path / "at-once")
 
 
 def test_data_that_cannot_reach_the_disk_is_not_recorded(tmp_path, monkeypatch):
-    data = make_data(80, features=30, labels=25)
-    plan = plan_of(data)
+    plan = plan_of(DATA)
 
     def fail(file):
         raise OSError(5, "Input/output error")
@@ -256,5 +242,5 @@ def test_data_that_cannot_reach_the_disk_is_not_recorded(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("os.fdatasync", fail)
         with pytest.raises(OSError, match="Input/output error"):
-            train_model(data, plan, tmp_path / "m")
+            train_model(DATA, plan, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []  # nothing was recorded
