@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 import warnings
@@ -162,9 +161,3 @@ def print_tree(root: Tree) -> None:
     with console.capture() as captured:
         console.print(root)
     print(*(line.replace(_GLUE, " ").rstrip() for line in captured.get().splitlines()), sep="\n")
-
-
-def escape_unprintable() -> None:
-    """Escape characters that the terminal cannot show, instead of stopping at them."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")

@@ -59,7 +59,7 @@ def prepare_streams() -> None:
 
 
 def _wrapped(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
-    """Return a text stream with the encoding and the buffering of another."""
+    """Return a text stream with the encoding and the buffering of another, which escapes other characters."""
     at_once = before is not None and (before.line_buffering or before.write_through)
-    encoding, errors = ("utf-8", "replace") if before is None else (before.encoding, before.errors)
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, errors, line_buffering=at_once)
+    encoding = "utf-8" if before is None else before.encoding
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, "backslashreplace", line_buffering=at_once)

@@ -69,7 +69,6 @@ def explain(
         figures = {"features": int(dataset.X.nnz), "labels": sorted(true_labels)}
         printing.print_json({**figures, "predictions": [asdict(explanation) for explanation in found]})
         return
-    printing.escape_unprintable()
     counts = printing.plural(dataset.X.nnz, "feature")
     if true_labels:
         counts += f", {printing.plural(len(true_labels), 'label')} (*)"

@@ -171,7 +171,6 @@ def _show_label(model: Model, name: str, words: int, json: bool) -> None:
     if json:
         printing.print_json({"model": str(model.path), **asdict(profile)})
         return
-    printing.escape_unprintable()
     pairs = [
         ("label", profile.name),
         ("instances", f"{profile.instances:,} of {model.n_instances:,}"),
