@@ -10,7 +10,7 @@ import pytest
 from helpers import contents
 
 from labeltree import load
-from labeltree.base.limits import parse_bytes
+from labeltree.base import limits
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_model_is_replaced_only_when_the_new_one_is_complete(run, refused, fol
     [("8GB", 8 * 10**9), ("500mb", 5 * 10**8), ("1.5 GiB", 3 * 2**29), ("4k", 4000), ("123", 123), ("7B", 7)],
 )
 def test_sizes(text, size):
-    assert parse_bytes(text) == size
+    assert limits.MEMORY.plain(text) == size
 
 
 @pytest.mark.parametrize("command", ["estimate", "train"])

@@ -119,7 +119,16 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Size:
-    """A number of bytes, as a number or with a unit."""
+    """A number of bytes, alone or with a unit.
+
+    Units are kB, MB, GB, TB (powers of 1000), and KiB, MiB, GiB, TiB (powers of 1024). The B is optional, and
+    case is ignored.
+
+    Examples
+    --------
+    >>> [Size().plain(text) for text in ("8GB", "1.5 GiB", "500")]
+    [8000000000, 1610612736, 500]
+    """
 
     def __str__(self) -> str:
         return "a number of bytes such as 8GB or 500000000"
@@ -127,10 +136,14 @@ class Size:
     def plain(self, value: Any) -> int | None:
         """Return the number of bytes, or None if it is not allowed."""
         if isinstance(value, str):
-            try:
-                return parse_bytes(value)
-            except InputError:
+            match = re.fullmatch(
+                r"\s*([0-9]{1,30}(?:\.[0-9]*)?)\s*(?:([kmgt])(i?))?b?\s*", value, re.IGNORECASE
+            )
+            if match is None:
                 return None
+            number, unit, binary = match.groups()
+            power = "kmgt".index(unit.lower()) + 1 if unit else 0
+            value = round(float(number) * (1024.0 if binary else 1000.0) ** power)
         return Whole(1, 2**63 - 1).plain(value)
 
 
@@ -245,8 +258,7 @@ F1 = OneOf(("micro_f1", "macro_f1", "row_f1"))
 DECISION_METRIC = OneOf((*F1.values, "precision", "recall"))
 DECISION_ROWS = Whole(0)
 # The points of a map from scores to probabilities.
-INCREASING = Value("2 to 100 increasing numbers from 0 to 1", _increasing)
-CALIBRATION: dict[str, Limit] = {"scores": INCREASING, "probabilities": INCREASING}
+POINTS = Value("2 to 100 increasing numbers from 0 to 1", _increasing)
 
 # Text.
 TEXT_FORMAT = OneOf(("tsv", "csv", "jsonl", "txt"))
@@ -284,39 +296,6 @@ TUNING_METRIC = OneOf(("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "F1"))
 VALIDATION_SHARE = Number(0.01, 0.5)
 
 
-def parse_bytes(text: str) -> int:
-    """Parse a number of bytes such as "8GB".
-
-    Parameters
-    ----------
-    text : str
-        A number, alone or with a unit: kB, MB, GB, TB (powers of 1000), or KiB, MiB, GiB, TiB (powers of
-        1024). The B is optional, and case is ignored.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    InputError
-        If it is not such a number, or not above 0.
-
-    Examples
-    --------
-    >>> parse_bytes("8GB"), parse_bytes("1.5 GiB"), parse_bytes("500")
-    (8000000000, 1610612736, 500)
-    """
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*(?:([kmgt])(i?))?b?\s*", text, re.IGNORECASE)
-    if match:
-        number, unit, binary = match.groups()
-        power = "kmgt".index(unit.lower()) + 1 if unit else 0
-        size = round(float(number) * (1024.0 if binary else 1000.0) ** power)
-        if size > 0:
-            return size
-    raise InputError(f"{text!r} is not a number of bytes", hint="write for example 8GB, 500MB or 1000000")
-
-
 def checked(name: str, value: Any, limit: Limit) -> Any:
     """Check one value.
 
@@ -347,13 +326,6 @@ def checked(name: str, value: Any, limit: Limit) -> Any:
             expected = f"at most {limit.most:,}"
         raise InputError(f"{name} is {reprlib.repr(value)}, expected {expected}")
     return plain
-
-
-def check_calibration(scores: Collection[float], probabilities: Collection[float]) -> None:
-    """Check that a map from scores to probabilities has a value for each score from 0 to 1."""
-    first, *_, last = scores
-    if len(scores) != len(probabilities) or first != 0 or last != 1:
-        raise InputError("the points of the calibration do not go from 0 to 1, one probability per score")
 
 
 def check_fields(target: Any, table: Mapping[str, Limit]) -> None:

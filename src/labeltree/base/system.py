@@ -32,9 +32,7 @@ def total_memory() -> int:
     -------
     int
     """
-    known = _meminfo("MemTotal")
-    machine = _physical_memory() if known is None else known
-    return min([machine, *(limit for limit, _ in _memory_limits())])
+    return min([_meminfo("MemTotal"), *(limit for limit, _ in _memory_limits())])
 
 
 def available_memory() -> int:
@@ -47,9 +45,7 @@ def available_memory() -> int:
     -------
     int
     """
-    known = _meminfo("MemAvailable")
-    machine = _physical_memory() if known is None else known
-    return min([machine, *(max(0, limit - used) for limit, used in _memory_limits())])
+    return min([_meminfo("MemAvailable"), *(max(0, limit - used) for limit, used in _memory_limits())])
 
 
 def usable_memory() -> int:
@@ -170,13 +166,12 @@ def human_bytes(size: int) -> str:
     return f"{number / 1000:.1f} PB"
 
 
-def _physical_memory() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _meminfo(field: str) -> int | None:
+def _meminfo(field: str) -> int:
+    """Return the bytes of a line of /proc/meminfo, or of all memory if there is no such line."""
     kilobytes = _fields(ROOT / "proc/meminfo").get(field + ":")
-    return None if kilobytes is None else kilobytes * 1024
+    if kilobytes is None:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return kilobytes * 1024
 
 
 def _memory_limits() -> Iterator[tuple[int, int]]:

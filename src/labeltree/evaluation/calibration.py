@@ -13,6 +13,8 @@ from labeltree.base import limits
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import Candidates, Decision
 
+CALIBRATION_LIMITS: dict[str, limits.Limit] = {"scores": limits.POINTS, "probabilities": limits.POINTS}
+
 N_BINS = 10
 # Groups of labels that the map is fitted to: correct labels in each, and their number.
 _GROUP_HITS, _MAX_GROUPS = 50, 30
@@ -50,8 +52,10 @@ class Calibration:
     probabilities: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        limits.check_fields(self, limits.CALIBRATION)
-        limits.check_calibration(self.scores, self.probabilities)
+        limits.check_fields(self, CALIBRATION_LIMITS)
+        if len(self.scores) != len(self.probabilities) or (self.scores[0], self.scores[-1]) != (0, 1):
+            what = "the points of the calibration do not go from 0 to 1, one probability per score"
+            raise InputError(what)
 
     @classmethod
     def stored(cls, entry: Mapping[str, Any]) -> Calibration:

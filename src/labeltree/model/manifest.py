@@ -18,6 +18,7 @@ from labeltree.base.json import parse_json
 from labeltree.base.limits import OneOf, Optional, Value, Whole, checked
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import DECISION_LIMITS
+from labeltree.evaluation.calibration import CALIBRATION_LIMITS, Calibration
 from labeltree.model.layout import (
     CODECS,
     LABEL_COUNTS,
@@ -109,7 +110,7 @@ _MANIFEST = _Entries(
     {
         "pruned": _Entries({"threshold": limits.PRUNE}),
         "decision": _Entries(DECISION_LIMITS),
-        "calibration": _Entries(limits.CALIBRATION),
+        "calibration": _Entries(CALIBRATION_LIMITS),
         "estimator": _Entries(optional=_ESTIMATOR, is_closed=False),
     },
     is_closed=False,
@@ -127,7 +128,7 @@ def check_manifest(manifest: Manifest) -> None:
     _check("", manifest, _MANIFEST)
     checked("the number of trees", len(manifest["trees"]), limits.TREES)
     if "calibration" in manifest:
-        limits.check_calibration(**manifest["calibration"])
+        Calibration.stored(manifest["calibration"])
     if ("pruned" in manifest) != (manifest["codec"] == SPARSE):
         raise InputError("sparse models have the entry pruned, and only these")
     names = manifest.get("estimator", {}).get("feature_names")
