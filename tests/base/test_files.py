@@ -178,6 +178,26 @@ def test_a_header_cannot_claim_all_memory(tmp_path, monkeypatch, refused):
 # Writing
 
 
+def write(path):
+    with write_whole(path) as file:
+        file.write(b"rows")
+
+
+@pytest.mark.parametrize(
+    ("use", "name", "message"),
+    [
+        (content, "none", "no such file"),
+        (content, ".", "is a directory, not a file"),
+        (write, "none/out.tsv", "none: no such directory; create it first"),
+        (write, ".", "is a directory, not a file"),
+    ],
+)
+def test_paths_that_cannot_be_used(tmp_path, use, name, message):
+    with pytest.raises(InputError, match=message):
+        use(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_temporary_name_cannot_be_guessed(tmp_path):
     names = set()
     for _ in range(3):
@@ -203,8 +223,7 @@ def test_a_link_under_a_temporary_name_is_not_followed(tmp_path, monkeypatch):
 def test_permissions_follow_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
-        with write_whole(tmp_path / "out.tsv") as file:
-            file.write(b"rows")
+        write(tmp_path / "out.tsv")
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "out.tsv").stat().st_mode) == 0o640

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from labeltree.base import system
+from labeltree.base import limits, system
 
 GIB = 1024**3
 
@@ -182,6 +182,23 @@ def test_free_disk_of_a_path_that_does_not_exist(tmp_path, monkeypatch):
 )
 def test_human_bytes(size, text):
     assert system.human_bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8GB", 8 * 10**9),
+        ("500mb", 5 * 10**8),
+        ("1.5 GiB", 3 * 2**29),
+        ("4k", 4000),
+        ("123", 123),
+        ("7B", 7),
+        ("0", None),
+        ("9" * 400, None),
+    ],
+)
+def test_sizes_with_units(text, size):
+    assert limits.MEMORY.plain(text) == size
 
 
 @pytest.mark.parametrize("proc", [True, False])

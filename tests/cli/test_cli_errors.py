@@ -10,7 +10,6 @@ import pytest
 from helpers import contents
 
 from labeltree import load
-from labeltree.base import limits
 
 
 @pytest.mark.parametrize(
@@ -164,14 +163,6 @@ def test_a_model_is_replaced_only_when_the_new_one_is_complete(run, refused, fol
     assert contents(model) != before
     assert load(model).manifest["notes"]["clusters"] == 3
     assert {f.name for f in tmp_path.iterdir()} == {"m", "bad.svm"}
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [("8GB", 8 * 10**9), ("500mb", 5 * 10**8), ("1.5 GiB", 3 * 2**29), ("4k", 4000), ("123", 123), ("7B", 7)],
-)
-def test_sizes(text, size):
-    assert limits.MEMORY.plain(text) == size
 
 
 @pytest.mark.parametrize("command", ["estimate", "train"])

@@ -221,6 +221,9 @@ def test_narrow_files_are_read_for_the_model(tmp_path):
     (tmp_path / "t.svm").write_text("0 0:1\n1 1:1\n")
     assert model.evaluate(tmp_path / "t.svm")["P@1"] == 1
     assert read_data(tmp_path / "t.svm", like=model).n_features == 4
+    (tmp_path / "t.csv").write_text("text,labels\na,b\n")
+    with pytest.raises(InputError, match="was trained on LIBSVM data"):
+        model.evaluate(tmp_path / "t.csv")
 
 
 def test_experiments_read_documents(tmp_path):
