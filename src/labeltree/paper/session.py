@@ -76,15 +76,11 @@ class Session:
                 SolverSettings(cost=1, bias=0),
                 normalize=False,
                 threads=self.threads,
-                vectors=self.label_vectors(split),
+                vectors=self._vectors.setdefault(split.name, LabelVectors(split.train)),
                 stage=lambda stage, _: nullcontext(progress if stage == "tree" else ignore),
             )
             self._deep[key] = max_depth, plan
         return self._deep[key][1].clip(max_depth)
-
-    def label_vectors(self, split: Split) -> LabelVectors:
-        """Return the label vectors that the trees of a dataset share."""
-        return self._vectors.setdefault(split.name, LabelVectors(split.train))
 
 
 def steps(items: Iterable[Item], progress: Progress) -> Iterator[tuple[Item, Progress]]:
