@@ -211,9 +211,9 @@ def test_a_large_model_is_summed_up(trained, monkeypatch):
     for name, value in {"_BOXES": 8, "_LABELS": 5, "_NAME_LENGTH": 4, "_LEAST_BOXES": 1}.items():
         monkeypatch.setattr(page_module, name, value)
     model = labeltree.load(trained)
-    page = make_page(model, "m", Measurements())
-    data = embedded(page["content"].decode())
-    assert (page["boxes"], page["labels"]) == (2 * (4 + 1), 5)
+    page, n_boxes, n_labels = make_page(model, "m", Measurements())
+    data = embedded(page)
+    assert (n_boxes, n_labels) == (2 * (4 + 1), 5)
     assert data["labels"]["numbers"] == np.argsort(-model.label_counts, kind="stable")[:5].tolist()
     assert all(len(name) <= 4 for name in data["labels"]["names"])
     for tree, root in enumerate(data["trees"]):

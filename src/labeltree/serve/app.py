@@ -224,11 +224,7 @@ def _add_models(app: FastAPI, models: Models) -> None:
         model, names = served.model, served.model.label_names
         found = served.search(search)
         page = [
-            {
-                "label": label,
-                "name": names and names[label],
-                "count": int(model.label_counts[label]),
-            }
+            {"label": label, "name": names and names[label], "count": int(model.label_counts[label])}
             for label in found[offset : offset + limit]
         ]
         return JsonResponse({"total": len(found), "labels": page})

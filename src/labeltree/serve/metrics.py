@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import os
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 # With several processes, the directory of their counters; to be set before prometheus_client is imported.
@@ -36,12 +30,10 @@ class Metrics:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         registry = self._registry = CollectorRegistry()
-        by_endpoint = ("endpoint",)
-        self.requests = Counter(
-            "labeltree_requests", "Requests.", (*by_endpoint, "status"), registry=registry
-        )
+        labels = ("endpoint", "status")
+        self.requests = Counter("labeltree_requests", "Requests.", labels, registry=registry)
         self.seconds = Histogram(
-            "labeltree_request_seconds", "Time per request.", by_endpoint, registry=registry, buckets=_SECONDS
+            "labeltree_request_seconds", "Time per request.", labels[:1], registry=registry, buckets=_SECONDS
         )
         self.rows = Histogram(
             "labeltree_batch_rows", "Texts and rows predicted together.", registry=registry, buckets=_ROWS

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -67,15 +67,7 @@ def overview(model: Model, measured: Measurements) -> dict[str, Any]:
     }
 
 
-class Page(TypedDict):
-    """A page, and how much of the model is in it."""
-
-    content: bytes
-    boxes: int
-    labels: int
-
-
-def make_page(model: Model, name: str, measured: Measurements) -> Page:
+def make_page(model: Model, name: str, measured: Measurements) -> tuple[str, int, int]:
     """Make a page that needs nothing else: no service, no network, no other file.
 
     Parameters
@@ -87,8 +79,10 @@ def make_page(model: Model, name: str, measured: Measurements) -> Page:
 
     Returns
     -------
-    Page
-        The largest groups of each tree are in it, and the most frequent labels; the rest is summed up.
+    content : str
+        HTML with the largest groups of each tree and the most frequent labels; the rest is summed up.
+    n_boxes, n_labels : int
+        How many groups and labels are in it.
     """
     limit = max(_LEAST_BOXES, _BOXES // len(model.trees))
     roots = [
@@ -113,7 +107,7 @@ def make_page(model: Model, name: str, measured: Measurements) -> Page:
             "nodes": [_lowest_nodes(model, t, root)[frequent].tolist() for t, root in enumerate(roots)],
         },
     }
-    return {"content": _render(data).encode(), "boxes": len(boxes), "labels": frequent.size}
+    return _render(data), len(boxes), frequent.size
 
 
 def _all_boxes(box: Box) -> Iterator[Box]:

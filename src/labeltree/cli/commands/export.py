@@ -159,19 +159,19 @@ def page(
     opened = open_model(stages, model)
     measured = Measurements.read(opened, frontier, precision)
     with stages.stage("page", f"writing {out}"):
-        made = make_page(opened, model.resolve().name, measured)
+        html, n_boxes, n_labels = make_page(opened, model.resolve().name, measured)
         with write_whole(out) as file:
-            file.write(made["content"])
-    size = len(made["content"])
+            file.write(html.encode())
+    size = len(html.encode())
     figures = {
         "model": str(model),
         "page": str(out),
         "bytes": size,
-        "boxes": made["boxes"],
-        "labels": made["labels"],
+        "boxes": n_boxes,
+        "labels": n_labels,
         "labels_of_model": opened.n_labels,
         "seconds": stages.seconds,
     }
-    labels = f"{made['labels']:,} of {printing.plural(opened.n_labels, 'label')}"
-    line = f"{out}: {human_bytes(size)}, {made['boxes']:,} boxes of the map; {labels} can be found"
+    labels = f"{n_labels:,} of {printing.plural(opened.n_labels, 'label')}"
+    line = f"{out}: {human_bytes(size)}, {n_boxes:,} boxes of the map; {labels} can be found"
     printing.show(figures, [line], json, quiet)
