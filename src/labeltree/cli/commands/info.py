@@ -26,8 +26,8 @@ def info(
     """Describe a model, one of its labels, or an unfinished run.
 
     Also verifies the model's files. The table has a line per depth: its nodes, the labels that are their
-    children, the training instances of these labels (one counts once per label), the mean number of features
-    that a node uses, and the bytes of the nodes.
+    children, the training instances of these labels (an instance counts once per label), the mean number of
+    features that a node uses, and the bytes of the nodes.
 
     Parameters
     ----------
