@@ -16,34 +16,20 @@ from labeltree.model.directory import check_target
 from labeltree.model.files import ModelWriter, new_model
 from labeltree.model.layout import MANIFEST
 
-
-def foreign_entry(kind, target):
-    """Put something into a model directory that is not the model's."""
-    if kind == "notes":
-        (target / "NOTES.md").write_text("trained on Monday")
-        return "NOTES.md"
-    if kind == "in a tree":
-        (target / "tree-0/notes.txt").write_text("trained on Monday")
-        return "tree-0/notes.txt"
-    if kind == "not listed":
-        shutil.copy(target / "tree-0/weights.npy", target / "tree-0/weights-2.npy")
-        return "tree-0/weights-2.npy"
-    if kind == "directory":
-        (target / "sources").mkdir()
-        return "sources/"
-    if kind == "link":
-        (target / "label_counts.npy").rename(target.parent / "elsewhere.npy")
-        (target / "label_counts.npy").symlink_to(target.parent / "elsewhere.npy")
-        return "label_counts.npy (a special file)"
-    (target / "tree-7").symlink_to(target.parent)
-    return "tree-7 (a special file)"
+# What is put into a model directory and is not the model's, by what it is called.
+FOREIGN = {
+    "NOTES.md": lambda path: path.write_text("trained on Monday"),
+    "tree-0/notes.txt": lambda path: path.write_text("trained on Monday"),
+    "tree-0/weights-2.npy": lambda path: shutil.copy(path.parent / "weights.npy", path),
+    "sources/": lambda path: path.mkdir(),
+    "label_counts.npy (a special file)": lambda path: path.symlink_to(path.rename(f"{path.parent}-counts")),
+    "tree-7 (a special file)": lambda path: path.symlink_to(path.parents[1]),
+}
 
 
-@pytest.mark.parametrize(
-    "kind", ["notes", "in a tree", "not listed", "directory", "link", "link to a directory"]
-)
-def test_a_model_with_other_files_is_not_replaced(model_dir, kind):
-    name = foreign_entry(kind, model_dir)
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_model_with_other_files_is_not_replaced(model_dir, name):
+    FOREIGN[name](model_dir / name.removesuffix(" (a special file)"))
     before = contents(model_dir.parent)
     with pytest.raises(InputError) as caught:
         train_small(model_dir, overwrite=True)
