@@ -72,10 +72,12 @@ def test_rows_without_values(model):
 
 
 def test_values_that_cannot_be_scaled_are_refused(model):
-    row = sp.csr_matrix((np.full(2, HUGE), [3, 3], [0, 2]), shape=(1, 30))
-    for X in (row, sp.vstack([row, row], "csr")):
-        with pytest.raises(ValueError, match=r"X contains NaN|too large for float32"):
-            model.predict(X)
+    too_large = sp.csr_matrix((np.full(2, HUGE), [3, 3], [0, 2]), shape=(1, 30))
+    infinite = (sp.csr_matrix(np.full((1, 30), value, np.float32)) for value in (np.nan, np.inf))
+    for row in (too_large, *infinite):
+        for X in (row, sp.vstack([row, row], "csr")):
+            with pytest.raises(ValueError, match=r"X contains NaN|too large for float32"):
+                model.predict(X)
     for wrong in (-1, 10**6):
         X = random_data().X.copy()
         X.indptr[5] = X.indptr[4] + wrong
