@@ -71,8 +71,11 @@ class TreeFile:
         """
         numbers = label_numbers(dataset.n_labels if dataset.label_names is None else dataset.label_names)
         unused = np.diff(dataset.by_label[0]) == 0
-        nested = self._nest(numbers)
-        return make_tree(nested, numbers, add_missing=self.add_missing, unused=unused, file=self.name)
+        try:
+            nested = self._nest(numbers)
+            return make_tree(nested, numbers, add_missing=self.add_missing, unused=unused)
+        except InputError as error:
+            raise error.replace(file=self.name) from None
 
     def notes(self) -> dict[str, Any]:
         """Return what a model's manifest keeps about where the tree came from."""
@@ -112,7 +115,7 @@ def read_tree(path: str | os.PathLike[str], *, add_missing: bool = False) -> Tre
     ending = os.path.splitext(name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz"))[1].lower()
     if ending == ".json" or header.startswith("["):
         nested = _parse_json(name, text)
-        return TreeFile(name, "nested lists", partial(_number_lists, name, nested), add_missing)
+        return TreeFile(name, "nested lists", partial(number_labels, nested), add_missing)
     separator = next((s for s in "\t,;" if {"label", "parent"} <= set(_columns(header, s))), None)
     if separator is not None:
         rows = _read_table(name, text, separator)
@@ -124,7 +127,7 @@ def read_tree(path: str | os.PathLike[str], *, add_missing: bool = False) -> Tre
             line=1,
             hint="add a header, or rename a file of clusters to .txt",
         )
-    return TreeFile(name, "clusters", partial(number_clusters, name, _split_clusters(text)), add_missing)
+    return TreeFile(name, "clusters", partial(number_clusters, _split_clusters(text)), add_missing)
 
 
 def _parse_json(name: str, text: str) -> list[Any]:
@@ -140,13 +143,6 @@ def _parse_json(name: str, text: str) -> list[Any]:
         got = kinds.get(type(nested), "a number")
         raise InputError(f"expected nested lists of labels in JSON, got {got}", file=name)
     return nested
-
-
-def _number_lists(name: str, nested: list[Any], numbers: Mapping[str, int]) -> list[Any]:
-    try:
-        return number_labels(nested, numbers)
-    except InputError as error:
-        raise error.replace(file=name) from None
 
 
 def _columns(header: str, separator: str) -> list[str]:
@@ -181,7 +177,7 @@ def _read_table(name: str, text: str, separator: str) -> Rows:
             line_numbers.append(reader.line_num)
     except csv.Error as error:
         raise InputError(f"not a table ({error})", file=name, line=reader.line_num) from None
-    return Rows(labels, parents, name, line_numbers)
+    return Rows(labels, parents, line_numbers)
 
 
 def _split_clusters(text: str) -> list[tuple[int, list[str]]]:

@@ -66,12 +66,11 @@ class Rows:
 
     names: list[str]
     parents: list[str]
-    file: str | None = None
     lines: list[int] | None = None
 
-    def where(self, row: int) -> dict[str, Any]:
-        """Return the fields of an `InputError` that say where a row is."""
-        return {"file": self.file, "line": None if self.lines is None or row < 0 else self.lines[row]}
+    def line(self, row: int) -> int | None:
+        """Return the line of a row, if it was read from a file."""
+        return None if self.lines is None else self.lines[row]
 
     def place(self, row: int) -> str:
         """Describe where a row is, within a sentence."""
@@ -98,7 +97,7 @@ def nest_parents(rows: Rows, numbers: Mapping[str, int]) -> list[Any]:
             second = repr(upper) if upper else "the root"
             both = f"{first} ({rows.place(row_of[me])}) and {second} ({rows.place(row)})"
             raise InputError(
-                f"{name!r} has two parents, {both}", **rows.where(row), hint="remove one of them"
+                f"{name!r} has two parents, {both}", line=rows.line(row), hint="remove one of them"
             )
         parent[me], row_of[me] = above, row
     below: list[list[int]] = [[] for _ in range(len(parent) + 1)]  # the last are the root's
@@ -122,7 +121,7 @@ def nest_parents(rows: Rows, numbers: Mapping[str, int]) -> list[Any]:
         shown = f" ({shorten(', '.join(names[:3]))})" if names else ""
         raise InputError(
             f"no name in the hierarchy is a label of the data{shown}",
-            **rows.where(0 if names else -1),
+            line=rows.line(0) if names else None,
             hint="use the names of the labels as they are in the data",
         )
     if n_empty:
@@ -146,7 +145,7 @@ def _raise_cycle(
     cycle = [repr(names[k]) for k in way[way.index(me) :]]
     shown = " below ".join(cycle[:3] + ["..."] * (len(cycle) > 3) + cycle[:1])
     raise InputError(
-        f"the hierarchy has a cycle: {shown}", **rows.where(row_of[me]), hint="change one of these parents"
+        f"the hierarchy has a cycle: {shown}", line=rows.line(row_of[me]), hint="change one of these parents"
     )
 
 
@@ -176,9 +175,7 @@ def from_clusters(
     return make_tree(nested, numbers, add_missing=add_missing)
 
 
-def number_clusters(
-    file: str, lines: Sequence[tuple[int, Sequence[str]]], numbers: Mapping[str, int]
-) -> list[Any]:
+def number_clusters(lines: Sequence[tuple[int, Sequence[str]]], numbers: Mapping[str, int]) -> list[Any]:
     """Replace the names by label numbers in clusters of a file, given with their line numbers."""
     line_of: dict[int, int] = {}
     nested = []
@@ -187,7 +184,6 @@ def number_clusters(
             if name not in numbers:
                 raise InputError(
                     f"{shorten(name)} is not a label of the data",
-                    file=file,
                     line=line,
                     hint="write one cluster of labels per line, or a table with the header label,parent",
                 )
@@ -195,7 +191,6 @@ def number_clusters(
             if label in line_of:
                 raise InputError(
                     f"the label {name!r} is also on line {line_of[label]}",
-                    file=file,
                     line=line,
                     hint="keep each label once",
                 )
@@ -232,7 +227,6 @@ def make_tree(
     *,
     add_missing: bool,
     unused: NDArray[np.bool_] | None = None,
-    file: str | None = None,
 ) -> LabelTree:
     """Make a tree from nested lists of label numbers.
 
@@ -248,8 +242,6 @@ def make_tree(
         Add labels that are missing as a separate child of the root; otherwise they are an error.
     unused : ndarray of bool, optional
         Labels without instances, which are added in any case.
-    file : str, optional
-        The file of the tree, for messages.
 
     Returns
     -------
@@ -262,9 +254,7 @@ def make_tree(
     np.add.at(count, [child for node in nodes for child in node if not isinstance(child, list)], 1)
     if (count > 1).any():
         repeated = _examples(numbers, np.flatnonzero(count > 1))
-        raise InputError(
-            f"the tree contains {repeated} more than once", file=file, hint="keep each label once"
-        )
+        raise InputError(f"the tree contains {repeated} more than once", hint="keep each label once")
     missing = np.flatnonzero(count == 0)
     required = missing if unused is None else missing[~unused[missing]]
     if required.size:
@@ -274,13 +264,11 @@ def make_tree(
         if not add_missing:
             raise InputError(
                 f"{missing_labels} ({examples})",
-                file=file,
                 hint="add them, or use {add_missing} to put them under a separate node",
                 parameters={"add_missing": True},
             )
-        where = "" if file is None else f" in {file}"
         warnings.warn(
-            f"{missing_labels}{where} ({examples}); they are put under a separate child of the root.",
+            f"{missing_labels} ({examples}); they are put under a separate child of the root.",
             stacklevel=3,
         )
     if missing.size:
