@@ -162,7 +162,7 @@ def test_trees_that_do_not_fit_the_data_are_refused():
         make_plan(random_data(), [])
 
 
-def test_too_little_memory(tmp_path):
+def test_too_little_memory(tmp_path, monkeypatch):
     data = random_data()
     plan = make_plan(data, build_tree(data, clusters=3))
     plan.check_resources(tmp_path / "model", plan.training_memory_bytes)
@@ -172,6 +172,10 @@ def test_too_little_memory(tmp_path):
         plan.check_resources(tmp_path / "model", 10**6)
     with pytest.raises(InputError, match=r"use fewer clusters .* threads=1, or raise memory_limit"):
         plan.check_resources(tmp_path / "model", INTERPRETER_BYTES + plan.data_bytes)
+    monkeypatch.setattr("labeltree.training.plan.usable_memory", lambda: 1234)
+    with pytest.raises(InputError, match=r"but only 1\.2 kB can be used"):
+        plan.check_resources(tmp_path / "model")
+    plan.check_resources(tmp_path / "model", 2**40)  # a limit given by the user is believed
 
 
 @pytest.mark.parametrize("like", ["eur-lex", "amazon-670k"])
@@ -192,15 +196,6 @@ def test_the_suggested_number_of_threads_fits(tmp_path, monkeypatch):
     for memory, fitting in ((needed[0], 1), (needed[1] - 1, 1), (needed[1], 2), (needed[2] - 1, 2)):
         with pytest.raises(InputError, match=f"use threads={fitting}, which fits"):
             plan.check_resources(tmp_path / "model", memory)
-
-
-def test_too_little_memory_on_this_machine(tmp_path, monkeypatch):
-    data = random_data()
-    plan = make_plan(data, build_tree(data, clusters=3))
-    monkeypatch.setattr("labeltree.training.plan.usable_memory", lambda: 1234)
-    with pytest.raises(InputError, match=r"but only 1\.2 kB can be used"):
-        plan.check_resources(tmp_path / "model")
-    plan.check_resources(tmp_path / "model", 2**40)  # a limit given by the user is believed
 
 
 def test_too_little_disk(tmp_path, monkeypatch):
@@ -240,7 +235,7 @@ def test_the_planned_memory_covers_strips_of_one_node_side_by_side(monkeypatch):
     assert few.training_bytes(2, precise=False) > few.training_bytes(1, precise=False)
 
 
-@pytest.mark.parametrize("threads", [0, 2000, True, 2.5, "2"])
+@pytest.mark.parametrize("threads", [-1, 0, 2000, True, 2.5, "2"])
 def test_threads_have_one_limit_everywhere(threads):
     data = random_data()
     with pytest.raises(InputError, match="threads is"):
