@@ -2,7 +2,6 @@
 
 import os
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -41,23 +40,10 @@ def block_files(model, plan, tree=0):
         yield BlockFiles(*opened("features.npy"), *opened("weights.npy"))
 
 
-def rankings(
-    data,
-    plan,
-    model,
-    rows,
-    functions,
-    *,
-    costs=None,
-    beam=EVERY,
-    top=None,
-    max_instances=EVERY,
-    threads=1,
-    seed=0,
-):
+def rankings(data, plan, model, rows, functions, *, costs=None, top=None, **changes):
     """Labels and scores, functions x rows x top."""
     stored, top = model.trees[0], top or data.n_labels
-    plan = replace(plan, settings=replace(plan.settings, seed=seed))
+    limits = {"beam": EVERY, "max_instances": EVERY, "threads": 1} | changes
     with block_files(model, plan) as files:
         labels, scores = _native.held_out_rankings(
             plan.training(0, data, costs),
@@ -66,10 +52,8 @@ def rankings(
             biases=stored.biases,
             rows=np.asarray(rows, np.int32),
             functions=functions,
-            beam=beam,
             top=top,
-            max_instances=max_instances,
-            threads=threads,
+            **limits,
         )
     shape = len(functions), len(rows), top
     return labels.reshape(shape), scores.reshape(shape)
@@ -220,19 +204,8 @@ def test_rankings_are_the_same_on_any_number_of_threads(tmp_path, max_instances)
     data = random_data(labels=60, instances=300)
     plan, model = trained(data, tmp_path / "model")
     functions = [(candidate.function, candidate.scale) for candidate in score.CANDIDATES]
-    one, three = (
-        rankings(
-            data,
-            plan,
-            model,
-            np.arange(0, 300, 2),
-            functions,
-            max_instances=max_instances,
-            beam=4,
-            threads=threads,
-        )
-        for threads in (1, 3)
-    )
+    rows, limits = np.arange(0, 300, 2), {"max_instances": max_instances, "beam": 4}
+    one, three = (rankings(data, plan, model, rows, functions, threads=n, **limits) for n in (1, 3))
     np.testing.assert_array_equal(one[0], three[0])
     np.testing.assert_array_equal(one[1], three[1])
     # Rows do not depend on which others are ranked, if no instances are sampled.
