@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import threading
 import time
 from datetime import datetime
@@ -370,6 +371,8 @@ def test_hosts(models):
         assert server.allowed_hosts(here, "MyHost", ["A.example"]) == local | {"myhost", "a.example"}
         assert server.allowed_hosts(anywhere, "0.0.0.0", []) is None
         assert server.allowed_hosts(anywhere, "0.0.0.0", ["b"]) == local | {"0.0.0.0", "b"}
+        with socket.create_connection(here.getsockname()), here.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 # New versions of a model

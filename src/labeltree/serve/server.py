@@ -52,10 +52,14 @@ def listen(host: str, port: int) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-        return socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
+        made = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except (OSError, UnicodeError, OverflowError) as error:
         what = f"cannot listen on {host}: {getattr(error, 'strerror', None) or error}"
         raise InputError(what, hint="choose another {port}", parameters={"port": None}) from None
+    # Accepted connections inherit it; asyncio sets it only for sockets that name their protocol. Without it,
+    # small answers wait until earlier ones are acknowledged.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
 
 
 def allowed_hosts(listening: socket.socket, own: str, more: Sequence[str]) -> frozenset[str] | None:
