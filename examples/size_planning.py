@@ -11,7 +11,7 @@ import argparse
 import sys
 
 import labeltree
-from labeltree.base.limits import parse_bytes
+from labeltree.base.limits import MAX_SIZE, checked
 from labeltree.base.system import human_bytes
 
 
@@ -56,14 +56,15 @@ def main():
     parser.add_argument(
         "--threads", type=int, metavar="N", help="threads for training; more threads need more memory"
     )
-    parser.add_argument("--budget", type=parse_bytes, metavar="SIZE", help="maximum model size, such as 40MB")
+    parser.add_argument("--budget", metavar="SIZE", help="maximum model size, such as 40MB")
     arguments = parser.parse_args()
+    budget = arguments.budget and checked("--budget", arguments.budget, MAX_SIZE)
     data = labeltree.read_data(arguments.data).normalize()  # rows as `labeltree train` scales them
     clusters = [k for k in arguments.clusters if 1 < k < data.n_labels]
     rows = list(plans(data, clusters, arguments.threads))
-    print(*table(rows, arguments.budget), sep="\n")
-    if arguments.budget:
-        print(advice(rows, arguments.budget))
+    print(*table(rows, budget), sep="\n")
+    if budget:
+        print(advice(rows, budget))
 
 
 if __name__ == "__main__":
