@@ -33,7 +33,7 @@ def block_files(model, plan, tree=0):
     with ExitStack() as stack:
 
         def opened(name):
-            spec = plan.trees[tree].files()[name]
+            spec = plan.trees[tree].layout.files()[name]
             stream = stack.enter_context(open(model.path / f"tree-{tree}" / name, "rb"))
             return stream.fileno(), len(spec.header)
 

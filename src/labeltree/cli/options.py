@@ -377,13 +377,13 @@ class Training:
 
     def rows_of(self, dataset: Dataset, *, quiet: bool) -> Dataset:
         """Return the data to train on; notes report that rows are scaled, or what their length changes."""
-        from labeltree.training.costs import default_cost, length_cost
+        from labeltree.training.costs import default_costs, length_cost
 
         scaled = dataset.normalize() if self.normalize else dataset
         if scaled.X is not dataset.X and not quiet:
             printing.note("rows are scaled to length 1; --no-normalize keeps their lengths")
         if self.cost is None and not quiet and length_cost(scaled.X) != 1:
-            cost = default_cost(scaled.X)
+            cost = default_costs(scaled.X)[0]
             printing.note(f"the cost is {cost:g}, because of the length of the rows; --cost sets another")
         return scaled
 

@@ -136,8 +136,11 @@ class TreeBlocks:
             low, high = max(start, first), min(at, last)
             if low >= high:
                 continue
-            found, rows = _find(self._block_features(b), features)
-            stored = self._stored(b, rows, slice(low - start, high - start)).astype(np.float32)
+            used = self._block_features(b)
+            places = np.searchsorted(used, features)
+            found = np.flatnonzero(places < used.size)
+            found = found[used[places[found]] == features[found]]
+            stored = self._stored(b, places[found], slice(low - start, high - start)).astype(np.float32)
             scales = self.scales[low:high] if is_scaled(self.codec) else 1
             out[found, low - first : high - first] = stored * scales
         if self.has_bias and is_scaled(self.codec):
@@ -246,16 +249,6 @@ class TreeBlocks:
         except (IndexError, ValueError):  # possible only if the model was not verified
             what = f"the block of node {self.blocks.node[block]} is damaged"
             raise InputError(what, hint=RESTORE) from None
-
-
-def _find(
-    used: NDArray[np.int32], features: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of the features that are used, and their rows."""
-    rows = np.searchsorted(used, features)
-    found = np.flatnonzero(rows < used.size)
-    found = found[used[rows[found]] == features[found]]
-    return found, rows[found]
 
 
 def _release_pages(values: NDArray[Any]) -> None:

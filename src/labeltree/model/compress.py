@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,13 +69,12 @@ class Budget:
     def __bool__(self) -> bool:
         return self.max_loss is not None or self.max_size is not None
 
-    def check_least(self, least: int, exact: bool = True) -> None:
-        """Refuse a size that the smallest form of a model exceeds; its size is exact, or a lower bound."""
+    def check_least(self, least: int) -> None:
+        """Refuse a size that the smallest form of a model exceeds."""
         if self.max_size is not None and least > self.max_size:
-            bound = "" if exact else "at least "
             raise InputError(
                 f"the model cannot be compressed to {human_bytes(self.max_size)} ({self.max_size:,} bytes), "
-                f"the smallest possible size is {bound}{human_bytes(least)} ({least:,} bytes)",
+                f"the smallest possible size is {human_bytes(least)} ({least:,} bytes)",
                 hint="use a larger {max_size}",
                 parameters={"max_size": None},
             )
@@ -181,6 +180,7 @@ def list_forms(
     return smaller
 
 
+@dataclass(eq=False)
 class Trials:
     """Compact copies of a model in a temporary directory, of which only the best so far is kept.
 
@@ -197,31 +197,23 @@ class Trials:
         Called with each trial.
     """
 
-    def __init__(
-        self,
-        source: Model,
-        directory: Path,
-        validation: Labeled | None,
-        threads: int,
-        report: Callable[[Trial], None] | None = None,
-    ) -> None:
-        self._source = source
-        self._directory = directory
-        self._validation = validation
-        self._threads = threads
-        self._report = report
-        self._copies: dict[Form, Path] = {}
+    source: Model
+    directory: Path
+    validation: Labeled | None
+    threads: int
+    report: Callable[[Trial], None] | None = None
+    _copies: dict[Form, Path] = field(default_factory=dict, init=False)
 
     def measure(self, form: Form, progress: Progress | None = None) -> Trial:
         """Write a copy, unless it is the model itself, and evaluate it."""
         precision = None
-        if self._validation is not None:
+        if self.validation is not None:
             exact = form.storage.codec == "float32"
-            copy = self._source if exact else self._written(form, part_of(progress, 0, 2))
-            precision = self._validation.precision(copy, self._threads)
+            copy = self.source if exact else self._written(form, part_of(progress, 0, 2))
+            precision = self.validation.precision(copy, self.threads)
         trial = Trial(form, precision)
-        if self._report is not None:
-            self._report(trial)
+        if self.report is not None:
+            self.report(trial)
         if progress is not None and precision is not None:
             progress(1.0)
         return trial
@@ -239,10 +231,10 @@ class Trials:
         return self._copies[form]
 
     def _written(self, form: Form, progress: Progress | None) -> Model:
-        place = self._copies[form] = self._directory / form.storage.codec
+        place = self._copies[form] = self.directory / form.storage.codec
         if form.storage.prune is not None:
             place = self._copies[form] = place.with_name(f"{form.storage.codec}-{form.storage.prune:g}")
-        return self._source.write_copy(place, form.storage, self._threads, progress)
+        return self.source.write_copy(place, form.storage, self.threads, progress)
 
 
 def choose(

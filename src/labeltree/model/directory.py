@@ -156,11 +156,16 @@ def check_target(path: Path, overwrite: bool) -> None:
         return
     if not overwrite:
         raise InputError("already exists", file=path, hint=files.REPLACE, parameters={"overwrite": True})
-    if path.is_symlink() or not path.is_dir():
+    is_folder = path.is_dir() and not path.is_symlink()
+    present = sorted(_entries(path)) if is_folder else []
+    if not is_folder or (present and not _is_manifest(path / MANIFEST)):
         raise InputError(
             "not a model directory, so it is not replaced", file=path, hint="choose another name"
         )
-    _check_contents(path)
+    for name in present:
+        if not is_model_file(name):
+            what = f"contains {name}, which is not part of the model, so it is not replaced"
+            raise InputError(what, file=path, hint="move that file, or choose another name")
 
 
 def check_apart(model: Path, target: Path) -> None:
@@ -183,19 +188,6 @@ def _contains_current_directory(path: Path) -> bool:
     except FileNotFoundError:  # it was removed
         return False
     return any(path.samefile(place) for place in (current, *current.parents))
-
-
-def _check_contents(path: Path) -> None:
-    """Refuse a directory that is neither empty nor a model, or has files that are not the model's."""
-    present = sorted(_entries(path))
-    if present and not _is_manifest(path / MANIFEST):
-        raise InputError(
-            "not a model directory, so it is not replaced", file=path, hint="choose another name"
-        )
-    for name in present:
-        if not is_model_file(name):
-            what = f"contains {name}, which is not part of the model, so it is not replaced"
-            raise InputError(what, file=path, hint="move that file, or choose another name")
 
 
 def _entries(path: Path, folder: str = "") -> Iterator[str]:
@@ -322,6 +314,14 @@ def write_durably(path: Path, content: bytes, sync: bool = True) -> None:
     temporary.replace(path)
     if sync:
         sync_path(path.parent)
+
+
+def write_at(file: int, content: bytes | bytearray, at: int) -> int:
+    """Write bytes completely at a place of an open file; return their number."""
+    written = 0
+    while written < len(content):
+        written += os.pwrite(file, content[written:], at + written)
+    return written
 
 
 def sync_path(path: str | os.PathLike[str]) -> None:

@@ -166,11 +166,9 @@ def amend_model(
     """
     place = Path(os.path.realpath(path))
     check_target(place, overwrite=True)
-    described = {
-        name: value
-        for name, value in carried_over(manifest).items()
-        if name not in ("decision", "calibration")
-    }
+    described = carried_over(manifest)
+    for replaced in ("decision", "calibration"):
+        described.pop(replaced, None)
     with temporary_directory(place) as work:
         writer = ModelWriter(work)
         for name, entry in manifest["files"].items():

@@ -47,15 +47,12 @@ class TreeFile:
     is_large: bool = False
 
 
-def _scaled(dtype: str) -> dict[str, str]:
-    return dict.fromkeys((codec for codec in CODECS if is_scaled(codec)), dtype)
-
-
 def is_scaled(codec: str) -> bool:
     """Return whether each child has a scale, and its bias is stored outside the block."""
     return codec != "float32"
 
 
+_SCALE_TYPES = {codec: "<f4" for codec in CODECS if is_scaled(codec)}
 _WEIGHT_TYPES = {"float32": "<f4", "float16": "<f2", "int8": "|i1", SPARSE: "|u1"}
 TREE_FILES = (
     TreeFile("child_ptr.npy", dict.fromkeys(CODECS, "<i8"), "node", is_pointer=True),
@@ -64,8 +61,8 @@ TREE_FILES = (
     TreeFile("features.npy", {**dict.fromkeys(CODECS, "<i4"), SPARSE: "<u2"}, "feature", is_large=True),
     TreeFile("weight_ptr.npy", {SPARSE: "<i8"}, "block", is_pointer=True),
     TreeFile("weights.npy", _WEIGHT_TYPES, "weight", is_large=True),
-    TreeFile("scales.npy", _scaled("<f4"), "child"),
-    TreeFile("biases.npy", _scaled("<f4"), "child"),
+    TreeFile("scales.npy", _SCALE_TYPES, "child"),
+    TreeFile("biases.npy", _SCALE_TYPES, "child"),
     TreeFile("checksums.npy", dict.fromkeys(CODECS, "<u4"), "block"),
 )
 FEATURES, WEIGHTS = (file for file in TREE_FILES if file.is_large)

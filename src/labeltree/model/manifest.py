@@ -69,17 +69,11 @@ class _Entries:
     is_closed: bool = True  # no others
 
 
-@dataclass(frozen=True)
-class _ListOf:
-    """A list of objects."""
-
-    each: _Entries
-
-
 _OBJECT = _typed(dict, "an object")
 _LIST = _typed(list, "a list")
 _COUNT = Whole(1, limits.LARGEST_COUNT)
 _TOTAL = Whole(0, 2**63 - 1)
+_TREE = _Entries({"nodes": _COUNT, "depth": limits.TREE_DEPTH}, is_closed=False)
 _LARGE_FILE = _Entries({"bytes": _TOTAL})
 _SMALL_FILE = _Entries({"bytes": _TOTAL, "crc32c": Whole(0, 2**32 - 1)})
 _ESTIMATOR = {
@@ -99,7 +93,7 @@ _MANIFEST = _Entries(
         "one_based": Optional(limits.FLAG),
         "normalized": limits.FLAG,
         "codec": OneOf(CODECS),
-        "trees": _ListOf(_Entries({"nodes": _COUNT, "depth": limits.TREE_DEPTH}, is_closed=False)),
+        "trees": _LIST,
         "weights": _TOTAL,
         "settings": _Entries({**SOLVER_LIMITS, "cost": limits.COST}, is_closed=False),
         "score": _Entries({"function": limits.SCORE, "scale": limits.SCORE_SCALE}),
@@ -117,15 +111,11 @@ _MANIFEST = _Entries(
 )
 
 
-def check_manifest(manifest: Manifest) -> None:
-    """Check every entry of a manifest, except its checksum.
-
-    Raises
-    ------
-    InputError
-        If an entry is missing, or not what labeltree writes. The error does not name the file.
-    """
+def _check_entries(manifest: Manifest) -> None:
+    """Check every entry of a manifest, except its checksum; errors do not name the file."""
     _check("", manifest, _MANIFEST)
+    for number, tree in enumerate(manifest["trees"]):
+        _check(f"trees[{number}]", tree, _TREE)
     checked("the number of trees", len(manifest["trees"]), limits.TREES)
     if "calibration" in manifest:
         Calibration.stored(manifest["calibration"])
@@ -134,31 +124,7 @@ def check_manifest(manifest: Manifest) -> None:
     names = manifest.get("estimator", {}).get("feature_names")
     if names is not None and len(names) != manifest["features"]:
         raise InputError(f"there are {len(names):,} feature names for {manifest['features']:,} features")
-    _check_files(manifest)
-
-
-def _check(name: str, value: Any, declared: Any) -> None:
-    """Check a value and all that it contains."""
-    if isinstance(declared, _ListOf):
-        for number, item in enumerate(checked(name, value, _LIST)):
-            _check(f"{name}[{number}]", item, declared.each)
-    elif isinstance(declared, _Entries):
-        found = checked(name, value, _OBJECT)
-        prefix = f"{name}." if name else ""
-        for key, limit in {**declared.required, **declared.optional}.items():
-            if key in found:
-                _check(prefix + key, found[key], limit)
-            elif key in declared.required:
-                raise InputError(f"{prefix}{key} is missing")
-        unknown = found.keys() - declared.required.keys() - declared.optional.keys()
-        if declared.is_closed and unknown:
-            raise InputError(f"{prefix}{min(unknown)!r} is not known")
-    else:
-        checked(name, value, declared)
-
-
-def _check_files(manifest: Manifest) -> None:
-    """Check that a manifest lists the files of a model and no others, so that no name leads elsewhere."""
+    # The files of a model and no others, so that no name leads elsewhere.
     files, codec = manifest["files"], manifest["codec"]
     folders = [tree_folder(t) for t in range(len(manifest["trees"]))]
     is_large = {f"{folder}/{file.name}": file.is_large for folder in folders for file in tree_files(codec)}
@@ -175,6 +141,23 @@ def _check_files(manifest: Manifest) -> None:
         raise InputError(f"{THRESHOLDS} is listed, but there is no decision")
     for name, entry in files.items():
         _check(f"files[{name!r}]", entry, _LARGE_FILE if is_large.get(name) else _SMALL_FILE)
+
+
+def _check(name: str, value: Any, declared: Any) -> None:
+    """Check a value and all that it contains."""
+    if isinstance(declared, _Entries):
+        found = checked(name, value, _OBJECT)
+        prefix = f"{name}." if name else ""
+        for key, limit in {**declared.required, **declared.optional}.items():
+            if key in found:
+                _check(prefix + key, found[key], limit)
+            elif key in declared.required:
+                raise InputError(f"{prefix}{key} is missing")
+        unknown = found.keys() - declared.required.keys() - declared.optional.keys()
+        if declared.is_closed and unknown:
+            raise InputError(f"{prefix}{min(unknown)!r} is not known")
+    else:
+        checked(name, value, declared)
 
 
 def stored_as(storage: StorageSettings) -> dict[str, Any]:
@@ -224,7 +207,7 @@ def parse_manifest(content: bytes, path: Path) -> Manifest:
     if type(manifest.get("crc32c")) is not int or manifest["crc32c"] != checksum:
         raise InputError("checksum mismatch: the file is damaged", file=path / MANIFEST, hint=RESTORE)
     try:
-        check_manifest(manifest)
+        _check_entries(manifest)
     except InputError as error:
         raise error.replace(file=path / MANIFEST, hint=RESTORE) from None
     return manifest

@@ -130,10 +130,6 @@ class Model:
         """How the weights are stored: "float32", "float16", "int8", or "sparse" if small ones are dropped."""
         return self.trees[0].codec
 
-    def file(self, name: str) -> str:
-        """Return the name of a file of this model for messages."""
-        return f"{name} of an unsaved model" if self.path is None else str(self.path / name)
-
     @cached_property
     def _search(self) -> Ranker:
         blocks = [part.native for part in self.trees]
@@ -296,7 +292,9 @@ class Model:
             If a block is damaged, or contains what no writer stores.
         """
         for t, part in enumerate(self.trees):
-            part.verify(self.file(tree_folder(t)), threads_to_use(threads))
+            folder = tree_folder(t)
+            place = f"{folder} of an unsaved model" if self.path is None else str(self.path / folder)
+            part.verify(place, threads_to_use(threads))
 
     def save(
         self, path: Path | str, *, overwrite: bool = False, extra: Mapping[str, Any] | None = None

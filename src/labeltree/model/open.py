@@ -44,7 +44,7 @@ from labeltree.model.layout import (
 )
 from labeltree.model.manifest import RESTORE, Manifest
 from labeltree.settings import TextSettings
-from labeltree.trees.tree import LabelTree
+from labeltree.trees.tree import LabelTree, pointers
 
 # Of the data of an array in its file, in all versions of NumPy.
 _ALIGNMENT = 16
@@ -79,11 +79,23 @@ def _read_parts(directory: ModelDirectory) -> ModelParts:
     _check_memory(path, manifest)
     reader = ModelReader(directory, manifest)
     trees = tuple(_read_tree(reader, t, manifest) for t in range(len(manifest["trees"])))
-    _check_weights(path, manifest, trees)
+    if "pruned" not in manifest:
+        n_weights = sum(int(part.used_features @ part.tree.child_count) for part in trees)
+        if n_weights != manifest["weights"]:
+            what = f"the model has {n_weights:,} weights, but the manifest records {manifest['weights']:,}"
+            raise _damaged(what, path)
+    counts = reader.array(LABEL_COUNTS, "<i8", manifest["labels"])
+    if (counts < 0).any() or (counts > manifest["instances"]).any():
+        what = f"a label has a number of instances that is not from 0 to {manifest['instances']:,}"
+        raise _damaged(what, path / LABEL_COUNTS)
     names = _read_names(reader, manifest["labels"]) if LABEL_NAMES in manifest["files"] else None
     text = read_text_features(reader, manifest["features"]) if TEXT_FILES[0] in manifest["files"] else None
-    thresholds = _read_thresholds(reader, manifest) if THRESHOLDS in manifest["files"] else None
-    return ModelParts(path, manifest, trees, _read_label_counts(reader, manifest), names, text, thresholds)
+    thresholds = None
+    if THRESHOLDS in manifest["files"]:
+        thresholds = reader.array(THRESHOLDS, "<f4", manifest["labels"])
+        if not ((thresholds >= 0) & (thresholds <= 1)).all():
+            raise _damaged("a threshold is not from 0 to 1", path / THRESHOLDS)
+    return ModelParts(path, manifest, trees, counts, names, text, thresholds)
 
 
 def _check_memory(path: Path, manifest: Manifest) -> None:
@@ -126,12 +138,11 @@ def _read_tree(reader: ModelReader, number: int, manifest: Manifest) -> TreeBloc
         n_weights = float(np.diff(feature_ptr).astype(np.float64) @ tree.child_count)
         if n_weights > 2.0**60:
             raise _damaged("there are too many weights", place / "feature_ptr.npy")
-        weight_ptr = tree.weight_ptr(feature_ptr)
+        weight_ptr = pointers(np.diff(feature_ptr) * tree.child_count)
     scales = biases = NO_FLOATS
     if is_scaled(codec):
         scales, biases = read("scales.npy"), read("biases.npy")
-        _check_scales(scales, codec, place / "scales.npy")
-        _check_biases(biases, has_bias, place / "biases.npy")
+        _check_scales(scales, biases, codec, has_bias, place)
     counts |= {"feature": int(feature_ptr[-1]), "weight": int(weight_ptr[-1])}
     features, weights, checksums = read("features.npy"), read("weights.npy"), read("checksums.npy")
     return TreeBlocks(
@@ -192,43 +203,17 @@ def _check_pointers(ptr: NDArray[np.int64], file: Path) -> None:
         raise _damaged("the pointers do not start at 0, or decrease", file)
 
 
-def _check_scales(scales: NDArray[np.float32], codec: str, file: Path) -> None:
+def _check_scales(
+    scales: NDArray[np.float32], biases: NDArray[np.float32], codec: str, has_bias: bool, folder: Path
+) -> None:
     with np.errstate(over="ignore"):
         largest = scales * np.float32(_LARGEST_STORED[codec])
     if not (np.isfinite(largest) & (scales >= 0)).all():
-        raise _damaged("a scale is negative, not finite or too large", file)
-
-
-def _check_biases(biases: NDArray[np.float32], has_bias: bool, file: Path) -> None:
+        raise _damaged("a scale is negative, not finite or too large", folder / "scales.npy")
     if not np.isfinite(biases).all():
-        raise _damaged("a bias is not finite", file)
+        raise _damaged("a bias is not finite", folder / "biases.npy")
     if not has_bias and biases.any():
-        raise _damaged("there are biases, but the model has none", file)
-
-
-def _check_weights(path: Path, manifest: Manifest, trees: tuple[TreeBlocks, ...]) -> None:
-    """Compare the number of weights with the manifest, unless some were dropped."""
-    if "pruned" in manifest:
-        return
-    n_weights = sum(int(part.used_features @ part.tree.child_count) for part in trees)
-    if n_weights != manifest["weights"]:
-        what = f"the model has {n_weights:,} weights, but the manifest records {manifest['weights']:,}"
-        raise _damaged(what, path)
-
-
-def _read_label_counts(reader: ModelReader, manifest: Manifest) -> NDArray[np.int64]:
-    counts = reader.array(LABEL_COUNTS, "<i8", manifest["labels"])
-    if (counts < 0).any() or (counts > manifest["instances"]).any():
-        what = f"a label has a number of instances that is not from 0 to {manifest['instances']:,}"
-        raise _damaged(what, reader.path / LABEL_COUNTS)
-    return counts
-
-
-def _read_thresholds(reader: ModelReader, manifest: Manifest) -> NDArray[np.float32]:
-    thresholds = reader.array(THRESHOLDS, "<f4", manifest["labels"])
-    if not ((thresholds >= 0) & (thresholds <= 1)).all():
-        raise _damaged("a threshold is not from 0 to 1", reader.path / THRESHOLDS)
-    return thresholds
+        raise _damaged("there are biases, but the model has none", folder / "biases.npy")
 
 
 def _read_names(reader: ModelReader, n_labels: int) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from labeltree import _native
 from labeltree.base.display import Progress, part_of
 from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks
-from labeltree.model.directory import sync_path
+from labeltree.model.directory import sync_path, write_at
 from labeltree.model.files import ModelWriter
 from labeltree.model.layout import (
     FEATURES,
@@ -167,7 +167,7 @@ def _move(
     for block in range(done, sizes.size):
         at = int(ptr[block])
         for piece in _pieces(source, at, at + int(sizes[block])):
-            to += _write(target, piece, to)
+            to += write_at(target, piece, to)
             moved += len(piece)
         if moved >= _RELEASED_AT_ONCE:
             os.fdatasync(target)
@@ -187,14 +187,6 @@ def _pieces(file: int, at: int, end: int) -> Iterator[bytes]:
             raise OSError(errno.EIO, "the file is shorter than expected")
         yield piece
         at += len(piece)
-
-
-def _write(file: int, content: bytes, at: int) -> int:
-    """Write bytes completely; return their number."""
-    written = 0
-    while written < len(content):
-        written += os.pwrite(file, content[written:], at + written)
-    return written
 
 
 def write_small(

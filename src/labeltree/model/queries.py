@@ -176,19 +176,14 @@ class Ranker:
                 X.indices, X.data, beam, top, settings.function, settings.scale, self._normalized
             )
             if found is not None:
-                self._warn_of_features(X.shape[1], 4)
+                self._warn_of_features(X.shape[1])
                 if self._is_text and X.data.size == 0:
                     found[0].fill(-1)
                     found[1].fill(0)
                 return found
-        return self._rank_rows(X, top, beam, settings, threads)
-
-    def _rank_rows(
-        self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         queries = check_queries(X)
         check_width(queries.n_features, self._n_features)
-        self._warn_of_features(queries.n_features, 5)
+        self._warn_of_features(queries.n_features)
         if self._normalized:
             queries = unit_queries(queries, self._n_features)
         # One row needs no second thread, and finding the number of CPUs would take longer than the search.
@@ -202,12 +197,12 @@ class Ranker:
             labels[unknown], scores[unknown] = -1, 0
         return labels, scores
 
-    def _warn_of_features(self, n_features: int, stacklevel: int) -> None:
+    def _warn_of_features(self, n_features: int) -> None:
         if n_features > self._n_features:
             warnings.warn(
                 f"The data has {n_features:,} features, but the model has {self._n_features:,}; "
                 "the additional ones are ignored.",
-                stacklevel=stacklevel,  # the caller of predict
+                stacklevel=4,  # the caller of predict
             )
 
 

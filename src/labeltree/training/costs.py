@@ -34,11 +34,6 @@ def with_costs(
     return replace(settings, cost=cost, max_cost=max_cost)
 
 
-def default_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:
-    """Return the cost at the root if none is given; see `default_costs`."""
-    return default_costs(X, weights)[0]
-
-
 def default_costs(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> tuple[float, float]:
     """Return the cost at the root, and the most that it becomes in smaller nodes, if none is given.
 

@@ -32,7 +32,7 @@ from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.training.costs import with_costs
 from labeltree.training.plan import Plan
 from labeltree.training.score import HeldOut, choose_decision, choose_score
-from labeltree.training.tree_plan import TreeStrips, shares
+from labeltree.training.tree_plan import shares
 from labeltree.training.work import WorkDirectory
 
 
@@ -136,12 +136,13 @@ def train_planned(
     for t, part in enumerate(plan.trees):
         work.keep_tree(t, part.tree)
     if not (work.is_complete or work.is_published):
-        work.writer().write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
+        ModelWriter(work.model).write_common(np.diff(dataset.by_label[0]), plan.label_names, plan.text)
         fill_blocks(dataset, plan, work, costs, progress)
     model = complete_model(dataset, plan, work, costs)
     if n_not_converged := model.manifest["not_converged"]:
+        n_problems = sum(part.tree.children.size for part in plan.trees)
         warnings.warn(
-            f"{n_not_converged:,} of {plan.n_problems:,} binary problems did not converge to the tolerance "
+            f"{n_not_converged:,} of {n_problems:,} binary problems did not converge to the tolerance "
             f"of {plan.settings.tolerance:g}; scale the features, lower the cost ({plan.cost:g}) or raise "
             "max_iterations.",
             stacklevel=3,
@@ -207,19 +208,19 @@ def fill_blocks(
         The share, from 0, and the number of shares that all strips are divided into.
     """
     number, n_shares = share
-    strips = [part.strips for part in plan.trees]
-    amounts = [tree.work for tree in strips]
+    amounts = [part.strips.work for part in plan.trees]
     for t, amount in enumerate(amounts):
         work.keep_amounts(t, amount)
     mine = np.split(
-        shares(np.concatenate(amounts), n_shares) == number, np.cumsum([len(tree) for tree in strips])[:-1]
+        shares(np.concatenate(amounts), n_shares) == number,
+        np.cumsum([amount.size for amount in amounts])[:-1],
     )
     total = float(sum(amount[own].sum() for amount, own in zip(amounts, mine, strict=True))) or 1.0
     done = 0.0
     with ExitStack() as stack:
         # Allocate the files of all trees before the first is trained.
         files = [
-            stack.enter_context(reserve_blocks(work.writer(), f"tree-{t}", part.layout))
+            stack.enter_context(reserve_blocks(ModelWriter(work.model), f"tree-{t}", part.layout))
             for t, part in enumerate(plan.trees)
         ]
         for t, (amount, own) in enumerate(zip(amounts, mine, strict=True)):
@@ -230,7 +231,7 @@ def fill_blocks(
             left = float(amount[missing].sum()) / total
             if missing.size:
                 stage = _scaled(progress, done, left)
-                _train_strips(dataset, plan, t, files[t], costs, strips[t], missing, work, stage)
+                _train_strips(dataset, plan, t, files[t], costs, missing, work, stage)
             done += left
 
 
@@ -252,10 +253,22 @@ def complete_model(
     """
     assert work.target is not None
     if not (work.is_complete or work.is_published):
-        writer = work.writer()
+        writer = ModelWriter(work.model)
         writer.adopt_common()
+        n_not_converged = n_stored = 0
+        blocks: list[TrainedBlocks] = []
         with ExitStack() as stack:
-            blocks, n_stored, n_not_converged = _pack_trees(plan, work, writer, stack)
+            for t, part in enumerate(plan.trees):
+                folder = f"tree-{t}"
+                files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
+                written, not_converged = part.strips.gather(work.records[t], files)
+                # From now on, it only matters that the records exist.
+                work.records[t] = dict.fromkeys(work.records[t], b"")
+                n_not_converged += not_converged
+                n_stored += int(written.n_nonzeros.sum())
+                write_small(writer, folder, part.tree, part.codec, written)
+                packed = stack.enter_context(pack_blocks(writer, folder, part.layout, written, files))
+                blocks.append(TrainedBlocks.of(part.codec, written, packed))
             held_out = HeldOut(dataset, plan, blocks, costs)
             score = work.described["score"]
             chosen = choose_score(held_out) if score == AUTO else ScoreSettings(**score)
@@ -284,35 +297,12 @@ def complete_model(
     return load_complete(work.target)
 
 
-def _pack_trees(
-    plan: Plan, work: WorkDirectory, writer: ModelWriter, stack: ExitStack
-) -> tuple[list[TrainedBlocks], int, int]:
-    """Write what the trees need besides their strips; return their blocks, open until the stack is closed.
-
-    Also returns the number of stored weights, and of problems that did not converge.
-    """
-    n_not_converged = n_stored = 0
-    blocks: list[TrainedBlocks] = []
-    for t, part in enumerate(plan.trees):
-        folder = f"tree-{t}"
-        files = stack.enter_context(reserve_blocks(writer, folder, part.layout))
-        written, not_converged = part.strips.gather(work.records[t], files)
-        work.records[t] = dict.fromkeys(work.records[t], b"")  # from now on, it only matters that they exist
-        n_not_converged += not_converged
-        n_stored += int(written.n_nonzeros.sum())
-        write_small(writer, folder, part.tree, part.codec, written)
-        packed = stack.enter_context(pack_blocks(writer, folder, part.layout, written, files))
-        blocks.append(TrainedBlocks.of(part.codec, written, packed))
-    return blocks, n_stored, n_not_converged
-
-
 def _train_strips(
     dataset: Dataset,
     plan: Plan,
     number: int,
     files: BlockFiles,
     costs: NDArray[np.float32] | None,
-    strips: TreeStrips,
     missing: NDArray[np.int64],
     work: WorkDirectory,
     progress: Progress | None,
@@ -334,7 +324,7 @@ def _train_strips(
                 files.native(part.codec, part.layout.feature_ptr, part.layout.weight_ptr),
                 threshold=float32_threshold(plan.storage.prune or 0.0),
                 n_nonzeros=part.nonzeros,
-                strip_bytes=strips.strip_bytes,
+                strip_bytes=part.strips.strip_bytes,
                 strips=missing,
                 finished=finished,
                 threads=plan.threads,

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from labeltree import _native
-from labeltree.model.directory import sync_path
+from labeltree.model.directory import sync_path, write_at
 
 _HEAD = struct.Struct("<II")
 _TREE = struct.Struct("<q")
@@ -157,9 +157,7 @@ class Journal:
             body = _TREE.pack(tree) + record
             content += _HEAD.pack(len(body), _crc(body)) + body
         try:
-            written = 0
-            while written < len(content):
-                written += os.pwrite(self._file, content[written:], self._size + written)
+            write_at(self._file, content, self._size)
             if self._sync:
                 os.fdatasync(self._file)
         except OSError:

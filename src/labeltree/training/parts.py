@@ -19,6 +19,7 @@ from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset, csr_arrays, wrap_csr
 from labeltree.errors import InputError
 from labeltree.model.directory import check_target
+from labeltree.model.files import ModelWriter
 from labeltree.model.model import Model
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.training.fill import checked_costs, complete_model, describe_run, fill_blocks
@@ -72,7 +73,8 @@ def write_parts(dataset: Dataset, plan: Plan, path: Path, described: dict[str, A
         arrays: list[NDArray[Any]] = [*csr_arrays(dataset.X), *csr_arrays(dataset.Y)[:2], *dataset.by_label]
         for name, array in zip(_ARRAYS, arrays, strict=True):
             np.save(work.path / "data" / f"{name}.npy", array, allow_pickle=False)
-        work.writer().write_common(np.diff(dataset.by_label[0]), dataset.label_names, dataset.text)
+        writer = ModelWriter(work.model)
+        writer.write_common(np.diff(dataset.by_label[0]), dataset.label_names, dataset.text)
         for t, part in enumerate(plan.trees):
             work.keep_tree(t, part.tree)
             work.write_arrays(f"plan-{t}.npz", {name: getattr(part, name) for name in _USAGE})
@@ -194,7 +196,12 @@ def _n_missing(work: WorkDirectory, plan: Plan) -> int:
 def mapped_data(work: WorkDirectory) -> Dataset:
     """Map the data of a work directory."""
     described = work.described["data"]
-    arrays = [_mapped(work.path / "data" / f"{name}.npy") for name in _ARRAYS]
+    arrays: list[NDArray[Any]] = []
+    for name in _ARRAYS:
+        file = work.path / "data" / f"{name}.npy"
+        # A file without elements cannot be mapped.
+        mode: Literal["r"] | None = "r" if file.stat().st_size > 128 else None
+        arrays.append(np.load(file, mmap_mode=mode, allow_pickle=False))
     x_ptr, x_index, x_value, y_ptr, y_index, *by_label = arrays
     n_instances = described["instances"]
     X = wrap_csr(x_value, x_index, x_ptr, (n_instances, described["features"]))
@@ -205,13 +212,6 @@ def mapped_data(work: WorkDirectory) -> Dataset:
     _ = dataset.native  # checks the arrays, which reads all of them
     dataset.release_pages()
     return dataset
-
-
-def _mapped(path: Path) -> NDArray[Any]:
-    # A file without elements cannot be mapped.
-    mode: Literal["r"] | None = "r" if path.stat().st_size > 128 else None
-    array: NDArray[Any] = np.load(path, mmap_mode=mode, allow_pickle=False)
-    return array
 
 
 def _plan(work: WorkDirectory, threads: int | None) -> Plan:

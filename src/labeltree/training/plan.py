@@ -110,11 +110,6 @@ class Plan:
         """Weights of all trees as the paper counts them, without bias (its equation 18)."""
         return sum(part.n_weights for part in self.trees)
 
-    @property
-    def n_problems(self) -> int:
-        """Number of binary problems: children of all nodes."""
-        return sum(part.tree.children.size for part in self.trees)
-
     def training(
         self, number: int, dataset: Dataset, costs: NDArray[np.float32] | None = None
     ) -> _native.Training:
@@ -158,7 +153,7 @@ class Plan:
         if self.text is not None:
             sizes |= {name: len(content) for name, content in self.text.contents.items()}
         for t, part in enumerate(self.trees):
-            sizes |= {f"tree-{t}/{name}": spec.bytes for name, spec in part.files().items()}
+            sizes |= {f"tree-{t}/{name}": spec.bytes for name, spec in part.layout.files().items()}
         return sizes
 
     @property

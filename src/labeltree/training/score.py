@@ -190,19 +190,14 @@ def choose_decision(held_out: HeldOut, score: ScoreSettings) -> Decision | None:
         None if fewer than 50 rows have labels, with the hinge loss, and for a large one-vs-rest model.
     """
     plan, n_rows = held_out.plan, held_out.rows.size
-    if plan.settings.loss == "hinge" or n_rows < MIN_DECISION_ROWS or not _fits_in_memory(plan):
+    # The memory that is planned for training can hold all weights of a node of a tree. One-vs-rest is a
+    # single node, which training never holds as a whole if it is large.
+    fits = plan.depth > 1 or plan.n_weights * 4 <= STRIP_BYTES * len(plan.trees)
+    if plan.settings.loss == "hinge" or n_rows < MIN_DECISION_ROWS or not fits:
         return None
     (ranked,) = held_out.ranked(DECISION_ROWS, [score])
     candidates = Candidates.of(held_out.truth(DECISION_ROWS), *ranked)
     return choose_threshold(candidates, held_out=True) if candidates.hits.any() else None
-
-
-def _fits_in_memory(plan: Plan) -> bool:
-    """Return whether the memory that is planned for training can hold all weights of a node.
-
-    That of a tree can. One-vs-rest is a single node, which training never holds as a whole if it is large.
-    """
-    return plan.depth > 1 or plan.n_weights * 4 <= STRIP_BYTES * len(plan.trees)
 
 
 def _precision(truth: sp.csr_matrix, labels: NDArray[np.int32]) -> NDArray[np.float64]:

@@ -328,8 +328,13 @@ def build_plan(
         )
     count = settings.trees
     with stage("tree", f"building {count} tree{'s' * (count > 1)}") as progress:
-        if settings.tree is not None:
-            trees = [_given_tree(settings.tree, rows)]
+        given: Any = settings.tree
+        if isinstance(given, LabelTree):
+            trees = [given]
+        elif isinstance(given, Sequence):
+            trees = [LabelTree.from_nested(given, rows.label_names)]
+        elif given is not None:
+            trees = [given.to_tree(rows)]
         else:
             # Several trees share the label vectors; the vectors of a single one are freed when it is built.
             shared = vectors or (LabelVectors(rows) if count > 1 else None)
@@ -353,13 +358,3 @@ def build_plan(
     with stage("plan", "planning"):
         plan = make_plan(rows, trees, solver_settings, storage, threads=threads)
         return replace(plan, data_bytes=dataset.bytes)  # of both: the caller keeps the rows as they were
-
-
-def _given_tree(tree: Any, dataset: Dataset) -> LabelTree:
-    """Return a tree of `TreeSettings` with the labels of a dataset."""
-    if isinstance(tree, LabelTree):
-        return tree
-    if isinstance(tree, Sequence):
-        return LabelTree.from_nested(tree, dataset.label_names)
-    found: LabelTree = tree.to_tree(dataset)
-    return found

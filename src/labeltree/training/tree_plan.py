@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeltree import _native
-from labeltree.model.layout import SPARSE, ArrayFile, Layout, is_scaled, n_segments
+from labeltree.model.layout import SPARSE, Layout, is_scaled, n_segments
 from labeltree.model.pack import BlockFiles, WrittenBlocks
 from labeltree.trees.tree import LabelTree
 
@@ -76,11 +76,8 @@ class TreePlan:
     @cached_property
     def strips(self) -> TreeStrips:
         """What is trained together."""
-        return TreeStrips.of(self)
-
-    def files(self) -> dict[str, ArrayFile]:
-        """Return the arrays that this tree will be stored in; if blocks are sparse, bounds of them."""
-        return self.layout.files()
+        ranges = _native.list_strips(self.tree.native, self.codec, self.layout.feature_ptr, STRIP_BYTES)
+        return TreeStrips(self, STRIP_BYTES, *ranges)
 
     def clip(self, max_depth: int) -> TreePlan:
         """Return the plan of the tree cut at a depth (d_max); the remaining nodes use the same instances."""
@@ -151,12 +148,6 @@ class TreeStrips:
     node: NDArray[np.int64]
     first_child: NDArray[np.int64]
     n_children: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, part: TreePlan) -> TreeStrips:
-        """List the strips of a planned tree."""
-        ranges = _native.list_strips(part.tree.native, part.codec, part.layout.feature_ptr, STRIP_BYTES)
-        return cls(part, STRIP_BYTES, *ranges)
 
     def __len__(self) -> int:
         return self.node.size

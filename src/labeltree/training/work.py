@@ -33,7 +33,6 @@ from labeltree.model.directory import (
     temporary_directory,
     write_durably,
 )
-from labeltree.model.files import ModelWriter
 from labeltree.model.layout import MANIFEST
 from labeltree.training.journal import Journal, read_journals, seconds_of
 from labeltree.trees.tree import LabelTree
@@ -170,13 +169,13 @@ class WorkDirectory:
         """The journal of this process."""
         return Journal(self.path / "journal", self.sync)
 
-    def writer(self) -> ModelWriter:
-        """Return a writer of the model's files."""
-        return ModelWriter(self.model)
-
     def tree(self, number: int) -> LabelTree | None:
         """Return a tree that was built before, or None."""
-        return read_tree(self.path, number)
+        file = self.path / f"tree-{number}.npz"
+        if not file.is_file():
+            return None
+        with np.load(file, allow_pickle=False) as arrays:
+            return LabelTree(arrays["child_ptr"], arrays["children"], *arrays["build_bytes"].ravel().tolist())
 
     def keep_tree(self, number: int, tree: LabelTree) -> None:
         """Keep a tree. If there is one with this number already, it must be the same."""
@@ -184,7 +183,7 @@ class WorkDirectory:
         if kept is None:
             build_bytes = np.array([tree.build_bytes, tree.centroid_bytes], np.int64)
             arrays = {"child_ptr": tree.child_ptr, "children": tree.children, "build_bytes": build_bytes}
-            self.write_arrays(_tree_name(number), arrays)
+            self.write_arrays(f"tree-{number}.npz", arrays)
         elif not (
             np.array_equal(kept.child_ptr, tree.child_ptr) and np.array_equal(kept.children, tree.children)
         ):
@@ -286,19 +285,6 @@ def read_description(path: Path) -> dict[str, Any]:
 def is_work_directory(path: Path) -> bool:
     """Return whether a directory is a work directory."""
     return (path / _DESCRIPTION).is_file()
-
-
-def read_tree(path: Path, number: int) -> LabelTree | None:
-    """Read a tree of a work directory; None if it is not built yet."""
-    file = path / _tree_name(number)
-    if not file.is_file():
-        return None
-    with np.load(file, allow_pickle=False) as arrays:
-        return LabelTree(arrays["child_ptr"], arrays["children"], *arrays["build_bytes"].ravel().tolist())
-
-
-def _tree_name(number: int) -> str:
-    return f"tree-{number}.npz"
 
 
 def _amounts_name(number: int) -> str:

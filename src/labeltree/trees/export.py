@@ -35,12 +35,9 @@ def tree_text(tree: LabelTree, names: Sequence[str] | None, form: str, most: int
     """
     if form == "json":
         return json.dumps(_nested(tree, names), ensure_ascii=False, indent=0) + "\n"
-    lines = _dot(tree, names, most) if form == "dot" else _svg(tree, names, most)
+    shown = [str(label) for label in range(tree.n_labels)] if names is None else names
+    lines = _dot(tree, shown, most) if form == "dot" else _svg(tree, shown, most)
     return "\n".join(lines) + "\n"
-
-
-def _name(names: Sequence[str] | None, label: int) -> str:
-    return str(label) if names is None else names[label]
 
 
 def _nested(tree: LabelTree, names: Sequence[str] | None) -> list[Any]:
@@ -48,7 +45,7 @@ def _nested(tree: LabelTree, names: Sequence[str] | None) -> list[Any]:
     made: list[list[Any]] = [[] for _ in range(tree.n_nodes)]
     for node in range(tree.n_nodes - 1, -1, -1):
         for child in tree.children[tree.child_ptr[node] : tree.child_ptr[node + 1]].tolist():
-            label = ~child if names is None else _name(names, ~child)
+            label = ~child if names is None else names[~child]
             made[node].append(made[child] if child >= 0 else label)
     return made[0]
 
@@ -63,7 +60,7 @@ class _Item:
     kind: str
 
 
-def _items(tree: LabelTree, names: Sequence[str] | None, most: int | None) -> list[_Item]:
+def _items(tree: LabelTree, names: Sequence[str], most: int | None) -> list[_Item]:
     """Return what is drawn, from top to bottom; each with the place of its parent."""
     n_labels = tree.last - tree.first
     items = [_Item(0, -1, f"{int(n_labels[0]):,} labels", "node")]
@@ -83,11 +80,11 @@ def _items(tree: LabelTree, names: Sequence[str] | None, most: int | None) -> li
             waiting.append((child, len(items), 0))
             items.append(_Item(depth, place, f"{int(n_labels[child]):,} labels", "node"))
         else:
-            items.append(_Item(depth, place, _name(names, ~child), "label"))
+            items.append(_Item(depth, place, names[~child], "label"))
     return items
 
 
-def _dot(tree: LabelTree, names: Sequence[str] | None, most: int | None) -> Iterator[str]:
+def _dot(tree: LabelTree, names: Sequence[str], most: int | None) -> Iterator[str]:
     shapes = {"node": "ellipse", "label": "box", "rest": "plaintext"}
     yield "digraph labels {"
     yield '  rankdir=LR; node [fontname="sans-serif", fontsize=10];'
@@ -100,7 +97,7 @@ def _dot(tree: LabelTree, names: Sequence[str] | None, most: int | None) -> Iter
     yield "}"
 
 
-def _svg(tree: LabelTree, names: Sequence[str] | None, most: int | None) -> Iterator[str]:
+def _svg(tree: LabelTree, names: Sequence[str], most: int | None) -> Iterator[str]:
     items = _items(tree, names, most)
     texts = [
         item.text if len(item.text) <= _LONGEST_NAME else item.text[: _LONGEST_NAME - 1] + "…"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -284,11 +284,10 @@ def _without_single_child(child: Any) -> Any:
     return child[0] if isinstance(child, list) and len(child) == 1 else child
 
 
-def _examples(numbers: Mapping[str, int], labels: Iterable[int]) -> str:
+def _examples(numbers: Mapping[str, int], labels: NDArray[np.intp]) -> str:
     """Name the first few of some labels."""
-    chosen = list(labels)
     names = list(numbers)
-    return ", ".join([repr(names[label]) for label in chosen[:3]] + ["..."] * (len(chosen) > 3))
+    return ", ".join([repr(names[label]) for label in labels[:3]] + ["..."] * (labels.size > 3))
 
 
 def shorten(text: str) -> str:

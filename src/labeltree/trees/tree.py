@@ -228,16 +228,6 @@ class LabelTree:
             self.centroid_bytes,
         )
 
-    def weight_ptr(self, feature_ptr: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Start of each node's block of weights, and the end of the last: features x children each.
-
-        Parameters
-        ----------
-        feature_ptr : ndarray of int64, n_nodes + 1
-            Start of each node's list of features, and the end of the last.
-        """
-        return pointers(np.diff(feature_ptr) * self.child_count)
-
 
 class DepthSummary(TypedDict):
     """The nodes of one depth of a tree."""

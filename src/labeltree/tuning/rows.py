@@ -14,7 +14,7 @@ from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import check_known
 from labeltree.settings import SolverSettings, TextSettings, TreeSettings
-from labeltree.training.costs import default_cost
+from labeltree.training.costs import default_costs
 from labeltree.training.plan import Plan, make_plan
 from labeltree.trees.kmeans import build_tree
 from labeltree.trees.tree import LabelTree
@@ -78,7 +78,7 @@ class TuningRows:
         self._read(source.text)
         tree = TreeSettings()
         self.defaults: Changes = {
-            "cost": default_cost(self.train.X),
+            "cost": default_costs(self.train.X)[0],
             "positive_cost": SolverSettings.positive_cost,
             "clusters": tree.clusters,
             "max_depth": tree.max_depth,
