@@ -211,10 +211,8 @@ def fill_blocks(
     amounts = [part.strips.work for part in plan.trees]
     for t, amount in enumerate(amounts):
         work.keep_amounts(t, amount)
-    mine = np.split(
-        shares(np.concatenate(amounts), n_shares) == number,
-        np.cumsum([amount.size for amount in amounts])[:-1],
-    )
+    ends = np.cumsum([amount.size for amount in amounts])
+    mine = np.split(shares(np.concatenate(amounts), n_shares) == number, ends[:-1])
     total = float(sum(amount[own].sum() for amount, own in zip(amounts, mine, strict=True))) or 1.0
     done = 0.0
     with ExitStack() as stack:

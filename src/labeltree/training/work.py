@@ -195,8 +195,9 @@ class WorkDirectory:
 
     def keep_amounts(self, number: int, amounts: NDArray[np.int64]) -> None:
         """Keep the work of each strip of a tree, which shows the progress of a run."""
-        if not (self.path / _amounts_name(number)).is_file():
-            self.write_arrays(_amounts_name(number), {"amounts": amounts})
+        name = f"strips-{number}.npz"
+        if not (self.path / name).is_file():
+            self.write_arrays(name, {"amounts": amounts})
 
     def publish(self) -> None:
         """Move the complete model to its place; the work directory is no longer needed."""
@@ -287,10 +288,6 @@ def is_work_directory(path: Path) -> bool:
     return (path / _DESCRIPTION).is_file()
 
 
-def _amounts_name(number: int) -> str:
-    return f"strips-{number}.npz"
-
-
 def _locked(path: Path, shared: bool) -> int:
     """Lock a directory for this process, or for those that share it; return the handle of the lock."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -358,7 +355,7 @@ def work_status(path: Path) -> WorkStatus:
     described = read_description(path)["described"]
     records = read_journals(path / "journal")
     n_trees = len(list(path.glob("tree-*.npz")))
-    files = [path / _amounts_name(t) for t in range(n_trees)]
+    files = [path / f"strips-{t}.npz" for t in range(n_trees)]
     amounts = [np.load(file, allow_pickle=False)["amounts"] for file in files if file.is_file()]
     total = float(sum(amount.sum() for amount in amounts))
     trained = sum(float(amount[list(records.get(t, {}))].sum()) for t, amount in enumerate(amounts))
