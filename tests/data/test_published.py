@@ -15,7 +15,8 @@ from scipy import sparse
 
 import labeltree
 from labeltree import Dataset, InputError, fetch_data, write_svm
-from labeltree.data.published import SOURCES, cache_directory
+from labeltree.base.files import cache_directory
+from labeltree.data.published import SOURCES
 
 FILES = sorted(NAMES)
 
@@ -49,8 +50,8 @@ def test_directories_and_mirrors(tiny, tmp_path, monkeypatch):
     monkeypatch.delenv("LABELTREE_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert cache_directory().is_relative_to(tmp_path)
-    assert cache_directory("~/data") == tmp_path / "home/data"
+    assert cache_directory("data").is_relative_to(tmp_path)
+    assert cache_directory("data", "~/data") == tmp_path / "home/data"
 
 
 def test_a_failed_download_is_tried_again_and_leaves_no_part(tiny):

@@ -13,10 +13,11 @@ from helpers import flipped, random_data, run_python
 
 import labeltree
 from labeltree import InputError, LabelTreeClassifier
+from labeltree.base.files import cache_directory
 from labeltree.errors import ResourceError
 from labeltree.hub import loading, store
 from labeltree.hub.address import Address, is_address
-from labeltree.hub.loading import cache_directory, fetch, load
+from labeltree.hub.loading import fetch, load
 from labeltree.model.layout import MANIFEST
 from labeltree.model.manifest import manifest_checksum
 from labeltree.serve.models import Models
@@ -81,7 +82,7 @@ def test_places_and_addresses(tmp_path):
     # Each has a place of its own in the cache.
     assert len({address.key for address in addresses}) == len(names)
     for address in addresses:
-        place = cache_directory(tmp_path) / address.key / address.name
+        place = cache_directory("models", tmp_path) / address.key / address.name
         assert Path(os.path.normpath(place)).parent.parent == tmp_path
     assert Address("s3://a/m/").key == Address("s3://a/m").key
     assert Address("https://u:pw@host/m?key=1").file("a/b") == "https://u:pw@host/m/a/b?key=1"
@@ -135,14 +136,14 @@ def test_missing_packages(package, url, hint, monkeypatch, refused):
 
 
 def test_where_the_cache_is(monkeypatch, tmp_path):
-    assert cache_directory() == tmp_path / "cache"
-    assert cache_directory(tmp_path / "given") == tmp_path / "given"
+    assert cache_directory("models") == tmp_path / "cache"
+    assert cache_directory("models", tmp_path / "given") == tmp_path / "given"
     monkeypatch.delenv("LABELTREE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_directory() == tmp_path / "xdg" / "labeltree" / "models"
+    assert cache_directory("models") == tmp_path / "xdg" / "labeltree" / "models"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_directory() == tmp_path / ".cache" / "labeltree" / "models"
+    assert cache_directory("models") == tmp_path / ".cache" / "labeltree" / "models"
 
 
 def test_a_model_is_downloaded_once(put, trained, memory, cache, tmp_path):

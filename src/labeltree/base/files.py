@@ -29,10 +29,16 @@ from labeltree.errors import InputError
 # The end of temporary names.
 _PARTIAL = ".partial"
 
+# The environment variables of what is downloaded, and its places in the user's cache directory.
+CACHE_VARIABLE = "LABELTREE_CACHE"
+_CACHES = {"models": (CACHE_VARIABLE, "labeltree/models"), "data": ("LABELTREE_DATA", "labeltree")}
+
 # What to do about output that exists.
 REPLACE = "choose another name, or use {overwrite} to replace it"
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte order marks
+
+_TAIL_BYTES = 1 << 16  # of a piece, in which its last line break usually is
 
 _DAMAGED = (EOFError, OSError, lzma.LZMAError, zlib.error)
 
@@ -167,6 +173,29 @@ def check_output(path: Path, overwrite: bool) -> None:
         raise InputError("already exists", file=path, hint=REPLACE, parameters={"overwrite": True})
 
 
+def cache_directory(kind: str, directory: Path | str | None = None) -> Path:
+    """Return where downloads of a kind are kept; it need not exist.
+
+    Parameters
+    ----------
+    kind : {"models", "data"}
+    directory : str or path-like, optional
+        Default: the environment variable ``LABELTREE_CACHE`` or ``LABELTREE_DATA``, or else the directory
+        labeltree/models or labeltree in the user's cache, which is ``XDG_CACHE_HOME`` or ``~/.cache``.
+    """
+    variable, folder = _CACHES[kind]
+    chosen = directory or os.environ.get(variable)
+    if not chosen:
+        home = os.environ.get("XDG_CACHE_HOME") or ""
+        # A relative path is to be ignored, says the specification.
+        chosen = (Path(home) if os.path.isabs(home) else Path("~/.cache")) / folder
+    try:
+        return Path(os.path.abspath(Path(chosen).expanduser()))
+    except RuntimeError:
+        what = f"there is no home directory for downloaded {kind}"
+        raise InputError(what, hint=f"set {variable} to a directory") from None
+
+
 def display_name(path: str | os.PathLike[str]) -> str:
     """Return the name of a file for messages."""
     return "standard input" if os.fspath(path) == "-" else os.fspath(path)
@@ -230,8 +259,11 @@ def _limited(
     """Yield pieces of a file until one of its lines is too long, or too much is compressed in it."""
     line_bytes = unpacked = 0
     for piece, last in pieces:
-        newline = piece.tobytes().rfind(b"\n")
-        line_bytes = len(piece) - newline - 1 if newline >= 0 else line_bytes + len(piece)
+        tail = piece[-_TAIL_BYTES:].tobytes()
+        if b"\n" not in tail:  # only then is the whole piece copied
+            tail = piece.tobytes()
+        newline = tail.rfind(b"\n")
+        line_bytes = len(tail) - newline - 1 if newline >= 0 else line_bytes + len(piece)
         if line_bytes > limits.LONGEST_LINE:
             what = f"a line is longer than {limits.LONGEST_LINE:,} bytes"
             raise InputError(what, file=name, hint="check that this is the right file")

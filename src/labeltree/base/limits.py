@@ -283,11 +283,6 @@ MAX_SIZE = Size()
 
 # The service.
 PORT = Whole(0, 65535)
-WORKERS = Whole(1, 256)
-MAX_BODY = Size()
-MAX_TEXTS = Whole(1)
-MAX_LENGTH = Whole(1)
-TIMEOUT = Number(0.0, 86400.0, above=True)
 WATCH = Number(0.0, 86400.0)
 
 # Tuning.

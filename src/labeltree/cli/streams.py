@@ -12,8 +12,8 @@ class OutputError(OSError):
     """Standard output cannot be written."""
 
 
-class _Results(io.FileIO):
-    """Standard output: errors are distinguishable from those of other files."""
+class _Standard(io.FileIO):
+    """Standard output, whose errors are distinguishable; or standard error, which drops what fails."""
 
     def write(self, content: Any) -> int:
         """Write some bytes."""
@@ -22,20 +22,9 @@ class _Results(io.FileIO):
         except BrokenPipeError:
             raise
         except OSError as error:
+            if self.fileno() == 2:  # the work goes on without its messages
+                return len(content)
             raise OutputError(error.errno, error.strerror) from None
-
-
-class _Messages(io.FileIO):
-    """Standard error: what cannot be written is dropped, and the work goes on."""
-
-    def write(self, content: Any) -> int:
-        """Write some bytes, if possible."""
-        try:
-            return super().write(content)
-        except BrokenPipeError:
-            raise
-        except OSError:
-            return len(content)
 
 
 def prepare_streams() -> None:
@@ -53,9 +42,9 @@ def prepare_streams() -> None:
         if stream is None:
             os.open(os.devnull, access)
     if sys.stdout is sys.__stdout__:
-        sys.stdout = _wrapped(_Results(1, "wb", closefd=False), sys.stdout)
+        sys.stdout = _wrapped(_Standard(1, "wb", closefd=False), sys.stdout)
     if sys.stderr is sys.__stderr__:
-        sys.stderr = _wrapped(_Messages(2, "wb", closefd=False), sys.stderr)
+        sys.stderr = _wrapped(_Standard(2, "wb", closefd=False), sys.stderr)
 
 
 def _wrapped(raw: io.FileIO, before: Any) -> io.TextIOWrapper:

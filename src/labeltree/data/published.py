@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from labeltree.base.display import Progress, Stage, silent
 from labeltree.base.extras import optional
+from labeltree.base.files import cache_directory
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
@@ -181,8 +182,8 @@ def fetch_data(
         One of `SOURCES`: eur-lex, amazoncat-13k, wiki10-31k, wiki-500k, amazon-670k, amazon-3m. Wiki-500k and
         amazon-3m must be downloaded by hand; the error explains from where, and where to save the files.
     directory : str or path-like, optional
-        Where the files are kept. Default: the environment variable ``LABELTREE_DATA``, or else the cache
-        directory of the platform.
+        Where the files are kept. Default: the environment variable ``LABELTREE_DATA``, or else
+        ``labeltree`` in the user's cache directory.
     mirror : str, optional
         Address of a web directory with the same files, with https. Default: the environment variable
         ``LABELTREE_MIRROR``, or else LIBSVM's site.
@@ -208,7 +209,7 @@ def fetch_data(
 
     if name not in SOURCES:
         raise InputError(f"unknown dataset {name!r}, expected one of {', '.join(SOURCES)}")
-    source, directory = SOURCES[name], cache_directory(directory)
+    source, directory = SOURCES[name], cache_directory("data", directory)
     if directory.exists() and not directory.is_dir():
         raise InputError("is a file, not a directory", file=directory)
     address = mirror or os.environ.get("LABELTREE_MIRROR") or LIBSVM
@@ -239,22 +240,6 @@ def fetch_data(
                 hint=_AGAIN,
             )
     return Fetched(train, test, (files[0], files[1]), checks)
-
-
-def cache_directory(directory: Path | str | None = None) -> Path:
-    """Return where datasets are kept.
-
-    Parameters
-    ----------
-    directory : str or path-like, optional
-        Default: the environment variable ``LABELTREE_DATA``, or else the cache directory of the platform.
-
-    Returns
-    -------
-    Path
-    """
-    chosen = directory or os.environ.get("LABELTREE_DATA") or optional("pooch").os_cache("labeltree")
-    return Path(chosen).expanduser()
 
 
 def _download(file: str, address: str, directory: Path, progress: Progress) -> Path:

@@ -247,19 +247,15 @@ def read_batches(
     ids: list[str] = []
     texts: list[str] = []
     error = None
-    while True:
-        try:
-            text, _, key = next(documents)
-        except StopIteration:
-            break
-        except InputError as invalid:  # the rows before it are answered first
-            error = invalid
-            break
-        ids.append(key)
-        texts.append(text)
-        if lines.waiting or len(texts) == _BATCH_ROWS:
-            yield Batch(ids, features.transform(texts, threads=threads))
-            ids, texts = [], []
+    try:
+        for text, _, key in documents:
+            ids.append(key)
+            texts.append(text)
+            if lines.waiting or len(texts) == _BATCH_ROWS:
+                yield Batch(ids, features.transform(texts, threads=threads))
+                ids, texts = [], []
+    except InputError as invalid:  # the rows before it are answered first
+        error = invalid
     if texts:
         yield Batch(ids, features.transform(texts, threads=threads))
     if error is not None:

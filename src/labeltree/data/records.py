@@ -167,7 +167,17 @@ def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
         fields = line.split("\t", columns - 1 if columns else 2)
         if len(fields) != columns:
             columns = columns or (len(fields) if len(fields) >= least else 0)
-            _check_columns(len(fields), columns, least, rules.name, number)
+            if len(fields) < max(columns, least):
+                either = "labels and text, or id, labels and text,"
+                wanted = {1: "text", 2: "labels and text", 3: "id, labels and text"}.get(columns, either)
+                got = f"{len(fields)} column{'s' * (len(fields) != 1)}"
+                raise InputError(
+                    f"expected {wanted} separated by tabs, got {got}",
+                    file=rules.name,
+                    line=number,
+                    hint="correct the line, or set another {format}",
+                    parameters={"format": None},
+                )
         labels = split(fields[-2]) if columns > 1 else []
         document = Document(fields[-1], labels, fields[0] if named else "")
         yield rules.check(document, number) if rules.strict else document
@@ -176,22 +186,6 @@ def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
 def parse_txt(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Take each line as a text without labels."""
     return (rules.check(Document(line, []), number) for number, line in enumerate(lines, 1))
-
-
-def _check_columns(n_fields: int, columns: int, least: int, name: str, line: int) -> None:
-    """Refuse a line with fewer fields than the columns of the file (0: not known), or than the least."""
-    if n_fields >= max(columns, least):
-        return
-    wanted = {1: "text", 2: "labels and text", 3: "id, labels and text"}.get(
-        columns, "labels and text, or id, labels and text,"
-    )
-    raise InputError(
-        f"expected {wanted} separated by tabs, got {n_fields} column{'s' * (n_fields != 1)}",
-        file=name,
-        line=line,
-        hint="correct the line, or set another {format}",
-        parameters={"format": None},
-    )
 
 
 _LONGEST_FIELD = 2**31 - 1  # the default limit of Python is 128 kB

@@ -88,9 +88,9 @@ def read_svm(
     InputError
         If the file cannot be read. The message gives the first invalid line.
     """
-    reader = _reader(threads_to_use(threads), one_based)
+    threads = threads_to_use(threads)
     with contextlib.closing(read_pieces(path, _PIECE_BYTES)) as pieces:
-        return _parse(display_name(path), reader, pieces, require_labels)
+        return _parse(display_name(path), pieces, threads, one_based, require_labels)
 
 
 def parse_svm(text: str, name: str, *, one_based: bool | None = None) -> Dataset:
@@ -110,19 +110,17 @@ def parse_svm(text: str, name: str, *, one_based: bool | None = None) -> Dataset
     Dataset
     """
     pieces = [(np.frombuffer(text.encode("utf-8", "replace"), np.uint8), True)]
-    return _parse(name, _reader(1, one_based), pieces, require_labels=False)
-
-
-def _reader(threads: int, one_based: bool | None) -> _native.SvmReader:
-    return _native.SvmReader(threads, _CHUNK_BYTES, -1 if one_based is None else int(one_based))
+    return _parse(name, pieces, 1, one_based, require_labels=False)
 
 
 def _parse(
     name: str,
-    reader: _native.SvmReader,
     pieces: Iterable[tuple[NDArray[np.uint8], bool]],
+    threads: int,
+    one_based: bool | None,
     require_labels: bool,
 ) -> Dataset:
+    reader = _native.SvmReader(threads, _CHUNK_BYTES, -1 if one_based is None else int(one_based))
     if not (all(reader.feed(piece, last) for piece, last in pieces) and reader.finish()):
         _raise_fault(name, reader)
     header, names = reader.header, reader.names
@@ -134,7 +132,16 @@ def _parse(
         )
     width = header[1] if header else reader.n_features
     height = header[2] if header and names is None else reader.n_labels
-    _check_memory(name, height, header is not None)
+    # Before arrays with an entry for each label are allocated.
+    needed, available = _LABEL_BYTES * height, available_memory()
+    if needed > available:
+        raise InputError(
+            f"not enough memory: {height:,} labels need {human_bytes(needed)}, "
+            f"{human_bytes(available)} are available",
+            file=name,
+            line=1 if header else None,
+            hint="correct the header" if header else "number the labels from 0 without large gaps",
+        )
     x_indptr, indices, values, y_indptr, columns = reader.arrays()
     n_rows = len(x_indptr) - 1
     if header and header[0] != n_rows:
@@ -150,36 +157,18 @@ def _parse(
         raise InputError(
             "no line has labels", file=name, hint="start each line with its labels, as in `3,17 1:0.5`"
         )
-    if names is None and header is None:
-        _check_label_gaps(name, reader.n_labels, len(columns))
+    # A model keeps a place for each label up to the largest.
+    if names is None and header is None and height > 1_000_000 + 100 * len(columns):
+        times = f"{len(columns):,} time{'s' * (len(columns) != 1)}"
+        raise InputError(
+            f"the largest label number is {height - 1}, but labels occur only {times} in the file",
+            file=name,
+            hint="number the labels from 0 without large gaps, or write them as names (`L1234`)",
+        )
     X = wrap_csr(values, indices, x_indptr, (n_rows, width))
     Y = wrap_csr(np.ones(len(columns), dtype=np.float32), columns, y_indptr, (n_rows, height))
     X.has_canonical_format = Y.has_canonical_format = True  # SciPy need not check
     return Dataset(X, Y, None if names is None else tuple(names), reader.one_based)
-
-
-def _check_memory(name: str, n_labels: int, has_header: bool) -> None:
-    """Refuse more labels than memory can hold, before arrays with an entry for each are allocated."""
-    needed, available = _LABEL_BYTES * n_labels, available_memory()
-    if needed > available:
-        raise InputError(
-            f"not enough memory: {n_labels:,} labels need {human_bytes(needed)}, "
-            f"{human_bytes(available)} are available",
-            file=name,
-            line=1 if has_header else None,
-            hint="correct the header" if has_header else "number the labels from 0 without large gaps",
-        )
-
-
-def _check_label_gaps(name: str, n_labels: int, entries: int) -> None:
-    """Refuse numbers that are not column numbers: a model keeps a place for each label up to the largest."""
-    if n_labels > 1_000_000 + 100 * entries:
-        times = f"{entries:,} time{'s' * (entries != 1)}"
-        raise InputError(
-            f"the largest label number is {n_labels - 1}, but labels occur only {times} in the file",
-            file=name,
-            hint="number the labels from 0 without large gaps, or write them as names (`L1234`)",
-        )
 
 
 def _raise_fault(name: str, reader: _native.SvmReader) -> NoReturn:

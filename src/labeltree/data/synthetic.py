@@ -204,7 +204,8 @@ class _Topics:
                 # Replace the word's number in this topic's vocabulary by its number in the parent's.
                 topic = (place_of[:done] // self.branching ** (self.depth - d)).astype(np.uint64)
                 topic_hash = _hash(topic * np.uint64(self.depth + 1) + np.uint64(d), self.salt)
-                word[:done] = _scale(_hash(topic_hash ^ word[:done], self.salt), self.vocabulary[d - 1])
+                hashes = _hash(topic_hash ^ word[:done], self.salt) >> np.uint64(32)
+                word[:done] = (hashes * np.uint64(self.vocabulary[d - 1])) >> np.uint64(32)
         tokens = np.sort(of_row * self.shape.n_features + self.feature_of[word])
         starts = np.flatnonzero(np.diff(tokens, prepend=-1))
         counts = np.diff(starts, append=len(tokens))
@@ -242,8 +243,3 @@ def _hash(numbers: npt.NDArray[np.uint64], salt: int) -> npt.NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
-
-
-def _scale(hashes: npt.NDArray[np.uint64], size: np.int64) -> npt.NDArray[np.uint64]:
-    """Map hashes uniformly to the numbers below `size`."""
-    return ((hashes >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32)

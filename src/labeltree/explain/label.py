@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from labeltree.model.model import Model
     from labeltree.trees.tree import LabelTree
 
-SIBLINGS = Whole(0)
 # How many labels are named for a child with many labels, or in a message.
 N_NAMED = 3
 # Characters of an unknown name in a message.
@@ -174,7 +173,7 @@ def describe_label(
     """
     if not 0 <= label < model.n_labels:
         raise InputError(f"label is {label}, expected 0 to {model.n_labels - 1}")
-    words, siblings = checked("words", words, WORDS), checked("siblings", siblings, SIBLINGS)
+    words, siblings = checked("words", words, WORDS), checked("siblings", siblings, Whole(0))
     paths = []
     for number, part in enumerate(model.trees):
         tree, steps = part.tree, []

@@ -81,14 +81,14 @@ class Address:
             raise InputError("the address has no path", file=self.shown, hint=f"write an address {EXPECTED}")
         last = path.rpartition("/")[2].partition("@")[0]
         self.name = re.sub(r"[^\w.-]", "_", last).lstrip(".")[:100] or "model"
-        self.hub = self._hub_path() if self.scheme == "hf" else None
-
-    def _hub_path(self) -> HubPath:
-        found = _HUB_PATH.fullmatch(self.url.partition("://")[2].strip("/"))
+        self.hub: HubPath | None = None
+        if self.scheme != "hf":
+            return
+        found = _HUB_PATH.fullmatch(url.partition("://")[2].strip("/"))
         if found is None or ".." in found[0].split("/"):
             hint = "write hf://user/name, or hf://user/name@revision"
             raise InputError("not an address on the Hugging Face Hub", file=self.shown, hint=hint)
-        return HubPath(found[1], found[2], found[3].strip("/"))
+        self.hub = HubPath(found[1], found[2], found[3].strip("/"))
 
     @property
     def key(self) -> str:

@@ -13,11 +13,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from labeltree.base.display import Progress, Stage, silent
+from labeltree.base.files import CACHE_VARIABLE, cache_directory
 from labeltree.base.limits import MANIFEST_BYTES
 from labeltree.base.system import free_disk, human_bytes
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address, is_address
-from labeltree.hub.store import CACHE_VARIABLE, Store, UnreachableError
+from labeltree.hub.store import Store, UnreachableError
 from labeltree.model import model as models
 from labeltree.model.directory import publish, read_manifest, temporary_directory
 from labeltree.model.layout import MANIFEST
@@ -61,32 +62,6 @@ def load(
     return models.load(Path(path), verify=verify)
 
 
-def cache_directory(directory: Path | str | None = None) -> Path:
-    """Return where downloaded models are kept.
-
-    Parameters
-    ----------
-    directory : str or path-like, optional
-        Default: the environment variable ``LABELTREE_CACHE``, or else ``labeltree/models`` in the user's
-        cache directory, which is ``XDG_CACHE_HOME`` or ``~/.cache``.
-
-    Returns
-    -------
-    Path
-        Absolute; it need not exist.
-    """
-    chosen = directory or os.environ.get(CACHE_VARIABLE)
-    if not chosen:
-        home = os.environ.get("XDG_CACHE_HOME") or ""
-        # A relative path is to be ignored, says the specification.
-        chosen = (Path(home) if os.path.isabs(home) else Path("~/.cache")) / "labeltree" / "models"
-    try:
-        return Path(os.path.abspath(Path(chosen).expanduser()))
-    except RuntimeError:
-        hint = f"set {CACHE_VARIABLE} to a directory"
-        raise InputError("there is no home directory for downloaded models", hint=hint) from None
-
-
 def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -> Path:
     """Download a published model into the cache, unless it is there.
 
@@ -99,7 +74,7 @@ def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -
     url : str
         The address of the model, such as ``hf://user/name``.
     cache : str or path-like, optional
-        See `cache_directory`.
+        As in `load`.
     stage : callable, optional
         Called as ``stage(name, description)`` if the model is downloaded; returns a context manager that
         gives a progress callback.
@@ -115,7 +90,7 @@ def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -
         If there is no model, it cannot be read, or it is damaged.
     """
     address = Address(url)
-    place = cache_directory(cache) / address.key / address.name
+    place = cache_directory("models", cache) / address.key / address.name
     store = Store(address)
     try:
         if _is_current(place, store.read(MANIFEST, MANIFEST_BYTES)):

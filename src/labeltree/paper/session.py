@@ -10,9 +10,10 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from labeltree.base.display import Progress, Stage, ignore, part_of, silent
+from labeltree.base.files import cache_directory
 from labeltree.base.limits import LARGEST_INT32
 from labeltree.data.dataset import Dataset
-from labeltree.data.published import SOURCES, cache_directory, fetch_data
+from labeltree.data.published import SOURCES, fetch_data
 from labeltree.data.read import read_data
 from labeltree.errors import InputError
 from labeltree.model.model import Model
@@ -170,7 +171,7 @@ def _find(given: str) -> tuple[str, list[Path]]:
         return (place.resolve().parent.name if stem == "train" else stem) or "data", [place]
     if given in SOURCES:
         file = SOURCES[given].train_file
-        if file and not (cache_directory() / file).exists():
+        if file and not (cache_directory("data") / file).exists():
             raise InputError(
                 f"the dataset {given} has not been downloaded yet", hint=f"run: labeltree download {given}"
             )

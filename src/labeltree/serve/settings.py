@@ -30,10 +30,10 @@ class RequestLimits:
         Time to receive a request and to answer it.
     """
 
-    max_body: Annotated[int, limits.MAX_BODY] = 8_000_000
-    max_texts: Annotated[int, limits.MAX_TEXTS] = 1000
-    max_length: Annotated[int, limits.MAX_LENGTH] = 1_000_000
-    timeout: Annotated[float, limits.TIMEOUT] = 30.0
+    max_body: Annotated[int, limits.Size()] = 8_000_000
+    max_texts: Annotated[int, limits.Whole(1)] = 1000
+    max_length: Annotated[int, limits.Whole(1)] = 1_000_000
+    timeout: Annotated[float, limits.Number(0.0, 86400.0, above=True)] = 30.0
 
 
 @dataclass(frozen=True)

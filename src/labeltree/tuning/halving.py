@@ -164,7 +164,12 @@ class Halving:
         trial = replace(trial, seconds=time.perf_counter() - begin)
         self._journal.add(trial)
         if not self._quiet:
-            print(self._line(trial), file=sys.stderr, flush=True)
+            result = f"skipped, {trial.skipped}"
+            if trial.rows:
+                value = f"{self._goal.metric} {trial.metrics[self._goal.metric]:.2f} ± {trial.error:.2f}"
+                result = f"{value}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}"
+            line = f"{trial.share:.0%} of the rows, {describe(trial.changes)}: {result}"
+            print(escaped(line), file=sys.stderr, flush=True)
         return trial
 
     def _size(self, trial: TuningTrial, plan: Plan) -> tuple[int | None, str]:
@@ -237,11 +242,3 @@ class Halving:
         best = max(done, key=lambda trial: (trial.share, trial.metrics[self._goal.metric]))
         expected = max(trial.seconds / trial.work for trial in done) * work + best.seconds / best.share
         return _CAUTION * expected <= left
-
-    def _line(self, trial: TuningTrial) -> str:
-        """Describe a finished trial."""
-        what = f"{trial.share:.0%} of the rows, {describe(trial.changes)}"
-        if not trial.rows:
-            return escaped(f"{what}: skipped, {trial.skipped}")
-        value = f"{self._goal.metric} {trial.metrics[self._goal.metric]:.2f} ± {trial.error:.2f}"
-        return escaped(f"{what}: {value}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}")

@@ -70,7 +70,9 @@ def evaluate(
         labels, scores = opened.predict(dataset.X, top=_MAX_RANK, threads=threads, **asdict(search))
     labeled = Labeled.of(dataset, opened)
     figures: dict[str, Any] = _percent(labeled.metrics(labels, DEFAULT_RANKS))
-    lines = _metric_table(figures)
+    names = dict.fromkeys(key.split("@")[0] for key in figures)
+    cells = ([name, *(f"{figures[f'{name}@{k}']:.2f}" for k in DEFAULT_RANKS)] for name in names)
+    lines = printing.table(["%", *(f"@{k}" for k in DEFAULT_RANKS)], cells, left=1)
     if per_label is not None:
         ranked = pad_labels(labels, _MAX_RANK)
         correct = hits(labeled.truth, ranked, _MAX_RANK)
@@ -107,14 +109,6 @@ def evaluate(
 
 def _percent(fractions: dict[str, float]) -> dict[str, float]:
     return {name: round(100 * value, 4) for name, value in fractions.items()}
-
-
-def _metric_table(percent: dict[str, float]) -> list[str]:
-    """Return a table of metrics such as P@1: a row per name, a column per rank."""
-    names = list(dict.fromkeys(key.split("@")[0] for key in percent))
-    ranks = list(dict.fromkeys(key.split("@")[1] for key in percent))
-    rows = ([name, *(f"{percent[f'{name}@{k}']:.2f}" for k in ranks)] for name in names)
-    return printing.table(["%", *(f"@{k}" for k in ranks)], rows, left=1)
 
 
 def _threshold_rows(candidates: Candidates, stored: Decision | None) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
 from labeltree.base.display import Stages
@@ -13,6 +13,9 @@ from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Text, open_model
 from labeltree.errors import InputError, alternatives
+
+if TYPE_CHECKING:
+    from labeltree.data.dataset import Dataset
 
 
 def convert(
@@ -44,7 +47,6 @@ def convert(
     """
     from labeltree.base.files import check_output
     from labeltree.data.columns import format_of
-    from labeltree.data.export import write_npz
     from labeltree.data.svm import write_svm
 
     form = "npz" if out.suffix.lower() == ".npz" else format_of(out)
@@ -63,10 +65,35 @@ def convert(
         if form == "svm":
             write_svm(out, dataset, header=header)
         else:
-            write_npz(out, dataset)
+            _write_npz(out, dataset)
     size = out.stat().st_size
     figures = {"output": str(out), **printing.counts(dataset), "bytes": size}
     printing.show(figures, [f"{out}: {printing.shape(figures)}, {human_bytes(size)}"], json, quiet)
+
+
+def _write_npz(path: Path, dataset: Dataset) -> None:
+    """Write the features and the labels as NumPy arrays in one file, without pickle."""
+    import numpy as np
+
+    from labeltree.base.files import write_whole
+
+    X, Y = dataset.X, dataset.Y
+    arrays: dict[str, Any] = {
+        "format": b"csr",
+        "shape": X.shape,
+        "data": X.data,
+        "indices": X.indices,
+        "indptr": X.indptr,
+        "labels_indptr": Y.indptr,
+        "labels_indices": Y.indices,
+        "n_labels": Y.shape[1],
+    }
+    names = None if dataset.text is None else dataset.text.names
+    for key, value in (("label_names", dataset.label_names), ("feature_names", names)):
+        if value is not None:
+            arrays[key] = np.array(value, dtype=np.str_)
+    with write_whole(path) as file:
+        np.savez_compressed(file, **arrays)  # no objects, so no pickle
 
 
 def tree(

@@ -104,7 +104,10 @@ def fill(
     """
     from labeltree.training.parts import fill_part
 
-    number, n_parts = _parsed(part)
+    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", part.strip())
+    number, n_parts = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= number <= n_parts:
+        raise InputError(f"--part is {part!r}, expected a part and the number of parts, such as 3/8")
     stages = Stages(quiet or json)
     try:
         with stages.stage("fill", f"training part {number} of {n_parts}") as progress:
@@ -121,15 +124,6 @@ def fill(
     }
     left = f"{printing.plural(missing, 'strip')} not trained yet" if missing else "nothing is missing"
     printing.show(report, [f"part {number} of {n_parts} is trained; {left}"], json, quiet)
-
-
-def _parsed(part: str) -> tuple[int, int]:
-    """Return the number of a part and the number of parts, from an option such as 3/8."""
-    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", part.strip())
-    number, n_parts = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not 1 <= number <= n_parts:
-        raise InputError(f"--part is {part!r}, expected a part and the number of parts, such as 3/8")
-    return number, n_parts
 
 
 def join(

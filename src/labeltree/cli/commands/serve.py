@@ -21,7 +21,7 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: Annotated[int, limits.PORT] = 8080,
-    workers: Annotated[int, limits.WORKERS] = 1,
+    workers: Annotated[int, limits.Whole(1, 256)] = 1,
     watch: Annotated[float, limits.WATCH] = 0.0,
     token_file: Path | None = None,
     allow_host: list[str] | None = None,

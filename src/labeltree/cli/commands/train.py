@@ -63,7 +63,7 @@ def train(
     from labeltree.model.directory import check_target, directory_bytes
     from labeltree.model.pack import dense_bytes
     from labeltree.training.train import train_dataset
-    from labeltree.training.work import check_run
+    from labeltree.training.work import check_run, work_path
 
     # Refuse what is wrong with the options before the data is read.
     chosen = training.model_settings()
@@ -102,7 +102,10 @@ def train(
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(str(stop) or _after_interrupt(target)) from None
+        what = "stopped; nothing was written"
+        if (work := work_path(target)).exists():
+            what = f"stopped; the same command with --resume continues, from {work}"
+        raise KeyboardInterrupt(str(stop) or what) from None
     finally:
         if client is not None:
             client.close()
@@ -155,14 +158,6 @@ def _fitted(
         raise KeyboardInterrupt(f"stopped; `{again}` prunes the model that is trained already") from None
     shutil.rmtree(trained.path)
     return fitted
-
-
-def _after_interrupt(model: Path) -> str:
-    from labeltree.training.work import work_path
-
-    if work_path(model).exists():
-        return f"stopped; the same command with --resume continues, from {work_path(model)}"
-    return "stopped; nothing was written"
 
 
 def _summary(figures: dict[str, Any], chosen: bool) -> list[str]:
