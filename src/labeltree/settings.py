@@ -50,10 +50,10 @@ SOLVER_LIMITS: dict[str, limits.Limit] = {
     "loss": limits.LOSS,
     "cost": limits.Optional(limits.COST),
     "max_cost": limits.Optional(limits.COST),
-    "positive_cost": limits.POSITIVE_COST,
+    "positive_cost": limits.PerDepth(limits.Number(1e-6, 1e6)),
     "tolerance": limits.TOLERANCE,
-    "max_iterations": limits.MAX_ITERATIONS,
-    "bias": limits.BIAS,
+    "max_iterations": limits.Whole(1),
+    "bias": limits.Number(0.0, limits.LARGEST_VALUE),
     "seed": limits.SEED,
 }
 STORAGE_LIMITS: dict[str, limits.Limit] = {
@@ -304,10 +304,10 @@ class ModelSettings:
 _WORD_PATTERN = r"\b\w\w+\b"  # two or more letters, digits or underscores
 
 TEXT_LIMITS: dict[str, limits.Limit] = {
-    "analyzer": limits.ANALYZER,
-    "ngrams": limits.NGRAMS,
+    "analyzer": limits.OneOf(("word", "char", "char_wb")),
+    "ngrams": limits.Span(limits.Whole(1)),
     "min_df": limits.MIN_DF,
-    "max_features": limits.Optional(limits.MAX_FEATURES),
+    "max_features": limits.Optional(limits.Whole(1)),
     "sublinear": limits.FLAG,
     "stop_words": limits.Optional(limits.STOP_WORDS),
     "lowercase": limits.FLAG,

@@ -119,8 +119,7 @@ def test_estimate_compares_with_one_vs_rest_in_the_same_format(run, tmp_path):
 
 
 def test_estimate_and_train_take_the_same_options():
-    from labeltree.cli.commands.estimate import estimate
-    from labeltree.cli.commands.train import train
+    from labeltree.cli.commands.train import estimate, train
 
     ours, theirs = (inspect.signature(command).parameters for command in (estimate, train))
     own = {"model", "force", "overwrite", "dask", "max_size", "resume", "settings", "sync"}

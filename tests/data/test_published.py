@@ -15,7 +15,7 @@ from scipy import sparse
 
 import labeltree
 from labeltree import Dataset, InputError, fetch_data, write_svm
-from labeltree.base.files import cache_directory
+from labeltree.base.system import cache_directory
 from labeltree.data.published import SOURCES
 
 FILES = sorted(NAMES)

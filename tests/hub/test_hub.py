@@ -13,7 +13,7 @@ from helpers import flipped, random_data, run_python
 
 import labeltree
 from labeltree import InputError, LabelTreeClassifier
-from labeltree.base.files import cache_directory
+from labeltree.base.system import cache_directory
 from labeltree.errors import ResourceError
 from labeltree.hub import loading, store
 from labeltree.hub.address import Address, is_address

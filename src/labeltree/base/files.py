@@ -29,10 +29,6 @@ from labeltree.errors import InputError
 # The end of temporary names.
 _PARTIAL = ".partial"
 
-# The environment variables of what is downloaded, and its places in the user's cache directory.
-CACHE_VARIABLE = "LABELTREE_CACHE"
-_CACHES = {"models": (CACHE_VARIABLE, "labeltree/models"), "data": ("LABELTREE_DATA", "labeltree")}
-
 # What to do about output that exists.
 REPLACE = "choose another name, or use {overwrite} to replace it"
 
@@ -171,29 +167,6 @@ def check_output(path: Path, overwrite: bool) -> None:
     broken_link = path.is_symlink() and not path.exists()
     if (path.is_file() or broken_link) and not overwrite:
         raise InputError("already exists", file=path, hint=REPLACE, parameters={"overwrite": True})
-
-
-def cache_directory(kind: str, directory: Path | str | None = None) -> Path:
-    """Return where downloads of a kind are kept; it need not exist.
-
-    Parameters
-    ----------
-    kind : {"models", "data"}
-    directory : str or path-like, optional
-        Default: the environment variable ``LABELTREE_CACHE`` or ``LABELTREE_DATA``, or else the directory
-        labeltree/models or labeltree in the user's cache, which is ``XDG_CACHE_HOME`` or ``~/.cache``.
-    """
-    variable, folder = _CACHES[kind]
-    chosen = directory or os.environ.get(variable)
-    if not chosen:
-        home = os.environ.get("XDG_CACHE_HOME") or ""
-        # A relative path is to be ignored, says the specification.
-        chosen = (Path(home) if os.path.isabs(home) else Path("~/.cache")) / folder
-    try:
-        return Path(os.path.abspath(Path(chosen).expanduser()))
-    except RuntimeError:
-        what = f"there is no home directory for downloaded {kind}"
-        raise InputError(what, hint=f"set {variable} to a directory") from None
 
 
 def display_name(path: str | os.PathLike[str]) -> str:

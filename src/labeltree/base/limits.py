@@ -233,10 +233,7 @@ SEED = Whole(0)
 # The solver.
 LOSS = OneOf(_native.LOSSES)
 COST = Number(SMALLEST_COST, LARGEST_VALUE)
-POSITIVE_COST = PerDepth(Number(1e-6, 1e6))
 TOLERANCE = Number(0.0, 1.0, above=True)
-MAX_ITERATIONS = Whole(1)
-BIAS = Number(0.0, LARGEST_VALUE)
 
 # Prediction.
 TOP = Whole(1)
@@ -262,10 +259,7 @@ POINTS = Value("2 to 100 increasing numbers from 0 to 1", _increasing)
 
 # Text.
 TEXT_FORMAT = OneOf(("tsv", "csv", "jsonl", "txt"))
-ANALYZER = OneOf(("word", "char", "char_wb"))
-NGRAMS = Span(Whole(1))
 MIN_DF = Whole(1)
-MAX_FEATURES = Whole(1)
 STOP_WORDS = Value("'english' or a list of words", _words)
 
 # The machine.

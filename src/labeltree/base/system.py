@@ -1,4 +1,4 @@
-"""The machine, or the container that this process runs in: memory, disk and CPUs.
+"""The machine, or the container that this process runs in: memory, disk, CPUs and caches.
 
 System files are read below `ROOT`, so that tests can simulate other machines.
 """
@@ -15,12 +15,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from labeltree.base import limits
+from labeltree.errors import InputError
 
 # Memory of Python, NumPy and SciPy without any data: 53 MB were measured, and up to 30 MB more for threads
 # and small allocations.
 INTERPRETER_BYTES = 90 << 20
 
 ROOT = Path("/")
+
+# The environment variables of what is downloaded, and its places in the user's cache directory.
+CACHE_VARIABLE = "LABELTREE_CACHE"
+_CACHES = {"models": (CACHE_VARIABLE, "labeltree/models"), "data": ("LABELTREE_DATA", "labeltree")}
 
 _UMASK_LOCK = threading.Lock()
 
@@ -91,6 +96,29 @@ def free_disk(path: str | os.PathLike[str]) -> int:
     while not place.exists():
         place = place.parent
     return shutil.disk_usage(place).free
+
+
+def cache_directory(kind: str, directory: Path | str | None = None) -> Path:
+    """Return where downloads of a kind are kept; it need not exist.
+
+    Parameters
+    ----------
+    kind : {"models", "data"}
+    directory : str or path-like, optional
+        Default: the environment variable ``LABELTREE_CACHE`` or ``LABELTREE_DATA``, or else the directory
+        labeltree/models or labeltree in the user's cache, which is ``XDG_CACHE_HOME`` or ``~/.cache``.
+    """
+    variable, folder = _CACHES[kind]
+    chosen = directory or os.environ.get(variable)
+    if not chosen:
+        home = os.environ.get("XDG_CACHE_HOME") or ""
+        # A relative path is to be ignored, says the specification.
+        chosen = (Path(home) if os.path.isabs(home) else Path("~/.cache")) / folder
+    try:
+        return Path(os.path.abspath(Path(chosen).expanduser()))
+    except RuntimeError:
+        what = f"there is no home directory for downloaded {kind}"
+        raise InputError(what, hint=f"set {variable} to a directory") from None
 
 
 def usable_cpus() -> int:

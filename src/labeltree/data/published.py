@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from labeltree.base.display import Progress, Stage, silent
 from labeltree.base.extras import optional
-from labeltree.base.files import cache_directory
+from labeltree.base.system import cache_directory
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:

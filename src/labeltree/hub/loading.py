@@ -13,9 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from labeltree.base.display import Progress, Stage, silent
-from labeltree.base.files import CACHE_VARIABLE, cache_directory
 from labeltree.base.limits import MANIFEST_BYTES
-from labeltree.base.system import free_disk, human_bytes
+from labeltree.base.system import CACHE_VARIABLE, cache_directory, free_disk, human_bytes
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address, is_address
 from labeltree.hub.store import Store, UnreachableError

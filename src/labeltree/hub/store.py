@@ -12,7 +12,7 @@ from typing import Any
 
 from labeltree._version import __version__
 from labeltree.base.extras import optional
-from labeltree.base.files import CACHE_VARIABLE
+from labeltree.base.system import CACHE_VARIABLE
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address, HubPath
 from labeltree.model.layout import MANIFEST

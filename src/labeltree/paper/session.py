@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from labeltree.base.display import Progress, Stage, ignore, part_of, silent
-from labeltree.base.files import cache_directory
 from labeltree.base.limits import LARGEST_INT32
+from labeltree.base.system import cache_directory
 from labeltree.data.dataset import Dataset
 from labeltree.data.published import SOURCES, fetch_data
 from labeltree.data.read import read_data
