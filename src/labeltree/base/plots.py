@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, MUTED, GRID = "#22272e", "#6b7480", "#e4e8ec"
-MOST_COLUMNS = 3
 LEGEND: Final = "outside lower center"
 
 _STYLE: dict[str, Any] = {
@@ -79,7 +78,7 @@ def small_multiples(
 ) -> tuple[Figure, list[Axes]]:
     """Return a new figure with a panel for each title, at most three per row; see ``new_figure``."""
     count = len(titles)
-    columns = 2 if count == 4 else min(count, MOST_COLUMNS)
+    columns = 2 if count == 4 else min(count, 3)
     if count == 1:  # a single panel can be larger
         panel = (1.4 * panel[0], 1.15 * panel[1])
     figure, axes = new_figure(math.ceil(count / columns), columns, panel=panel)

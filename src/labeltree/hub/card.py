@@ -177,8 +177,9 @@ def _metadata(
         "task": {"type": "text-classification", "name": "Extreme multi-label classification"},
         "dataset": {"type": "custom", "name": data},
         "metrics": [
-            {"type": _metric_type(name), "name": name, "value": round(value, 4)}
+            {"type": f"{_KINDS.get(kind, kind.lower())}_at_{rank}", "name": name, "value": round(value, 4)}
             for name, value in metrics.items()
+            for kind, _, rank in [name.partition("@")]
         ],
     }
     metadata = {
@@ -190,11 +191,6 @@ def _metadata(
         "model-index": [{"name": title, "results": [result]}] if metrics else None,
     }
     return json.dumps({key: value for key, value in metadata.items() if value}, ensure_ascii=False, indent=2)
-
-
-def _metric_type(name: str) -> str:
-    kind, _, rank = name.partition("@")
-    return f"{_KINDS.get(kind, kind.lower())}_at_{rank}"
 
 
 def _training(model: Model) -> list[tuple[str, str]]:

@@ -237,7 +237,7 @@ def compare(
         lines += [
             "",
             f"{printing.plural(n_rows, 'row')}; {title}",
-            *_difference_table(names, found),
+            *_gap_table(names, found),
             "",
             _F1_NOTE,
         ]
@@ -278,7 +278,7 @@ def _compared_table(names: list[str], found: list[Compared]) -> list[str]:
     return printing.table(head, rows, left=1)
 
 
-def _difference_table(names: list[str], found: list[Compared]) -> list[str]:
+def _gap_table(names: list[str], found: list[Compared]) -> list[str]:
     rows = [
         [name, metric, f"{gap.points:+.2f}", f"{gap.low:+.2f}", f"{gap.high:+.2f}", f"{gap.p_value:.3f}"]
         for name, item in zip(names[1:], found[1:], strict=True)
