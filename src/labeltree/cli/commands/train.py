@@ -187,10 +187,10 @@ def train(
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
     except KeyboardInterrupt as stop:
-        what = "stopped; nothing was written"
+        outcome = "stopped; nothing was written"
         if (work := work_path(target)).exists():
-            what = f"stopped; the same command with --resume continues, from {work}"
-        raise KeyboardInterrupt(str(stop) or what) from None
+            outcome = f"stopped; the same command with --resume continues, from {work}"
+        raise KeyboardInterrupt(str(stop) or outcome) from None
     finally:
         if client is not None:
             client.close()
