@@ -48,9 +48,9 @@ COLUMNS = (
     ("Model", "model_bytes", MEGA, "MB"),
 )
 LEGEND = (
-    "Training includes the tree. Batch and Query are prediction times per row, for all test rows at once and "
-    "for single rows. Memory is the peak during training. Pruned: weights below this are dropped. P@k is in "
-    "percent."
+    "Training includes building the tree. Prediction times per row are for all test rows at once (Batch) "
+    "and for single rows (Query). Memory is the peak during training. Pruned says which weights are dropped. "
+    "P@k is in percent."
 )
 
 
@@ -141,14 +141,15 @@ def benefit_sentence(datasets):
         for of in datasets.values()
     ]
     highest = sum(gap == 0 for gap in behind)
+    precisions = listed(list(PRECISIONS))
     within = f"within {ceil(10 * max(behind)) / 10:g} points of the highest"
     if highest == len(behind):
-        precision = "the highest precision on each"
+        precision = f"the highest {precisions} on each"
     elif highest:
         rest = "the third" if (highest, len(behind)) == (2, 3) else "the others"
-        precision = f"the highest precision on {WORDS[highest]} and {within} on {rest}"
+        precision = f"the highest {precisions} on {WORDS[highest]} and {within} on {rest}"
     else:
-        precision = f"precision {within}"
+        precision = f"{precisions} {within}"
     return (
         f"On {WORDS[len(datasets)]} public datasets, it trains {span(training)} times as fast as "
         f"{listed(list(peer_titles().values()))}, with {precision}."

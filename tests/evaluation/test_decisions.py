@@ -491,7 +491,7 @@ def test_python_reports_what_the_command_reports(run, tagger, tsv):
     assert {name: report[name] for name in shares} == pytest.approx(
         {name: 100 * found[name] for name in shares}, abs=1e-4
     )
-    line = f"{report['rows_with_accepted_label']:.2f}% of the labeled rows have at least one\n"
+    line = f"{report['rows_with_accepted_label']:.2f}% of the labeled rows have at least one accepted label\n"
     assert line in run("evaluate", tagger, data)[1]
     plain = load(tagger).store_decision(None, None)
     assert plain.evaluate(data).keys() == {name for name in found if "@" in name} | counts.keys()

@@ -1,4 +1,4 @@
-"""Label trees given by the user: a hierarchy, clusters, or a file."""
+"""Label trees: built by K-means, or given by the user as a hierarchy, clusters, or a file."""
 
 from labeltree.trees.file import TreeFile, read_tree
 from labeltree.trees.given import from_clusters, from_parents

@@ -1,1 +1,1 @@
-"""The commands, one file each."""
+"""The commands: one function each, named like the command; related ones share a file."""

@@ -102,7 +102,8 @@ def evaluate(
             accepted[name] for name in ("micro_F1", "macro_F1", "rows_with_accepted_label")
         )
         f1 = f"micro F1 {micro:.2f}%, macro F1 {macro:.2f}%"
-        lines += ["", f"accepted labels: {f1}; {share:.2f}% of the labeled rows have at least one"]
+        accepting = f"{share:.2f}% of the labeled rows have at least one accepted label"
+        lines += ["", f"accepted labels: {f1}; {accepting}"]
         figures |= accepted
     if thresholds or reliability:
         candidates, _ = labeled_candidates(labeled.truth, labels, scores)
