@@ -62,7 +62,7 @@ def figures(truth: sp.csr_matrix, accepted: sp.csr_matrix) -> list[float]:
 def ours(train, queries, depth: int) -> tuple[sp.csr_matrix, float]:
     """Train labeltree; return the labels that it accepts, and the seconds of training."""
     import labeltree
-    from labeltree.model.queries import as_matrix
+    from labeltree.model.ranker import as_matrix
     from labeltree.settings import MAX_ACCEPTED
 
     with tempfile.TemporaryDirectory() as folder:

@@ -128,10 +128,10 @@ def tiny(server, tmp_path, monkeypatch):
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """A cache of the test's own for published models, and no waiting."""
-    from labeltree.hub import store
+    from labeltree.hub import remote
 
     monkeypatch.setenv("LABELTREE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(store, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(remote, "WAIT_SECONDS", 0.0)
     return tmp_path / "cache"
 
 

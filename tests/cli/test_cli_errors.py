@@ -123,7 +123,7 @@ def test_a_disk_that_fails_during_training(refused, folder, tmp_path, monkeypatc
         with open(os.devnull, "rb") as file:
             yield file.fileno(), 0
 
-    monkeypatch.setattr("labeltree.model.files.ModelWriter.reserve", read_only)
+    monkeypatch.setattr("labeltree.model.writer.ModelWriter.reserve", read_only)
     assert "bad file descriptor" in refused("train", folder / "train.svm", tmp_path / "m")
     assert [path.name for path in tmp_path.iterdir()] == ["m.work"]
 

@@ -8,9 +8,9 @@ from beam_twin import make_tree, one_node
 
 from labeltree._native import crc32c
 from labeltree.model.blocks import NO_FLOATS, TreeBlocks
-from labeltree.model.files import new_model
 from labeltree.model.model import load
 from labeltree.model.pack import copy_blocks
+from labeltree.model.writer import new_model
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.trees.tree import LabelTree
 

@@ -18,9 +18,9 @@ import labeltree
 from labeltree import Dataset, InputError, LabelTreeClassifier, TreeSettings, _native, load, write_svm
 from labeltree.data.dataset import TOLERANCE, unit_rows, unit_values
 from labeltree.hub.card import model_card
-from labeltree.serve.measurements import Measurements
+from labeltree.serve.model_quality import Measurements
 from labeltree.serve.page import overview
-from labeltree.training.costs import default_cost
+from labeltree.training.default_cost import default_cost
 from labeltree.training.parts import open_parts
 from labeltree.training.work import work_path
 from labeltree.tuning.rows import DataSource, TuningRows

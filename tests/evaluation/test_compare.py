@@ -11,8 +11,8 @@ from helpers import make_data, train_small
 import labeltree
 from labeltree import metrics
 from labeltree.errors import InputError
-from labeltree.evaluation.compare import METRIC, paired_differences, row_metrics
 from labeltree.evaluation.metrics import RowMetric
+from labeltree.evaluation.paired import METRIC, paired_differences, row_metrics
 from labeltree.tuning.compare import compare_models
 
 

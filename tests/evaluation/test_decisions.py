@@ -23,7 +23,7 @@ from labeltree.evaluation.calibration import (
     fit_calibration,
     reliability,
 )
-from labeltree.model.labeled import decide
+from labeltree.model.labeled_data import decide
 
 
 def ranked(rows=60, labels=12, top=6, seed=0):

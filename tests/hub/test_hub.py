@@ -15,7 +15,7 @@ import labeltree
 from labeltree import InputError, LabelTreeClassifier
 from labeltree.base.system import cache_directory
 from labeltree.errors import ResourceError
-from labeltree.hub import loading, store
+from labeltree.hub import loading, remote
 from labeltree.hub.address import Address, is_address
 from labeltree.hub.loading import fetch, load
 from labeltree.model.layout import MANIFEST
@@ -173,7 +173,7 @@ def test_a_model_on_a_web_server(web, server, trained):
 @pytest.mark.parametrize(
     ("name", "statuses", "what"),
     [
-        ("label_counts.npy", [503] * store.N_TRIES, r"label_counts.npy: cannot be read .*503"),
+        ("label_counts.npy", [503] * remote.N_TRIES, r"label_counts.npy: cannot be read .*503"),
         ("manifest.json", [403], r"may not be read .*403.*check your credentials"),
         ("manifest.json", [404], r"no model at this address: it has no manifest.json"),
         ("label_counts.npy", [404], r"label_counts.npy: no such file; publish the model again"),

@@ -23,7 +23,7 @@ from labeltree.model.compress import (
     measure_forms,
     threshold_grid,
 )
-from labeltree.model.labeled import validation_data
+from labeltree.model.labeled_data import validation_data
 from labeltree.model.pack import dense_bytes
 from labeltree.settings import SolverSettings, StorageSettings
 

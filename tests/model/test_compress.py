@@ -9,8 +9,8 @@ from helpers import contents, disk_bytes, make_data, random_data, train_small
 
 from labeltree import InputError, load, write_svm
 from labeltree.cli import main
-from labeltree.model.files import new_model
 from labeltree.model.pack import sparse_bytes, write_compact
+from labeltree.model.writer import new_model
 from labeltree.settings import SolverSettings, StorageSettings
 
 FORMS = ({"weights": "float16"}, {"weights": "int8"}, {"prune": 0.0}, {"prune": 0.1})

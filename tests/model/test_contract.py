@@ -50,7 +50,7 @@ def made(request, tmp_path_factory):
         data = DATA.normalize() if kind == "normalized" else DATA
         if kind == "resumed":
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("labeltree.model.files.ModelWriter.finish", stop)
+                patch.setattr("labeltree.model.writer.ModelWriter.finish", stop)
                 with pytest.raises(KeyboardInterrupt):
                     train_model(data, plan(kind), path)
         train_model(data, plan(kind, data), path, resume=kind == "resumed")

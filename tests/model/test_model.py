@@ -142,7 +142,7 @@ def test_an_error_while_writing_leaves_the_old_model(model_dir, monkeypatch, ste
     def fail(*_):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(f"labeltree.model.files.ModelWriter.{step}", fail)
+    monkeypatch.setattr(f"labeltree.model.writer.ModelWriter.{step}", fail)
     with pytest.raises(OSError, match="No space"):
         train_small(model_dir, other, trees=1, overwrite=True)
     assert contents(model_dir) == before
@@ -187,7 +187,7 @@ def test_evaluation_checks_its_ranks_and_takes_lists(tmp_path):
 
 def test_a_manifest_names_the_version_that_wrote_the_files(trained, tmp_path, monkeypatch):
     model = load(trained)
-    monkeypatch.setattr("labeltree.model.files.__version__", "9.9")
+    monkeypatch.setattr("labeltree.model.writer.__version__", "9.9")
     model.save(tmp_path / "saved")
     model.compress(tmp_path / "pruned", prune=0.1)
     train_small(tmp_path / "trained")

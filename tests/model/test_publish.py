@@ -13,8 +13,8 @@ from labeltree import InputError, load
 from labeltree.model import directory
 from labeltree.model import open as opening
 from labeltree.model.directory import check_target
-from labeltree.model.files import ModelWriter, new_model
 from labeltree.model.layout import MANIFEST
+from labeltree.model.writer import ModelWriter, new_model
 
 # What is put into a model directory and is not the model's, by what it is called.
 FOREIGN = {

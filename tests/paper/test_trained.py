@@ -11,7 +11,7 @@ from labeltree import Dataset, InputError, SolverSettings, build_tree, make_plan
 from labeltree.model.model import Model
 from labeltree.paper import experiments
 from labeltree.paper.experiments import Session, Split
-from labeltree.paper.results import where
+from labeltree.paper.tables import where
 from labeltree.paper.weights import LOSSES
 
 SEEDS = (0, 3)

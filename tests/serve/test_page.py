@@ -19,7 +19,7 @@ from labeltree.errors import InputError
 from labeltree.explain.label import path_to
 from labeltree.serve import page as page_module
 from labeltree.serve.app import create_app
-from labeltree.serve.measurements import LabelHits, Measurements, read_frontier
+from labeltree.serve.model_quality import LabelHits, Measurements, read_frontier
 from labeltree.serve.models import Models
 from labeltree.serve.page import FILES, SCRIPTS, make_page, page_file
 from labeltree.serve.server import listen

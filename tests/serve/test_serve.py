@@ -22,8 +22,8 @@ from labeltree.serve import app, batcher, server
 from labeltree.serve.app import create_app
 from labeltree.serve.errors import RequestError
 from labeltree.serve.guard import host_name
-from labeltree.serve.metrics import Metrics
 from labeltree.serve.models import Models
+from labeltree.serve.prometheus import Metrics
 from labeltree.serve.settings import ServiceSettings
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

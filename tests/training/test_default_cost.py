@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import labeltree
 from labeltree.cli import main
 from labeltree.settings import SolverSettings
-from labeltree.training import costs
-from labeltree.training.costs import default_costs, length_cost, with_costs
+from labeltree.training import default_cost
+from labeltree.training.default_cost import default_costs, length_cost, with_costs
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.floats(0, 1), st.floats(0.05, 20), st.integers(0, 2**32 - 1))
@@ -78,7 +78,7 @@ def test_large_data_is_read_in_parts(monkeypatch):
     weights = np.random.default_rng(0).random(50)
     weighted = default_costs(X, weights)[0]
     for step in (1, 3, X.nnz - 1, X.nnz, X.nnz + 1):
-        monkeypatch.setattr(costs, "_VALUES_AT_ONCE", step)
+        monkeypatch.setattr(default_cost, "_VALUES_AT_ONCE", step)
         assert (default_costs(X)[0], default_costs(X, weights)[0]) == (whole, weighted)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from labeltree import InputError
 from labeltree.data.dataset import Dataset
 from labeltree.data.synthetic import synthesize
-from labeltree.explain.model import one_vs_rest_bytes
+from labeltree.explain.overview import one_vs_rest_bytes
 from labeltree.settings import SolverSettings
 from labeltree.training.fill import train_model
 from labeltree.training.plan import INTERPRETER_BYTES, make_plan

@@ -34,7 +34,7 @@ SECTIONS = {
 # The modules of commands that share one.
 HOMES = {
     **dict.fromkeys(("plan", "fill", "join"), "parts"),
-    **dict.fromkeys(("download", "synth", "demo"), "datasets"),
+    **dict.fromkeys(("download", "synth"), "datasets"),
     **dict.fromkeys(("convert", "tree", "page"), "export"),
     "compare": "evaluate",
     "estimate": "train",

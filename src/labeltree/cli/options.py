@@ -377,7 +377,7 @@ class Training:
 
     def rows_of(self, dataset: Dataset, *, quiet: bool) -> Dataset:
         """Return the data to train on; notes report that rows are scaled, or what their length changes."""
-        from labeltree.training.costs import default_costs, length_cost
+        from labeltree.training.default_cost import default_costs, length_cost
 
         scaled = dataset.normalize() if self.normalize else dataset
         if scaled.X is not dataset.X and not quiet:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from labeltree.data.dataset import Dataset
     from labeltree.data.read import Batch
     from labeltree.data.summary import DataSummary
-    from labeltree.model.labeled import Labeled
+    from labeltree.model.labeled_data import Labeled
     from labeltree.model.model import Model
 
 _TABS = {"tab": "\t", "\\t": "\t"}

@@ -13,7 +13,7 @@ from labeltree.base.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.settings import ModelSettings
-from labeltree.training.costs import with_costs
+from labeltree.training.default_cost import with_costs
 
 # How scikit-learn checks X. `Dataset` checks that the values are finite.
 CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}

@@ -15,7 +15,7 @@ from labeltree.base.limits import AUTO, Optional, checked
 from labeltree.errors import InputError
 from labeltree.estimators.inputs import CHECKS_OF_X, check_rows, read_target
 from labeltree.model.model import Model
-from labeltree.model.queries import reach
+from labeltree.model.ranker import reach
 
 # The scores of so many (row, label) pairs are in memory before they become sparse.
 _PAIRS_AT_ONCE = 1 << 23

@@ -14,7 +14,7 @@ from labeltree.base.limits import WORDS, Whole, checked
 from labeltree.data.dataset import canonical_csr
 from labeltree.errors import InputError
 from labeltree.explain.label import Child, Word, label_name, path_to, strongest_words
-from labeltree.model.queries import Queries, check_options, check_queries, score_factor, unit_queries
+from labeltree.model.ranker import Queries, check_options, check_queries, score_factor, unit_queries
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, DEFAULT_WORDS, ScoreSettings
 
 if TYPE_CHECKING:

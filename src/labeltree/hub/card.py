@@ -14,7 +14,7 @@ import numpy as np
 
 from labeltree.base.system import human_bytes
 from labeltree.explain.label import label_name
-from labeltree.explain.model import describe_model
+from labeltree.explain.overview import describe_model
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model

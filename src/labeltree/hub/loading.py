@@ -17,7 +17,7 @@ from labeltree.base.limits import MANIFEST_BYTES
 from labeltree.base.system import CACHE_VARIABLE, cache_directory, free_disk, human_bytes
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address, is_address
-from labeltree.hub.store import Store, UnreachableError
+from labeltree.hub.remote import Store, UnreachableError
 from labeltree.model import model as models
 from labeltree.model.directory import publish, read_manifest, temporary_directory
 from labeltree.model.layout import MANIFEST

@@ -13,7 +13,7 @@ from labeltree.errors import InputError
 from labeltree.hub.address import Address
 from labeltree.hub.card import CARD, is_generated, model_card
 from labeltree.hub.loading import load
-from labeltree.hub.store import HubStore, Store
+from labeltree.hub.remote import HubStore, Store
 from labeltree.model.layout import MANIFEST, is_model_file
 from labeltree.model.model import Model
 

@@ -22,7 +22,7 @@ from labeltree.model.pack import check_source, dense_bytes, sparse_bytes
 from labeltree.settings import StorageSettings
 
 if TYPE_CHECKING:
-    from labeltree.model.labeled import Labeled
+    from labeltree.model.labeled_data import Labeled
     from labeltree.model.model import Model
 
 # Thresholds are round numbers: how many per power of ten, and how many powers below the largest weight.

@@ -24,13 +24,13 @@ from labeltree.evaluation.calibration import Calibration
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.compress import Budget, Trial, compress_model
 from labeltree.model.directory import check_apart, check_target
-from labeltree.model.files import ModelWriter, amend_model, new_model
-from labeltree.model.labeled import labeled_data, validation_data
+from labeltree.model.labeled_data import labeled_data, validation_data
 from labeltree.model.layout import tree_folder
 from labeltree.model.manifest import RESTORE, Manifest
 from labeltree.model.open import read_parts
 from labeltree.model.pack import check_source, write_model
-from labeltree.model.queries import Ranker, as_matrix, check_options, documents_of, named_labels
+from labeltree.model.ranker import Ranker, as_matrix, check_options, documents_of, named_labels
+from labeltree.model.writer import ModelWriter, amend_model, new_model
 from labeltree.settings import (
     DEFAULT_BEAM,
     DEFAULT_RANKS,

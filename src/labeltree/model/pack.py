@@ -20,7 +20,6 @@ from labeltree.base.display import Progress, part_of
 from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.directory import sync_path, write_at
-from labeltree.model.files import ModelWriter
 from labeltree.model.layout import (
     FEATURES,
     SPARSE,
@@ -33,6 +32,7 @@ from labeltree.model.layout import (
     tree_folder,
 )
 from labeltree.model.manifest import carried_over, stored_as
+from labeltree.model.writer import ModelWriter
 from labeltree.settings import StorageSettings
 from labeltree.trees.tree import LabelTree, pointers
 

@@ -11,9 +11,9 @@ import numpy as np
 from labeltree.base import plots
 from labeltree.base.display import Progress, ignore
 from labeltree.base.extras import optional
-from labeltree.paper.results import Row, Table, distinct, group, means, where
 from labeltree.paper.session import Session, steps
 from labeltree.paper.sizes import CLUSTERS, DEPTHS, draw_lines, unfinished
+from labeltree.paper.tables import Row, Table, distinct, group, means, where
 from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.tree import describe_depths, mean_alpha, node_alpha
 

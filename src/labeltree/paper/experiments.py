@@ -20,9 +20,9 @@ from labeltree.base import plots
 from labeltree.base.display import Progress, ignore
 from labeltree.errors import InputError
 from labeltree.paper.alpha import alpha, last_depth
-from labeltree.paper.results import Result, Table, save
 from labeltree.paper.session import Session, Split, load_splits
 from labeltree.paper.sizes import fixed_k, statistics, varied_k
+from labeltree.paper.tables import Result, Table, save
 from labeltree.paper.theory_tables import theory_tables
 from labeltree.paper.weights import pruning, tight_bound
 

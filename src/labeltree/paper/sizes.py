@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from labeltree.base import plots
 from labeltree.base.display import Progress, ignore
 from labeltree.base.system import human_bytes
-from labeltree.paper.results import Row, Table, distinct, means, where
 from labeltree.paper.session import Session, Split, steps
+from labeltree.paper.tables import Row, Table, distinct, means, where
 from labeltree.training.plan import Plan
 from labeltree.training.tree_plan import TreePlan
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree.errors import InputError
-from labeltree.paper.balanced import (
+from labeltree.paper.theory_checks import (
     amount,
     deepest,
     geometric_sum,

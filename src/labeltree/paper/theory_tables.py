@@ -11,8 +11,8 @@ from labeltree.base import plots
 from labeltree.base.display import Progress, ignore
 from labeltree.errors import InputError
 from labeltree.paper import theory
-from labeltree.paper.results import Row, Table, distinct, where
 from labeltree.paper.session import Session
+from labeltree.paper.tables import Row, Table, distinct, where
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,9 +15,9 @@ from labeltree.base import plots
 from labeltree.base.display import Progress, ignore
 from labeltree.evaluation import metrics
 from labeltree.model.model import Model
-from labeltree.paper.results import Row, Table, distinct, means, where
 from labeltree.paper.session import Session, steps, trained
 from labeltree.paper.sizes import CLUSTERS
+from labeltree.paper.tables import Row, Table, distinct, means, where
 from labeltree.settings import DEFAULT_RANKS, SolverSettings
 from labeltree.training.plan import PAPER_WEIGHT_BYTES
 

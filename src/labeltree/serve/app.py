@@ -25,9 +25,9 @@ from labeltree.serve import schemas
 from labeltree.serve.batcher import Batcher, Queries, Ranked
 from labeltree.serve.errors import JsonResponse, RequestError
 from labeltree.serve.guard import Guard
-from labeltree.serve.metrics import Metrics
 from labeltree.serve.models import Models, ServedModel
 from labeltree.serve.page import FILES, SECURITY_POLICY, overview, page_file
+from labeltree.serve.prometheus import Metrics
 from labeltree.serve.settings import MOST_ANSWERS, MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.serve.tree_map import tree_map
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED

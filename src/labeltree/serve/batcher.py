@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.serve.errors import RequestError
-from labeltree.serve.metrics import Metrics
 from labeltree.serve.models import ServedModel
+from labeltree.serve.prometheus import Metrics
 
 # Texts, or rows of features, of one request.
 Queries: TypeAlias = list[str] | sp.csr_matrix

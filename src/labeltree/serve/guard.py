@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from labeltree.serve.errors import RequestError
-from labeltree.serve.metrics import Metrics
+from labeltree.serve.prometheus import Metrics
 from labeltree.serve.settings import ServiceSettings
 
 # Paths that need no token: the health checks, and the page, which asks for the token.

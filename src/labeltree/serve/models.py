@@ -19,8 +19,8 @@ from labeltree.explain.label import label_name
 from labeltree.model.layout import MANIFEST
 from labeltree.model.model import load
 from labeltree.serve.errors import RequestError
-from labeltree.serve.measurements import Measurements
-from labeltree.serve.metrics import Metrics
+from labeltree.serve.model_quality import Measurements
+from labeltree.serve.prometheus import Metrics
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model

@@ -15,8 +15,8 @@ import numpy as np
 
 from labeltree.base.limits import MAP_DEPTH
 from labeltree.explain.label import label_name
-from labeltree.explain.model import describe_model
-from labeltree.serve.measurements import Measurements
+from labeltree.explain.overview import describe_model
+from labeltree.serve.model_quality import Measurements
 from labeltree.serve.tree_map import Box, tree_map
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ import uvicorn
 from labeltree.errors import InputError
 from labeltree.serve.app import create_app
 from labeltree.serve.guard import host_name
-from labeltree.serve.metrics import DIRECTORY, Metrics
 from labeltree.serve.models import Models
+from labeltree.serve.prometheus import DIRECTORY, Metrics
 from labeltree.serve.settings import ServiceSettings
 
 # Connections that wait to be accepted.

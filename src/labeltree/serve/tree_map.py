@@ -14,7 +14,7 @@ from labeltree.trees.tree import node_alpha
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
-    from labeltree.serve.measurements import LabelHits
+    from labeltree.serve.model_quality import LabelHits
 
 
 class Box(TypedDict, total=False):

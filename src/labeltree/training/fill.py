@@ -16,7 +16,6 @@ from labeltree.base.display import Progress
 from labeltree.base.limits import AUTO, LARGEST_VALUE, SMALLEST_COST
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.model.files import ModelWriter
 from labeltree.model.layout import float32_threshold
 from labeltree.model.manifest import stored_as
 from labeltree.model.model import Model, load, load_complete
@@ -28,8 +27,9 @@ from labeltree.model.pack import (
     reserve_blocks,
     write_small,
 )
+from labeltree.model.writer import ModelWriter
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
-from labeltree.training.costs import with_costs
+from labeltree.training.default_cost import with_costs
 from labeltree.training.plan import Plan
 from labeltree.training.score import HeldOut, choose_decision, choose_score
 from labeltree.training.tree_plan import shares

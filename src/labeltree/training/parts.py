@@ -19,8 +19,8 @@ from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import Dataset, csr_arrays, wrap_csr
 from labeltree.errors import InputError
 from labeltree.model.directory import check_target
-from labeltree.model.files import ModelWriter
 from labeltree.model.model import Model
+from labeltree.model.writer import ModelWriter
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.training.fill import checked_costs, complete_model, describe_run, fill_blocks
 from labeltree.training.plan import Plan

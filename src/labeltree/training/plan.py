@@ -23,10 +23,10 @@ from labeltree.base.system import (
 from labeltree.data.dataset import Dataset
 from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError, ResourceError
-from labeltree.model.files import names_bytes
 from labeltree.model.layout import SPARSE, ArrayFile
+from labeltree.model.writer import names_bytes
 from labeltree.settings import SMALLER_MODEL, SolverSettings, StorageSettings
-from labeltree.training.costs import with_costs
+from labeltree.training.default_cost import with_costs
 from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.tree import DepthSummary, LabelTree, depth_cells, describe_depths
 

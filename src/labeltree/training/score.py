@@ -16,7 +16,7 @@ from labeltree.evaluation import metrics
 from labeltree.evaluation.accepted import Candidates, Decision
 from labeltree.evaluation.calibration import MIN_DECISION_ROWS, choose_threshold
 from labeltree.model.pack import TrainedBlocks
-from labeltree.model.queries import as_matrix
+from labeltree.model.ranker import as_matrix
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, ScoreSettings
 from labeltree.training.plan import TRIAL_ROWS, Plan
 from labeltree.training.tree_plan import STRIP_BYTES

@@ -33,7 +33,7 @@ from labeltree.settings import (
     TextSettings,
     TreeSettings,
 )
-from labeltree.training.costs import with_costs
+from labeltree.training.default_cost import with_costs
 from labeltree.training.fill import checked_costs, describe_run, train_planned
 from labeltree.training.plan import Plan, make_plan
 from labeltree.training.work import WorkDirectory, check_run

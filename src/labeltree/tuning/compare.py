@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.compare import Difference, paired_differences, row_metrics
 from labeltree.evaluation.metrics import RowMetric
+from labeltree.evaluation.paired import Difference, paired_differences, row_metrics
 from labeltree.model.model import Model
 from labeltree.settings import DEFAULT_BEAM, MAX_ACCEPTED
 

@@ -17,8 +17,8 @@ from labeltree.base.system import human_bytes
 from labeltree.data.dataset import Dataset
 from labeltree.errors import ResourceError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.compare import METRIC, labels_needed, row_metrics
-from labeltree.model.labeled import validation_data
+from labeltree.evaluation.paired import METRIC, labels_needed, row_metrics
+from labeltree.model.labeled_data import validation_data
 from labeltree.model.layout import SPARSE
 from labeltree.training.fill import train_model
 from labeltree.training.plan import Plan

@@ -14,7 +14,7 @@ from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import check_known
 from labeltree.settings import SolverSettings, TextSettings, TreeSettings
-from labeltree.training.costs import default_costs
+from labeltree.training.default_cost import default_costs
 from labeltree.training.plan import Plan, make_plan
 from labeltree.trees.kmeans import build_tree
 from labeltree.trees.tree import LabelTree

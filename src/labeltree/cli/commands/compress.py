@@ -147,7 +147,7 @@ def _report(
     from labeltree.base import plots
     from labeltree.base.files import write_whole
     from labeltree.model.compress import measure_forms
-    from labeltree.model.labeled import validation_data
+    from labeltree.model.labeled_data import validation_data
 
     # The results may go into the model, where its page finds them; copies of the model may not.
     assert model.path is not None

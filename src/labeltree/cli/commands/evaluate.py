@@ -67,8 +67,8 @@ def evaluate(
     from labeltree.evaluation import calibration
     from labeltree.evaluation.accepted import labeled_candidates
     from labeltree.evaluation.metrics import hits, pad_labels
-    from labeltree.model.labeled import Labeled
-    from labeltree.serve.measurements import LabelHits
+    from labeltree.model.labeled_data import Labeled
+    from labeltree.serve.model_quality import LabelHits
 
     if per_label is not None:
         check_output(per_label, overwrite)
@@ -206,7 +206,7 @@ def compare(
     paths : MODEL MODEL... DATA
         Two or more model directories, or addresses such as hf://user/name, then labeled data.
     """
-    from labeltree.model.labeled import Labeled
+    from labeltree.model.labeled_data import Labeled
     from labeltree.tuning.compare import compare_models
 
     *names, data = paths

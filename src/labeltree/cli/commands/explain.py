@@ -50,7 +50,7 @@ def explain(
         Number of the row, from 0.
     """
     from labeltree.explain.prediction import explain_prediction
-    from labeltree.model.queries import score_formula
+    from labeltree.model.ranker import score_formula
 
     if given == ["-"] and file is None and row is None:
         given, file, row = None, "-", 0

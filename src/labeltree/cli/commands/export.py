@@ -178,7 +178,7 @@ def page(
         MODEL, if it exists.
     """
     from labeltree.base.files import check_output, write_whole
-    from labeltree.serve.measurements import Measurements
+    from labeltree.serve.model_quality import Measurements
     from labeltree.serve.page import make_page
 
     stages = Stages(quiet or json)

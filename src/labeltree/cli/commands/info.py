@@ -34,7 +34,7 @@ def info(
     label : NAME
         Show this label instead: its path, siblings, instances and words.
     """
-    from labeltree.explain.model import describe_model
+    from labeltree.explain.overview import describe_model
     from labeltree.model.model import load
     from labeltree.training.work import is_work_directory
 
@@ -62,7 +62,7 @@ def verify(
     Compares all checksums, and checks that the manifest, the trees, the features, the weights, the label
     names and the terms are what labeltree writes. Exits with code 2 at the first fault.
     """
-    from labeltree.explain.model import describe_model
+    from labeltree.explain.overview import describe_model
     from labeltree.model.model import load
 
     start = time.perf_counter()

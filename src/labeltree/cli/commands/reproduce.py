@@ -65,8 +65,8 @@ def reproduce(
     """
     from labeltree.paper.experiments import EXPERIMENTS, Session, load_splits
     from labeltree.paper.experiments import run as run_experiment
-    from labeltree.paper.results import check_out, save_report
     from labeltree.paper.session import check_seeds
+    from labeltree.paper.tables import check_out, save_report
 
     asked = list(EXPERIMENTS) if what == "all" else what.split(",")
     for name in asked:

@@ -50,7 +50,7 @@ def threshold(
     min_recall
         Accept labels as precisely as possible with a recall of at least X, such as 0.8.
     """
-    from labeltree.model.labeled import Labeled, check_goal, decide
+    from labeltree.model.labeled_data import Labeled, check_goal, decide
 
     check_goal(metric, min_precision, min_recall)
     stages = Stages(quiet or json)

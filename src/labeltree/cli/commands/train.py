@@ -246,7 +246,7 @@ def _fitted(
 
 
 def _summary(figures: dict[str, Any], chosen: bool) -> list[str]:
-    from labeltree.model.queries import score_formula
+    from labeltree.model.ranker import score_formula
     from labeltree.settings import ScoreSettings
 
     formula = score_formula(ScoreSettings(**figures["score"]))
