@@ -20,7 +20,7 @@ from labeltree.data.dataset import TOLERANCE, unit_rows, unit_values
 from labeltree.hub.card import model_card
 from labeltree.serve.model_quality import Measurements
 from labeltree.serve.page import overview
-from labeltree.training.default_cost import default_cost
+from labeltree.training.default_cost import default_costs
 from labeltree.training.parts import open_parts
 from labeltree.training.work import work_path
 from labeltree.tuning.rows import DataSource, TuningRows
@@ -267,7 +267,7 @@ def test_an_estimator_does_not_depend_on_the_length_of_rows(data):
     # Nor does the cost depend on the weights of rows.
     weights = np.random.default_rng(0).random(data.n_instances) + 0.5
     fitted = LabelTreeClassifier(clusters=4).fit(data.X, data.Y, weights)
-    assert fitted.model_.manifest["settings"]["cost"] == default_cost(data.normalize().X)
+    assert fitted.model_.manifest["settings"]["cost"] == default_costs(data.normalize().X)[0]
 
 
 def test_very_large_values_can_be_trained_on(data, tmp_path):
@@ -289,7 +289,7 @@ def test_memory_of_the_rows_that_the_caller_keeps_is_planned_for(data):
 @pytest.mark.parametrize("share", [0.2, None])
 def test_trials_train_on_scaled_rows(share, data):
     rows = TuningRows(data_source(data, share or make_data(50, seed=3)), seed=0, threads=1)
-    assert rows.defaults["cost"] == default_cost(rows.train.X)
+    assert rows.defaults["cost"] == default_costs(rows.train.X)[0]
     sample, plan = rows.plan({}, 0.5)
     assert rows.train.normalized
     assert sample.normalized
