@@ -4,7 +4,7 @@ from typing import Any
 
 import typer
 
-from labeltree.cli.app import app
+from labeltree.cli.app import COMMANDS, app
 
 PLACEHOLDER = "<!-- commands -->"
 
@@ -14,9 +14,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     if PLACEHOLDER not in markdown:
         return markdown
     group: Any = typer.main.get_command(app)
-    return markdown.replace(
-        PLACEHOLDER, "\n\n".join(_command(name, command) for name, command in group.commands.items())
-    )
+    commands = (_command(name, group.get_command(None, name)) for name in COMMANDS)
+    return markdown.replace(PLACEHOLDER, "\n\n".join(commands))
 
 
 def _command(name: str, command: Any) -> str:

@@ -1,5 +1,6 @@
 """The documentation: every block of code runs and shows what it says; pages and workflows hang together."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import yaml
 from doc_blocks import PAGES, ROOT, TAGS, Block, blocks_of, check_tags, compare, run_page
 
 from labeltree import LabelTreeClassifier
+from labeltree.cli.app import COMMANDS
 
 BLOCKS = {page.relative_to(ROOT).as_posix(): page for page in PAGES}
 
@@ -157,3 +159,12 @@ def test_the_workflow_tests_every_supported_platform():
     matrix = flow["jobs"]["test"]["strategy"]["matrix"]
     assert matrix["python"] == ["3.10", "3.11", "3.12", "3.13", "3.14"]
     assert {name.split("-")[0] for name in matrix["os"]} == {"ubuntu", "macos"}
+
+
+def test_the_reference_of_the_command_line():
+    specification = importlib.util.spec_from_file_location("hooks", ROOT / "docs" / "hooks.py")
+    hooks = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(hooks)
+    page = hooks.on_page_markdown(f"# Commands\n\n{hooks.PLACEHOLDER}\n")
+    assert re.findall("^## (.+)$", page, re.MULTILINE) == list(COMMANDS)
+    assert "| `--clusters N` | Number of clusters that a node is split into (K). Default: `100`. |" in page
