@@ -22,7 +22,7 @@ from seeds import METRICS, find
 
 from labeltree import Model, Plan, TreeSettings, build_plan, make_plan, read_svm, train_model
 from labeltree.data.dataset import Dataset
-from labeltree.data.read import read_data
+from labeltree.data.inputs import read_data
 from labeltree.model.directory import directory_bytes
 from labeltree.model.manifest import storage_of
 from labeltree.settings import StorageSettings

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import labeltree
-from labeltree.data.read import read_data
+from labeltree.data.inputs import read_data
 from labeltree.evaluation.accepted import Decision, labeled_candidates
 from labeltree.evaluation.calibration import choose_threshold, fit_calibration, reliability
 from labeltree.settings import MAX_ACCEPTED

@@ -35,7 +35,7 @@ from labeltree import (
 )
 from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import csr_arrays
-from labeltree.data.read import read_data
+from labeltree.data.inputs import read_data
 from labeltree.errors import InputError
 from labeltree.settings import ScoreSettings
 

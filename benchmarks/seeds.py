@@ -23,7 +23,7 @@ import program
 from labeltree import InputError, SolverSettings, TreeSettings, build_plan, read_svm, train_model
 from labeltree.base.display import Progress
 from labeltree.data.dataset import Dataset
-from labeltree.data.read import read_data
+from labeltree.data.inputs import read_data
 from labeltree.settings import DEFAULT_BEAM
 
 METRICS = ("P@1", "P@3", "P@5")

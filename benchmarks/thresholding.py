@@ -81,7 +81,7 @@ def ours(train, queries, depth: int) -> tuple[sp.csr_matrix, float]:
 def compare(python: Path, folder: Path, n_rows: int, n_labels: int, seed: int) -> None:
     """Print one table."""
     import labeltree
-    from labeltree.data.read import read_data
+    from labeltree.data.inputs import read_data
 
     data = labeltree.read_svm(folder / "train.svm")
     test = read_data(folder / "test.svm", like=data)

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from labeltree import paper, trees
     from labeltree.data.columns import Columns
     from labeltree.data.dataset import Dataset
+    from labeltree.data.inputs import read_data
     from labeltree.data.published import fetch_data
-    from labeltree.data.read import read_data, read_documents
+    from labeltree.data.read import read_documents
     from labeltree.data.records import read_text
     from labeltree.data.summary import describe_data
     from labeltree.data.svm import read_svm, write_svm
@@ -57,7 +58,7 @@ _HOMES = {
     "make_plan": "training.plan",
     "model_card": "hub.card",
     "push": "hub.push",
-    "read_data": "data.read",
+    "read_data": "data.inputs",
     "read_documents": "data.read",
     "read_svm": "data.svm",
     "read_text": "data.records",

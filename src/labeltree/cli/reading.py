@@ -203,9 +203,9 @@ class DataFile:
 
     def dataset(self, threads: int | None, progress: Progress, *, require_labels: bool = True) -> Dataset:
         """Read the data as part of a stage."""
-        from labeltree.data.read import read_data
+        from labeltree.data.read import read_file
 
-        return read_data(
+        return read_file(
             self._data,
             self._given,
             self._columns,

@@ -52,7 +52,7 @@ def check_path(path: Any) -> None:
         raise InputError(what, hint="make a Dataset with labeltree.Dataset.from_matrices(X, Y)")
 
 
-def read_data(
+def read_file(
     path: str | os.PathLike[str],
     format: str | None = None,
     columns: Columns | None = None,
@@ -180,12 +180,49 @@ def read_documents(
         If the file cannot be read, or there is nothing to learn from. The message names the first invalid
         line.
     """
-    name, threads = display_name(path), threads_to_use(threads)
+    name = display_name(path)
     columns = checked_columns(columns, Columns() if features is None else features.columns)
     documents = read_text(
         path, format, columns, require_labels=require_labels, strict=strict, progress=progress
     )
-    labels = _Labels()
+    dataset = documents_dataset(
+        documents, columns, settings, features, require_labels=require_labels, threads=threads, name=name
+    )
+    if require_labels and not dataset.label_names:
+        hint = "check the label column ({columns})"
+        raise InputError("no document has a label", file=name, hint=hint, parameters={"columns": LABELS})
+    return dataset
+
+
+def documents_dataset(
+    documents: Iterable[Document],
+    columns: Columns,
+    settings: TextSettings | None,
+    features: TextFeatures | None,
+    *,
+    require_labels: bool,
+    threads: int | None,
+    name: str | None = None,
+) -> Dataset:
+    """Learn or compute the features of documents from any source, and number their labels.
+
+    Parameters
+    ----------
+    documents : iterable of Document
+    columns : Columns
+        Where they were found, to be stored with the features.
+    settings, features, threads
+        As in `read_documents`.
+    require_labels : bool
+        Skip and count documents without text.
+    name : str, optional
+        The file of the documents, for messages.
+
+    Returns
+    -------
+    Dataset
+    """
+    labels, threads = _Labels(), threads_to_use(threads)
     texts = labels.collect(documents, skip=require_labels)
     try:
         if features is None:
@@ -196,10 +233,7 @@ def read_documents(
         raise error.replace(file=name) from None
     names, Y = labels.matrix()
     if not X.shape[0]:
-        raise InputError("the file contains no documents", file=name)
-    if require_labels and not names:
-        hint = "check the label column ({columns})"
-        raise InputError("no document has a label", file=name, hint=hint, parameters={"columns": LABELS})
+        raise InputError(f"{'the file contains' if name else 'there are'} no documents", file=name)
     return Dataset(X, Y, names, text=features, n_skipped=labels.n_skipped)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from labeltree.base import limits
 from labeltree.data.dataset import Dataset
-from labeltree.data.read import read_data
+from labeltree.data.inputs import read_data
 from labeltree.data.summary import as_arguments, suspicions
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics

@@ -13,8 +13,8 @@ from labeltree.base.display import Progress, Stage, ignore, part_of, silent
 from labeltree.base.limits import LARGEST_INT32
 from labeltree.base.system import cache_directory
 from labeltree.data.dataset import Dataset
+from labeltree.data.inputs import read_data
 from labeltree.data.published import SOURCES, fetch_data
-from labeltree.data.read import read_data
 from labeltree.errors import InputError
 from labeltree.model.model import Model
 from labeltree.settings import ScoreSettings, SolverSettings, TreeSettings

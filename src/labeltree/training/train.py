@@ -21,7 +21,8 @@ from labeltree.base.limits import AUTO
 from labeltree.base.system import available_memory, human_bytes, threads_to_use
 from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
-from labeltree.data.read import check_path, read_data
+from labeltree.data.inputs import read_data
+from labeltree.data.read import check_path
 from labeltree.data.summary import describe_data, summary_lines
 from labeltree.errors import InputError, ResourceError
 from labeltree.model.model import Model

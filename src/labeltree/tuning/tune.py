@@ -13,7 +13,8 @@ from labeltree.base import limits
 from labeltree.base.system import threads_to_use
 from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
-from labeltree.data.read import check_path, read_data, resolve_format
+from labeltree.data.inputs import read_data
+from labeltree.data.read import check_path, resolve_format
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_SHARE, TextSettings
 from labeltree.tuning.halving import Goal, Halving
