@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from labeltree.base import limits
 from labeltree.base.files import display_name
 from labeltree.errors import InputError
@@ -173,6 +175,75 @@ def check_format(path: str | os.PathLike[str], format: str | None, require_label
 def tidy_label(label: str) -> str:
     """Replace whitespace in a label by single spaces: a tab or a newline would break files of labels."""
     return " ".join(label.split())
+
+
+def is_missing(cell: Any) -> bool:
+    """Return whether a cell of a table is empty: None, NaN, or the NA or NaT of pandas."""
+    is_nan = isinstance(cell, float) and cell != cell
+    return cell is None or is_nan or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def cell_labels(cell: Any, split: Split, name: str = "labels", *, strict: bool = False) -> Labels:
+    """Return the labels in a cell of a table or a member of a JSON object.
+
+    Parameters
+    ----------
+    cell : object
+        A string, which is split; an integer; a list, tuple, set or array of strings, integers and objects
+        with a ``uri``, as Annif writes them; or nothing (None, NaN or NA). A float may stand for an integer.
+    split : callable
+        Splits a string of labels; see `Columns.split`.
+    name : str
+        Of the column, for messages.
+    strict : bool, default False
+        Refuse a list that contains nothing instead of leaving that out.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    InputError
+        Without a file and a line.
+
+    Examples
+    --------
+    >>> split = Columns().split(",")
+    >>> cell_labels("a, b", split), cell_labels([7, "a, b", None], split), cell_labels(2.0, split)
+    (['a', 'b'], ['7', 'a, b'], ['2'])
+    """
+    if isinstance(cell, str):
+        return split(cell)
+    if hasattr(cell, "tolist"):  # a scalar or an array of NumPy
+        cell = cell.tolist()
+    if is_missing(cell):
+        return []
+    single = not isinstance(cell, list | tuple | set | frozenset)
+    labels: Labels = []
+    for item in (cell,) if single else cell:
+        value = item["uri"] if isinstance(item, dict) and "uri" in item else item
+        value = value.item() if isinstance(value, np.generic) else value
+        value = int(value) if isinstance(value, float) and value.is_integer() else value
+        if is_missing(value):
+            if strict:
+                hint = "correct it, or remove {strict}"
+                raise InputError(f"{name!r} contains null", hint=hint, parameters={"strict": None})
+        elif isinstance(value, bool) or not isinstance(value, str | int):
+            expected = "a string, an integer or a list of them" if single else "only strings and integers"
+            raise InputError(
+                f"{name!r} {'is' if single else 'contains'} {kind_of(item)}, expected {expected}"
+            )
+        elif label := tidy_label(str(value)):
+            labels.append(label)
+    return labels
+
+
+def kind_of(value: Any) -> str:
+    """Return what a value is, for messages, in the words of JSON."""
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    other = "a number" if isinstance(value, int | float) else f"a value of type {type(value).__name__}"
+    return names.get(type(value), other)
 
 
 class ColumnField(str):

@@ -21,12 +21,12 @@ from labeltree.data.columns import (
     ColumnField,
     Columns,
     Document,
-    Labels,
     Rules,
+    cell_labels,
     check_format,
     checked_columns,
+    kind_of,
     some_names,
-    tidy_label,
 )
 from labeltree.errors import InputError
 
@@ -321,16 +321,17 @@ def _json_document(line: str, rules: Rules) -> tuple[Document, dict[str, Any]]:
         raise InputError(f"not JSON ({error})", hint="write one JSON object per line") from None
     if not isinstance(found, dict):
         example = f'{{"{columns.texts[0]}": "...", "{columns.labels}": ["a", "b"]}}'
-        what = f"expected a JSON object, got {_kind(found)}"
+        what = f"expected a JSON object, got {kind_of(found)}"
         raise InputError(what, hint=f"write one object per line, such as {example}")
     texts = [text for key in columns.texts if (text := found.get(key)) is not None]
     for key in columns.texts:
         if not isinstance(found.get(key), str | None):
-            raise InputError(f"{key!r} is {_kind(found[key])}, expected a string")
-    labels = _json_labels(found.get(columns.labels), rules)
+            raise InputError(f"{key!r} is {kind_of(found[key])}, expected a string")
+    strict = rules.strict and rules.require_labels
+    labels = cell_labels(found.get(columns.labels), columns.split(","), columns.labels, strict=strict)
     identity: Any = None if columns.id is None else found.get(columns.id)
     if isinstance(identity, dict | list | bool):
-        raise InputError(f"{columns.id!r} is {_kind(identity)}, expected a string or a number")
+        raise InputError(f"{columns.id!r} is {kind_of(identity)}, expected a string or a number")
     document = Document(" ".join(texts), labels, "" if identity is None else str(identity))
     if "\\u" in line:  # only an escape can stand for half a character
         try:
@@ -339,36 +340,6 @@ def _json_document(line: str, rules: Rules) -> tuple[Document, dict[str, Any]]:
             what = "the document contains an unpaired surrogate, such as \\ud800"
             raise InputError(what, hint="use valid Unicode text") from None
     return document, found
-
-
-def _json_labels(labels: Any, rules: Rules) -> Labels:
-    key = rules.columns.labels
-    if isinstance(labels, str):
-        return rules.columns.split(",")(labels)
-    if labels is None:
-        return []
-    if not isinstance(labels, list):
-        if not _is_label(labels):
-            raise InputError(f"{key!r} is {_kind(labels)}, expected a string, an integer or a list of them")
-        return [str(labels)]
-    if None in labels:
-        if rules.strict and rules.require_labels:
-            hint = "correct it, or remove {strict}"
-            raise InputError(f"{key!r} contains null", hint=hint, parameters={"strict": None})
-        labels = [label for label in labels if label is not None]
-    for label in labels:
-        if not _is_label(label):
-            raise InputError(f"{key!r} contains {_kind(label)}, expected only strings and integers")
-    return [text for label in labels if (text := tidy_label(str(label)))]
-
-
-def _is_label(value: Any) -> bool:
-    return isinstance(value, str | int) and not isinstance(value, bool)
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
 
 
 _PARSERS = {"tsv": parse_tsv, "csv": parse_csv, "jsonl": parse_jsonl, "txt": parse_txt}
