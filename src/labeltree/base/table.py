@@ -1,0 +1,66 @@
+"""Tables: results with many rows, as named columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from labeltree.base.display import escaped, html_table
+from labeltree.base.extras import optional
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+_SHOWN = 10
+
+
+class Table:
+    """Named columns of the same length: lists or NumPy arrays.
+
+    ``table["name"]`` is a column, ``len(table)`` the number of rows; iteration yields rows as dictionaries.
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.columns = dict(columns)
+
+    def __getitem__(self, column: str) -> Any:
+        return self.columns[column]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (
+            dict(zip(self.columns, row, strict=True)) for row in zip(*self.to_dict().values(), strict=True)
+        )
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Return the columns as lists of Python values."""
+        return {name: getattr(c, "tolist", c.copy)() for name, c in self.columns.items()}
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return a pandas frame."""
+        return optional("pandas").DataFrame(self.columns)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a polars frame."""
+        frame: polars.DataFrame = optional("polars").DataFrame(self.columns)
+        return frame
+
+    def _shown(self) -> tuple[str, list[str], list[list[str]]]:
+        first = Table({name: column[:_SHOWN] for name, column in self.columns.items()})
+        title = f"{len(self):,} row{'s' * (len(self) != 1)}" + f", the first {_SHOWN}" * (len(self) > _SHOWN)
+        return title, list(self.columns), [[_cell(value) for value in row.values()] for row in first]
+
+    def __repr__(self) -> str:
+        title, head, rows = self._shown()
+        widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+        return "\n".join([title, *("  ".join(map(str.ljust, row, widths)).rstrip() for row in (head, *rows))])
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._shown())
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else escaped(str(value))
