@@ -240,13 +240,16 @@ class SolverSettings:
         """Whether the solver uses double precision: below this tolerance, float32 gaps are noise."""
         return self.tolerance < 1e-4
 
-    def node_costs(self, n_instances: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the cost of nodes with so many instances, the root first. The costs must be set."""
+    def node_costs(self, n_instances: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the cost of nodes with so many instances, or such a sum of their weights, the root first.
+
+        The costs must be set.
+        """
         import numpy as np
 
         assert self.cost is not None
         assert self.max_cost is not None
-        share = np.maximum(n_instances, 1) / max(int(n_instances[0]), 1)
+        share = np.where(n_instances > 0, n_instances, 1) / (n_instances[0] or 1)
         return np.minimum(self.cost * share**-_NODE_GROWTH, self.max_cost)
 
     def positive_costs(self, depth: NDArray[np.int32]) -> NDArray[np.float64]:

@@ -265,6 +265,24 @@ def test_weight_two_is_nearly_the_row_twice():
     np.testing.assert_allclose(scores[0], scores[1], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("max_depth", [1, 6])
+def test_the_default_cost_of_weighted_rows_is_that_of_repeated_rows(max_depth):
+    weights = np.random.default_rng(0).integers(0, 4, 60)
+    rows = np.repeat(np.arange(60), weights)
+    X, Y = DATA.X[:60], DATA.Y[:60]
+    nested = [[list(range(a, a + 5)) for a in range(b, b + 20, 5)] for b in (0, 20)]
+    exact = {"threads": 1, "tolerance": 1e-10, "max_iterations": 10_000, "tree": nested}
+    exact |= {"tree": None, "max_depth": 1} if max_depth == 1 else {}
+    weighted = LabelTreeClassifier(**exact).fit(X, Y, sample_weight=weights)
+    repeated = LabelTreeClassifier(**exact).fit(X[rows], Y[rows])
+    plain = LabelTreeClassifier(**exact).fit(X, Y)
+    costs = [found.model_.manifest["settings"]["cost"] for found in (weighted, repeated, plain)]
+    assert costs[0] == costs[1] != costs[2]
+    # Those of nodes, too.
+    scores = [found.predict_proba(TEST.X).toarray() for found in (weighted, repeated)]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=0, atol=1e-5)
+
+
 def test_a_label_without_rows():
     data = random_data(empty_label=True)
     estimator = LabelTreeClassifier(clusters=3, threads=1).fit(data.X, data.Y)
@@ -313,7 +331,7 @@ def test_bad_data(case):
         (-np.ones(300), "sample_weight contains a negative number"),
         (np.full(300, np.nan), "sample_weight contains a negative number, NaN"),
         (np.zeros(300), "every sample_weight is zero"),
-        (np.full(300, 1e-20), "sample_weight times cost ranges from "),
+        (np.full(300, 1e-20), "the weight of a row times cost ranges from 2e-20 to "),
     ],
 )
 def test_bad_weights(weights, message):

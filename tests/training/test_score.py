@@ -81,8 +81,9 @@ def twin_margins(data, model, plan, node, costs=None):
     x = x[:, : data.n_features + (settings.bias > 0)][:, features]
     margins = x @ weights.astype(float)
     rows, _, _, signs = node_problems(data, tree, node)
-    node_cost = settings.node_costs(plan.trees[0].instances)[node]
-    instance_costs = node_cost * (np.ones(data.n_instances) if costs is None else costs)[rows, None]
+    costs = np.ones(data.n_instances) if costs is None else costs.astype(float)
+    (_, node_cost) = settings.node_costs(np.array([costs.sum(), costs[rows].sum()]))
+    instance_costs = node_cost * costs[rows, None]
     positive_cost = settings.positive_costs(tree.node_depth)[node]
     slopes, curvatures = derivatives(
         settings.loss, signs * margins[rows], instance_costs * np.where(signs > 0, positive_cost, 1)
@@ -272,7 +273,7 @@ def test_arguments_of_the_kernel_are_checked(tmp_path):
         ([0], [("cosine", 1.0)], {}, "score must be one of"),
         ([0], [("sigmoid", 0.0)], {}, "scale must be positive"),
         ([0], [("sigmoid", 1.0)], {"max_instances": 0}, "must be at least 1"),
-        ([0], [("sigmoid", 1.0)], {"costs": np.ones(3, np.float32)}, "costs must have one entry"),
+        ([0], [("sigmoid", 1.0)], {"costs": np.ones(3, np.float32)}, "mismatch"),
     ]:
         with pytest.raises(ValueError, match=message):
             rankings(data, plan, model, rows, functions, **more)

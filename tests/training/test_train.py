@@ -5,9 +5,10 @@ import pytest
 from helpers import random_data, run_python, train_small
 
 from labeltree import InputError
-from labeltree.settings import SolverSettings
+from labeltree.settings import ModelSettings, SolverSettings
 from labeltree.training.fill import train_model
 from labeltree.training.plan import make_plan
+from labeltree.training.train import train_dataset
 from labeltree.trees.kmeans import build_tree
 
 
@@ -45,6 +46,12 @@ def test_bad_costs_are_refused(tmp_path, costs):
     assert not list(tmp_path.iterdir())
 
 
+def test_weights_of_rows_are_refused_with_dask(tmp_path):
+    with pytest.raises(InputError, match="weights cannot be trained with Dask"):
+        train_dataset(random_data(), tmp_path / "model", ModelSettings(), costs=np.ones(60), dask=object())
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("other", [{"labels": 13}, {"instances": 61}, {"features": 10}])
 def test_a_plan_of_data_of_another_shape_is_refused(tmp_path, other):
     plan = make_plan(random_data(), build_tree(random_data(), clusters=3))
@@ -64,7 +71,7 @@ WIDE = """
 import sys
 from helpers import random_data
 from labeltree import build_tree, make_plan, train_model
-from labeltree.settings import SolverSettings
+from labeltree.settings import ModelSettings, SolverSettings
 
 data = random_data(instances=200, labels=60)
 # Groups of few, of more and of the most siblings that are solved at once.

@@ -20,7 +20,6 @@ from labeltree.estimators.inputs import (
     make_dataset,
     read_target,
     restore_classes,
-    with_weighted_costs,
 )
 from labeltree.estimators.predictor import TreePredictor
 from labeltree.hub.loading import load
@@ -171,8 +170,8 @@ class LabelTreeClassifier(TreePredictor):
             An indicator matrix, 1 where the row has the label; a column may be empty. Or the class of each
             row.
         sample_weight : array-like of float, optional
-            Weight of each row's loss, at least 0. Rows with weight 0 are left out. Clustering ignores the
-            weights.
+            Weight of each row's loss, at least 0: a weight of 2 counts like the same row twice, also in the
+            default cost. Rows with weight 0 are left out. Clustering ignores the weights.
 
         Returns
         -------
@@ -182,8 +181,6 @@ class LabelTreeClassifier(TreePredictor):
         parameters = self._checked()
         settings, target = _settings(parameters), read_target(y)
         dataset, weights = make_dataset(validate_data(self, X, **CHECKS_OF_X), target, sample_weight)
-        if weights is not None:
-            settings = with_weighted_costs(settings, dataset, weights)
         # The operating system keeps the mapped files of the model as long as this process, or one forked from
         # it, uses them: nothing has to be cleaned up, even after a crash, nor reach the disk.
         with temporary_directory(Path(tempfile.gettempdir()), "labeltree-fit-") as directory:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from labeltree.base.limits import LARGEST_VALUE, SMALLEST_COST
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
-from labeltree.settings import ModelSettings
-from labeltree.training.default_cost import with_costs
 
 # How scikit-learn checks X. `Dataset` checks that the values are finite.
 CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
@@ -105,24 +102,6 @@ def read_target(y: Any, known: NDArray[Any] | None = None) -> Target:
     if table.ndim > 2 or (table.ndim == 2 and table.shape[1] != 1):
         return _indicator(table, names, known)
     return _classes(y, known)
-
-
-def with_weighted_costs(
-    settings: ModelSettings, dataset: Dataset, weights: NDArray[np.float64]
-) -> ModelSettings:
-    """Return settings with the costs of weighted rows; refuse weights with which they are out of range."""
-    rows = dataset.normalize() if settings.normalize else dataset
-    solver = with_costs(settings.solver, rows.X, weights)
-    assert solver.cost is not None
-    assert solver.max_cost is not None
-    least, most = solver.cost * weights.min(), solver.max_cost * weights.max()
-    if least < SMALLEST_COST or most > LARGEST_VALUE:
-        raise InputError(
-            f"sample_weight times cost ranges from {least:g} to {most:g}, expected {SMALLEST_COST:g} to "
-            f"{LARGEST_VALUE:g}",
-            hint="scale the weights",
-        )
-    return replace(settings, solver=solver)
 
 
 def restore_classes(label_names: tuple[str, ...] | None, n_labels: int, dtype: str | None) -> NDArray[Any]:

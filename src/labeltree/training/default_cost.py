@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +24,14 @@ _VALUES_AT_ONCE = 1 << 20
 
 
 def with_costs(
-    settings: SolverSettings, X: csr_matrix, weights: NDArray[np.float64] | None = None
+    settings: SolverSettings, X: csr_matrix, weights: NDArray[np.floating[Any]] | None = None
 ) -> SolverSettings:
     """Return settings with the costs that are not given: the defaults for the rows that are trained on.
 
-    ``weights`` says how often each instance counts, as in `default_costs`.
+    ``weights`` is how often each instance counts, as in `default_costs`.
     """
-    cost, most = (settings.cost, settings.cost) if settings.cost is not None else default_costs(X, weights)
+    counts = None if weights is None else weights.astype(np.float64)
+    cost, most = (settings.cost, settings.cost) if settings.cost is not None else default_costs(X, counts)
     max_cost = most if settings.max_cost is None else max(cost, settings.max_cost)
     return replace(settings, cost=cost, max_cost=max_cost)
 
@@ -49,21 +51,23 @@ def default_costs(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> 
     ----------
     X : csr_matrix of float32
     weights : ndarray of float64, optional
-        How often each instance counts in the mean squared norm. Default: once.
+        How often each instance counts; a weight of 2 counts like the same row twice. Default: once.
 
     Returns
     -------
     cost, max_cost : float
         With two significant digits, so that rounding of the sum does not change them.
     """
-    n_rows = np.count_nonzero(np.diff(X.indptr))
+    lengths = np.diff(X.indptr)
+    counts = (lengths > 0).astype(np.float64) if weights is None else weights * (lengths > 0)
+    n_rows = float(counts.sum())
     if not n_rows:
         return 1.0, 1.0
     occurs = np.zeros(X.shape[1], bool)
     for first in range(0, X.indices.size, _VALUES_AT_ONCE):
         occurs[X.indices[first : first + _VALUES_AT_ONCE]] = True
     factor = _BASE_COST * (np.count_nonzero(occurs) / n_rows) ** _FEATURE_GROWTH
-    least = min(max(X.indices.size / n_rows / _LONG_ROW, _LEAST_BASE), 1.0)
+    least = min(max(float(counts @ lengths) / n_rows / _LONG_ROW, _LEAST_BASE), 1.0)
     by_length = length_cost(X, weights)
     cost = _rounded(by_length * min(max(factor, least), _MOST_BASE))
     return cost, max(cost, by_length)

@@ -64,8 +64,8 @@ def train_model(
     path : path-like
         The model directory to write.
     costs : array-like of float, optional
-        A positive weight for each instance, multiplied by the cost in the settings. The default cost does not
-        depend on them.
+        A positive weight for each instance, multiplied by the cost in the settings. The default cost is that
+        of the plan, which does not depend on them.
     score : ScoreSettings or "auto", default "auto"
         How the model turns margins into scores by default. "auto" chooses it by how well the labels of a
         sample of the training rows are ranked, as if the model had been trained without them.
@@ -108,20 +108,22 @@ def checked_costs(
         )
     if costs is None:
         return None
-    weights = np.ascontiguousarray(costs, np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        weights = np.ascontiguousarray(costs, np.float32)
     if not (weights.shape == (dataset.n_instances,) and (weights > 0).all() and np.isfinite(weights).all()):
         raise InputError(
             f"expected costs to be a positive number for each of {dataset.n_instances:,} instances"
         )
-    if weights.size:
-        assert settings.cost is not None
-        smallest = settings.cost * float(weights.min())
-        most = max(settings.cost, settings.max_cost or 0) * float(weights.max())
-        if smallest < SMALLEST_COST or most > LARGEST_VALUE:
-            raise InputError(
-                f"expected costs times cost to be from {SMALLEST_COST:g} to {LARGEST_VALUE:g}, "
-                f"got {smallest:g} to {most:g}"
-            )
+    settings = with_costs(settings, dataset.X, weights)
+    assert settings.cost is not None
+    assert settings.max_cost is not None
+    least, most = settings.cost * float(weights.min()), settings.max_cost * float(weights.max())
+    if least < SMALLEST_COST or most > LARGEST_VALUE:
+        raise InputError(
+            f"the weight of a row times cost ranges from {least:g} to {most:g}, expected {SMALLEST_COST:g} "
+            f"to {LARGEST_VALUE:g}",
+            hint="scale the weights",
+        )
     return weights
 
 

@@ -115,11 +115,12 @@ class Plan:
     ) -> _native.Training:
         """Return how the classifiers of a tree are trained; ``costs`` has the weight of each instance."""
         part, settings = self.trees[number], self.settings
+        counts = part.instances if costs is None else part.tree.node_weights(dataset.Y, costs)
         return _native.Training(
             dataset.native,
             part.tree.native,
             costs=costs,
-            node_costs=settings.node_costs(part.instances),
+            node_costs=settings.node_costs(counts),
             positive_costs=settings.positive_costs(part.tree.node_depth),
             loss=settings.loss,
             tolerance=settings.tolerance,

@@ -227,9 +227,11 @@ def train_dataset(
     -------
     (Plan, Model)
     """
+    if dask is not None and costs is not None:
+        raise InputError("rows with weights cannot be trained with Dask", hint="train without it")
     rows = dataset.normalize() if settings.normalize else dataset
-    settings = replace(settings, solver=with_costs(settings.solver, rows.X))
     weights = checked_costs(costs, rows, settings.solver)
+    settings = replace(settings, solver=with_costs(settings.solver, rows.X, weights))
     limit = sys.maxsize if force else memory_limit
 
     def planned(work: WorkDirectory | None) -> Plan:

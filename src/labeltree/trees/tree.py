@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from labeltree import _native
 from labeltree.base import limits
@@ -208,6 +209,18 @@ class LabelTree:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "native"}
+
+    def node_weights(self, Y: sparse.csr_matrix, weights: NDArray[Any]) -> NDArray[np.float64]:
+        """Return for each node the sum of the weights of its instances: those with one of its labels."""
+        ranges = zip(self.first.tolist(), self.last.tolist(), strict=True)
+        of_nodes = np.concatenate([self.labels[first:last] for first, last in ranges])
+        shape = self.n_labels, self.n_nodes
+        members = sparse.csc_matrix(
+            (np.ones(of_nodes.size, bool), of_nodes, pointers(self.last - self.first)), shape=shape
+        )
+        sums: NDArray[np.float64] = (Y.astype(bool) @ members).T @ np.asarray(weights, np.float64)
+        sums[0] = weights.sum(dtype=np.float64)
+        return sums
 
     def clip(self, max_depth: int) -> LabelTree:
         """Cut the tree at a depth (d_max): deeper labels become children of the node above the cut.
