@@ -13,7 +13,7 @@ from labeltree import InputError, load
 from labeltree.model import directory
 from labeltree.model import open as opening
 from labeltree.model.directory import check_target
-from labeltree.model.layout import MANIFEST
+from labeltree.model.layout import CARD, CARD_MARK, MANIFEST, REPORTS
 from labeltree.model.writer import ModelWriter, new_model
 
 # What is put into a model directory and is not the model's, by what it is called.
@@ -40,6 +40,33 @@ def test_a_model_with_other_files_is_not_replaced(model_dir, name):
         )
     shutil.rmtree(model_dir.parent / "source")
     assert contents(model_dir.parent) == before
+
+
+def test_reports_and_cards_follow_the_model(run, refused, folder, tmp_path):
+    """`threshold` keeps what labeltree wrote about a model, `train --overwrite` drops it."""
+    target, data = tmp_path / "model", folder / "test.svm"
+    shutil.copytree(folder / "model", target)
+    assert run("evaluate", target, data, "--per-label", target / "precision.csv", "-q")[0] == 0
+    assert run("compress", target, "--report", target, "--validation", data, "-q")[0] == 0
+    card = run("push", target, f"file://{tmp_path}/published", "--dry-run")[1]
+    (target / "README.md").write_text(card.replace("## Labels", "## Our labels"))
+    written = {name: (target / name).read_bytes() for name in (*REPORTS, CARD)}
+    train = ("train", folder / "train.svm", target, "--overwrite", "-q")
+
+    assert run("threshold", target, data, "-q")[0] == 0
+    assert {name: (target / name).read_bytes() for name in written} == written
+    load(target, verify=True)
+
+    assert run(*train)[0] == 0
+    assert not any((target / name).exists() for name in written)
+
+    (target / "README.md").write_text(card.replace(CARD_MARK, ""))  # somebody's own work
+    assert run("threshold", target, data, "-q")[0] == 0
+    assert "contains README.md, which is not part of the model" in refused(*train)
+    assert "## Labels" in (target / "README.md").read_text()
+    (target / "README.md").unlink()
+    (target / "notes.txt").write_text("mine")
+    assert "contains notes.txt" in refused("threshold", target, data)
 
 
 def test_training_data_in_the_directory_is_not_replaced(refused, folder, tmp_path):

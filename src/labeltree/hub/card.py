@@ -15,19 +15,17 @@ import numpy as np
 from labeltree.base.system import human_bytes
 from labeltree.explain.label import label_name
 from labeltree.explain.overview import describe_model
+from labeltree.model.layout import CARD_MARK
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
 
-CARD = "README.md"
 _MOST_LABELS = 20  # in the table
 _KINDS = {"P": "precision", "R": "recall"}
 _LONGEST_NAME = 80  # characters
 _FEW_INSTANCES = 5
 # What has a meaning in Markdown inside a line or a table, and in what makes an address a link.
 _MARKUP = re.compile(r"[\\`*_\[\]#|~$:@]|(?<=www)\.", re.IGNORECASE)
-# The last line of a card. A card without it was edited, and is kept when the model is replaced.
-_MARK = "<!-- Written by labeltree and rewritten with each model. Remove this line to keep the card. -->"
 
 _CARD = """---
 {metadata}
@@ -155,13 +153,13 @@ def model_card(
         scores=_SCORES if model.calibration is None else _CALIBRATED,
         few=rare if few else "",
         terms=_TERMS if is_text else "",
-        mark=_MARK,
+        mark=CARD_MARK,
     )
 
 
 def is_generated(card: bytes) -> bool:
     """Return whether a card was generated and not edited, so that it may be replaced."""
-    return _MARK.encode() in card
+    return CARD_MARK.encode() in card
 
 
 def _metadata(

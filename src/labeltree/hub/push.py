@@ -11,10 +11,10 @@ from labeltree.base.display import Stage, silent
 from labeltree.base.files import REPLACE
 from labeltree.errors import InputError
 from labeltree.hub.address import Address
-from labeltree.hub.card import CARD, is_generated, model_card
+from labeltree.hub.card import is_generated, model_card
 from labeltree.hub.loading import load
 from labeltree.hub.remote import HubStore, Store
-from labeltree.model.layout import MANIFEST, is_model_file
+from labeltree.model.layout import CARD, MANIFEST, is_model_file
 from labeltree.model.model import Model
 
 _LARGEST_CARD = 1 << 24  # bytes

@@ -9,7 +9,7 @@ import re
 import shutil
 import socket
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -17,7 +17,7 @@ from typing import BinaryIO, TypeVar
 from labeltree.base import files
 from labeltree.base.system import umask
 from labeltree.errors import InputError
-from labeltree.model.layout import MANIFEST, is_model_file
+from labeltree.model.layout import CARD, CARD_MARK, MANIFEST, REPORTS, is_model_file
 from labeltree.model.manifest import FORMAT, RESTORE, Manifest, parse_manifest
 
 _N_TRIES = 10
@@ -136,11 +136,12 @@ def directory_bytes(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and file != path / MANIFEST)
 
 
-def check_target(path: Path, overwrite: bool) -> None:
+def check_target(path: Path, overwrite: bool, kept: Collection[str] = ()) -> None:
     """Refuse to write a model where something exists, unless it is a model that may be replaced.
 
     What a process that was killed left there is removed first. A directory is replaced only if it is empty,
-    or has the manifest of a model and no file besides those of a model.
+    or has the manifest of a model and no file besides those of a model, what labeltree wrote about it, and
+    those that are to be kept.
     """
     parent = Path(os.path.abspath(path)).parent
     if not parent.is_dir():
@@ -163,7 +164,7 @@ def check_target(path: Path, overwrite: bool) -> None:
             "not a model directory, so it is not replaced", file=path, hint="choose another name"
         )
     for name in present:
-        if not is_model_file(name):
+        if not (is_model_file(name) or name in kept or _is_report(path / name)):
             what = f"contains {name}, which is not part of the model, so it is not replaced"
             raise InputError(what, file=path, hint="move that file, or choose another name")
 
@@ -201,6 +202,16 @@ def _entries(path: Path, folder: str = "") -> Iterator[str]:
                 yield f"{name}/"
             else:
                 yield name if entry.is_file(follow_symlinks=False) else f"{name} (a special file)"
+
+
+def reports(path: Path) -> list[str]:
+    """Return the files of a model directory that are about the model: reports, and a card, edited or not."""
+    return [name for name in (*REPORTS, CARD) if (path / name).is_file() and not (path / name).is_symlink()]
+
+
+def _is_report(file: Path) -> bool:
+    """Return whether labeltree wrote a file about a model, and nobody edited it."""
+    return file.name in REPORTS or (file.name == CARD and CARD_MARK.encode() in file.read_bytes())
 
 
 def _is_manifest(file: Path) -> bool:
@@ -244,7 +255,8 @@ def publish(
     record : Path, optional
         A file to write before the move, from which `is_published` recognizes the new model.
     """
-    check_target(path, overwrite)  # it may have appeared in the meantime
+    kept = reports(new)
+    check_target(path, overwrite, kept)  # it may have appeared in the meantime
     new.chmod(0o777 & ~umask())
     if sync:
         sync_directory(new)
@@ -258,7 +270,7 @@ def publish(
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            check_target(path, overwrite)  # it appeared at this moment
+            check_target(path, overwrite, kept)  # it appeared at this moment
             old = _replace(new, path)
         if sync:
             sync_path(path.parent)

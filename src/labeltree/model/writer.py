@@ -23,6 +23,7 @@ from labeltree.model.directory import (
     check_target,
     publish,
     read_manifest,
+    reports,
     temporary_directory,
 )
 from labeltree.model.layout import LABEL_COUNTS, LABEL_NAMES, MANIFEST, THRESHOLDS, ArrayFile
@@ -153,7 +154,7 @@ def amend_model(
 ) -> None:
     """Replace a model directory by one with the same files, and another decision and calibration.
 
-    The files are linked, or copied where the file system has no links.
+    Reports and the card are kept. The files are linked, or copied where the file system has no links.
 
     Parameters
     ----------
@@ -165,7 +166,8 @@ def amend_model(
     calibration : Calibration or None
     """
     place = Path(os.path.realpath(path))
-    check_target(place, overwrite=True)
+    kept = reports(place)
+    check_target(place, True, kept)
     described = carried_over(manifest)
     for replaced in ("decision", "calibration"):
         described.pop(replaced, None)
@@ -175,6 +177,8 @@ def amend_model(
             if name != THRESHOLDS:
                 _link(place / name, writer.place(name))
                 writer.adopt(name, entry)
+        for name in kept:
+            _link(place / name, work / name)
         if decision is not None:
             described["decision"] = decision.entry()
             if decision.thresholds is not None:

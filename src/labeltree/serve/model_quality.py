@@ -21,13 +21,11 @@ from numpy.typing import NDArray
 
 from labeltree.base.files import read_pieces
 from labeltree.errors import InputError
-from labeltree.model.layout import MANIFEST
+from labeltree.model.layout import FRONTIER, MANIFEST, PRECISION
 
 if TYPE_CHECKING:
     from labeltree.model.model import Model
 
-FRONTIER = "frontier.csv"
-PRECISION = "precision.csv"
 _PRECISION_COLUMNS = ("label", "predicted", "correct")
 _FRONTIER_COLUMNS = ("trees", "weights", "model_bytes", "P@1", "P@3", "P@5")
 _MOST_POINTS = 10_000

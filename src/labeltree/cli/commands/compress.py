@@ -12,13 +12,14 @@ from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Reading
 from labeltree.errors import InputError
+from labeltree.model.layout import REPORTS
 
 if TYPE_CHECKING:
     from labeltree.data.dataset import Dataset
     from labeltree.model.compress import Trial
     from labeltree.model.model import Model
 
-_REPORT_FILES = ("frontier.csv", "frontier.png", "frontier.svg")
+_REPORT_FILES = REPORTS[:3]
 # The loss whose smallest model a report marks, in percentage points.
 _REPORTED_LOSS = 0.1
 
