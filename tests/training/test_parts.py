@@ -118,7 +118,7 @@ def test_a_directory_that_is_used_is_not_joined(tmp_path):
     prepare(tmp_path)
     with WorkDirectory(tmp_path / "work", shared=True):
         assert fill_part(tmp_path / "work") == 0
-        with pytest.raises(InputError, match="another process uses the work directory"):
+        with pytest.raises(InputError, match="is running and uses the work directory"):
             join_parts(tmp_path / "work", tmp_path / "m")
 
 

@@ -134,8 +134,11 @@ def test_a_second_process_is_refused(tmp_path):
         with pytest.raises(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(handle)
-        with pytest.raises(InputError, match="another process uses the work directory"):
-            WorkDirectory.of_model(tmp_path / "m", {}, resume=True)
+        for resume in (False, True):
+            owner = rf"process {os.getpid()} on \S+ is running and uses the work directory; wait"
+            with pytest.raises(InputError, match=owner) as caught:
+                WorkDirectory.of_model(tmp_path / "m", {}, resume=resume)
+            assert "remove" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -190,6 +193,7 @@ def test_info_tells_how_far_a_run_is(tmp_path, monkeypatch, run):
     assert "--resume" in out
     with WorkDirectory(work_path(tmp_path / "m"), shared=True):
         assert json.loads(run("info", work_path(tmp_path / "m"), "--json")[1])["running"]
+        assert f"running (process {os.getpid()} on " in run("info", work_path(tmp_path / "m"))[1]
 
 
 def test_leftovers_of_killed_processes_are_removed(tmp_path):

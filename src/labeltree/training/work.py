@@ -12,7 +12,9 @@ import io
 import json
 import os
 import shutil
+import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +43,8 @@ FORMAT = "labeltree work directory"
 _DESCRIPTION = "work.json"
 # What `publish` writes before it moves the model to its place.
 _PUBLISHED = "published"
+# Names the process that uses the directory, the last one if it is shared.
+_OWNER = "process"
 
 
 def work_path(model: Path | str) -> Path:
@@ -99,6 +103,7 @@ class WorkDirectory:
         self._lock = _locked(path, shared)
         try:
             self._open(described)
+            (path / _OWNER).write_text(f"process {os.getpid()} on {socket.gethostname()}")
         except BaseException:
             if self._is_new:
                 shutil.rmtree(path, ignore_errors=True)
@@ -220,6 +225,8 @@ class WorkDirectory:
             self.journal.close()
         if self._is_done(error):
             remove_directory(self.path)
+        else:
+            (self.path / _OWNER).unlink(missing_ok=True)
         os.close(self._lock)
 
     def _is_done(self, error: BaseException | None) -> bool:
@@ -256,6 +263,7 @@ def check_run(model: Path, overwrite: bool, resume: bool) -> None:
         remove_directory(path)
     check_target(model, overwrite)
     if path.exists() and not resume:
+        os.close(_locked(path, shared=False))  # an error if a process is running
         raise InputError(
             "there is an unfinished run",
             file=path,
@@ -297,9 +305,17 @@ def _locked(path: Path, shared: bool) -> int:
         os.close(handle)
         if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
             raise
-        what = "another process uses the work directory"
-        raise InputError(what, file=path, hint="wait until it has ended, or choose another name") from None
+        what = f"{_owner(path)} is running and uses the work directory"
+        hint = f"wait until it has ended, or choose another name; `labeltree info {path}` shows its progress"
+        raise InputError(what, file=path, hint=hint) from None
     return handle
+
+
+def _owner(path: Path) -> str:
+    """Return what is known of the process that uses a directory."""
+    with suppress(OSError):
+        return (path / _OWNER).read_text() or "another process"
+    return "another process"
 
 
 def _is_published(path: Path, model: Path) -> bool:
@@ -329,6 +345,7 @@ class WorkStatus(TypedDict):
 
     work: str
     running: bool
+    process: str | None
     data: dict[str, Any]
     trees: int
     strips: int | None
@@ -360,10 +377,15 @@ def work_status(path: Path) -> WorkStatus:
     total = float(sum(amount.sum() for amount in amounts))
     trained = sum(float(amount[list(records.get(t, {}))].sum()) for t, amount in enumerate(amounts))
     done = trained / total if total else None
-    seconds = seconds_of(path / "journal")
+    seconds, process = seconds_of(path / "journal"), None
+    try:
+        os.close(_locked(path, shared=False))
+    except InputError:
+        process = _owner(path)
     return {
         "work": str(path),
-        "running": _is_locked(path),
+        "running": process is not None,
+        "process": process,
         "data": described["data"],
         "trees": n_trees,
         "strips": sum(amount.size for amount in amounts) if amounts else None,
@@ -373,11 +395,3 @@ def work_status(path: Path) -> WorkStatus:
         "seconds_left": seconds * (1 - done) / done if done else None,
         "complete": (path / "model" / MANIFEST).is_file(),
     }
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        os.close(_locked(path, shared=False))
-    except InputError:
-        return True
-    return False

@@ -94,11 +94,12 @@ def _show_work(path: Path, json: bool) -> None:
         left = status["seconds_left"]
         time = f", about {printing.human_seconds(left)} of training left" if left is not None else ""
         state = f"{status['done']:.0%} trained ({status['trained']:,} of {status['strips']:,} strips){time}"
+    running = f"running ({status['process']})" if status["process"] else "not running; `--resume` continues"
     rows = [
         ("work", str(path)),
         ("data", shape),
         ("state", state),
-        ("process", "running" if status["running"] else "not running; `--resume` continues"),
+        ("process", running),
     ]
     printing.show(status, printing.facts(rows), json)
 
