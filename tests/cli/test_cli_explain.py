@@ -1,6 +1,7 @@
 """`labeltree explain` and `info`: the results of the library, drawn on any terminal."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from helpers import shell
 
 from labeltree import explain_prediction, load, read_svm
 from labeltree.cli import main
+from labeltree.evaluation.calibration import Calibration
 from labeltree.explain import find_label, tree_shape
 
 
@@ -97,6 +99,22 @@ def test_explain_a_document(run, words, monkeypatch):
     word = best.paths[0].steps[0].supporting[0]
     assert word.name in ("apples", "red", "wheels")
     assert f" {word.name} {word.product:+.3f}" in out  # on one line
+
+
+def test_a_calibrated_model_shows_both_numbers(run, words, tmp_path):
+    shutil.copytree(words / "model", tmp_path / "m")
+    model = load(tmp_path / "m").store_decision(None, Calibration((0.0, 1.0), (0.0, 0.5)))
+    score, probability = (model.predict(["plums"], top=1, calibrated=c)[1][0][0] for c in (False, True))
+    command = ("explain", tmp_path / "m", "plums", "--top", 1)
+    (found,) = json.loads(run(*command, "--json")[1])["predictions"]
+    assert (found["uncalibrated"], found["score"]) == pytest.approx((score, probability))
+    assert found["paths"][0]["score"] == pytest.approx(score)
+    out = run(*command)[1]
+    assert f"predicted  fruit {score:.3g} -> {probability:.3g}\n" in out
+    assert "(score before calibration -> probability)" in out
+    (given,) = explain_prediction(model, "plums", labels=[found["label"]])
+    assert (given.uncalibrated, given.score) == pytest.approx((score, probability))
+    assert "->" not in run(*command, "--score", "hinge3")[1]
 
 
 def test_explain_a_document_of_a_file(run, refused, words):

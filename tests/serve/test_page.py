@@ -16,6 +16,7 @@ from playwright.sync_api import Error, sync_playwright
 import labeltree
 from labeltree.cli import main
 from labeltree.errors import InputError
+from labeltree.evaluation.calibration import Calibration
 from labeltree.explain.label import path_to
 from labeltree.serve import page as page_module
 from labeltree.serve.app import create_app
@@ -326,8 +327,10 @@ def test_the_file_in_a_browser(tab, tagger, run, tmp_path):
         assert tab.locator(".is-sought").get_attribute("aria-label").startswith(name)
 
 
-def test_the_service_in_a_browser(tab, tagger, folder, serving):
-    address = serving(tagger, folder / "model")
+def test_the_service_in_a_browser(tab, tagger, folder, serving, tmp_path):
+    calibrated = Path(shutil.copytree(tagger, tmp_path / "calibrated"))
+    labeltree.load(calibrated).store_decision(None, Calibration((0.0, 1.0), (0.0, 0.5)))
+    address = serving(tagger, folder / "model", calibrated)
     held = []
     tab.route("**/predict", lambda route: held.append(route) if not held else route.continue_())
     ready(tab, address)
@@ -364,6 +367,17 @@ def test_the_service_in_a_browser(tab, tagger, folder, serving):
     for scheme in ("light", "dark"):
         tab.emulate_media(color_scheme=scheme)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    # A model whose scores are calibrated explains the number that it shows.
+    tab.select_option("#model", "calibrated")
+    tab.wait_for_selector("html[data-ready='calibrated']")
+    tab.fill("#text", text)
+    tab.wait_for_selector("#answer .row")
+    tab.locator("#answer .row").first.click()
+    tab.wait_for_selector(".why .steps")
+    shown = text_of(tab, "#answer li:first-child .row .score")
+    assert re.search(
+        rf"score before calibration [0-9.]+, probability {shown}", text_of(tab, ".why:not([hidden])")
+    )
     # A model of numbers takes rows.
     tab.select_option("#model", "model")
     tab.wait_for_selector("html[data-ready='model']")

@@ -92,7 +92,10 @@ class Explanation:
     name : str
         Its name, or its number.
     score : float
-        As in ``Model.predict``: the mean over the trees; a tree that did not reach the label counts as 0.
+        As in ``Model.predict``: a probability if the model is calibrated, otherwise the mean of the paths'
+        scores; a tree that did not reach the label counts as 0.
+    uncalibrated : float or None
+        That mean, if the score is a probability.
     paths : tuple of TreePath
         One path per tree.
     """
@@ -100,6 +103,7 @@ class Explanation:
     label: int
     name: str
     score: float
+    uncalibrated: float | None
     paths: tuple[TreePath, ...]
 
 
@@ -151,16 +155,21 @@ def explain_prediction(
     settings = model.score.replace(score, score_scale)
     predicted: dict[int, float] = {}
     if labels is None:
-        best, scores = model.predict(row, top=top, beam=beam, score=score, score_scale=score_scale, threads=1)
+        options: dict[str, Any] = {"beam": beam, "score": score, "score_scale": score_scale}
+        best, scores = model.predict(row, top=top, calibrated=False, threads=1, **options)
         predicted = {j: float(s) for j, s in zip(best[0].tolist(), scores[0], strict=True) if j >= 0}
         labels = list(predicted)
+    calibration = model.calibration if settings == model.score else None
     paths = _Paths(model, queries, beam, settings, words)
     found = []
     for label in labels:
         label = checked("label", label, Whole(0, model.n_labels - 1))
         each = tuple(paths.to(tree, label) for tree in range(len(model.trees)))
         mean = sum(path.score for path in each if path.reached) / len(each)
-        found.append(Explanation(label, label_name(model, label), predicted.get(label, mean), each))
+        before = predicted.get(label, mean)
+        after = before if calibration is None else float(calibration.apply(np.array([before], np.float32))[0])
+        name, uncalibrated = label_name(model, label), None if calibration is None else before
+        found.append(Explanation(label, name, after, uncalibrated, each))
     return found
 
 

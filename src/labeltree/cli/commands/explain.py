@@ -72,8 +72,11 @@ def explain(
     counts = printing.plural(dataset.X.nnz, "feature")
     if true_labels:
         counts += f", {printing.plural(len(true_labels), 'label')} (*)"
-    best = ", ".join(f"{printing.mark(e.name, true_labels)} {e.score:.3g}" for e in found)
-    print(*printing.facts([("row", f"{name}: {counts}"), ("predicted", best or "(no labels)")]), sep="\n")
+    best = ", ".join(f"{printing.mark(e.name, true_labels)} {_predicted(e)}" for e in found)
+    facts = [("row", f"{name}: {counts}"), ("predicted", best or "(no labels)")]
+    if any(e.uncalibrated is not None for e in found):
+        facts.append(("", "(score before calibration -> probability)"))
+    print(*printing.facts(facts), sep="\n")
     if not found:
         return
     for t in range(len(opened.trees)):
@@ -149,6 +152,11 @@ def _draw_paths(found: Sequence[Explanation], t: int, true_labels: set[str], tit
                 branches[key] = at.add(printing.branch(head, _score(step, path.reached), _reasons(step)))
             at = branches[key]
     return root
+
+
+def _predicted(explanation: Explanation) -> str:
+    before = explanation.uncalibrated
+    return ("" if before is None else f"{before:.3g} -> ") + f"{explanation.score:.3g}"
 
 
 def _score(step: Step, reached: bool) -> str:

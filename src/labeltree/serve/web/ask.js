@@ -81,7 +81,9 @@ class Ask {
       if (open || place.childElementCount) return;
       try {
         const answer = await this.model.explain({ ...asBody(query, false), label: label.label });
-        place.replaceChildren(...paths(answer.predictions[0].paths),
+        const { paths: all, score, uncalibrated } = answer.predictions[0];
+        const both = uncalibrated === null ? [] : [make("p", { class: "small" }, `score before calibration ${digits(uncalibrated)}, probability ${digits(score)}`)];
+        place.replaceChildren(...both, ...paths(all),
           make("button", { type: "button", class: "show", onclick: () => this.showLabel(label.label, name) }, "Show in the tree"));
       } catch (error) {
         place.replaceChildren(make("p", { class: "small" }, error.message));
