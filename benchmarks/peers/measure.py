@@ -33,7 +33,7 @@ def load_matrix(folder, name):
 
 
 def precision(Y, top):
-    """Return P@k in percent over all rows; missing predictions count as wrong."""
+    """Return P@k in percent over all rows with labels; missing predictions count as wrong."""
     rows, labels = Y.shape
     table = np.full((rows, TOP), -1, dtype=np.int64)
     for i, row in enumerate(top):
@@ -41,7 +41,8 @@ def precision(Y, top):
         table[i, : len(row)] = row
     truth = np.repeat(np.arange(rows, dtype=np.int64), np.diff(Y.indptr)) * labels + Y.indices
     hit = np.isin(np.arange(rows, dtype=np.int64)[:, None] * labels + table, truth) & (table >= 0)
-    return {f"P@{k}": 100 * float(hit[:, :k].sum()) / (k * rows) for k in DEPTHS}
+    labeled = int((np.diff(Y.indptr) > 0).sum())
+    return {f"P@{k}": 100 * float(hit[:, :k].sum()) / (k * labeled) for k in DEPTHS}
 
 
 def resident_bytes():

@@ -115,7 +115,7 @@ def test_compare_measures_f1_as_evaluate_does(run, folder, tmp_path):
     assert (stored["unknown_labels"], stored["rows_without_labels"]) == (1, 1)
     assert err.count("unknown to") == 2
     assert f"unknown to {plain} and counted as missed" in err
-    assert err.count("without labels: counted as 0 in P, R, nDCG and PSP, and left out of F1.") == 1
+    assert err.count(f"note: 1 of {len(rows)} rows without labels, left out of all metrics.") == 1
     report = json.loads(run("evaluate", folder / "model", test, "--thresholds", "--json")[1])
     expected = {row["stored"]: row["micro_f1"] for row in report["thresholds"]}[True]
     assert stored["F1"] == pytest.approx(100 * expected, abs=1e-3)

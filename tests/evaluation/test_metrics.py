@@ -7,11 +7,12 @@ import pytest
 from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import coo_array, csr_array, csr_matrix
+from scipy.sparse import coo_array, csr_array, csr_matrix, vstack
 
 from labeltree.errors import InputError
 from labeltree.evaluation.metrics import (
     Propensities,
+    Ranking,
     evaluate,
     ndcg_at_k,
     precision_at_k,
@@ -26,13 +27,26 @@ PREDICTED = np.array([[0, 1, 2], [3, 1, -1], [0, 1, 2]])
 
 
 def test_by_hand():
-    assert precision_at_k(TRUTH, PREDICTED, 1) == pytest.approx(1 / 3)
-    assert precision_at_k(TRUTH, PREDICTED, 3) == pytest.approx((2 / 3 + 1 / 3) / 3)
-    assert recall_at_k(TRUTH, PREDICTED, 1) == pytest.approx((1 / 2) / 3)
-    assert recall_at_k(TRUTH, PREDICTED, 3) == pytest.approx((1 + 1) / 3)
+    # The last row has no labels and does not count.
+    assert precision_at_k(TRUTH, PREDICTED, 1) == pytest.approx(1 / 2)
+    assert precision_at_k(TRUTH, PREDICTED, 3) == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert recall_at_k(TRUTH, PREDICTED, 1) == pytest.approx((1 / 2) / 2)
+    assert recall_at_k(TRUTH, PREDICTED, 3) == pytest.approx((1 + 1) / 2)
     second = 1 / math.log2(3)
-    assert ndcg_at_k(TRUTH, PREDICTED, 1) == pytest.approx(1 / 3)
-    assert ndcg_at_k(TRUTH, PREDICTED, 3) == pytest.approx((1.5 / (1 + second) + second) / 3)
+    assert ndcg_at_k(TRUTH, PREDICTED, 1) == pytest.approx(1 / 2)
+    assert ndcg_at_k(TRUTH, PREDICTED, 3) == pytest.approx((1.5 / (1 + second) + second) / 2)
+
+
+def test_rows_without_labels_change_nothing():
+    labeled = Ranking.of(TRUTH[:2], PREDICTED[:2], 3)
+    more = Ranking.of(
+        vstack([TRUTH[:2], *[TRUTH[2:]] * 5]).tocsr(), np.vstack([PREDICTED, PREDICTED[:1].repeat(4, 0)]), 3
+    )
+    for name in ("P@1", "R@3", "nDCG@3"):
+        assert more.metric(name).fraction == labeled.metric(name).fraction
+        assert more.metric(name).rows.mean() == pytest.approx(more.metric(name).value)
+        assert more.metric(name).error == pytest.approx(labeled.metric(name).error)
+    assert precision_at_k(TRUTH[2:], PREDICTED[2:], 1) == 0
 
 
 def test_propensity_scored_by_hand():
@@ -98,7 +112,7 @@ def slow(truth, ranked, ks, known):
             best["PSP"] += sum(ideal)
             best["PSnDCG"] += sum(gain / math.log2(rank + 1) for rank, gain in enumerate(ideal, start=1))
         for name in names[:3]:
-            result[f"{name}@{k}"] = total[name] / len(rows)
+            result[f"{name}@{k}"] = total[name] / max(1, sum(map(bool, rows)))
         for name in names[3:]:
             result[f"{name}@{k}"] = total[name] / best[name] if best[name] else 0.0
     return result

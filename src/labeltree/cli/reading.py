@@ -255,9 +255,7 @@ def speed_of(rows: int, seconds: float) -> dict[str, Any]:
     return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}
 
 
-def note_missed(
-    labeled: Labeled, name: str = "the model", *, metrics: bool = True, rows: bool = True
-) -> dict[str, int]:
+def note_missed(labeled: Labeled, name: str = "the model", *, rows: bool = True) -> dict[str, int]:
     """Count and note what no prediction can get right.
 
     Parameters
@@ -265,8 +263,6 @@ def note_missed(
     labeled : Labeled
     name : str
         What notes call the model.
-    metrics : bool, default True
-        Note how rows without labels count in metrics.
     rows : bool, default True
         Note more than unknown labels.
 
@@ -279,7 +275,7 @@ def note_missed(
     missed = labeled.missed
     if rows and (skipped := missed["skipped_rows"]):
         printing.note(f"{printing.plural(skipped, 'row')} without text skipped.")
-    if rows and metrics and (unlabeled := missed["rows_without_labels"]):
-        share = f"{printing.plural(unlabeled, 'row')} of {labeled.dataset.n_instances:,} without labels"
-        printing.note(f"{share}: counted as 0 in P, R, nDCG and PSP, and left out of F1.")
+    if rows and (unlabeled := missed["rows_without_labels"]):
+        total = printing.plural(labeled.dataset.n_instances, "row")
+        printing.note(f"{unlabeled:,} of {total} without labels, left out of all metrics.")
     return missed

@@ -5,8 +5,8 @@ Every function takes ``truth``, a sparse matrix (instances x labels) whose non-z
 sparse matrix of scores. Only the stored entries of such a matrix count, by decreasing score; among equal
 scores, the smaller label id comes first.
 
-Results are fractions in [0, 1], averaged over all instances. An instance without true labels counts as 0,
-and a true label that the model does not know counts as a miss.
+Results are fractions in [0, 1], averaged over the instances with true labels: no prediction for the others
+can be right or wrong. A true label that the model does not know counts as a miss.
 """
 
 from __future__ import annotations
@@ -229,7 +229,8 @@ class RowMetric:
     def rows(self) -> _Floats:
         """What each row contributes, in percent: the mean is the metric, and the spread is its error.
 
-        A row of a ratio of sums counts with its first-order effect on the ratio.
+        A row of a ratio of sums counts with its first-order effect on the ratio. A row without labels, which
+        does not count, contributes the metric itself.
         """
         mean = float(self.possible.mean())
         if mean <= 0:
@@ -280,13 +281,14 @@ class Ranking:
             factors = np.ones(k) if kind == "PSP" else discounts
             achieved, ideal = self._gains
             return RowMetric(achieved[:, :k] @ factors, ideal[:, :k] @ factors)
+        labeled = (n_true > 0).astype(np.float64)
         if kind == "P":
             values = row_precision(self.hits, k)
         elif kind == "R":
             values = self.hits[:, :k].sum(axis=1) / np.maximum(n_true, 1)
         else:
             values = self.hits[:, :k] @ discounts / np.cumsum(discounts)[np.clip(n_true, 1, k) - 1]
-        return RowMetric(values, np.ones(values.size))
+        return RowMetric(values, labeled)
 
     @cached_property
     def _gains(self) -> tuple[_Floats, _Floats]:

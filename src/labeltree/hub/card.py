@@ -118,6 +118,7 @@ def model_card(
     """
     place = address or ("model" if model.path is None else model.path.resolve().name)
     title = _printable(title or place.rstrip("/").rpartition("/")[2]).strip() or "model"
+    unlabeled = int((metrics or {}).get("rows_without_labels", 0))
     metrics = {name: value for name, value in (metrics or {}).items() if "@" in name}
     data, is_text, address = _printable(data or "held-out data"), model.text is not None, address or "MODEL"
     order = np.argsort(-model.label_counts, kind="stable")[:_MOST_LABELS].tolist()
@@ -131,7 +132,8 @@ def model_card(
         decision = f"\n{options}, labels are accepted from a score of {_escaped(str(model.decision))}.\n"
     if metrics:
         table = _table(("Metric", "%"), ((name, f"{100 * value:.2f}") for name, value in metrics.items()))
-        evaluation = f"\n## Evaluation\n\nMeasured on {_escaped(data)}, in percent:\n\n{table}\n"
+        rest = f"; {unlabeled:,} row{'s' * (unlabeled != 1)} without labels left out" if unlabeled else ""
+        evaluation = f"\n## Evaluation\n\nMeasured on {_escaped(data)}, in percent{rest}:\n\n{table}\n"
     few = int((model.label_counts < _FEW_INSTANCES).sum())
     rare = _FEW.format(few=few, n_labels=model.n_labels, least=_FEW_INSTANCES)
     return _CARD.format(

@@ -67,8 +67,8 @@ class Labeled:
         """Return P@1, P@3 and P@5 in percent of a model with the same labels."""
         top = max(DEFAULT_RANKS)
         labels = metrics.pad_labels(model.predict(self.dataset.X, top=top, threads=threads)[0], top)
-        hits = metrics.hits(self.truth, labels, top)
-        return tuple(100 * float(metrics.row_precision(hits, k).mean()) for k in DEFAULT_RANKS)
+        ranking = metrics.Ranking.of(self.truth, labels, top)
+        return tuple(ranking.metric(f"P@{k}").value for k in DEFAULT_RANKS)
 
     def metrics(self, predicted: Any, ks: Sequence[int]) -> dict[str, float]:
         """Return every metric of ranked labels, rows x ranks, as a fraction."""

@@ -248,8 +248,7 @@ class Model:
         ----------
         dataset : Dataset or path-like
             The true labels, or the file to read them from, in any format that the command line reads.
-            Labels that the model does not know count as missed. Rows without labels count as 0 in P, R, nDCG
-            and PSP, and are left out of F1.
+            Labels that the model does not know count as missed. Rows without labels are left out.
         predicted : ndarray of int32, rows x top, optional
             The labels that ``predict`` returned for ``dataset.X``. Default: predict them.
         ks : sequence of int

@@ -144,6 +144,7 @@ def pruning(
             for value, pruned in _pruned(model, tried):
                 labels, _ = pruned.predict(test.X, **search)
                 hits = metrics.hits(truth, metrics.pad_labels(labels, top), top)
+                hits = hits[np.diff(truth.indptr) > 0]
                 found = np.array([metrics.row_precision(hits, k) for k in DEFAULT_RANKS])
                 precisions.setdefault((split.name, value), []).append(found)
                 means_of = zip(DEFAULT_RANKS, found.mean(axis=1).tolist(), strict=True)

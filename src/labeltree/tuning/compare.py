@@ -57,7 +57,7 @@ def compare_models(
     models : sequence of Model
     datasets : Dataset or sequence of Dataset
         Labeled data that no model was trained on; one for all, or one per model if the models read it
-        differently. Rows and labels must be the same. Rows without labels are left out of F1.
+        differently. Rows and labels must be the same. Rows without labels are left out.
     beam : int, default 10
     seed : int, default 0
         Of the resampling.

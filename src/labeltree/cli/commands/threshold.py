@@ -67,9 +67,7 @@ def threshold(
             threads=threads,
         )
         opened.store_decision(choice.decision, choice.calibration)
-    missed = note_missed(Labeled.of(dataset, opened), metrics=False)
-    if choice.unlabeled:
-        printing.note(f"{printing.plural(choice.unlabeled, 'row')} without labels left out.")
+    missed = note_missed(Labeled.of(dataset, opened))
     if calibrate and choice.calibration is None:
         printing.note("Calibration does not make the scores better, so they stay as they are.")
     figures, cross_validated = choice.figures(), choice.cross_validated()
