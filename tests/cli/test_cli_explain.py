@@ -195,6 +195,17 @@ def test_info_about_a_label(run, refused, folder):
     assert json.loads(run("info", folder / "model", "--label", "39", "--json")[1])["label"] == 39
 
 
+def test_names_with_commas_are_quoted_in_lists(run, refused, tmp_path):
+    data, model = tmp_path / "d.csv", tmp_path / "m"
+    rows = [f"portrait of a man {i},man, old|art" if i % 2 else f"a boat {i},Venice" for i in range(20)]
+    data.write_text("text,labels\n" + "".join(f'{t},"{y}"\n' for t, y in (r.split(",", 1) for r in rows)))
+    _, _, err = run("train", data, model, "--label-separator", "|")
+    assert "most    Venice (10), art (10), 'man, old' (10)" in err
+    assert "siblings art, 'man, old'" in run("info", model, "--label", "Venice")[1]
+    assert "'man, old' 0." in run("explain", model, "portrait of a man")[1].splitlines()[1]
+    assert refused("info", model, "--label", "man old").endswith("did you mean 'man, old'?")
+
+
 def test_info_shows_the_shape_of_the_tree(run, folder):
     code, out, _ = run("info", folder / "model")
     assert code == 0

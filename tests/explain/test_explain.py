@@ -229,7 +229,18 @@ def test_names_of_features(models):
         (lambda m: explain_prediction(m, np.zeros(m.n_features), top=0), "top is 0"),
         (lambda m: explain_prediction(m, np.zeros(m.n_features), labels=[30]), "label is 30, expected"),
         (lambda m: explain_prediction(m, "a text"), "not trained on text"),
-        (lambda m: describe_label(m, 30), "label is 30, expected 0 to 29"),
+        (lambda m: describe_label(m, 30), "label is 30, expected the name of a label or an int"),
+        (lambda m: describe_label(m, None), "label is None, expected the name of a label or an integer"),
+        (lambda m: describe_label(m, ["a"]), r"label is \['a'\], expected the name of a label or an integer"),
+        (lambda m: describe_label(m, "näme 30"), "no label 'näme 30' among the 30 labels; did you mean"),
+        (lambda m: explain_prediction(m, np.zeros(m.n_features), labels=["x"]), "no label 'x' among"),
+        (
+            lambda m: explain_prediction(m, np.zeros(m.n_features), labels="näme 1"),
+            "labels is 'näme 1', expected a list of names or numbers",
+        ),
+        (lambda m: explain_prediction(m, {"a text"}), "the row is of type set, expected feature values"),
+        (lambda m: explain_prediction(m, None), "the row is of type NoneType, expected feature values"),
+        (lambda m: explain_prediction(m, ["a text"]), "the row is of type list, expected feature values"),
         (lambda m: describe_label(m, 3, siblings=-1), "siblings is -1"),
         (lambda m: find_label(m, "Näme 1"), r"did you mean 'näme 1', 'näme 10' or 'näme 11'\?"),
         (lambda m: find_label(m, "unheard of"), "check the spelling"),
@@ -239,6 +250,30 @@ def test_names_of_features(models):
 def test_errors(models, explain, message):
     with pytest.raises(InputError, match=message):
         explain(models[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("man old", "did you mean 'man, old'?"),
+        ("Old Man", "did you mean 'man, old'?"),
+        ("Venize", "did you mean 'Venice'?"),
+        ("men", "did you mean 'women (general)'?"),
+        ("+", "check the spelling"),
+        ("man, olds", "did you mean 'man, old'?"),
+    ],
+)
+def test_a_label_is_suggested_by_its_words_or_a_similar_name(models, name, meant):
+    model = load(models[1].path)
+    names = ["man, old", "Venice", "women (general)", *map(str, range(27))]
+    model.label_names = tuple(names)
+    with pytest.raises(InputError) as refused:
+        describe_label(model, name)
+    assert str(refused.value).endswith(meant)
+    assert describe_label(model, "man, old") == describe_label(model, 0)
+    row = random_row(1, model.n_features)
+    by_name = explain_prediction(model, row, labels=["Venice", 0])
+    assert by_name == explain_prediction(model, row, labels=[1, 0])
 
 
 # A label, and the shape of the trees

@@ -25,6 +25,17 @@ def escaped(text: str) -> str:
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def in_list(name: str) -> str:
+    """Return a name as it is shown in a list of names: in quotes if it contains a comma.
+
+    Examples
+    --------
+    >>> in_list("man"), in_list("man, old")
+    ('man', "'man, old'")
+    """
+    return repr(name) if "," in name else name
+
+
 def human_seconds(seconds: float) -> str:
     """Return a duration with units.
 

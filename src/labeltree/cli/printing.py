@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from labeltree.base.display import escaped as escaped
 from labeltree.base.display import human_seconds as human_seconds
+from labeltree.base.display import in_list
 from labeltree.base.json import to_json
 from labeltree.base.system import human_bytes
 
@@ -143,8 +144,8 @@ def child_name(child: Child, marked: Collection[str] = ()) -> str:
 
 
 def mark(name: str, marked: Collection[str]) -> str:
-    """Add an asterisk to a name that is one of the marked names."""
-    return name + "*" * (name in marked)
+    """Return a name in a list, with an asterisk if it is one of the marked names."""
+    return in_list(name) + "*" * (name in marked)
 
 
 def words(items: Iterable[Word]) -> str:

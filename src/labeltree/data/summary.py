@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from labeltree.base.display import in_list
 from labeltree.data.dataset import Dataset
 
 _FREQUENT = 5
@@ -226,9 +227,9 @@ def summary_lines(summary: DataSummary) -> list[str]:
         f"rows    {', '.join([rows, *filter(None, notes)])}",
         f"labels  {summary['labels']:,}, {per_row}; {rare}{f', {unused:,} with none' if unused else ''}",
     ]
-    if summary["frequent_labels"]:
-        frequent = ", ".join(f"{item['label']} ({item['rows']:,})" for item in summary["frequent_labels"])
-        lines.append(f"most    {frequent}")
+    if frequent := summary["frequent_labels"]:
+        shown = ", ".join(f"{in_list(item['label'])} ({item['rows']:,})" for item in frequent)
+        lines.append(f"most    {shown}")
     if summary["terms"] is not None:
         lines.append(f"terms   {summary['features']:,}, such as {', '.join(summary['terms'])}")
     return lines

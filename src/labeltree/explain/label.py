@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import reprlib
 from dataclasses import dataclass
-from itertools import islice
+from difflib import get_close_matches
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 N_NAMED = 3
 # Characters of an unknown name in a message.
 _SHOWN = 100
+# Similar names are looked for among so many: among more, it would take seconds.
+_MOST_COMPARED = 100_000
 
 
 @dataclass(frozen=True)
@@ -126,19 +131,25 @@ class LabelProfile:
     paths: tuple[tuple[LabelStep, ...], ...]
 
 
-def find_label(model: Model, name: str) -> int:
-    """Find a label by its name, or by its number if labels have no names.
+def find_label(model: Model, name: str | int) -> int:
+    """Find a label by its name or number. A string is a number only if labels have no names.
 
     Parameters
     ----------
     model : Model
-    name : str
+    name : str or int
 
     Returns
     -------
     int
         The label's number.
     """
+    if not isinstance(name, str):
+        number = Whole(0, model.n_labels - 1)
+        if (label := number.plain(name)) is None:
+            expected = "" if model.label_names is None else "the name of a label or "
+            raise InputError(f"label is {reprlib.repr(name)}, expected {expected}{number}")
+        return label
     shown = repr(name) if len(name) <= _SHOWN else f"{name[:_SHOWN]!r}..."
     if model.label_names is None:
         if name.isascii() and name.isdigit() and len(name) < 10 and int(name) < model.n_labels:
@@ -147,21 +158,25 @@ def find_label(model: Model, name: str) -> int:
         raise InputError(f"no label {shown}, expected {expected}", file=model.path)
     if name in model.label_names:
         return model.label_names.index(name)
-    folded = name.casefold()
-    similar = list(islice((other for other in model.label_names if folded in other.casefold()), N_NAMED))
+    words = re.findall(r"\w+", name.casefold()) or [name]
+    containing = (other for other in model.label_names if all(map(other.casefold().__contains__, words)))
+    similar = nsmallest(N_NAMED, containing, key=len)
+    if not similar and len(name) <= _SHOWN and model.n_labels <= _MOST_COMPARED:
+        similar = get_close_matches(name, model.label_names, N_NAMED, 0.8)
     hint = f"did you mean {alternatives(list(map(repr, similar)))}?" if similar else "check the spelling"
     raise InputError(f"no label {shown} among the {model.n_labels:,} labels", file=model.path, hint=hint)
 
 
 def describe_label(
-    model: Model, label: int, *, words: int = DEFAULT_WORDS, siblings: int = 10
+    model: Model, label: str | int, *, words: int = DEFAULT_WORDS, siblings: int = 10
 ) -> LabelProfile:
     """Describe a label's path through each tree, its siblings, and the words for and against it.
 
     Parameters
     ----------
     model : Model
-    label : int
+    label : str or int
+        Its name or number.
     words : int, default 5
         Maximum number of words for and against each step.
     siblings : int, default 10
@@ -171,8 +186,7 @@ def describe_label(
     -------
     LabelProfile
     """
-    if not 0 <= label < model.n_labels:
-        raise InputError(f"label is {label}, expected 0 to {model.n_labels - 1}")
+    label = find_label(model, label)
     words, siblings = checked("words", words, WORDS), checked("siblings", siblings, Whole(0))
     paths = []
     for number, part in enumerate(model.trees):

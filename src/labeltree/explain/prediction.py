@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import reprlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from labeltree import _native
-from labeltree.base.limits import WORDS, Whole, checked
+from labeltree.base.limits import WORDS, checked
 from labeltree.data.dataset import canonical_csr
 from labeltree.errors import InputError
-from labeltree.explain.label import Child, Word, label_name, path_to, strongest_words
+from labeltree.explain.label import Child, Word, find_label, label_name, path_to, strongest_words
 from labeltree.model.ranker import Queries, check_options, check_queries, score_factor, unit_queries
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, DEFAULT_WORDS, ScoreSettings
 
@@ -111,7 +112,7 @@ def explain_prediction(
     model: Model,
     row: Any,
     *,
-    labels: Sequence[int] | None = None,
+    labels: Sequence[str | int] | None = None,
     top: int = DEFAULT_TOP,
     beam: int = DEFAULT_BEAM,
     score: str | None = None,
@@ -126,8 +127,8 @@ def explain_prediction(
     row : sparse matrix or array of one row; or str
         As accepted by ``Model.predict``, or an array with one dimension; or a document, if the model was
         trained on text.
-    labels : sequence of int, optional
-        Explain these labels, predicted or not, instead of the best ones.
+    labels : sequence of str or int, optional
+        Explain these labels, by name or number, predicted or not, instead of the best ones.
     top, beam, score, score_scale
         As in ``Model.predict``.
     words : int, default 5
@@ -146,8 +147,11 @@ def explain_prediction(
             what = "the row is a document, but the model was not trained on text"
             raise InputError(what, hint="pass a row of feature values")
         row = model.text.transform([row])
-    elif isinstance(row, np.ndarray) and row.ndim == 1:
-        row = row[None]
+    elif not sp.issparse(row):
+        if np.asarray(row).dtype.kind not in "biuf":
+            expected = "" if model.text is None else "a document (one string) or "
+            raise InputError(f"the row is of type {type(row).__name__}, expected {expected}feature values")
+        row = row[None] if isinstance(row, np.ndarray) and row.ndim == 1 else row
     queries = check_queries(row)
     if queries.n_rows != 1:
         raise InputError(f"expected 1 row, got {queries.n_rows}", hint="explain one row at a time")
@@ -158,12 +162,13 @@ def explain_prediction(
         options: dict[str, Any] = {"beam": beam, "score": score, "score_scale": score_scale}
         best, scores = model.predict(row, top=top, calibrated=False, threads=1, **options)
         predicted = {j: float(s) for j, s in zip(best[0].tolist(), scores[0], strict=True) if j >= 0}
-        labels = list(predicted)
+    elif isinstance(labels, str) or not isinstance(labels, Iterable):
+        raise InputError(f"labels is {reprlib.repr(labels)}, expected a list of names or numbers")
+    numbers = list(predicted) if labels is None else [find_label(model, label) for label in labels]
     calibration = model.calibration if settings == model.score else None
     paths = _Paths(model, queries, beam, settings, words)
     found = []
-    for label in labels:
-        label = checked("label", label, Whole(0, model.n_labels - 1))
+    for label in numbers:
         each = tuple(paths.to(tree, label) for tree in range(len(model.trees)))
         mean = sum(path.score for path in each if path.reached) / len(each)
         before = predicted.get(label, mean)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from labeltree.base.display import in_list
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.errors import InputError
@@ -181,7 +182,7 @@ def _show_label(model: Model, name: str, words: int, json: bool) -> None:
     for t, path in enumerate(profile.paths):
         at = root = printing.tree(f"tree {t}" if len(profile.paths) > 1 else "root")
         for fork in path:
-            siblings = ", ".join(fork.sibling_labels)
+            siblings = ", ".join(map(in_list, fork.sibling_labels))
             if siblings and fork.siblings > len(fork.sibling_labels):
                 siblings += ", ..."
             at = at.add(
