@@ -283,6 +283,7 @@ WATCH = Number(0.0, 86400.0)
 MAX_TIME = Duration()
 TUNING_METRIC = OneOf(("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "F1"))
 VALIDATION_SHARE = Number(0.01, 0.5)
+TEST_SHARE = Number(0.0, 1.0, above=True)
 
 
 def checked(name: str, value: Any, limit: Limit) -> Any:

@@ -259,15 +259,18 @@ KINDS = {TEXT: "text", LABELS: "label", ID: "ID"}
 
 @dataclass(frozen=True)
 class Rules:
-    """What a document must have."""
+    """What a document must have; `lines` are kept, if it is a list: the first line of each document."""
 
     name: str
     columns: Columns
     require_labels: bool
     strict: bool
+    lines: list[int] | None = None
 
     def check(self, document: Document, line: int) -> Document:
         """Return a document; refuse one without text or labels if nothing may be missing."""
+        if self.lines is not None:
+            self.lines.append(line)
         if self.strict:
             no_text = not document.text.strip()
             if no_text or (self.require_labels and not document.labels):

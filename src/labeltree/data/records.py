@@ -71,11 +71,18 @@ def read_text(
 
 
 def parse(
-    lines: Lines, format: str | None, columns: Columns | None, *, require_labels: bool, strict: bool
+    lines: Lines,
+    format: str | None,
+    columns: Columns | None,
+    *,
+    require_labels: bool,
+    strict: bool,
+    numbers: list[int] | None = None,
 ) -> Iterator[Document]:
-    """Return the documents in the lines of a file, as `read_text` does."""
+    """Return the documents in the lines of a file, as `read_text` does; append their lines to `numbers`."""
     format = check_format(lines.path, format, require_labels)
-    rules = Rules(display_name(lines.path), checked_columns(columns, Columns()), require_labels, strict)
+    columns = checked_columns(columns, Columns())
+    rules = Rules(display_name(lines.path), columns, require_labels, strict, numbers)
     return _PARSERS[format](rules, lines)
 
 
@@ -180,7 +187,7 @@ def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
                 )
         labels = split(fields[-2]) if columns > 1 else []
         document = Document(fields[-1], labels, fields[0] if named else "")
-        yield rules.check(document, number) if rules.strict else document
+        yield rules.check(document, number) if rules.strict or rules.lines is not None else document
 
 
 def parse_txt(rules: Rules, lines: Lines) -> Iterator[Document]:

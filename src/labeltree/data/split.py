@@ -1,0 +1,198 @@
+"""Split labeled rows into parts with the same share of every label; equal rows stay together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from labeltree.base import limits
+from labeltree.errors import InputError
+
+Keys = NDArray[np.uint64]
+
+TRAIN, TEST, VALIDATION = "train", "test", "validation"
+# Shares of labels are compared from this number of rows on: of fewer, few shares are possible.
+COMPARED_ROWS = 20
+_PASSES = 4
+_BLOCK = 1 << 16  # units that are Python objects at a time
+# What a row too many or too few costs at least; the same in a label with n rows costs 1 / n.
+_SIZE_COST = 1e-4
+
+
+def checked_shares(test: float, validation: float | None) -> dict[str, float]:
+    """Return the shares of the parts other than the training part, by their names."""
+    given = {TEST: test} if validation is None else {TEST: test, VALIDATION: validation}
+    shares = {name: limits.checked(name, share, limits.TEST_SHARE) for name, share in given.items()}
+    if sum(shares.values()) > 1 - 1e-9:
+        what = (
+            f"the shares {' and '.join(f'{share:g}' for share in shares.values())} leave no rows to train on"
+        )
+        raise InputError(what, hint="lower {test}", parameters={"test": None})
+    return shares
+
+
+def text_keys(texts: Iterable[str]) -> Keys:
+    """Return a key per text, equal for texts that differ only in case and whitespace; 0 for a blank one."""
+    digests = (
+        blake2b(tidy.encode(errors="surrogatepass"), digest_size=8).digest() if tidy else bytes(8)
+        for text in texts
+        for tidy in (" ".join(text.casefold().split()),)
+    )
+    return np.frombuffer(b"".join(digests), np.dtype("<u8")).astype(np.uint64)
+
+
+def row_keys(X: sparse.csr_matrix) -> Keys:
+    """Return a key per row of features, equal for equal rows; 0 for a row without features."""
+    values = X.data.astype(np.float32, copy=False).view(np.uint32)
+    return _sums(X.indptr, _mixed(_mixed(X.indices) ^ values))
+
+
+def split_rows(Y: sparse.csr_matrix, keys: Keys, shares: Sequence[float], seed: int = 0) -> NDArray[np.int8]:
+    """Split rows into parts with about the same share of each label.
+
+    The order of the rows and of the labels does not matter. Labels that are too rare for one row in a part
+    have one there with the probability that keeps the share of rare labels. Rows without labels count as a
+    label.
+
+    Parameters
+    ----------
+    Y : csr_matrix, rows x labels
+    keys : ndarray of uint64
+        Rows with the same key are put into the same part; 0 for a row on its own.
+    shares : sequence of float
+        The share of the rows of each part but the first, which has the rest.
+    seed : int, default 0
+
+    Returns
+    -------
+    ndarray of int8
+        The part of each row: 0 for the rest, then in the order of the shares.
+    """
+    n_rows = Y.shape[0]
+    keys, single = keys.copy(), np.flatnonzero(keys == 0)
+    keys[single] = _mixed(~single.astype(np.uint64))
+    units, unit = np.unique(keys, return_inverse=True)
+    if len(units) <= len(shares):
+        what = f"{n_rows:,} row{'s' * (n_rows != 1)} with {len(units):,} different texts"
+        raise InputError(f"{what} cannot be split into {len(shares) + 1} parts", hint="use more data")
+    sizes = np.bincount(unit)
+    flags = sparse.csr_matrix((np.ones(Y.nnz, np.int64), Y.indices, Y.indptr), shape=Y.shape)
+    unlabeled = sparse.csr_matrix((np.diff(Y.indptr) == 0).astype(np.int64)[:, None])
+    gather = sparse.csr_matrix((np.ones(n_rows, np.int64), (unit, np.arange(n_rows))))
+    marks = sparse.csr_matrix(gather @ sparse.hstack([flags, unlabeled], format="csr"))
+    counts = np.asarray(marks.sum(axis=0)).ravel()
+    columns = marks.tocsc()
+    labels = _mixed(_sums(columns.indptr, _mixed(units[columns.indices])) ^ _mixed(np.array([seed])))
+    rank = np.empty(len(counts), np.int64)
+    rank[np.lexsort((labels, counts))] = np.arange(len(counts))
+    # Units with the same rarest label follow one another.
+    rarest = np.minimum.reduceat(rank[marks.indices], marks.indptr[:-1])
+    order = np.lexsort((_mixed(units ^ _mixed(np.array([seed]))), rarest))
+    marks, sizes = marks[order], sizes[order]
+    parts = np.zeros(len(order), np.int8)
+    rest, used = np.arange(len(order)), 0.0
+    for number, share in enumerate(shares, 1):
+        wanted = share * counts
+        chance = _mixed(labels + np.uint64(number)) / 2.0**64
+        wanted = np.where(wanted < 1, chance < wanted, wanted)
+        n_wanted = max(1, round(share * n_rows))
+        chosen = _chosen(marks[rest], sizes[rest], counts, share / (1 - used), wanted, n_wanted)
+        # A unit is left for each of the other parts.
+        missing = len(shares) - number + 1 - np.count_nonzero(~chosen)
+        if missing > 0 or not chosen.any():
+            smallest = np.argsort(np.where(chosen == (missing > 0), sizes[rest], n_rows + 1), kind="stable")
+            chosen[smallest[: max(missing, 1)]] = missing <= 0
+        parts[rest[chosen]] = number
+        rest, used = rest[~chosen], used + share
+    placed = np.empty_like(parts)
+    placed[order] = parts
+    return placed[unit]
+
+
+def _chosen(
+    marks: sparse.csr_matrix,
+    sizes: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    share: float,
+    wanted: NDArray[np.floating[Any]],
+    n_wanted: int,
+) -> NDArray[np.bool_]:
+    """Choose units of rows with about the wanted number of each label, and exactly so many rows if possible.
+
+    Every n-th unit is chosen, then units change sides while that lowers the squared error of the labels, each
+    divided by the rows of the label.
+    """
+    places = np.floor(np.arange(len(sizes) + 1) * share + 0.5)
+    chosen = np.diff(places) > 0
+    weight = 1 / np.maximum(counts, 1.0)
+    size_weight = max(1 / counts.sum(), _SIZE_COST)
+    excess = marks.T @ chosen.astype(np.float64) - wanted
+    errors, weights = excess.tolist(), weight.tolist()
+    rows = int(sizes[chosen].sum()) - n_wanted
+    sides = chosen.tolist()
+    for _ in range(_PASSES):
+        before = sides.copy()
+        for first in range(0, len(sides), _BLOCK):
+            block = marks[first : first + _BLOCK]
+            labels, numbers, ptr = block.indices.tolist(), block.data.tolist(), block.indptr.tolist()
+            for at, size in enumerate(sizes[first : first + _BLOCK].tolist()):
+                sign = -2 if sides[first + at] else 2
+                change = size_weight * size * (size + sign * rows)
+                entries = range(ptr[at], ptr[at + 1])
+                for entry in entries:
+                    label, number = labels[entry], numbers[entry]
+                    change += weights[label] * number * (number + sign * errors[label])
+                if change < -1e-9:
+                    sides[first + at] = sign > 0
+                    rows += sign // 2 * size
+                    for entry in entries:
+                        errors[labels[entry]] += sign // 2 * numbers[entry]
+        if sides == before:
+            break
+    chosen = np.array(sides)
+    # Rows that are still too many or too few: those whose change costs least.
+    sign = -1 if rows > 0 else 1
+    cost = (marks.multiply(marks) + 2 * sign * marks.multiply(np.array(errors))) @ weight
+    movable = np.flatnonzero(chosen == (rows > 0))
+    for at in movable[np.argsort(cost[movable], kind="stable")]:
+        if sizes[at] <= abs(rows):
+            chosen[at], rows = not chosen[at], rows + sign * int(sizes[at])
+        if not rows:
+            break
+    return chosen
+
+
+def share_error(Y: sparse.csr_matrix, parts: NDArray[np.int8], shares: Sequence[float]) -> tuple[float, int]:
+    """Return how far the share of a label in a part is from that of the part at most, and of how many labels.
+
+    Labels with fewer than `COMPARED_ROWS` rows are left out.
+    """
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    compared = counts >= COMPARED_ROWS
+    of_label = np.repeat(parts, np.diff(Y.indptr))
+    largest = 0.0
+    for number, share in enumerate(shares, 1):
+        found = np.bincount(Y.indices[of_label == number], minlength=Y.shape[1])
+        off = np.abs(found[compared] / counts[compared] - share)
+        largest = max(largest, float(off.max(initial=0)))
+    return largest, int(compared.sum())
+
+
+def _mixed(values: Any) -> Keys:
+    """Return a hash of each value (splitmix64)."""
+    x: Keys = np.asarray(values).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _sums(ptr: NDArray[Any], values: Keys) -> Keys:
+    """Return the sum of the values of each row, modulo 2**64."""
+    total = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+    sums: Keys = total[ptr[1:]] - total[ptr[:-1]]
+    return sums
