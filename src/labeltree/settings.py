@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from labeltree.base import limits
@@ -314,7 +315,11 @@ TEXT_LIMITS: dict[str, limits.Limit] = {
     "sublinear": limits.FLAG,
     "stop_words": limits.Optional(limits.STOP_WORDS),
     "lowercase": limits.FLAG,
+    "strip_html": limits.FLAG,
+    "unicode": limits.Optional(limits.UNICODE),
 }
+# Settings that older models do not have.
+CLEANING = ("strip_html", "unicode")
 
 
 @dataclass(frozen=True)
@@ -338,6 +343,12 @@ class TextSettings:
         Words to leave out. "english" is the list of the installed scikit-learn; the words are stored.
     lowercase : bool, default True
         Lowercase the text.
+    strip_html : bool, default False
+        Remove HTML: tags become spaces, scripts, styles and comments are dropped, and character references
+        such as "&amp;" are replaced.
+    unicode : "nfkc", optional
+        Normalize characters first: composed and decomposed accents, full-width letters and ligatures become
+        the same.
     """
 
     analyzer: str = "word"
@@ -347,6 +358,8 @@ class TextSettings:
     sublinear: bool = True
     stop_words: str | Sequence[str] | None = None
     lowercase: bool = True
+    strip_html: bool = False
+    unicode: Literal["nfkc"] | None = None
 
     def __post_init__(self) -> None:
         limits.check_fields(self, TEXT_LIMITS)
@@ -365,6 +378,18 @@ class TextSettings:
 
         return replace(self, stop_words=tuple(sorted(ENGLISH_STOP_WORDS)))
 
+    def stored(self) -> dict[str, Any]:
+        """Return what a model stores; the settings of `clean` only where they are not the defaults."""
+        return {name: value for name, value in asdict(self).items() if value or name not in CLEANING}
+
+    def cleaner(self, *, lowercase: bool = False) -> Callable[[str], str] | None:
+        """Return the function that cleans a document before it is split; None if there is nothing to do."""
+        if not self.strip_html and self.unicode is None:
+            return None
+        from labeltree.base.cleaning import clean
+
+        return partial(clean, is_html=self.strip_html, nfkc=self.unicode == "nfkc", lowercase=lowercase)
+
     def vectorizer(self) -> TfidfVectorizer:
         """Return an unfitted TfidfVectorizer with these options."""
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -378,5 +403,6 @@ class TextSettings:
             sublinear_tf=self.sublinear,
             stop_words=words if words is None or isinstance(words, str) else list(words),
             lowercase=self.lowercase,
+            preprocessor=self.cleaner(lowercase=self.lowercase),  # scikit-learn leaves lowercasing to it
             token_pattern=_WORD_PATTERN if self.analyzer == "word" else None,
         )

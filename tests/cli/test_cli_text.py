@@ -11,11 +11,13 @@ from forgery import forge
 from helpers import disk_bytes
 from helpers import refused_model as damaged
 
+import labeltree
 from labeltree import (
     LabelTreeClassifier,
     load,
 )
 from labeltree.data.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE
+from labeltree.explain import explain_prediction
 
 TOPICS = {"fruit": "apple pear plum", "sea life": "whale shark Größe", "tools": "hammer saw nail"}
 
@@ -73,6 +75,38 @@ def test_estimate_train_evaluate(run, place, tmp_path, ending, options):
     code, out, _ = run("evaluate", tmp_path / "m", place / f"test.{ending}", "--json")
     assert code == 0
     assert json.loads(out)["P@1"] > 90
+
+
+def test_html_and_unicode_are_options_of_the_model(run, place, tmp_path):
+    """A model of marked-up documents predicts what the model of the plain ones does, and explains it so."""
+    marked = tmp_path / "train.jsonl"
+    with open(marked, "w") as file:
+        for line in (place / "train.jsonl").read_text().splitlines():
+            row = json.loads(line)
+            text = row["text"].replace("Größe", "Gr&ouml;&szlig;e").replace("whale", "\uff37hale")
+            row["text"] = (
+                f"<p class='apple'>{text.replace(' ', '<br>')}</p><!-- saw --><script>nail()</script>"
+            )
+            file.write(json.dumps(row) + "\n")
+    options = ("--strip-html", "--unicode", "nfkc")
+    planned = json.loads(run("estimate", marked, *options, "--json")[1])["model_bytes"]
+    code, out, err = run("train", marked, tmp_path / "m", *options, "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["model_bytes"] == planned == disk_bytes(tmp_path / "m")
+    assert run("train", place / "train.jsonl", tmp_path / "plain", "-q")[0] == 0
+    model, plain = load(tmp_path / "m"), load(tmp_path / "plain")
+    assert model.text.names == plain.text.names
+    documents = ["<b>\uff37hale</b> &amp; Gr&ouml;&szlig;e<script>apple</script>", "whale & Größe"]
+    (first, scores), (second, expected) = (
+        one.predict([text]) for one, text in zip((model, plain), documents, strict=True)
+    )
+    assert first == second
+    assert scores[0].tolist() == expected[0].tolist()
+    assert explain_prediction(model, documents[0]) == explain_prediction(plain, documents[1])
+    assert "strip_html True, unicode nfkc" in run("info", tmp_path / "m")[1]
+    assert "strip_html" not in run("info", tmp_path / "plain")[1]
+    trained = labeltree.train(marked, tmp_path / "python", strip_html=True, unicode="nfkc")
+    assert trained.text.contents == model.text.contents
 
 
 def test_lines_without_known_words_get_no_labels(run, place, tmp_path):
@@ -150,6 +184,7 @@ def test_bad_data_and_options(refused, place, tmp_path, name, content, options, 
         ("--ngrams x", "--ngrams is 'x', expected a minimum and a maximum"),
         ("--min-df 999", "train.tsv: no term occurs in 999 or more documents"),
         ("--analyzer char --stop-words english", "stop words require the word analyzer"),
+        ("--unicode nfc", "--unicode is 'nfc', expected one of nfkc"),
         ("--analyzer letters", "--analyzer is 'letters', expected one of word,"),
     ],
 )
@@ -160,7 +195,14 @@ def test_bad_settings(refused, place, tmp_path, options, message):
 
 def test_text_options_are_refused_for_libsvm_data(refused, tmp_path):
     (tmp_path / "d.svm").write_text("0 1:1\n")
-    for options in ("--ngrams 1,2", "--sublinear", "--min-df 2", "--stop-words none", "--no-lowercase"):
+    for options in (
+        "--ngrams 1,2",
+        "--sublinear",
+        "--min-df 2",
+        "--stop-words none",
+        "--strip-html",
+        "--unicode nfkc",
+    ):
         assert "applies only to text" in refused("estimate", tmp_path / "d.svm", *options.split())
 
 

@@ -1,6 +1,7 @@
 """Features of documents equal those of scikit-learn bit for bit, also after they were stored and loaded."""
 
 import json
+import pickle
 import warnings
 import weakref
 
@@ -19,8 +20,37 @@ from labeltree.errors import NoTermError
 from labeltree.model.directory import ModelDirectory
 from labeltree.model.open import ModelReader, read_text_features
 
+MARKUP = [
+    "<p>",
+    "</P >",
+    "<br/>a",
+    "&eacute;",
+    "&amp;lt;",
+    "<!-- the",
+    "-->",
+    "<script>",
+    "</script>",
+    "<a b='>'>",
+]
 WORDS = st.sampled_from(
-    ["the", "The", "a", "über", "Straße", "ΣΊΣΥΦΟΣ", "東京", "don't", "42", "x1", "_", "été", "e\u0301te"]
+    [
+        *MARKUP,
+        "ﬁ",
+        "\uff21",
+        "the",
+        "The",
+        "a",
+        "über",
+        "Straße",
+        "ΣΊΣΥΦΟΣ",
+        "東京",
+        "don't",
+        "42",
+        "x1",
+        "_",
+        "été",
+        "e\u0301te",
+    ]
 )
 DOCUMENTS = st.lists(
     st.one_of(st.lists(WORDS, max_size=30).map(" ".join), st.text(st.characters(exclude_categories=["Cs"]))),
@@ -36,6 +66,8 @@ SETTINGS = st.builds(
     sublinear=st.booleans(),
     stop_words=st.sampled_from([None, "english", ("the", "東京")]),
     lowercase=st.booleans(),
+    strip_html=st.booleans(),
+    unicode=st.sampled_from([None, "nfkc"]),
 ) | st.builds(
     TextSettings,
     analyzer=st.sampled_from(["char", "char_wb"]),
@@ -44,6 +76,8 @@ SETTINGS = st.builds(
     max_features=st.sampled_from([None, 20]),
     sublinear=st.booleans(),
     lowercase=st.booleans(),
+    strip_html=st.booleans(),
+    unicode=st.sampled_from([None, "nfkc"]),
 )
 
 
@@ -172,6 +206,20 @@ def test_stop_words_are_stored():
     assert content["tfidf"]["stop_words"] == sorted(ENGLISH_STOP_WORDS)
 
 
+def test_settings_of_cleaning_are_stored_only_if_they_are_used(tmp_path):
+    """Other models keep the bytes that they had before there were these settings."""
+    plain = json.loads(learn_features(["one two"])[0].contents[tfidf.SETTINGS_FILE])
+    assert list(plain["tfidf"]) == [
+        *("analyzer", "ngrams", "min_df", "max_features", "sublinear", "stop_words", "lowercase")
+    ]
+    settings = TextSettings(strip_html=True, unicode="nfkc")
+    features, _ = learn_features(["<p>Th&eacute;</p>", "<p>The\u0301, p &lt; q</p>"], settings)
+    assert features.names == ("th\xe9",)
+    assert stored(features, tmp_path).settings == settings
+    again = pickle.loads(pickle.dumps(features.vectorizer()))
+    assert_same(features.transform(["<b>TH\xc9</b>"]), again.transform(["<b>TH\xc9</b>"]))
+
+
 def test_stop_words_that_the_analyzer_changes_are_reported():
     with pytest.warns(UserWarning, match="terms that are not in the stop-word list: don, the"):
         learn_features(["the end"], TextSettings(stop_words=["The", "don't", "end"]))
@@ -190,6 +238,8 @@ def test_stop_words_that_the_analyzer_changes_are_reported():
         ({"max_features": 0}, "max_features is 0, expected None or an integer of at least 1"),
         ({"sublinear": 1}, "sublinear is 1, expected True or False"),
         ({"lowercase": None}, "lowercase is None"),
+        ({"strip_html": "yes"}, "strip_html is 'yes', expected True or False"),
+        ({"unicode": "nfc"}, "unicode is 'nfc', expected None or one of nfkc"),
         ({"stop_words": "klingon"}, "stop_words is 'klingon', expected None or 'english' or a list of words"),
         ({"stop_words": [1]}, r"stop_words is \[1\]"),
         ({"stop_words": "english", "analyzer": "char"}, "stop words require the word analyzer"),

@@ -1,7 +1,10 @@
 """Slow and simple twins of the native analysis of text: terms, counts and weights, in plain Python."""
 
+import html
 import re
+import unicodedata
 from collections import Counter
+from string import ascii_letters, whitespace
 
 import numpy as np
 from scipy import sparse
@@ -35,6 +38,53 @@ def make_analyzer(analyzer, ngrams, lowercase, stop_words=()):
     return (lambda document: split(document.lower())) if lowercase else split
 
 
+def clean(document, settings):
+    """Return a document without HTML and with normalized characters, as the settings say."""
+    if settings.strip_html:
+        document = html.unescape(strip_markup(document))
+    return document if settings.unicode is None else unicodedata.normalize("NFKC", document)
+
+
+def strip_markup(text):
+    """Replace markup by spaces, one character at a time."""
+    found, i = [], 0
+    while i < len(text):
+        end = _end_of_markup(text, i) if text[i] == "<" else None
+        found.append(text[i] if end is None else " ")
+        i = i + 1 if end is None else end
+    return "".join(found)
+
+
+def _end_of_markup(text, start):
+    """Return where the markup that begins here ends; None if it is not markup."""
+    rest = text[start:]
+    if rest.startswith("<!--"):
+        return (text.find("-->", start + 4) + 3) if "-->" in rest[4:] else len(text)
+    for name in ("script", "style"):
+        after = rest[len(name) + 1 :]
+        if rest[1 : len(name) + 1].lower() == name and after and after[0] in f"{whitespace}/>":
+            for i in range(start, len(text)):
+                if text[i : i + len(name) + 2].lower() == f"</{name}":
+                    tail = text[i + len(name) + 2 :]
+                    if tail.lstrip(whitespace).startswith(">"):
+                        return len(text) - len(tail.lstrip(whitespace)) + 1
+            return len(text)
+    body = start + (2 if rest.startswith("</") else 1)
+    if rest[1:2] not in ("!", "?") and text[body : body + 1] not in (*ascii_letters,):
+        return None
+    quote, ends = None, []
+    for i in range(body, len(text)):  # up to a ">" outside of quotes, or to any if a quote is not closed
+        if text[i] == "<":
+            break
+        if text[i] == ">":
+            ends.append(i + 1)
+            if quote is None or rest[1] in "!?":
+                return i + 1
+        elif text[i] in "\"'" and quote in (None, text[i]):
+            quote = None if quote else text[i]
+    return ends[0] if ends else None
+
+
 def _substrings(text, shortest, longest):
     """Return the substrings of each length, shorter ones first."""
     lengths = range(shortest, min(longest, len(text)) + 1)
@@ -46,7 +96,10 @@ def learn(documents, settings):
     settings = settings.resolved()
     analyze = make_analyzer(settings.analyzer, settings.ngrams, settings.lowercase, settings.stop_words)
     numbers = {}
-    rows = [Counter(numbers.setdefault(term, len(numbers)) for term in analyze(text)) for text in documents]
+    rows = [
+        Counter(numbers.setdefault(term, len(numbers)) for term in analyze(clean(text, settings)))
+        for text in documents
+    ]
     df, occurrences = Counter(), Counter()
     for row in rows:
         df.update(row.keys())
@@ -65,7 +118,10 @@ def transform(documents, names, idf, settings):
     settings = settings.resolved()
     analyze = make_analyzer(settings.analyzer, settings.ngrams, settings.lowercase, settings.stop_words)
     numbers = {term: column for column, term in enumerate(names)}
-    rows = [Counter(numbers[term] for term in analyze(text) if term in numbers) for text in documents]
+    rows = [
+        Counter(numbers[term] for term in analyze(clean(text, settings)) if term in numbers)
+        for text in documents
+    ]
     return weighted(rows, {column: column for column in range(len(names))}, idf, settings.sublinear)
 
 

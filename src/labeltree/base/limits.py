@@ -260,6 +260,7 @@ POINTS = Value("2 to 100 increasing numbers from 0 to 1", _increasing)
 # Text.
 TEXT_FORMAT = OneOf(("tsv", "csv", "jsonl", "txt"))
 MIN_DF = Whole(1)
+UNICODE = OneOf(("nfkc",))
 STOP_WORDS = Value("'english' or a list of words", _words)
 
 # The machine.

@@ -112,6 +112,8 @@ class Text(Reading):
     sublinear: bool | None = None
     stop_words: str | None = None
     lowercase: bool | None = None
+    strip_html: bool | None = None
+    unicode: str | None = None
 
     def settings(self) -> TextSettings:
         """Return the settings, with defaults for options that were not given."""

@@ -10,7 +10,7 @@ import io
 import json
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +106,7 @@ class TextFeatures:
     @cached_property
     def contents(self) -> dict[str, bytes]:
         """dict of str to bytes: The files to store, by their names in the model directory."""
-        settings = {"tfidf": asdict(self.settings), "columns": self.columns.stored()}
+        settings = {"tfidf": self.settings.stored(), "columns": self.columns.stored()}
         idf = io.BytesIO()
         np.save(idf, self.idf.astype("<f8"), allow_pickle=False)
         return {
@@ -235,7 +235,8 @@ def _count(
     shortest, longest = settings.ngrams
     n_lengths = min(longest - shortest + 1, _MOST_LENGTHS)  # each adds terms to those of a chunk
     counts = _native.TermCounts(analyzer, known, threads, max(1, CHUNK_BYTES // n_lengths))
-    for document in documents:
+    clean = settings.cleaner()
+    for document in documents if clean is None else map(clean, documents):
         counts.append(document)
     counts.flush()
     return counts

@@ -43,7 +43,7 @@ def describe_model(model: Model) -> dict[str, Any]:
         "named_labels": model.label_names is not None,
         "one_based": model.one_based,
         "normalized": model.normalized,
-        "text": None if model.text is None else asdict(model.text.settings),
+        "text": None if model.text is None else model.text.settings.stored(),
         "trees": len(model.trees),
         "nodes": sum(part.tree.n_nodes for part in model.trees),
         "depth": max(part.tree.depth for part in model.trees),

@@ -43,7 +43,7 @@ from labeltree.model.layout import (
     tree_folder,
 )
 from labeltree.model.manifest import RESTORE, Manifest
-from labeltree.settings import TextSettings
+from labeltree.settings import CLEANING, TextSettings
 from labeltree.trees.tree import LabelTree, pointers
 
 # Of the data of an array in its file, in all versions of NumPy.
@@ -243,7 +243,7 @@ def read_text_features(reader: ModelReader, n_features: int) -> TextFeatures:
         raise _damaged(f"expected {n_features:,} distinct terms, one per feature", reader.path / TERMS_FILE)
     try:
         settings, columns = stored["tfidf"], Columns.restored(stored["columns"])
-        if set(settings) != {item.name for item in fields(TextSettings)}:
+        if {*settings, *CLEANING} != {item.name for item in fields(TextSettings)}:
             raise ValueError(stored)
         return TextFeatures(TextSettings(**settings), tuple(names), idf, columns)
     except (AttributeError, KeyError, TypeError, ValueError):  # an InputError is a ValueError

@@ -76,6 +76,8 @@ def train(
     sublinear: bool | None = None,
     lowercase: bool | None = None,
     stop_words: str | Sequence[str] | None = None,
+    strip_html: bool | None = None,
+    unicode: Literal["nfkc"] | None = None,
     threads: int | None = None,
     memory_limit: int | None = None,
     overwrite: bool = False,
@@ -106,7 +108,7 @@ def train(
         How the model turns margins into scores by default; "auto" chooses it on the training data.
     format, columns, one_based, strict
         How to read a file, as in :func:`labeltree.read_data`.
-    analyzer, ngrams, min_df, max_features, sublinear, lowercase, stop_words
+    analyzer, ngrams, min_df, max_features, sublinear, lowercase, stop_words, strip_html, unicode
         How documents of a file become features, as in `TextSettings`.
     threads : int, optional
         Default: all CPUs.
