@@ -159,7 +159,7 @@ def _chosen(
     sign = -1 if rows > 0 else 1
     cost = (marks.multiply(marks) + 2 * sign * marks.multiply(np.array(errors))) @ weight
     movable = np.flatnonzero(chosen == (rows > 0))
-    for at in movable[np.argsort(cost[movable], kind="stable")]:
+    for at in movable[np.argsort(cost[movable].round(9), kind="stable")]:
         if sizes[at] <= abs(rows):
             chosen[at], rows = not chosen[at], rows + sign * int(sizes[at])
         if not rows:
