@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 
 import labeltree
 from labeltree import InputError, LabelTree, LabelTreeClassifier, build_tree, make_plan, train_model
+from labeltree.errors import ResourceError
+from labeltree.estimators.scorers import precision_at
 from labeltree.settings import ScoreSettings, SolverSettings
 
 DATA = make_data(300)
@@ -80,6 +83,7 @@ def test_parameters_have_the_names_and_defaults_of_the_command_line():
 
     shell = {**signature(as_command(predict)).parameters, **signature(as_command(train)).parameters}
     ours = {"score" if name == "score_function" else name: value for name, value in DEFAULTS.items()}
+    assert ours.pop("sparse_output") is True  # of the estimator only
     assert ours == {name: getattr(shell[name].default, "value", shell[name].default) for name in ours}
     about_files = {"data", "model", "overwrite", "one_based", "quiet", "json", "output", "format", "top"}
     about_files |= {"id_column", "settings", "max_size", "help_all"}
@@ -120,6 +124,34 @@ def test_scores_are_sparse_and_limited_to_the_beam():
     np.testing.assert_array_equal(scores.max(axis=1).toarray()[:, 0], best[:, 0])
     everything = fitted(beam=40).predict_proba(TEST.X)
     assert everything.nnz == 40 * 40
+
+
+def test_arrays_instead_of_sparse_matrices(tmp_path):
+    sparse_one, dense = fitted(beam=1), fitted(beam=1, sparse_output=False)
+    for method in ("predict", "predict_proba", "decision_function"):
+        expected, found = getattr(sparse_one, method)(TEST.X), getattr(dense, method)(TEST.X)
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, expected.toarray())
+        assert found.dtype == expected.dtype
+    dense.save(tmp_path / "model")
+    assert type(LabelTreeClassifier.load(tmp_path / "model").predict(TEST.X)) is np.ndarray
+
+
+def test_an_array_that_does_not_fit_in_memory_is_refused(monkeypatch):
+    data, y = topics()
+    several, single = fitted(sparse_output=False), LabelTreeClassifier(**SMALL).fit(data, y)
+    monkeypatch.setattr("labeltree.estimators.predictor.available_memory", lambda: 12_000)
+    what = "an array of 40 rows and 40 labels takes 12.8 kB, but only 12.0 kB are available"
+    with pytest.raises(
+        ResourceError, match=re.escape(f"{what}; pass fewer rows, or use predict_top or spar")
+    ):
+        several.decision_function(TEST.X)
+    assert several.set_params(force=True).decision_function(TEST.X).shape == (40, 40)
+    assert several.set_params(force=False, sparse_output=True).predict(TEST.X).shape == (40, 40)
+    assert single.predict_proba(data).shape == (len(y), 4)
+    monkeypatch.setattr("labeltree.estimators.predictor.available_memory", lambda: 0)
+    with pytest.raises(ResourceError, match=re.escape("; pass fewer rows, or use predict_top") + "$"):
+        single.predict_proba(data)
 
 
 def test_scores_do_not_depend_on_how_many_rows_are_searched_at_once(monkeypatch):
@@ -283,6 +315,16 @@ def test_the_default_cost_of_weighted_rows_is_that_of_repeated_rows(max_depth):
     np.testing.assert_allclose(scores[0], scores[1], rtol=0, atol=1e-5)
 
 
+def test_weights_and_repeated_rows_are_equally_precise_with_the_default_settings():
+    weights = np.random.default_rng(1).integers(1, 9, 300)
+    rows = np.repeat(np.arange(300), weights)
+    weighted = LabelTreeClassifier(threads=1).fit(DATA.X, DATA.Y, sample_weight=weights)
+    repeated = LabelTreeClassifier(threads=1).fit(DATA.X[rows], DATA.Y[rows])
+    precisions = [found.score(TEST.X, TEST.Y) for found in (weighted, repeated)]
+    assert precisions[0] == pytest.approx(precisions[1], abs=0.05)  # two of 40 rows
+    assert min(precisions) > 0.5
+
+
 def test_a_label_without_rows():
     data = random_data(empty_label=True)
     estimator = LabelTreeClassifier(clusters=3, threads=1).fit(data.X, data.Y)
@@ -335,8 +377,15 @@ def test_bad_data(case):
     ],
 )
 def test_bad_weights(weights, message):
+    estimator = LabelTreeClassifier(**SMALL)
     with pytest.raises(InputError, match=re.escape(message)):
-        LabelTreeClassifier(**SMALL).fit(DATA.X, DATA.Y, sample_weight=weights)
+        estimator.fit(DATA.X, DATA.Y, sample_weight=weights)
+    if message.startswith("the weight of a row times cost"):
+        return
+    estimator.fit(DATA.X, DATA.Y)
+    for score in (estimator.score, partial(precision_at(1), estimator)):
+        with pytest.raises(InputError, match=re.escape(message)):
+            score(DATA.X, DATA.Y, sample_weight=weights)
 
 
 @pytest.mark.parametrize(

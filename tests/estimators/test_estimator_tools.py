@@ -14,7 +14,14 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.metrics import (
+    coverage_error,
+    label_ranking_average_precision_score,
+    label_ranking_loss,
+    make_scorer,
+    ndcg_score,
+)
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MultiLabelBinarizer
@@ -181,6 +188,81 @@ def test_sample_weight_is_routed():
     alone.fit(DATA.X[:200], DATA.Y[:200])
     assert value == alone.score(DATA.X[250:], DATA.Y[250:], sample_weight=np.arange(50.0))
     assert value != alone.score(DATA.X[250:], DATA.Y[250:])
+
+
+def test_scorers_take_weights(estimator):
+    k, weights = 3, np.arange(40) % 3
+    rows = np.repeat(np.arange(40), weights)
+    known = metrics.propensities(DATA.Y)
+    for scorer in (
+        scorers.precision_at(k),
+        scorers.recall_at(k),
+        scorers.ndcg_at(k),
+        scorers.propensity_scored_precision_at(k, known),
+        scorers.propensity_scored_ndcg_at(k, known),
+    ):
+        weighted = scorer(estimator, TEST.X, TEST.Y, sample_weight=weights)
+        assert weighted == pytest.approx(scorer(estimator, TEST.X[rows], TEST.Y[rows]))
+        assert weighted != scorer(estimator, TEST.X, TEST.Y)
+
+
+def test_weights_are_routed_to_scorers():
+    weights, Y = np.random.default_rng(0).integers(0, 3, 300).astype(float), DATA.Y.toarray()
+    split = [(np.arange(200), np.arange(200, 300))]
+    with sklearn.config_context(enable_metadata_routing=True):
+        classifier = LabelTreeClassifier(**SMALL).set_fit_request(sample_weight=True)
+        routed = {
+            "weighted": scorers.precision_at(1).set_score_request(sample_weight=True),
+            "plain": scorers.precision_at(1).set_score_request(sample_weight=False),
+            "heavy": scorers.precision_at(1).set_score_request(sample_weight="heavy"),
+        }
+        params = {"sample_weight": weights, "heavy": weights**3}
+        found = cross_validate(classifier, DATA.X, Y, scoring=routed, cv=split, params=params)
+        search = GridSearchCV(classifier, {"cost": [1.0]}, scoring=routed["weighted"], cv=split)
+        best = search.fit(DATA.X, DATA.Y, sample_weight=weights).best_score_
+        one = pickle.loads(pickle.dumps(routed["weighted"]))
+        (value,) = cross_val_score(
+            classifier, DATA.X, Y, scoring=one, cv=split, params={"sample_weight": weights}
+        )
+        with pytest.raises(
+            sklearn.exceptions.UnsetMetadataPassedError, match=r"RankingScorer.set_score_requ"
+        ):
+            cross_validate(
+                classifier,
+                DATA.X,
+                Y,
+                scoring=scorers.precision_at(1),
+                cv=split,
+                params={"sample_weight": weights},
+            )
+    alone = LabelTreeClassifier(**SMALL).fit(DATA.X[:200], Y[:200], sample_weight=weights[:200])
+    expected = [alone.score(DATA.X[200:], Y[200:], w) for w in (weights[200:], None, weights[200:] ** 3)]
+    assert [found[f"test_{name}"][0] for name in routed] == pytest.approx(expected)
+    assert len(set(expected)) == 3
+    assert value == pytest.approx(expected[0])
+    alone.set_params(cost=1.0).fit(DATA.X[:200], Y[:200], sample_weight=weights[:200])
+    assert best == pytest.approx(alone.score(DATA.X[200:], Y[200:], weights[200:]))
+
+
+@pytest.mark.parametrize(
+    ("metric", "methods"),
+    [
+        (label_ranking_average_precision_score, ("decision_function", "predict_proba")),
+        (label_ranking_loss, ("decision_function",)),
+        (coverage_error, ("decision_function",)),
+        (ndcg_score, ("predict_proba",)),
+    ],
+)
+def test_ranking_metrics_of_scikit_learn(metric, methods):
+    Y = DATA.Y.toarray().astype(int)
+    dense = LabelTreeClassifier(**SMALL, beam=40, sparse_output=False)
+    fitted = dense.fit(DATA.X[:200], Y[:200])
+    for method in methods:
+        scorer = make_scorer(metric, response_method=method)
+        expected = metric(Y[200:], LabelTreeClassifier.predict_proba(fitted, DATA.X[200:]))
+        assert scorer(fitted, DATA.X[200:], Y[200:]) == expected
+        split = [(np.arange(200), np.arange(200, 300))]
+        assert cross_val_score(dense, DATA.X, Y, scoring=scorer, cv=split) == [expected]
 
 
 @pytest.mark.parametrize("k", [1, 5])

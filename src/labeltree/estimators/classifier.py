@@ -81,12 +81,15 @@ class LabelTreeClassifier(TreePredictor):
         a method. Default: "auto", chosen by ``fit`` and stored in the model.
     score_scale : float, optional
         Scale of the sigmoid.
+    sparse_output : bool, default True
+        Whether predictions for several labels per row are sparse matrices, as needed for many labels. With
+        False, they are arrays, as scikit-learn's ranking metrics require.
     threads : int, optional
         Default: all CPUs. Use 1 if scikit-learn starts several processes (``n_jobs``).
     memory_limit : int or str, optional
         Memory that training may use, such as "8GB". Default: the available memory.
     force : bool, default False
-        Train even if memory or disk space appears insufficient.
+        Train, and return arrays, even if memory or disk space appears insufficient.
 
     Attributes
     ----------
@@ -107,7 +110,8 @@ class LabelTreeClassifier(TreePredictor):
     Notes
     -----
     With an indicator matrix for Y, ``predict``, ``predict_proba`` and ``decision_function`` return sparse
-    matrices: beam search scores only some of the labels, and a dense table of all might not fit in memory.
+    matrices, unless ``sparse_output=False``: beam search scores only some of the labels, and a dense table of
+    all might not fit in memory.
 
     Examples
     --------
@@ -125,6 +129,7 @@ class LabelTreeClassifier(TreePredictor):
         "beam": limits.BEAM,
         "score_function": limits.STORED_SCORE,
         "score_scale": Optional(limits.SCORE_SCALE),
+        "sparse_output": limits.FLAG,
         "threads": Optional(limits.THREADS),
         "memory_limit": Optional(limits.MEMORY),
         "force": limits.FLAG,
@@ -151,6 +156,7 @@ class LabelTreeClassifier(TreePredictor):
         beam: int = DEFAULT_BEAM,
         score_function: str = AUTO,
         score_scale: float | None = None,
+        sparse_output: bool = True,
         threads: int | None = None,
         memory_limit: int | str | None = None,
         force: bool = False,

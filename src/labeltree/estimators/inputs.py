@@ -48,16 +48,7 @@ def make_dataset(
     check_rows(rows.shape[0], target)
     Y, weights = target.Y, None
     if sample_weight is not None:
-        weights = np.asarray(sample_weight, np.float64)
-        n_rows = rows.shape[0]
-        if weights.shape != (n_rows,):
-            raise InputError(
-                f"sample_weight has shape {weights.shape}, expected one weight for each of the {n_rows} rows"
-            )
-        if not (weights >= 0).all() or not np.isfinite(weights).all():
-            raise InputError("sample_weight contains a negative number, NaN or infinity")
-        if not weights.any():
-            raise InputError("every sample_weight is zero")
+        weights = check_weights(sample_weight, rows.shape[0])
         if not weights.all():
             kept = np.flatnonzero(weights)
             rows, Y, weights = rows[kept], Y[kept], weights[kept]
@@ -65,6 +56,20 @@ def make_dataset(
     if dataset.Y.nnz == 0:
         raise InputError("Y has no positive entry")
     return dataset, weights
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
+    """Return the weights of the rows; refuse any that cannot be used."""
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (n_rows,):
+        raise InputError(
+            f"sample_weight has shape {weights.shape}, expected one weight for each of the {n_rows} rows"
+        )
+    if not (weights >= 0).all() or not np.isfinite(weights).all():
+        raise InputError("sample_weight contains a negative number, NaN or infinity")
+    if not weights.any():
+        raise InputError("every sample_weight is zero")
+    return weights
 
 
 def check_rows(n_rows: int, target: Target) -> None:

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeltree.base import limits
 from labeltree.base.limits import AUTO, Optional, checked
-from labeltree.errors import InputError
-from labeltree.estimators.inputs import CHECKS_OF_X, check_rows, read_target
+from labeltree.base.system import available_memory, human_bytes
+from labeltree.errors import InputError, ResourceError
+from labeltree.estimators.inputs import CHECKS_OF_X, check_rows, check_weights, read_target
 from labeltree.model.model import Model
 from labeltree.model.ranker import reach
 
@@ -30,6 +31,8 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     model_: Model
     classes_: NDArray[Any]
+    sparse_output: bool
+    force: bool
     _single: bool  # whether y had one dimension, with one class per row
 
     def predict(self, X: Any, *, top: int | None = None, threshold: float | None = None) -> Any:
@@ -48,7 +51,8 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         csr_matrix of int, rows x labels
-            1 where the label is predicted. If y had one dimension: an ndarray, the best class of each row.
+            1 where the label is predicted; an ndarray with ``sparse_output=False``. If y had one dimension:
+            an ndarray, the best class of each row.
         """
         rows = self._rows(X)
         top = checked("top", top, Optional(limits.TOP))
@@ -62,7 +66,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.classes_[self._search(rows, 1)[0][:, 0]]
         scores = self._scores(rows, top, self._threshold(top, threshold))
         scores.data = np.ones(scores.nnz, np.int64)
-        return scores
+        return self._output(scores)
 
     def predict_top(self, X: Any, k: int = 5) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the k best labels of each row.
@@ -93,8 +97,9 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         csr_matrix of float32, rows x labels
-            Scores in (0, 1] of the labels that the beam reached; other labels have no entry. If y had one
-            dimension: an ndarray of float64 whose rows sum to 1, with 0 for classes that were not reached.
+            Scores in (0, 1] of the labels that the beam reached; other labels have no entry. An ndarray with
+            ``sparse_output=False``, with 0 for labels that were not reached. If y had one dimension: an
+            ndarray of float64 whose rows sum to 1, with 0 for classes that were not reached.
         """
         scores = self._reached_scores(X)
         return scores / scores.sum(axis=1, keepdims=True) if self._single else scores
@@ -142,7 +147,8 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_rows(len(best), target)
         hits = np.asarray(target.Y[np.arange(len(best)), best]).ravel() != 0
         hits &= best >= 0  # a document without known words has no label
-        return float(np.average(hits, weights=sample_weight))
+        weights = None if sample_weight is None else check_weights(sample_weight, len(hits))
+        return float(np.average(hits, weights=weights))
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "model_")
@@ -160,8 +166,23 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _reached_scores(self, X: Any) -> Any:
         """Return the scores of the labels that the beam reaches; dense if y had one dimension."""
-        scores = self._scores(self._rows(X))
-        return scores.toarray().astype(np.float64) if self._single else scores
+        scores = self._output(self._scores(self._rows(X)))
+        return scores.astype(np.float64) if self._single else scores
+
+    def _output(self, matrix: sparse.csr_matrix) -> Any:
+        """Return a matrix of labels as it is, or as an array if that is expected."""
+        if self.sparse_output and not self._single:
+            return matrix
+        size, free = matrix.shape[0] * matrix.shape[1] * 8, available_memory()
+        if size > free and not self.force:
+            n_rows, n_labels = matrix.shape
+            what = f"an array of {n_rows:,} rows and {n_labels:,} labels takes {human_bytes(size)}"
+            raise ResourceError(
+                f"{what}, but only {human_bytes(free)} are available",
+                hint="pass fewer rows, or use predict_top" + ("" if self._single else " or {sparse_output}"),
+                parameters={"sparse_output": True},
+            )
+        return matrix.toarray()
 
     def _threshold(self, top: int | None, threshold: float | None) -> float | str | None:
         """Return the least score of a label to predict; None for all."""

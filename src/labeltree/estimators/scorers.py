@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from labeltree.base.limits import TOP, checked
-from labeltree.estimators.inputs import read_target
-from labeltree.evaluation import metrics
-from labeltree.evaluation.metrics import Propensities
+from labeltree.estimators.inputs import check_weights, read_target
+from labeltree.evaluation.metrics import Propensities, Ranking, RowMetric, pad_labels
 
 
-@dataclass(frozen=True)
+@dataclass
 class RankingScorer:
     """A scorer that evaluates the first k labels of each row; created by the functions of this module.
 
@@ -24,21 +22,21 @@ class RankingScorer:
 
     Parameters
     ----------
-    metric : callable
-        One of :mod:`labeltree.metrics`.
+    metric : {"P", "R", "nDCG", "PSP", "PSnDCG"}
     k : int
     propensities : Propensities, optional
         Required by the propensity-scored metrics.
     """
 
-    metric: Callable[..., float]
+    metric: str
     k: int
     propensities: Propensities | None = None
 
     def __post_init__(self) -> None:
         checked("k", self.k, TOP)
+        self._requests: dict[str, bool | str | None] = {}
 
-    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Evaluate a fitted estimator.
 
         Parameters
@@ -48,6 +46,8 @@ class RankingScorer:
         X : anything the estimator accepts
         y : indicator matrix, or the class of each row
             The true labels.
+        sample_weight : array-like of float, optional
+            Weights of the rows.
 
         Returns
         -------
@@ -55,8 +55,38 @@ class RankingScorer:
             A fraction in [0, 1]; larger is better.
         """
         target = read_target(y, estimator.classes_)
-        extra = () if self.propensities is None else (self.propensities,)
-        return self.metric(target.Y, _rank_labels(estimator, X, self.k), self.k, *extra)
+        ranking = Ranking.of(target.Y, _rank_labels(estimator, X, self.k), self.k, self.propensities)
+        rows = ranking.metric(f"{self.metric}@{self.k}")
+        if sample_weight is not None:
+            weights = check_weights(sample_weight, target.Y.shape[0])
+            rows = RowMetric(rows.gained * weights, rows.possible * weights)
+        return rows.fraction
+
+    def set_score_request(self, *, sample_weight: bool | str | None = None) -> RankingScorer:
+        """Request metadata, if scikit-learn's metadata routing is enabled.
+
+        Parameters
+        ----------
+        sample_weight : bool, str or None
+            True to request the weights, False to ignore them, a string for weights of another name, and None
+            for an error if they are passed.
+
+        Returns
+        -------
+        RankingScorer
+            The scorer itself.
+        """
+        self._requests = {"sample_weight": sample_weight}
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """Return what is requested, as a ``sklearn.utils.metadata_routing.MetadataRequest``."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=self)
+        for name, alias in {"sample_weight": None, **self._requests}.items():
+            request.score.add_request(param=name, alias=alias)
+        return request
 
 
 def precision_at(k: int) -> RankingScorer:
@@ -68,27 +98,27 @@ def precision_at(k: int) -> RankingScorer:
     >>> from labeltree import LabelTreeClassifier
     >>> search = GridSearchCV(LabelTreeClassifier(), {"cost": [0.5, 1, 2]}, scoring=precision_at(5))
     """
-    return RankingScorer(metrics.precision_at_k, k)
+    return RankingScorer("P", k)
 
 
 def recall_at(k: int) -> RankingScorer:
     """Return a scorer for R@k."""
-    return RankingScorer(metrics.recall_at_k, k)
+    return RankingScorer("R", k)
 
 
 def ndcg_at(k: int) -> RankingScorer:
     """Return a scorer for nDCG@k."""
-    return RankingScorer(metrics.ndcg_at_k, k)
+    return RankingScorer("nDCG", k)
 
 
 def propensity_scored_precision_at(k: int, propensities: Propensities) -> RankingScorer:
     """Return a scorer for PSP@k, with propensities from ``labeltree.metrics.propensities(Y)``."""
-    return RankingScorer(metrics.propensity_scored_precision_at_k, k, propensities)
+    return RankingScorer("PSP", k, propensities)
 
 
 def propensity_scored_ndcg_at(k: int, propensities: Propensities) -> RankingScorer:
     """Return a scorer for PSnDCG@k, with propensities from ``labeltree.metrics.propensities(Y)``."""
-    return RankingScorer(metrics.propensity_scored_ndcg_at_k, k, propensities)
+    return RankingScorer("PSnDCG", k, propensities)
 
 
 def _rank_labels(estimator: Any, X: Any, k: int) -> Any:
@@ -98,11 +128,11 @@ def _rank_labels(estimator: Any, X: Any, k: int) -> Any:
     if isinstance(estimator, Pipeline) and hasattr(estimator[-1], "predict_top"):
         return _rank_labels(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X, k)
     if hasattr(estimator, "predict_top"):
-        return metrics.pad_labels(estimator.predict_top(X, k)[0], k)
+        return pad_labels(estimator.predict_top(X, k)[0], k)
     score = getattr(estimator, "decision_function", None) or estimator.predict_proba
     scores = score(X)
     if sparse.issparse(scores):
         return scores
     if scores.ndim == 1:  # with two classes, the score of the second
         scores = np.stack([-scores, scores], axis=1)
-    return metrics.pad_labels(np.argsort(-scores, axis=1, kind="stable")[:, :k], k)
+    return pad_labels(np.argsort(-scores, axis=1, kind="stable")[:, :k], k)
