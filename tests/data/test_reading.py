@@ -76,7 +76,7 @@ def test_a_wrong_separator_is_noticed(tmp_path, run, separator):
     path = write_csv(tmp_path / "d.csv", rows(separator))
     (warning,) = describe_data(read_data(path))["warnings"]
     assert "Every row has a single label" in warning
-    assert warning.endswith(f"use columns=Columns(separators=('{separator}',)).")
+    assert warning.endswith(f"use separator='{separator}'.")
     right = read_data(path, columns=Columns(separators=(separator,)))
     assert describe_data(right)["warnings"] == []
     code, out, err = run("estimate", path, "--json")
@@ -238,7 +238,7 @@ def test_experiments_read_documents(tmp_path):
 
 def test_train_warns_of_what_was_read(tmp_path):
     path = write_csv(tmp_path / "d.csv", rows(";"))
-    with pytest.warns(UserWarning, match=r"use columns=Columns\(separators=\(';',\)\)") as caught:
+    with pytest.warns(UserWarning, match="use separator=';'") as caught:
         labeltree.train(path, tmp_path / "m", clusters=2)
     assert caught[0].filename == __file__
 
@@ -248,7 +248,7 @@ def test_rare_labels_with_a_wrong_separator_are_noticed(tmp_path):
     labels = [[f"l{j}" for j in random.choice(3000, 3, replace=False)] for _ in range(400)]
     documents = [(f"word{i % 7}", ";".join(names)) for i, names in enumerate(labels)]
     (warning,) = describe_data(read_data(write_csv(tmp_path / "d.csv", documents)))["warnings"]
-    assert "separators=(';',)" in warning
+    assert "separator=';'" in warning
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_the_header_of_a_tsv_file_is_noticed(run, tmp_path, header, start):
     path.write_text(f"{header}\n" + "".join(f"{start}{b}\t{a}\n" for a, b in rows(" ")))
     (warning,) = describe_data(read_data(path))["warnings"]
     assert warning.startswith("The first document looks like a header line: its label is ")
-    assert warning.endswith("use format='csv', columns=Columns(separators=(' ',)).")
+    assert warning.endswith("use format='csv', separator=' '.")
     assert "remove it, or use --data-format csv --label-separator ' '." in run("estimate", path, "-q")[2]
     if "labels" in header:
         right = read_data(path, format="csv", columns=Columns(separators=(" ",)))

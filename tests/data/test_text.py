@@ -157,11 +157,11 @@ def test_long_fields_and_lines_across_pieces(tmp_path):
         ),
         ("d.csv", "id,body,tags\n", ":1: the header has no column 'text', only 'id', 'body', 'tags'"),
         ("d.csv", "text,tags\n", ":1: the header has no column 'labels'"),
-        ("d.csv", "text,tags\n", 'set the name of the label column (columns=Columns(labels="..."))'),
+        ("d.csv", "text,tags\n", "set the name of the label column (labels)"),
         (
             "d.csv",
             "body~tags\n",
-            '(columns=Columns(text="...")), or the character between columns (delimiter)',
+            "(text), or the character between columns (delimiter)",
         ),
         ("d.csv", "", ": the file is empty; check"),
         ("d.csv", "\ntext,labels\n", ":1: the first line is empty, expected a header"),
@@ -203,6 +203,31 @@ def test_invalid_formats_and_separators():
         read_text("-", "txt")
     with pytest.raises(InputError, match="label separator is empty"):
         Columns(separators=("",))
+
+
+def test_a_string_is_one_separator(tmp_path):
+    labels = Columns(separators="; ").split(",")
+    assert labels("man, old; a;b") == ["man, old", "a;b"]
+    assert Columns(separators=["; ", "|"]) == Columns(separators=("; ", "|"))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"text": 3}, "text is a number, expected a string or several"),
+        ({"text": ["a", None]}, "text contains null, expected only strings"),
+        ({"text": []}, "there is no text column"),
+        ({"labels": ["a", "b"]}, "labels is a list, expected a string"),
+        ({"labels": None}, "labels is null, expected a string"),
+        ({"separators": 3}, "separator is a number"),
+        ({"id": 3}, "id is a number"),
+        ({"delimiter": 3}, "delimiter is a number"),
+        ({"delimiter": ";;"}, "the delimiter is ';;'"),
+    ],
+)
+def test_invalid_columns(given, message):
+    with pytest.raises(InputError, match=message):
+        Columns(**given)
 
 
 def test_a_dataset_of_documents(tmp_path):

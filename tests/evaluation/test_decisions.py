@@ -413,9 +413,7 @@ def test_data_with_mostly_unknown_labels_is_refused(run, refused, tagger, tsv):
     assert "label occurrences in the validation data are known to the model; check how labels are" in message
     assert "(--label-separator)" in message
     model = load(tagger)
-    with pytest.raises(
-        InputError, match=r"^only \d+ of \d+ label occurrences .* \(columns=Columns\(separators="
-    ):
+    with pytest.raises(InputError, match=r"^only \d+ of \d+ label occurrences .* \(separator\)"):
         decide(model, labeltree.read_data(wrong, like=model))
     assert (tagger / "manifest.json").read_bytes() == before
     assert run("threshold", tagger, wrong, "--label-separator", "+")[0] == 0
@@ -454,7 +452,7 @@ def test_suspicious_labels_are_noted(run, tagger, tsv):
     with pytest.warns(UserWarning, match="label") as caught:
         load(tagger).evaluate(wrong)
     messages = [str(warning.message) for warning in caught]
-    assert "read_data(file, columns=Columns(separators=(';',)), like=model)" in messages[0]
+    assert "read_data(file, separator=';', like=model)" in messages[0]
     assert "label occurrences are known" in messages[1]
     assert {warning.filename for warning in caught} == {__file__}
     assert len(messages) == 2

@@ -65,10 +65,10 @@ _METAVARS = {
     limits.Size: "SIZE",
     limits.Duration: "TIME",
 }
-# Parameters of the library, or of columns, that have another name as options.
+# Parameters of the library that have another name as options.
 _NAMES = {"add_missing": "--tree-rest", "format": "--data-format"}
-_COLUMNS = {"text": "--text-column", "labels": "--label-column", "id": "--id-column"}
-_COLUMNS["separators"] = "--label-separator"
+_NAMES |= {"text": "--text-column", "labels": "--label-column", "id": "--id-column"}
+_NAMES["separator"] = "--label-separator"
 _FLAGS = {"one_based": "--one-based/--zero-based"}
 _SHORT = {"quiet": "-q", "out": "-o", "output": "-o"}
 
@@ -118,8 +118,6 @@ def spelled(name: str, value: Any = None) -> str:
     """Return a parameter of the library as an option, for the hints of its errors."""
     if name == "one_based":
         return "--one-based" if value else "--zero-based"
-    if name == "columns":
-        return _COLUMNS[value]
     option = _NAMES.get(name, f"--{name.replace('_', '-')}")
     return option if value is None or value is True else f"{option} {value}"
 

@@ -57,7 +57,7 @@ class Columns:
         Name of the column with the text, in CSV and JSONL; the texts of several are joined by a space.
     labels : str
         Name of the column with the labels, in CSV and JSONL.
-    separators : tuple of str, optional
+    separators : str or tuple of str, optional
         Strings that separate labels; a space stands for any whitespace. Default: whitespace in TSV, a comma
         in other formats. Whitespace around a label is removed, and whitespace within it becomes a single
         space.
@@ -71,15 +71,23 @@ class Columns:
 
     text: str | tuple[str, ...] = "text"
     labels: str = "labels"
-    separators: tuple[str, ...] | None = None
+    separators: str | tuple[str, ...] | None = None
     id: str | None = None
     delimiter: str | None = None
 
     def __post_init__(self) -> None:
-        if self.separators is not None and not all(self.separators):
-            raise InputError("a label separator is empty", hint="use one or more characters, such as ';'")
+        if self.separators is not None:
+            separators = _strings("separator", self.separators)
+            if not all(separators):
+                raise InputError("a label separator is empty", hint="use one or more characters, such as ';'")
+            object.__setattr__(self, "separators", separators)
+        if not isinstance(self.text, str):
+            object.__setattr__(self, "text", _strings("text", self.text))
         if not self.texts:
             raise InputError("there is no text column", hint="name at least one")
+        for name in ("labels", "id", "delimiter"):
+            if not isinstance(value := getattr(self, name), str if name == "labels" else str | None):
+                raise InputError(f"{name} is {kind_of(value)}, expected a string")
         one = self.delimiter
         if one is not None and (len(one) != 1 or one in '"\r\n\0' or one == "\ufeff"):
             raise InputError(f"the delimiter is {one!r}, expected one character such as ';'")
@@ -97,19 +105,11 @@ class Columns:
     @classmethod
     def restored(cls, stored: dict[str, Any]) -> Columns:
         """Return the columns that a model keeps; a ValueError or TypeError if they cannot be."""
-        given: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in stored.items()
-        }
-        columns = cls(**given)
-        strings = [*columns.texts, columns.labels, *(columns.separators or ())]
-        strings += [value for value in (columns.id, columns.delimiter) if value is not None]
-        if not all(type(string) is str for string in strings):
-            raise ValueError(stored)
-        return columns
+        return cls(**stored)
 
     def split(self, default: str) -> Split:
         """Return a function that splits a string of labels."""
-        separators = (default,) if self.separators is None else self.separators
+        separators = (default,) if self.separators is None else tuple(self.separators)
         if all(separator.isspace() for separator in separators):
             return str.split
         if len(separators) == 1:
@@ -117,6 +117,17 @@ class Columns:
             return lambda labels: [label for part in labels.split(one) if (label := tidy_label(part))]
         pattern = re.compile("|".join(r"\s+" if s.isspace() else re.escape(s) for s in separators))
         return lambda labels: [label for part in pattern.split(labels) if (label := tidy_label(part))]
+
+
+def _strings(name: str, value: Any) -> tuple[str, ...]:
+    """Return a string, or several, as a tuple."""
+    values = (value,) if isinstance(value, str) else value
+    if not isinstance(values, tuple | list):
+        raise InputError(f"{name} is {kind_of(value)}, expected a string or several")
+    for item in values:
+        if not isinstance(item, str):
+            raise InputError(f"{name} contains {kind_of(item)}, expected only strings")
+    return tuple(values)
 
 
 def checked_columns(columns: Any, default: Columns) -> Columns:
@@ -246,15 +257,7 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), other)
 
 
-class ColumnField(str):
-    """A field of `Columns` that a hint names, as in ``columns=Columns(id="...")``."""
-
-    def __repr__(self) -> str:
-        return f'Columns({self}="...")'
-
-
-TEXT, LABELS, ID, SEPARATORS = map(ColumnField, ("text", "labels", "id", "separators"))
-KINDS = {TEXT: "text", LABELS: "label", ID: "ID"}
+KINDS = {"text": "text", "labels": "label", "id": "ID"}
 
 
 @dataclass(frozen=True)

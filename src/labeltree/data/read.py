@@ -15,7 +15,7 @@ from scipy import sparse
 from labeltree.base.display import Progress
 from labeltree.base.files import display_name
 from labeltree.base.system import threads_to_use
-from labeltree.data.columns import LABELS, Columns, Document, checked_columns, format_of
+from labeltree.data.columns import Columns, Document, checked_columns, format_of
 from labeltree.data.dataset import Dataset, wrap_csr
 from labeltree.data.records import Lines, parse, read_text
 from labeltree.data.svm import read_svm
@@ -189,8 +189,8 @@ def read_documents(
         documents, columns, settings, features, require_labels=require_labels, threads=threads, name=name
     )
     if require_labels and not dataset.label_names:
-        hint = "check the label column ({columns})"
-        raise InputError("no document has a label", file=name, hint=hint, parameters={"columns": LABELS})
+        hint = "check the label column ({labels})"
+        raise InputError("no document has a label", file=name, hint=hint, parameters={"labels": None})
     return dataset
 
 

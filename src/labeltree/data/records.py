@@ -14,11 +14,7 @@ from typing import Any
 
 from labeltree.base.files import display_name, read_pieces
 from labeltree.data.columns import (
-    ID,
     KINDS,
-    LABELS,
-    TEXT,
-    ColumnField,
     Columns,
     Document,
     Rules,
@@ -219,10 +215,10 @@ def parse_csv(rules: Rules, lines: Lines) -> Iterator[Document]:
         again = (line + "\n" for line in itertools.chain([start], rest))
         records = csv.reader(again, strict=True, delimiter=delimiter)
         header = [column.strip() for column in next(records, [])]
-        texts = [_column(name, header, column, TEXT, delimiter) for column in columns.texts]
+        texts = [_column(name, header, column, "text", delimiter) for column in columns.texts]
         labelled = rules.require_labels or columns.labels in header
-        labels_at = _column(name, header, columns.labels, LABELS, delimiter) if labelled else -1
-        id_at = None if columns.id is None else _column(name, header, columns.id, ID, delimiter)
+        labels_at = _column(name, header, columns.labels, "labels", delimiter) if labelled else -1
+        id_at = None if columns.id is None else _column(name, header, columns.id, "id", delimiter)
         split = columns.split(",")
         first = records.line_num + 1
         for record in records:
@@ -263,7 +259,7 @@ def _detected(header: str, columns: Columns) -> str:
     return max(_DELIMITERS, key=found)
 
 
-def _column(name: str, header: list[str], wanted: str, field: ColumnField, delimiter: str) -> int:
+def _column(name: str, header: list[str], wanted: str, field: str, delimiter: str) -> int:
     """Return the position of a column."""
     if (count := header.count(wanted)) > 1:
         what = f"the header has {count} columns named {wanted!r}"
@@ -271,7 +267,7 @@ def _column(name: str, header: list[str], wanted: str, field: ColumnField, delim
     if wanted in header:
         return header.index(wanted)
     separated = "" if delimiter == "," else f" separated by {delimiter!r}"
-    hint = f"set the name of the {KINDS[field]} column ({{columns}})"
+    hint = f"set the name of the {KINDS[field]} column ({{{field}}})"
     if len(header) == 1 and _PUNCTUATION.search(header[0]):  # perhaps several columns
         hint += ", or the character between columns ({delimiter})"
     raise InputError(
@@ -279,14 +275,14 @@ def _column(name: str, header: list[str], wanted: str, field: ColumnField, delim
         file=name,
         line=1,
         hint=hint,
-        parameters={"columns": field, "delimiter": None},
+        parameters={field: None, "delimiter": None},
     )
 
 
 def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Parse lines; the first ones, as many as were read at once, have all columns between them."""
-    missing = [(key, TEXT) for key in rules.columns.texts]
-    missing += [(rules.columns.labels, LABELS)] * rules.require_labels
+    missing = [(key, "text") for key in rules.columns.texts]
+    missing += [(rules.columns.labels, "labels")] * rules.require_labels
     first, members = 0, dict[str, None]()
     begun: list[tuple[Document, int]] = []  # until all columns were seen, so that their names are correct
     for number, line in enumerate(lines, 1):
@@ -314,8 +310,8 @@ def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Document]:
             f"the object has no {key!r}" + (f", only {some_names(list(members))}" if members else ""),
             file=rules.name,
             line=first,
-            hint=f"add it, or set the name of the {KINDS[field]} column ({{columns}})",
-            parameters={"columns": field},
+            hint=f"add it, or set the name of the {KINDS[field]} column ({{{field}}})",
+            parameters={field: None},
         )
 
 

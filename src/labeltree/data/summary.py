@@ -53,8 +53,7 @@ class DataSummary(TypedDict):
 
 def as_arguments(separator: str, format: str | None) -> str:
     """Return how to set a separator of labels in Python, and a format unless it is None."""
-    columns = f"columns=Columns(separators=({separator!r},))"
-    return columns if format is None else f"format={format!r}, {columns}"
+    return f"separator={separator!r}" if format is None else f"format={format!r}, separator={separator!r}"
 
 
 # Returns how to set a separator of labels, and a format unless it is None.

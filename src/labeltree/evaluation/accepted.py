@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.base import limits
-from labeltree.data.columns import SEPARATORS
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
@@ -267,8 +266,8 @@ def check_known(
     hint = "use data with the labels of the training data"
     if dataset.text is None:
         raise InputError(what, hint=hint)
-    hint = f"check how labels are separated ({{columns}}), or {hint}"
-    raise InputError(what, hint=hint, parameters={"columns": SEPARATORS})
+    hint = f"check how labels are separated ({{separator}}), or {hint}"
+    raise InputError(what, hint=hint, parameters={"separator": None})
 
 
 @dataclass(frozen=True, eq=False)

@@ -158,7 +158,7 @@ def labeled_data(data: Dataset | str | os.PathLike[str], model: Model) -> Labele
         notes += suspicions(data, _as_call, model)
     labeled = Labeled.of(data, model)
     if not labeled.is_mostly_known:
-        notes += labeled.unknown_note("labeltree.Columns(separators=...)")
+        notes += labeled.unknown_note("separator")
     for note in notes:
         warnings.warn(note, stacklevel=3)
     return labeled
