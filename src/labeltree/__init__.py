@@ -7,21 +7,18 @@ from labeltree._version import __version__
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree import paper, trees
-    from labeltree.data.columns import Columns
+    from labeltree import paper as paper
+    from labeltree import trees as trees
     from labeltree.data.dataset import Dataset
     from labeltree.data.inputs import read_data
     from labeltree.data.published import fetch_data
-    from labeltree.data.read import read_documents
-    from labeltree.data.records import read_text
     from labeltree.data.summary import describe_data
     from labeltree.data.svm import read_svm, write_svm
     from labeltree.data.synthetic import synthesize
     from labeltree.data.tfidf import TextFeatures
-    from labeltree.estimators import scorers
+    from labeltree.estimators import scorers as scorers
     from labeltree.estimators.classifier import LabelTreeClassifier
-    from labeltree.evaluation import metrics
-    from labeltree.explain import describe_label, explain_prediction
+    from labeltree.evaluation import metrics as metrics
     from labeltree.hub.card import model_card
     from labeltree.hub.loading import load
     from labeltree.hub.push import push
@@ -29,14 +26,14 @@ if TYPE_CHECKING:
     from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings, TextSettings, TreeSettings
     from labeltree.training.fill import train_model
     from labeltree.training.plan import Plan, make_plan
-    from labeltree.training.train import build_plan, train
+    from labeltree.training.train import build_plan
     from labeltree.trees.kmeans import build_tree
     from labeltree.trees.tree import LabelTree
     from labeltree.tuning.tune import tune
+    from labeltree.verbs import compare, estimate, split, train
 
 # Where each public name is defined. Imported on first use, so that `import labeltree` stays fast.
 _HOMES = {
-    "Columns": "data.columns",
     "Dataset": "data.dataset",
     "LabelTree": "trees.tree",
     "LabelTreeClassifier": "estimators.classifier",
@@ -50,20 +47,19 @@ _HOMES = {
     "TreeSettings": "settings",
     "build_plan": "training.train",
     "build_tree": "trees.kmeans",
+    "compare": "verbs",
     "describe_data": "data.summary",
-    "describe_label": "explain",
-    "explain_prediction": "explain",
+    "estimate": "verbs",
     "fetch_data": "data.published",
     "load": "hub.loading",
     "make_plan": "training.plan",
     "model_card": "hub.card",
     "push": "hub.push",
     "read_data": "data.inputs",
-    "read_documents": "data.read",
     "read_svm": "data.svm",
-    "read_text": "data.records",
+    "split": "verbs",
     "synthesize": "data.synthetic",
-    "train": "training.train",
+    "train": "verbs",
     "train_model": "training.fill",
     "tune": "tuning.tune",
     "write_svm": "data.svm",
@@ -76,7 +72,6 @@ _MODULES = {
 }
 
 __all__ = [
-    "Columns",
     "Dataset",
     "InputError",
     "LabelTree",
@@ -92,9 +87,9 @@ __all__ = [
     "__version__",
     "build_plan",
     "build_tree",
+    "compare",
     "describe_data",
-    "describe_label",
-    "explain_prediction",
+    "estimate",
     "fetch_data",
     "load",
     "make_plan",
@@ -103,10 +98,9 @@ __all__ = [
     "paper",
     "push",
     "read_data",
-    "read_documents",
     "read_svm",
-    "read_text",
     "scorers",
+    "split",
     "synthesize",
     "train",
     "train_model",
@@ -127,4 +121,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

@@ -206,6 +206,23 @@ class Dataset:
         X = wrap_csr(self.X.data, self.X.indices, self.X.indptr, (self.n_instances, n_features))
         return replace(self, X=X)
 
+    def take(self, rows: NDArray[Any]) -> Dataset:
+        """Return some rows, by number, with all features and labels."""
+        return replace(self, X=self.X[rows], Y=self.Y[rows])
+
+    def drop_rare(self, n_rows: int) -> Dataset:
+        """Return the data without labels that have fewer rows; the rows stay, with their other labels."""
+        kept = np.flatnonzero(np.diff(self.by_label[0]) >= n_rows)
+        if n_rows <= 1 or kept.size == self.n_labels:
+            return self
+        if not kept.size:
+            what = f"no label has {n_rows:,} rows"
+            raise InputError(what, hint="lower {min_label_count}", parameters={"min_label_count": None})
+        names = (
+            map(str, kept.tolist()) if self.label_names is None else map(self.label_names.__getitem__, kept)
+        )
+        return replace(self, Y=self.Y[:, kept], label_names=tuple(names))
+
     def align(self, label_names: Sequence[str] | None, n_labels: int) -> Dataset:
         """Reorder the columns of Y to match the labels of a model.
 

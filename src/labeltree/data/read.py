@@ -15,7 +15,7 @@ from scipy import sparse
 from labeltree.base.display import Progress
 from labeltree.base.files import display_name
 from labeltree.base.system import threads_to_use
-from labeltree.data.columns import Columns, Document, checked_columns, format_of
+from labeltree.data.columns import Columns, Document, Labels, checked_columns, format_of
 from labeltree.data.dataset import Dataset, wrap_csr
 from labeltree.data.records import Lines, parse, read_text
 from labeltree.data.svm import read_svm
@@ -222,7 +222,7 @@ def documents_dataset(
     -------
     Dataset
     """
-    labels, threads = _Labels(), threads_to_use(threads)
+    labels, threads = LabelNumbers(), threads_to_use(threads)
     texts = labels.collect(documents, skip=require_labels)
     try:
         if features is None:
@@ -296,7 +296,7 @@ def read_batches(
         raise error
 
 
-class _Labels:
+class LabelNumbers:
     """The labels of documents, collected while their texts are processed."""
 
     def __init__(self) -> None:
@@ -307,14 +307,17 @@ class _Labels:
 
     def collect(self, documents: Iterable[Document], *, skip: bool) -> Iterator[str]:
         """Yield the texts of the documents and keep the labels; `skip` and count those without text."""
-        number = self._numbers.__getitem__
         for text, labels, _ in documents:
             if skip and (not text or text.isspace()):
                 self.n_skipped += 1
                 continue
-            self._columns.extend(map(number, labels))
-            self._ptr.append(len(self._columns))
+            self.append(labels)
             yield text
+
+    def append(self, labels: Labels) -> None:
+        """Keep the labels of the next row."""
+        self._columns.extend(map(self._numbers.__getitem__, labels))
+        self._ptr.append(len(self._columns))
 
     def matrix(self) -> tuple[tuple[str, ...], sparse.csr_matrix]:
         """Return the sorted names and the matrix with these columns."""

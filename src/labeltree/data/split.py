@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree.base import limits
+from labeltree.base.display import Progress
+from labeltree.data.dataset import Dataset
+from labeltree.data.read import LabelNumbers
 from labeltree.errors import InputError
+from labeltree.settings import TextSettings
+
+if TYPE_CHECKING:
+    from labeltree.data.inputs import Source
 
 Keys = NDArray[np.uint64]
 
@@ -165,6 +172,47 @@ def _chosen(
         if not rows:
             break
     return chosen
+
+
+def labels_and_keys(
+    source: Source, threads: int | None = None, progress: Progress | None = None
+) -> tuple[sparse.csr_matrix, Keys, Dataset | None]:
+    """Read the labels and the keys of all rows, for `split_rows`, and the dataset if they are not text."""
+    if source.documents is None:
+        dataset = source.dataset(threads=threads, progress=progress)
+        return dataset.Y, row_keys(dataset.X), dataset
+    numbers = LabelNumbers()
+    keys = text_keys(numbers.collect(source.documents(progress), skip=False))
+    return numbers.matrix()[1] if source.flags is None else source.flags[0], keys, None
+
+
+def held_out(
+    source: Source,
+    share: float,
+    seed: int,
+    settings: TextSettings | None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[Dataset, Dataset]:
+    """Read data as training rows and a share of rows that are held out, with the same features.
+
+    Parameters
+    ----------
+    source : Source
+    share : float
+    seed : int
+    settings : TextSettings or None
+        How documents become features, which are learned from the training rows alone.
+    threads, progress
+        As in `labeltree.read_data`.
+    """
+    shares = [limits.checked("holdout", share, limits.VALIDATION_SHARE)]
+    Y, keys, dataset = labels_and_keys(source, threads, progress)
+    is_out = split_rows(Y, keys, shares, seed) == 1
+    if dataset is None:
+        train = source.dataset(settings, rows=~is_out, threads=threads)
+        return train, source.dataset(like=train, rows=is_out, threads=threads)
+    return dataset.take(np.flatnonzero(~is_out)), dataset.take(np.flatnonzero(is_out))
 
 
 def share_error(Y: sparse.csr_matrix, parts: NDArray[np.int8], shares: Sequence[float]) -> tuple[float, int]:

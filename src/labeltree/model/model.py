@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, overload
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree.base import limits
 from labeltree.base.display import Progress, html_table
+from labeltree.base.options import ReadingOptions
 from labeltree.base.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.data.dataset import Dataset
 from labeltree.data.tfidf import TextFeatures
@@ -29,7 +30,8 @@ from labeltree.model.layout import tree_folder
 from labeltree.model.manifest import RESTORE, Manifest
 from labeltree.model.open import read_parts
 from labeltree.model.pack import check_source, write_model
-from labeltree.model.ranker import Ranker, as_matrix, check_options, documents_of, named_labels
+from labeltree.model.queries import batches, is_matrix
+from labeltree.model.ranker import Ranker, as_matrix, check_options, named_labels
 from labeltree.model.writer import ModelWriter, amend_model, new_model
 from labeltree.settings import (
     DEFAULT_BEAM,
@@ -40,6 +42,19 @@ from labeltree.settings import (
     StorageSettings,
 )
 from labeltree.trees.tree import DepthSummary, describe_depths
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from labeltree.data.inputs import Data
+
+
+class SparseMatrix(Protocol):
+    """A sparse matrix of SciPy, for type checkers that do not know SciPy."""
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored values."""
 
 
 class Model:
@@ -136,27 +151,61 @@ class Model:
         search = _native.BeamSearch(blocks, self.n_features, self.n_labels, self.bias)
         return Ranker(search, self.n_features, self.normalized, self.text is not None)
 
+    @overload
     def predict(
         self,
-        X: Any,
+        data: SparseMatrix | NDArray[np.number[Any]],
         *,
+        top: int | None = ...,
+        beam: int = ...,
+        score: str | None = ...,
+        score_scale: float | None = ...,
+        threshold: float | Decision | Literal["stored"] | None = ...,
+        calibrated: bool = ...,
+        threads: int | None = ...,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
+
+    @overload
+    def predict(
+        self,
+        data: Data,
+        *,
+        text: str | Sequence[str] | None = ...,
+        top: int | None = ...,
+        beam: int = ...,
+        score: str | None = ...,
+        score_scale: float | None = ...,
+        threshold: float | Decision | Literal["stored"] | None = ...,
+        calibrated: bool = ...,
+        threads: int | None = ...,
+        **reading: Unpack[ReadingOptions],
+    ) -> tuple[list[list[str]], list[NDArray[np.float32]]]: ...
+
+    def predict(
+        self,
+        data: Any,
+        *,
+        text: str | Sequence[str] | None = None,
         top: int | None = None,
         beam: int = DEFAULT_BEAM,
         score: str | None = None,
         score_scale: float | None = None,
-        threshold: float | Literal["stored"] | None = None,
+        threshold: float | Decision | Literal["stored"] | None = None,
         calibrated: bool = True,
         threads: int | None = None,
+        **reading: Unpack[ReadingOptions],
     ) -> tuple[Any, Any]:
         """Find the best labels of each document, or of each row of a matrix, by beam search.
 
         Parameters
         ----------
-        X : sequence of str; or sparse matrix or array, rows x features
-            Documents, if the model was trained on text; or rows of features. Features beyond those of the
-            model are ignored, with a warning, and a matrix with fewer is refused. If the model is normalized,
-            rows are then scaled to length 1. A row without features is predicted from the bias; if the model
-            was trained on text, it gets no label.
+        data : texts, frame, path-like, Dataset, or sparse matrix or array of rows x features
+            As in :func:`labeltree.read_data`, without labels; texts may come from a generator, too. A single
+            text is passed as ``[text]``. Features beyond those of the model are ignored, with a warning, and
+            a matrix with fewer is refused. If the model is normalized, rows are then scaled to length 1.
+            A row without features is predicted from the bias; a document without known terms gets no label.
+        text : str or sequence of str, optional
+            The column with the text, if the data has columns. Default: as in training.
         top : int, optional
             Number of labels per row (k). Default: 5; with a threshold, at most 100 labels are accepted.
         beam : int, default 10
@@ -167,19 +216,22 @@ class Model:
         score_scale : float, optional
             The scale a of the sigmoid, which it selects if `score` is not given; the other functions ignore
             it. Default: as stored in the model.
-        threshold : float or "stored", optional
-            Only accept labels with at least this score, or those of ``self.decision``. Default: all.
+        threshold : float, Decision or "stored", optional
+            Only accept labels with at least this score, or those of a decision: "stored" is
+            ``self.decision``. Default: all.
         calibrated : bool, default True
             Map scores to probabilities, if the model is calibrated and has its own score function.
         threads : int, optional
             Default: all CPUs.
+        **reading
+            How files are read: ``delimiter``, ``format``, ``one_based``, ``strict``.
 
         Returns
         -------
         labels : list of list of str; or ndarray of int32, rows x top
-            Best first. For documents, the names of the labels of each (their numbers, if they have no
-            names); for a matrix, their numbers, and -1 if fewer labels were
-            reached, or in place of labels that are not accepted.
+            Best first: the names of the labels of each row (their numbers, if they have no names). For a
+            matrix, their numbers, and -1 if fewer labels were reached, or in place of labels that are not
+            accepted.
         scores : list of ndarray of float32; or ndarray of float32, rows x top
             In (0, 1], the mean over the model's trees; 0 where the label is -1. Scores rank the labels of a
             row. They are probabilities only if the model is calibrated.
@@ -188,28 +240,39 @@ class Model:
         accepted = self._accepted(threshold, settings, calibrated)
         top = (DEFAULT_TOP if accepted is None else MAX_ACCEPTED) if top is None else top
         check_options(top, beam, threads)
-        documents = documents_of(X, empty=self.text is not None)
-        rows = X if documents is None else self._features_of(documents, threads)
-        labels, scores = self._search.rank(rows, min(top, self.n_labels), beam, settings, threads)
-        if self.calibration is not None and calibrated and settings == self.score:
-            scores = self.calibration.apply(scores)
-        if accepted is not None:
-            labels, scores = accepted.accept(labels, scores)
-        return (labels, scores) if documents is None else named_labels(labels, scores, self.label_names)
+        calibration = self.calibration if calibrated and settings == self.score else None
+
+        def ranked(rows: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+            labels, scores = self._search.rank(rows, min(top, self.n_labels), beam, settings, threads)
+            scores = scores if calibration is None else calibration.apply(scores)
+            return (labels, scores) if accepted is None else accepted.accept(labels, scores)
+
+        if is_matrix(data):
+            return ranked(data)
+        names: list[list[Any]] = []
+        scores: list[NDArray[np.float32]] = []
+        for rows in batches(self, data, text, reading, threads):
+            named = named_labels(*ranked(rows), self.label_names)
+            names += named[0]
+            scores += named[1]
+        return names, scores
 
     def _accepted(
-        self, threshold: float | Literal["stored"] | None, settings: ScoreSettings, calibrated: bool
+        self,
+        threshold: float | Decision | Literal["stored"] | None,
+        settings: ScoreSettings,
+        calibrated: bool,
     ) -> Decision | None:
         """Return the labels to accept; None for all."""
-        if threshold is None:
-            return None
+        if threshold is None or isinstance(threshold, Decision):
+            return threshold
         if not (isinstance(threshold, str) and threshold == "stored"):
             return Decision(threshold)
         if self.decision is None:
             raise InputError(
                 "the model has no threshold",
                 file=self.path,
-                hint="choose one with `labeltree threshold`, or set {threshold} to a number instead",
+                hint="choose one with `choose_threshold`, or set {threshold} to a number instead",
                 parameters={"threshold": None},
             )
         if settings != self.score or (self.calibration is not None and not calibrated):
@@ -221,16 +284,13 @@ class Model:
             )
         return self.decision
 
-    def _features_of(self, documents: list[str], threads: int | None) -> sp.csr_matrix:
-        if self.text is None:
-            what = "X is a list of documents, but the model was not trained on text"
-            raise InputError(what, hint="pass a matrix of features")
-        return self.text.transform(documents, threads=threads)
-
-    def predict_matrix(self, X: Any, **options: Any) -> sp.csr_matrix:
+    def predict_matrix(self, data: Any, **options: Any) -> sp.csr_matrix:
         """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
-        documents = documents_of(X, empty=self.text is not None)
-        rows = X if documents is None else self._features_of(documents, options.get("threads"))
+        rows = (
+            data
+            if is_matrix(data)
+            else sp.vstack(list(batches(self, data, None, {}, options.get("threads"))))
+        )
         return as_matrix(*self.predict(rows, **options), self.n_labels)
 
     def evaluate(

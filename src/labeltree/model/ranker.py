@@ -76,28 +76,6 @@ def check_width(n_columns: int, n_features: int) -> None:
         )
 
 
-def documents_of(X: Any, *, empty: bool = False) -> list[str] | None:
-    """Return documents as a list; None if X cannot be documents, but may be a matrix.
-
-    With `empty`, an empty list is one of documents.
-    """
-    if isinstance(X, str | bytes):
-        raise InputError("X is a single string, expected a list of documents", hint="pass [text]")
-    if isinstance(X, list | tuple):
-        items = X
-    elif getattr(getattr(X, "dtype", None), "kind", None) in ("O", "U", "T") and getattr(X, "ndim", 0) == 1:
-        items = X.tolist()  # an array or a series of strings
-    else:
-        return None
-    if not any(isinstance(item, str) for item in items):
-        return [] if empty and not items else None
-    for number, item in enumerate(items):
-        if not isinstance(item, str):
-            what = f"document {number} is of type {type(item).__name__}, expected a string"
-            raise InputError(what, hint="pass an empty string for a document without text")
-    return list(items)
-
-
 def named_labels(
     labels: NDArray[np.int32], scores: NDArray[np.float32], names: Sequence[str] | None
 ) -> tuple[list[list[Any]], list[NDArray[np.float32]]]:

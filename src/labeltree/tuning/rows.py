@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
@@ -104,7 +103,7 @@ class TuningRows:
         if self.text_settings(changes) != self._text:
             self._read(self.text_settings(changes))
         settings = self.settings(changes)
-        sample = self.train if share >= 1 else _take(self.train, np.arange(self._n_used(share)))
+        sample = self.train if share >= 1 else self.train.take(np.arange(self._n_used(share)))
         trees = []
         for number in range(settings["trees"]):
             key = share, settings["clusters"], number
@@ -145,7 +144,7 @@ class TuningRows:
             if labeled.size == 0:
                 raise InputError("the validation data has no labels", hint="use labeled data")
             check_known(aligned.Y, other, dataset.n_labels, "in the training data")
-            self.train, self.held_out = _take(dataset, order), _take(other, labeled)
+            self.train, self.held_out = dataset.take(order), other.take(labeled)
             return
         labeled = order[np.diff(dataset.Y.indptr)[order] > 0]
         n_rows = round(given * labeled.size)
@@ -157,9 +156,4 @@ class TuningRows:
                 parameters={"validation": None},
             )
         held_out = np.sort(labeled[:n_rows])
-        self.train, self.held_out = _take(dataset, order[~np.isin(order, held_out)]), _take(dataset, held_out)
-
-
-def _take(dataset: Dataset, rows: NDArray[Any]) -> Dataset:
-    """Return some rows of a dataset, with all its features and labels."""
-    return replace(dataset, X=dataset.X[rows], Y=dataset.Y[rows])
+        self.train, self.held_out = dataset.take(order[~np.isin(order, held_out)]), dataset.take(held_out)
