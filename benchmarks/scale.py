@@ -113,7 +113,7 @@ def run_size(folder, like, scale, seed, threads):
         "estimated_memory": estimate["training_memory_bytes"],
         "seconds": {**trained["seconds"], "predict": evaluated["seconds"], **seconds},
         "memory": memory,
-        **{f"P@{k}": evaluated[f"P@{k}"] for k in (1, 3, 5)},
+        **{f"P@{k}": 100 * evaluated[f"P@{k}"] for k in (1, 3, 5)},
         "milliseconds_per_row": evaluated["milliseconds_per_row"],
     }
 

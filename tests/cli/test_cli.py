@@ -164,7 +164,7 @@ def test_evaluate(run, folder):
     accepted = {"micro_F1", "macro_F1", "rows_with_accepted_label"}
     assert set(figures) == {*METRIC_KEYS, *accepted, "rows", "seconds", "milliseconds_per_row", *missed}
     assert figures["rows"] == 50
-    assert 50 < figures["P@1"] <= 100
+    assert 0.5 < figures["P@1"] <= 1
     code, out, _ = run("evaluate", folder / "model", folder / "test.svm", "--score", "hinge3", "--beam", 50)
     assert code == 0
     assert out.splitlines()[0].split() == ["%", "@1", "@3", "@5"]
@@ -310,7 +310,7 @@ def test_the_first_index_of_test_data_is_that_of_the_training_data(run, tmp_path
     test.write_text("1 1:1\n2 2:1\n")
     assert run("train", train, tmp_path / "m", "-q")[0] == 0
     assert load(tmp_path / "m").one_based is False
-    assert json.loads(run("evaluate", tmp_path / "m", test, "--json")[1])["P@1"] == 100
+    assert json.loads(run("evaluate", tmp_path / "m", test, "--json")[1])["P@1"] == 1
     assert json.loads(run("evaluate", tmp_path / "m", test, "--json", "--one-based")[1])["P@1"] == 0
     predicted = json.loads(run("predict", tmp_path / "m", test, "--json", "--top", 1)[1])
     assert [row["labels"] for row in predicted["predictions"]] == [[1], [2]]

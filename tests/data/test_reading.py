@@ -325,7 +325,7 @@ def test_a_blank_text_is_skipped_in_every_format(run, refused, tmp_path, name):
     assert "the document has no text" in refused("estimate", path, "--strict", "-q")
     assert run("train", path, tmp_path / "m", "--clusters", 2, "-q")[0] == 0
     found = json.loads(run("evaluate", tmp_path / "m", path, "--json")[1])
-    assert (found["P@1"], found["skipped_rows"]) == (100, 3)
+    assert (found["P@1"], found["skipped_rows"]) == (1, 3)
     out = run("predict", tmp_path / "m", path, "--format", "jsonl", "--top", 1, "-q")[1]
     assert [json.loads(line)["labels"] for line in out.splitlines()] == [[], ["a"], [], [], ["b"]]
     assert run("convert", path, tmp_path / "c.npz", "--model", tmp_path / "m", "-q")[0] == 0

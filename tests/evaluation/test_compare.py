@@ -39,8 +39,8 @@ def test_row_metrics_are_the_metrics(metric, data, tmp_path):
         )
     else:
         expected = model.evaluate(test)[metric]
-    assert found.value == pytest.approx(100 * expected)
-    assert found.rows.mean() == pytest.approx(found.value)
+    assert found.fraction == pytest.approx(expected)
+    assert found.rows.mean() == pytest.approx(found.fraction)
 
 
 def test_paired_differences():
@@ -50,13 +50,13 @@ def test_paired_differences():
     ones = np.ones(2000)
     as_metric = {name: {"P@1": RowMetric(v.astype(float), ones)} for name, v in (("a", first), ("b", better))}
     found = paired_differences(as_metric["a"], as_metric["b"], resamples=300)["P@1"]
-    assert found.points == pytest.approx(100 * (better.mean() - first.mean()))
-    assert found.low < found.points < found.high
+    assert found.value == pytest.approx(better.mean() - first.mean())
+    assert found.low < found.value < found.high
     assert found.significant
     same = paired_differences(as_metric["a"], as_metric["a"], resamples=300)["P@1"]
-    assert (same.points, same.p_value) == (0, 1)
+    assert (same.value, same.p_value) == (0, 1)
     # The interval is that of the normal distribution of paired differences.
-    error = 100 * (better * 1.0 - first).std() / np.sqrt(2000)
+    error = (better * 1.0 - first).std() / np.sqrt(2000)
     assert (found.high - found.low) / (2 * 1.96) == pytest.approx(error, rel=0.2)
 
 
@@ -71,8 +71,8 @@ def test_compare(run, refused, folder, tmp_path, data):
     code, shown, _ = run("evaluate", tmp_path / "small", test, "--json")
     assert report["models"][1]["P@1"] == json.loads(shown)["P@1"]
     gap = report["models"][1]["differences"]["P@1"]
-    assert gap["points"] == pytest.approx(report["models"][1]["P@1"] - report["models"][0]["P@1"], abs=1e-3)
-    assert gap["low"] <= gap["points"] <= gap["high"]
+    assert gap["value"] == report["models"][1]["P@1"] - report["models"][0]["P@1"]
+    assert gap["low"] <= gap["value"] <= gap["high"]
     code, out, _ = run("compare", model, tmp_path / "small", test)
     assert code == 0
     assert "paired bootstrap" in out
@@ -118,9 +118,9 @@ def test_compare_measures_f1_as_evaluate_does(run, folder, tmp_path):
     assert err.count(f"note: 1 of {len(rows)} rows without labels, left out of all metrics.") == 1
     report = json.loads(run("evaluate", folder / "model", test, "--thresholds", "--json")[1])
     expected = {row["stored"]: row["micro_f1"] for row in report["thresholds"]}[True]
-    assert stored["F1"] == pytest.approx(100 * expected, abs=1e-3)
+    assert stored["F1"] == pytest.approx(expected)
     most = max(row["micro_f1"] for row in report["thresholds"] if "micro_f1" in row["best"])
-    assert best["F1"] == pytest.approx(100 * most, abs=1e-3)
+    assert best["F1"] == pytest.approx(most)
     shown = run("compare", folder / "model", plain, test)[1]
     assert re.search(r"F1 +threshold\n", shown)
     assert "best: the model has" in shown

@@ -44,7 +44,7 @@ def test_rows_without_labels_change_nothing():
     )
     for name in ("P@1", "R@3", "nDCG@3"):
         assert more.metric(name).fraction == labeled.metric(name).fraction
-        assert more.metric(name).rows.mean() == pytest.approx(more.metric(name).value)
+        assert more.metric(name).rows.mean() == pytest.approx(more.metric(name).fraction)
         assert more.metric(name).error == pytest.approx(labeled.metric(name).error)
     assert precision_at_k(TRUTH[2:], PREDICTED[2:], 1) == 0
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -64,7 +65,7 @@ def test_metrics_that_were_evaluated(tagger):
     assert {"precision_at_1", "ndcg_at_5", "psndcg_at_3"} < {item["type"] for item in result["metrics"]}
     assert f"| P\\@1 | {100 * found['P@1']:.2f} |" in body
     assert "in percent:" in body
-    more = {**found, "rows_without_labels": 2}
+    more = replace(found, rows_without_labels=2)
     assert "in percent; 2 rows without labels left out:" in model_card(tagger, metrics=more)
 
 

@@ -67,7 +67,7 @@ def test_predict_and_evaluate(made):
     assert same((labels, scores), model.predict(rows, top=2, threads=2))
     assert all(0 <= score <= 1 for row in scores for score in row)
     metrics = model.evaluate(data)
-    assert metrics["rows"] == len(labels)
+    assert metrics.rows == len(labels)
     assert 0.3 < metrics["P@1"] <= 1
 
 

@@ -128,14 +128,19 @@ def test_the_precision_of_each_label(run, folder, tmp_path):
     file = tmp_path / "precision.csv"
     code, out, _ = run("evaluate", folder / "model", folder / "test.svm", "--per-label", file, "--json")
     assert code == 0
-    hits = LabelHits.read(file, 40)
-    assert hits.predicted.sum() == 50 * 5
-    assert 100 * hits.correct.sum() / hits.predicted.sum() == pytest.approx(json.loads(out)["P@5"])
-    view = tree_map(labeltree.load(folder / "model"), hits=hits)
+    model = labeltree.load(folder / "model")
+    hits = LabelHits.read(file, 40, model.label_names)
+    table = model.evaluate(folder / "test.svm").per_label
+    assert hits.predicted.sum() == table["predicted"].sum() > 0
+    known = [int(label) for label in table["label"] if int(label) < 40]
+    np.testing.assert_array_equal(hits.correct[known], table["correct"][: len(known)])
+    assert (
+        json.loads(out)["micro_F1"]
+        == 2 * table["correct"].sum() / (table["predicted"] + table["support"]).sum()
+    )
+    view = tree_map(model, hits=hits)
     assert view["root"]["precision"] == round(hits.correct.sum() / hits.predicted.sum(), 4)
     assert hits.precision(np.flatnonzero(hits.predicted == 0)) is None
-    again = LabelHits.count(np.array([[2, -1], [2, 1]]), np.array([[True, True], [False, True]]), 3)
-    assert (again.predicted.tolist(), again.correct.tolist()) == ([0, 1, 2], [0, 1, 1])
 
 
 def test_an_existing_table_is_not_replaced(refused, folder, tmp_path):
@@ -154,7 +159,7 @@ POINT = "trees,weights,threshold,model_bytes,P@1,P@3,P@5,chosen\n1,int8,0.1,900,
     [
         (LabelHits.read, "label,predicted\n1,2\n", "the column 'correct' is missing"),
         *((LabelHits.read, f"{COUNTS}{row}\n", ":2: not the counts") for row in ("1,x,2", "1,2,3", "10,2,1")),
-        (LabelHits.read, COUNTS + "1,1,1\n" * 11, "there are more than 10 rows"),
+        (read_frontier, POINT + POINT.splitlines(True)[1] * 10_000, "there are more than 10,000 rows"),
         *(
             (read_frontier, POINT + row, ":3: not a point of a frontier; measure it again")
             for row in ("1,float32,,0,1,1,1,False\n", "1,float32,,9,nan,1,1,False\n", "x,a,,9,1,1,1,F\n")

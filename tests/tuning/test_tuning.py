@@ -92,7 +92,7 @@ def test_the_table_has_every_trial(tuned):
     assert {"settings", "share", "model_bytes", "P@1", "error", "difference_error"} <= set(rows[0])
     assert [row["chosen"] for row in rows].count("True") == 1
     assert report["settings"] == tuned.settings
-    assert repr(tuned).startswith(f"TuningResult(P@1={tuned.chosen.metrics['P@1']:.2f}±")
+    assert repr(tuned).startswith(f"TuningResult(P@1={tuned.chosen.metrics['P@1']:.4f}±")
 
 
 def test_a_killed_search_continues(tuned, data, tmp_path):

@@ -52,6 +52,19 @@ def human_seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def text_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 0) -> list[str]:
+    """Return the lines of a table with the first `left` columns left-aligned, the others right-aligned."""
+    cells = [[escaped(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            f"{cell:<{width}}" if i < left else f"{cell:>{width}}"
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+
+
 def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return an HTML table below a title, all text escaped."""
     lines = [_row("th", head), *(_row("td", row) for row in rows)]

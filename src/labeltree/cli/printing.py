@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from labeltree.base.display import escaped as escaped
 from labeltree.base.display import human_seconds as human_seconds
-from labeltree.base.display import in_list
+from labeltree.base.display import in_list, text_table
 from labeltree.base.json import to_json
 from labeltree.base.system import human_bytes
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from labeltree.explain.label import Child, Word
     from labeltree.training.plan import Plan
 
+table = text_table
 _GLUE = "\ue000"  # a space at which lines are not wrapped
 
 
@@ -59,19 +60,6 @@ def facts(pairs: Iterable[tuple[str, str]]) -> list[str]:
     pairs = [(escaped(name), text) for name, text in pairs]
     width = max(len(name) for name, _ in pairs)
     return [f"{name:<{width}}  {escaped(text)}" for name, text in pairs]
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 0) -> list[str]:
-    """Return the lines of a table with the first `left` columns left-aligned, the others right-aligned."""
-    cells = [[escaped(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  ".join(
-            f"{cell:<{width}}" if i < left else f"{cell:>{width}}"
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
 
 
 def size(n_bytes: int, more: str = "") -> str:

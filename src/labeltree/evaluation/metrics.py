@@ -221,13 +221,8 @@ class RowMetric:
         return float(self.gained.sum()) / total if total > 0 else 0.0
 
     @property
-    def value(self) -> float:
-        """The metric in percent."""
-        return 100 * self.fraction
-
-    @property
     def rows(self) -> _Floats:
-        """What each row contributes, in percent: the mean is the metric, and the spread is its error.
+        """What each row contributes: the mean is the metric, and the spread is its error.
 
         A row of a ratio of sums counts with its first-order effect on the ratio. A row without labels, which
         does not count, contributes the metric itself.
@@ -235,11 +230,11 @@ class RowMetric:
         mean = float(self.possible.mean())
         if mean <= 0:
             return np.zeros(self.gained.size)
-        return self.value + (100 * self.gained - self.value * self.possible) / mean
+        return self.fraction + (self.gained - self.fraction * self.possible) / mean
 
     @property
     def error(self) -> float:
-        """The standard error of the metric, in percentage points."""
+        """The standard error of the metric."""
         return float(paired_gain(self.rows)[1])
 
 

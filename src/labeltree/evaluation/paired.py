@@ -84,15 +84,15 @@ class Difference:
 
     Attributes
     ----------
-    points : float
-        The difference in percentage points.
+    value : float
+        The difference of two fractions.
     low, high : float
         Its 95% interval, by a paired bootstrap over rows.
     p_value : float
         The two-sided p-value of the paired bootstrap: how often its sign changes in resampled rows.
     """
 
-    points: float
+    value: float
     low: float
     high: float
     p_value: float
@@ -126,12 +126,12 @@ def paired_differences(
     differences = {}
     for number, (name, (a, b)) in enumerate(pairs.items()):
         ga, pa, gb, pb = drawn[:, 4 * number : 4 * number + 4].T
-        spread = 100 * (_ratio(gb, pb) - _ratio(ga, pa))
-        points = b.value - a.value
+        spread = _ratio(gb, pb) - _ratio(ga, pa)
+        gap = b.fraction - a.fraction
         low, high = np.quantile(spread, (0.025, 0.975))
         # One more of each, so that a p-value is never 0.
         tail = min(int((spread <= 0).sum()), int((spread >= 0).sum())) + 1
-        differences[name] = Difference(points, float(low), float(high), min(1.0, 2 * tail / (resamples + 1)))
+        differences[name] = Difference(gap, float(low), float(high), min(1.0, 2 * tail / (resamples + 1)))
     return differences
 
 

@@ -118,7 +118,7 @@ def model_card(
     """
     place = address or ("model" if model.path is None else model.path.resolve().name)
     title = _printable(title or place.rstrip("/").rpartition("/")[2]).strip() or "model"
-    unlabeled = int((metrics or {}).get("rows_without_labels", 0))
+    unlabeled = getattr(metrics, "rows_without_labels", 0)
     metrics = {name: value for name, value in (metrics or {}).items() if "@" in name}
     data, is_text, address = _printable(data or "held-out data"), model.text is not None, address or "MODEL"
     order = np.argsort(-model.label_counts, kind="stable")[:_MOST_LABELS].tolist()

@@ -34,6 +34,7 @@ from labeltree.evaluation.calibration import (
     cross_validate,
     fit_calibration,
 )
+from labeltree.evaluation.result import AcceptedLabels, Evaluation
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
@@ -50,46 +51,29 @@ class Labeled:
     truth : csr_matrix, rows x labels
         Labels that the model does not know follow those of the model.
     model : Model
+    names : sequence of str or None
+        Of all these labels; None if they are integers.
     """
 
     dataset: Dataset
     truth: sp.csr_matrix
     model: Model
+    names: Sequence[str] | None = None
 
     @classmethod
     def of(cls, dataset: Dataset, model: Model) -> Labeled:
         """Match data with a model."""
         if dataset.one_based is not None:  # a file need not mention the last features
             dataset = dataset.widen(model.n_features)
-        return cls(dataset, dataset.align(model.label_names, model.n_labels).Y, model)
+        aligned = dataset.align(model.label_names, model.n_labels)
+        return cls(dataset, aligned.Y, model, aligned.label_names)
 
     def precision(self, model: Model, threads: int | None) -> tuple[float, ...]:
         """Return P@1, P@3 and P@5 in percent of a model with the same labels."""
         top = max(DEFAULT_RANKS)
         labels = metrics.pad_labels(model.predict(self.dataset.X, top=top, threads=threads)[0], top)
         ranking = metrics.Ranking.of(self.truth, labels, top)
-        return tuple(ranking.metric(f"P@{k}").value for k in DEFAULT_RANKS)
-
-    def metrics(self, predicted: Any, ks: Sequence[int]) -> dict[str, float]:
-        """Return every metric of ranked labels, rows x ranks, as a fraction."""
-        ranked = metrics.pad_labels(predicted, max(ks))
-        propensities = metrics.propensities(self.model.label_counts, self.model.n_instances)
-        return metrics.evaluate(self.truth, ranked, ks, propensities)
-
-    def accepted(
-        self, labels: NDArray[np.int32], scores: NDArray[np.float32], decision: Decision
-    ) -> dict[str, float]:
-        """Return F1 of the ranked labels that a decision accepts, and the share of rows that get any.
-
-        Rows without labels are left out.
-        """
-        kept = decision.accept(labels[:, :MAX_ACCEPTED], scores[:, :MAX_ACCEPTED])
-        found = labeled_candidates(self.truth, *kept)[0].measure(decision)
-        return {
-            "micro_F1": found["micro_f1"],
-            "macro_F1": found["macro_f1"],
-            "rows_with_accepted_label": 1 - found["rows_without"],
-        }
+        return tuple(100 * ranking.metric(f"P@{k}").fraction for k in DEFAULT_RANKS)
 
     @cached_property
     def missed(self) -> dict[str, int]:
@@ -101,20 +85,29 @@ class Labeled:
             "unknown_labels": int((labels >= self.model.n_labels).sum()),
         }
 
-    def evaluate(self, predicted: NDArray[np.int32] | None, ks: Sequence[int]) -> dict[str, float]:
-        """Compare predicted labels with the true ones; see `Model.evaluate`."""
+    def evaluate(
+        self, predicted: Any = None, ks: Sequence[int] = DEFAULT_RANKS, *, scores: NDArray[Any] | None = None
+    ) -> Evaluation:
+        """Compare ranked labels, rows x ranks, with the true ones; see `Model.evaluate`.
+
+        With the scores that the model gave them, F1 is that of the labels that it accepts.
+        """
         ks = [limits.checked("k", k, limits.TOP) for k in ks]
         if not ks:
             raise InputError("ks is empty, expected at least one rank")
-        accepted: dict[str, float] = {}
+        model, decision = self.model, self.model.decision
         if predicted is None:
-            decision = self.model.decision
             top = max(ks) if decision is None else max(*ks, MAX_ACCEPTED)
-            predicted, scores = self.model.predict(self.dataset.X, top=top)
-            if decision is not None:
-                accepted = self.accepted(predicted, scores, decision)
-        figures = {**self.metrics(np.asarray(predicted), ks), **accepted}
-        return {**figures, "rows": self.dataset.n_instances, **self.missed}
+            predicted, scores = model.predict(self.dataset.X, top=top)
+        ranked = metrics.pad_labels(np.asarray(predicted), max(ks))
+        propensities = metrics.propensities(model.label_counts, model.n_instances)
+        figures = metrics.evaluate(self.truth, ranked, ks, propensities)
+        accepted = AcceptedLabels.of(self.truth, np.asarray(predicted), scores, decision)
+        if decision is not None and scores is not None:
+            figures |= accepted.figures()
+        return Evaluation(
+            figures, self.dataset.n_instances, **self.missed, accepted=accepted, label_names=self.names
+        )
 
     @property
     def is_mostly_known(self) -> bool:

@@ -22,6 +22,7 @@ from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError, ResourceError
 from labeltree.evaluation.accepted import Decision
 from labeltree.evaluation.calibration import Calibration
+from labeltree.evaluation.result import Evaluation
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.compress import Budget, Trial, compress_model
 from labeltree.model.directory import check_apart, check_target
@@ -299,7 +300,7 @@ class Model:
         predicted: NDArray[np.int32] | None = None,
         *,
         ks: Sequence[int] = DEFAULT_RANKS,
-    ) -> dict[str, float]:
+    ) -> Evaluation:
         """Compare predicted labels with the true ones, by every metric.
 
         What looks wrong, such as labels of a file that were separated by something else, is a warning.
@@ -316,12 +317,11 @@ class Model:
 
         Returns
         -------
-        dict of str to float
-            Fractions by name, such as "P@1"; see `labeltree.metrics.evaluate`. Propensities are estimated
-            from the training labels. Unless ``predicted`` is given, also "micro_F1" and "macro_F1" of the
-            labels that ``self.decision`` accepts, if there is one, and "rows_with_accepted_label", the share
-            of the rows with labels that get any. And these counts: "rows", "rows_without_labels",
-            "skipped_rows" (documents of the file without text) and "unknown_labels".
+        Evaluation
+            A mapping of fractions by name, such as "P@1"; see `labeltree.metrics.evaluate`. Propensities are
+            estimated from the training labels. Unless ``predicted`` is given, also "micro_F1" and "macro_F1"
+            of the labels that ``self.decision`` accepts, if there is one, and "rows_with_accepted_label", the
+            share of the rows with labels that get any. Its attributes are counts and a table of the labels.
         """
         return labeled_data(dataset, self).evaluate(predicted, ks)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from io import BufferedIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +25,14 @@ from labeltree.model.layout import FRONTIER, MANIFEST, PRECISION
 if TYPE_CHECKING:
     from labeltree.model.model import Model
 
-_PRECISION_COLUMNS = ("label", "predicted", "correct")
+_PRECISION_COLUMNS = ("label", "predicted", "correct")  # of more
 _FRONTIER_COLUMNS = ("trees", "weights", "model_bytes", "P@1", "P@3", "P@5")
 _MOST_POINTS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class LabelHits:
-    """How often each label was predicted for some labeled data, and how often correctly.
+    """How often each label was accepted for some labeled data, and how often correctly.
 
     Attributes
     ----------
@@ -43,41 +42,31 @@ class LabelHits:
     predicted: NDArray[np.int64]
     correct: NDArray[np.int64]
 
-    @classmethod
-    def count(cls, labels: NDArray[np.int32], hits: NDArray[np.bool_], n_labels: int) -> LabelHits:
-        """Count predictions, given which of them are correct; missing ones are -1."""
-        hits = hits & (labels >= 0)
-        return cls(
-            np.bincount(labels[labels >= 0], minlength=n_labels),
-            np.bincount(labels[hits], minlength=n_labels),
-        )
-
     def precision(self, labels: NDArray[Any] | None = None) -> float | None:
         """Return the share of correct predictions, of some labels or all; None if there are none."""
         where: Any = slice(None) if labels is None else labels
         predicted = int(self.predicted[where].sum())
         return int(self.correct[where].sum()) / predicted if predicted else None
 
-    def write(self, stream: BufferedIOBase) -> None:
-        """Write a table of the labels that were predicted."""
-        labels = np.flatnonzero(self.predicted)
-        rows = np.column_stack([labels, self.predicted[labels], self.correct[labels]])
-        np.savetxt(stream, rows, "%d", ",", header=",".join(_PRECISION_COLUMNS), comments="")
-
     @classmethod
-    def read(cls, path: Path, n_labels: int) -> LabelHits:
-        """Read the table that `labeltree evaluate --per-label` writes."""
+    def read(cls, path: Path, n_labels: int, names: Sequence[str] | None = None) -> LabelHits:
+        """Read the table that `labeltree evaluate --per-label` writes; other labels were never predicted."""
         predicted, correct = np.zeros(n_labels, np.int64), np.zeros(n_labels, np.int64)
-        for line, row in _rows(path, _PRECISION_COLUMNS, n_labels):
+        numbers = {
+            name: label for label, name in enumerate(map(str, range(n_labels)) if names is None else names)
+        }
+        for line, row in _rows(path, _PRECISION_COLUMNS):
+            label = numbers.get(row["label"])
             try:
-                label, n_predicted, n_correct = (int(row[name]) for name in _PRECISION_COLUMNS)
-                is_valid = 0 <= label < n_labels and 0 <= n_correct <= n_predicted < 2**62
+                n_predicted, n_correct = int(row["predicted"]), int(row["correct"])
+                is_valid = 0 <= n_correct <= n_predicted < (2**62 if label is not None else 1)
             except (TypeError, ValueError):
                 is_valid = False
             if not is_valid:
-                what = f"not the counts of a label from 0 to {n_labels - 1}"
+                what = "not the counts of a label of the model"
                 raise InputError(what, file=path, line=line, hint="evaluate the model again")
-            predicted[label], correct[label] = n_predicted, n_correct
+            if label is not None:
+                predicted[label], correct[label] = n_predicted, n_correct
         return cls(predicted, correct)
 
 
@@ -111,7 +100,7 @@ class Measurements:
             frontier, precision = frontier or own[0], precision or own[1]
         return cls(
             None if frontier is None else read_frontier(frontier),
-            None if precision is None else LabelHits.read(precision, model.n_labels),
+            None if precision is None else LabelHits.read(precision, model.n_labels, model.label_names),
             written=_time_written(model),
         )
 
@@ -158,8 +147,10 @@ def read_frontier(path: Path) -> list[dict[str, Any]]:
     return points
 
 
-def _rows(path: Path, columns: tuple[str, ...], most: int) -> Iterator[tuple[int, dict[str, str]]]:
-    """Read a CSV file that has these columns, and at most so many rows."""
+def _rows(
+    path: Path, columns: tuple[str, ...], most: int | None = None
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Read a CSV file that has these columns, and at most so many rows if given."""
     pieces = [piece.tobytes() for piece, _ in read_pieces(path, 1 << 20)]
     try:
         reader = csv.DictReader(io.StringIO(b"".join(pieces).decode()))

@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from labeltree.base.display import html_table, text_table
+from labeltree.base.system import human_bytes
+from labeltree.base.table import Table
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
 from labeltree.evaluation.metrics import RowMetric
 from labeltree.evaluation.paired import Difference, paired_differences, row_metrics
+from labeltree.model.labeled_data import Labeled
 from labeltree.model.model import Model
 from labeltree.settings import DEFAULT_BEAM, MAX_ACCEPTED
 
@@ -25,7 +30,9 @@ class Compared:
 
     Attributes
     ----------
-    model : Model
+    name : str
+    data : Labeled
+        The data, with the labels as the model numbers them; ``data.model`` is the model.
     metrics : dict of str to RowMetric
         F1 is that of the labels that the model accepts; if it has no threshold, the one that makes F1
         largest on these rows is used.
@@ -35,21 +42,121 @@ class Compared:
         Time to predict all rows together, the shortest of several rounds.
     """
 
-    model: Model
+    name: str
+    data: Labeled
     metrics: dict[str, RowMetric]
     differences: dict[str, Difference]
     milliseconds_per_row: float
+
+    def figures(self) -> dict[str, Any]:
+        """Return what a table of the models shows; metrics are fractions."""
+        return {
+            "model": self.name,
+            "model_bytes": self.data.model.bytes,
+            "milliseconds_per_row": self.milliseconds_per_row,
+            **{metric: value.fraction for metric, value in self.metrics.items()},
+            "F1_threshold": "best" if self.data.model.decision is None else "stored",
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Models compared on the same rows; it shows tables in percent.
+
+    Attributes
+    ----------
+    models : list of Compared
+    """
+
+    models: list[Compared]
+
+    @property
+    def table(self) -> Table:
+        """A row per model: its bytes, the time per row in milliseconds, and metrics as fractions."""
+        return _as_table([item.figures() for item in self.models])
+
+    @property
+    def differences(self) -> Table:
+        """A row per model after the first and metric: the difference, its 95% interval and p-value."""
+        return _as_table(
+            [
+                {"model": item.name, "metric": metric, **asdict(gap)}
+                for item in self.models
+                for metric, gap in item.differences.items()
+            ]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures, as ``labeltree compare --json`` prints them."""
+        models = [
+            {
+                **item.figures(),
+                "differences": {metric: asdict(gap) for metric, gap in item.differences.items()},
+                **item.data.missed,
+            }
+            for item in self.models
+        ]
+        rows = self.models[0].data.dataset.n_instances
+        return {"rows": rows, "test": "paired bootstrap", "models": models}
+
+    def _shown(self) -> list[tuple[str, list[str], list[list[str]]]]:
+        names = list(self.models[0].metrics)
+        rows = []
+        for item in self.models:
+            marks = {metric: "*" if gap.significant else " " for metric, gap in item.differences.items()}
+            cells = [
+                f"{100 * value.fraction:.2f}{marks.get(metric, ' ')}"
+                for metric, value in item.metrics.items()
+            ]
+            size, threshold = human_bytes(item.data.model.bytes), item.figures()["F1_threshold"]
+            rows.append([item.name, size, f"{item.milliseconds_per_row:.3f}", *cells, threshold])
+        gaps = [
+            [
+                item.name,
+                metric,
+                *(f"{100 * x:+.2f}" for x in (gap.value, gap.low, gap.high)),
+                f"{gap.p_value:.3f}",
+            ]
+            for item in self.models
+            for metric, gap in item.differences.items()
+        ]
+        n_rows, unlabeled = (
+            self.models[0].data.dataset.n_instances,
+            self.models[0].data.missed["rows_without_labels"],
+        )
+        left_out = f", {unlabeled:,} without labels left out" if unlabeled else ""
+        title = f"{n_rows:,} row{'s' * (n_rows != 1)}{left_out}; metrics in percent"
+        test = "differences from the first model, by a paired bootstrap over rows"
+        return [
+            (title, ["model", "size", "ms/row", *(f"{name} " for name in names), "threshold"], rows),
+            (test, ["model", "metric", "points", "95% from", "to", "p"], gaps),
+        ]
+
+    def __repr__(self) -> str:
+        parts = [
+            [f"{title}:", *text_table(head, rows, left=left)]
+            for left, (title, head, rows) in enumerate(self._shown(), 1)
+        ]
+        return "\n".join([*parts[0], "", *parts[1]])
+
+    def _repr_html_(self) -> str:
+        return "".join(html_table(*part) for part in self._shown())
+
+
+def _as_table(rows: list[dict[str, Any]]) -> Table:
+    return Table({name: [row[name] for row in rows] for name in rows[0]})
 
 
 def compare_models(
     models: Sequence[Model],
     datasets: Dataset | Sequence[Dataset],
     *,
+    names: Sequence[str] | None = None,
     beam: int = DEFAULT_BEAM,
     seed: int = 0,
     threads: int | None = None,
     progress: Callable[[float], None] | None = None,
-) -> list[Compared]:
+) -> Comparison:
     """Compare models with the first of them on the same rows.
 
     Parameters
@@ -58,6 +165,8 @@ def compare_models(
     datasets : Dataset or sequence of Dataset
         Labeled data that no model was trained on; one for all, or one per model if the models read it
         differently. Rows and labels must be the same. Rows without labels are left out.
+    names : sequence of str, optional
+        What the models are called. Default: their directories.
     beam : int, default 10
     seed : int, default 0
         Of the resampling.
@@ -67,8 +176,7 @@ def compare_models(
 
     Returns
     -------
-    list of Compared
-        In the order of the models.
+    Comparison
     """
     data = [datasets] * len(models) if isinstance(datasets, Dataset) else list(datasets)
     if len(models) < 2:
@@ -77,26 +185,30 @@ def compare_models(
         raise InputError("the models have data with different numbers of rows", hint="pass the same rows")
     if data[0].Y.nnz == 0:
         raise InputError("the data has no labels", hint="use labeled data")
+    labeled = [Labeled.of(item, model) for item, model in zip(data, models, strict=True)]
+    if names is None:
+        names = [str(model.path or f"model {number}") for number, model in enumerate(models, 1)]
     found: list[dict[str, RowMetric]] = []
     seconds = [math.inf] * len(models)
     for turn in range(ROUNDS):
-        for number, (model, rows) in enumerate(zip(models, data, strict=True)):
+        for number, (model, rows) in enumerate(zip(models, labeled, strict=True)):
             start = time.perf_counter()
-            labels, scores = model.predict(rows.X, top=MAX_ACCEPTED, beam=beam, threads=threads)
+            labels, scores = model.predict(rows.dataset.X, top=MAX_ACCEPTED, beam=beam, threads=threads)
             seconds[number] = min(seconds[number], time.perf_counter() - start)
             if turn == 0:
-                truth = rows.align(model.label_names, model.n_labels).Y
                 propensities = metrics.propensities(model.label_counts, model.n_instances)
-                found.append(row_metrics(truth, labels, scores, propensities, decision=model.decision))
+                found.append(row_metrics(rows.truth, labels, scores, propensities, decision=model.decision))
             if progress is not None:
                 progress((turn * len(models) + number + 1) / (ROUNDS * len(models)))
-    n_rows = data[0].n_instances
-    return [
-        Compared(
-            model,
-            found[number],
-            {} if number == 0 else paired_differences(found[0], found[number], seed),
-            1000 * seconds[number] / n_rows,
-        )
-        for number, model in enumerate(models)
-    ]
+    return Comparison(
+        [
+            Compared(
+                names[number],
+                rows,
+                found[number],
+                {} if number == 0 else paired_differences(found[0], found[number], seed),
+                1000 * seconds[number] / rows.dataset.n_instances,
+            )
+            for number, rows in enumerate(labeled)
+        ]
+    )

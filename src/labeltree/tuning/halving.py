@@ -121,8 +121,8 @@ class Halving:
         default = next((trial for trial in ranked if not trial.changes), None)
         found = []
         for trial in ranked:
-            points, error = (1.0, 0.0) if default is None else gain(trial, default)
-            if trial.changes and points > errors * error:
+            better, error = (1.0, 0.0) if default is None else gain(trial, default)
+            if trial.changes and better > errors * error:
                 found.append(trial.changes)
         return found
 
@@ -166,8 +166,9 @@ class Halving:
         if not self._quiet:
             result = f"skipped, {trial.skipped}"
             if trial.rows:
-                value = f"{self._goal.metric} {trial.metrics[self._goal.metric]:.2f} ± {trial.error:.2f}"
-                result = f"{value}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}"
+                value, error = 100 * trial.metrics[self._goal.metric], 100 * trial.error
+                figure = f"{self._goal.metric} {value:.2f} ± {error:.2f}"
+                result = f"{figure}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}"
             line = f"{trial.share:.0%} of the rows, {describe(trial.changes)}: {result}"
             print(escaped(line), file=sys.stderr, flush=True)
         return trial
@@ -225,9 +226,9 @@ class Halving:
             storage={"prune": model.manifest["pruned"]["threshold"]}
             if model.codec == SPARSE
             else {"weights": model.codec},
-            metrics={name: round(value.value, 4) for name, value in found.items()},
-            error=round(found[metric].error, 4),
-            rows=found[metric].rows.round(4).tolist(),
+            metrics={name: round(value.fraction, 6) for name, value in found.items()},
+            error=round(found[metric].error, 6),
+            rows=found[metric].rows.round(6).tolist(),
         )
 
     def _has_time(self, work: int) -> bool:

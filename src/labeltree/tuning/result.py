@@ -49,7 +49,7 @@ class TuningResult:
     directory: Path
 
     def __repr__(self) -> str:
-        value = f"{self.metric}={self.chosen.metrics[self.metric]:.2f}±{self.chosen.error:.2f}"
+        value = f"{self.metric}={self.chosen.metrics[self.metric]:.4f}±{self.chosen.error:.4f}"
         size = human_bytes(self.chosen.model_bytes)
         return f"TuningResult({value}, size={size!r}, trials={len(self.trials)}, settings={self.settings})"
 
@@ -65,7 +65,7 @@ class TuningResult:
         return path if self.chosen.share >= 1 and path.exists() else None
 
     def differences(self) -> list[tuple[float, float] | None]:
-        """Return by how many points each trial is better than the defaults on the same rows.
+        """Return by how much each trial is better than the defaults on the same rows.
 
         Each has its standard error; None for the defaults and for trials without a result.
         """
@@ -110,8 +110,8 @@ class TuningResult:
     def _rows(self) -> list[dict[str, Any]]:
         rows = []
         for number, (trial, difference) in enumerate(zip(self.trials, self.differences(), strict=True)):
-            points, error = difference or (None, None)
-            found = {"difference": points, "difference_error": error, "chosen": trial == self.chosen}
+            value, error = difference or (None, None)
+            found = {"difference": value, "difference_error": error, "chosen": trial == self.chosen}
             rows.append({"trial": number, **trial.report(), **found})
         return rows
 
@@ -127,7 +127,7 @@ def best_trial(trials: Sequence[TuningTrial], metric: str) -> TuningTrial:
     compared = next((some for some in rounds if len(some) > 1), trained)
     leader = max(compared, key=lambda trial: trial.metrics[metric])
     pairs = [(trial, gain(leader, trial)) for trial in compared]
-    close = [trial for trial, (points, error) in pairs if points <= error]
+    close = [trial for trial, (better, error) in pairs if better <= error]
     chosen = min(close, key=lambda trial: (len(trial.changes), -trial.metrics[metric]))
     # If no variant was better in the round before the last, the last one has only the defaults.
     return max((t for t in trained if t.changes == chosen.changes), key=lambda trial: trial.share)

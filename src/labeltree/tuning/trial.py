@@ -18,7 +18,7 @@ from labeltree.evaluation import metrics
 # A variant of the default settings: what it changes.
 Changes = dict[str, Any]
 # Trials of another version are not comparable.
-_VERSION = 5
+_VERSION = 6
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class TuningTrial:
     storage : dict of str to object
         How weights are stored: ``weights``, or ``prune``, as in `StorageSettings`.
     metrics : dict of str to float
-        On the validation rows, in percent.
+        On the validation rows, as fractions.
     error : float
-        Standard error of the metric that is searched for, in points.
+        Standard error of the metric that is searched for.
     rows : list of float
         What each validation row contributes to this metric, to compare trials row by row.
     seconds : float
@@ -84,7 +84,7 @@ def describe(changes: Changes) -> str:
 
 
 def gain(trial: TuningTrial, other: TuningTrial) -> tuple[float, float]:
-    """Return by how many points a trial is better on the same rows, and the standard error of that."""
+    """Return by how much a trial is better on the same rows, and the standard error of that."""
     mean, error = metrics.paired_gain(np.array(trial.rows) - np.array(other.rows))
     return float(mean), float(error)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
 from labeltree.base.display import Stages
-from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.places import local, model_place
 from labeltree.cli.reading import DataFile, Reading, note_missed, open_model, speed_of
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from labeltree.evaluation.accepted import Candidates, Decision
     from labeltree.evaluation.calibration import ReliabilityBin
     from labeltree.model.model import Model
-    from labeltree.tuning.compare import Compared
 
 _MAX_RANK = max(DEFAULT_RANKS)
 _F1 = {"micro_f1": "micro F1", "macro_f1": "macro F1", "row_f1": "row F1"}
@@ -56,19 +54,18 @@ def evaluate(
     Parameters
     ----------
     per_label : FILE
-        Also write how often each label was predicted, and how often correctly, as CSV. The
-        page of the model shows MODEL/precision.csv.
+        Also write precision, recall and F1 of each label as CSV, of the labels that the model accepts, or
+        of the first 5 of a row if it has no threshold. The page of the model shows MODEL/precision.csv.
     thresholds
         Also print precision, recall and F1 for a range of score thresholds.
     reliability
         Also compare scores with how often labels with such a score are correct.
     """
+    from labeltree.base import plots
     from labeltree.base.files import check_output, write_whole
     from labeltree.evaluation import calibration
     from labeltree.evaluation.accepted import labeled_candidates
-    from labeltree.evaluation.metrics import hits, pad_labels
     from labeltree.model.labeled_data import Labeled
-    from labeltree.serve.model_quality import LabelHits
 
     if per_label is not None:
         check_output(per_label, overwrite)
@@ -80,31 +77,26 @@ def evaluate(
     decision = opened.decision if own_score else None
     with printing.warnings_as_notes(), stages.stage("predict", f"predicting {rows}"):
         labels, scores = opened.predict(dataset.X, top=_MAX_RANK, threads=threads, **asdict(search))
-    labeled = Labeled.of(dataset, opened)
-    figures: dict[str, Any] = _percent(labeled.metrics(labels, DEFAULT_RANKS))
-    names = dict.fromkeys(key.split("@")[0] for key in figures)
-    cells = ([name, *(f"{figures[f'{name}@{k}']:.2f}" for k in DEFAULT_RANKS)] for name in names)
-    lines = printing.table(["%", *(f"@{k}" for k in DEFAULT_RANKS)], cells, left=1)
-    if per_label is not None:
-        ranked = pad_labels(labels, _MAX_RANK)
-        correct = hits(labeled.truth, ranked, _MAX_RANK)
-        with write_whole(per_label) as stream:
-            LabelHits.count(ranked, correct, opened.n_labels).write(stream)
-    missed = note_missed(labeled)
     if decision is not None or thresholds or reliability:
         # More labels take longer, so this prediction is not the one that is timed.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they have been noted
             labels, scores = opened.predict(dataset.X, top=MAX_ACCEPTED, threads=threads, **asdict(search))
+    labeled = Labeled.of(dataset, opened)
+    found = labeled.evaluate(labels, scores=None if decision is None else scores)
+    figures = found.to_dict()
+    head, cells = found.ranks()
+    lines = printing.table(head, cells, left=1)
+    if per_label is not None:
+        with write_whole(per_label) as stream:
+            stream.write(plots.table(list(found.per_label), found.per_label.columns))
+    note_missed(labeled)
     if decision is not None:
-        accepted = _percent(labeled.accepted(labels, scores, decision))
         micro, macro, share = (
-            accepted[name] for name in ("micro_F1", "macro_F1", "rows_with_accepted_label")
+            f"{100 * found[name]:.2f}%" for name in ("micro_F1", "macro_F1", "rows_with_accepted_label")
         )
-        f1 = f"micro F1 {micro:.2f}%, macro F1 {macro:.2f}%"
-        accepting = f"{share:.2f}% of the labeled rows have at least one accepted label"
-        lines += ["", f"accepted labels: {f1}; {accepting}"]
-        figures |= accepted
+        accepting = f"{share} of the labeled rows have at least one accepted label"
+        lines += ["", f"accepted labels: micro F1 {micro}, macro F1 {macro}; {accepting}"]
     if thresholds or reliability:
         candidates, _ = labeled_candidates(labeled.truth, labels, scores)
     if thresholds:
@@ -117,11 +109,7 @@ def evaluate(
     if not quiet:
         spent = printing.human_seconds(speed["seconds"])
         lines += ["", f"{rows} in {spent}, {speed['milliseconds_per_row']:.3f} ms per row"]
-    printing.show({**figures, **speed, **missed}, lines, json)
-
-
-def _percent(fractions: dict[str, float]) -> dict[str, float]:
-    return {name: round(100 * value, 4) for name, value in fractions.items()}
+    printing.show({**figures, **speed}, lines, json)
 
 
 def _threshold_rows(candidates: Candidates, stored: Decision | None) -> list[dict[str, Any]]:
@@ -206,7 +194,6 @@ def compare(
     paths : MODEL MODEL... DATA
         Two or more model directories, or addresses such as hf://user/name, then labeled data.
     """
-    from labeltree.model.labeled_data import Labeled
     from labeltree.tuning.compare import compare_models
 
     *names, data = paths
@@ -222,27 +209,13 @@ def compare(
     for source, model in zip(sources, models, strict=True):
         read = (other for known, other in zip(models, datasets, strict=False) if _reads_alike(known, model))
         datasets.append(next(read, None) or source.read(stages, threads))
-    n_rows = datasets[0].n_instances
     with printing.warnings_as_notes(), stages.stage("compare", "comparing") as progress:
-        found = compare_models(models, datasets, beam=beam, seed=seed, threads=threads, progress=progress)
-    missed = [
-        note_missed(Labeled.of(dataset, model), name, rows=number == 0)
-        for number, (name, model, dataset) in enumerate(zip(names, models, datasets, strict=True))
-    ]
-    rows = [
-        {**_compared(name, item), **counts} for name, item, counts in zip(names, found, missed, strict=True)
-    ]
-    lines = _compared_table(names, found)
-    if not quiet:
-        title = "differences from the first model, by a paired bootstrap over rows:"
-        lines += [
-            "",
-            f"{printing.plural(n_rows, 'row')}; {title}",
-            *_gap_table(names, found),
-            "",
-            _F1_NOTE,
-        ]
-    printing.show({"rows": n_rows, "test": "paired bootstrap", "models": rows}, lines, json)
+        found = compare_models(
+            models, datasets, names=names, beam=beam, seed=seed, threads=threads, progress=progress
+        )
+    for number, item in enumerate(found.models):
+        note_missed(item.data, item.name, rows=number == 0)
+    printing.show(found.to_dict(), [repr(found), *([] if quiet else ["", _F1_NOTE])], json)
 
 
 def _reads_alike(one: Model, other: Model) -> bool:
@@ -250,39 +223,3 @@ def _reads_alike(one: Model, other: Model) -> bool:
     if one.text is None or other.text is None:
         return (one.text, one.one_based, one.n_features) == (other.text, other.one_based, other.n_features)
     return one.text.contents == other.text.contents
-
-
-def _compared(name: str, item: Compared) -> dict[str, Any]:
-    return {
-        "model": name,
-        "model_bytes": item.model.bytes,
-        "milliseconds_per_row": item.milliseconds_per_row,
-        **{metric: round(value.value, 4) for metric, value in item.metrics.items()},
-        "F1_threshold": _threshold_of(item),
-        "differences": {metric: asdict(found) for metric, found in item.differences.items()},
-    }
-
-
-def _threshold_of(item: Compared) -> str:
-    return "best" if item.model.decision is None else "stored"
-
-
-def _compared_table(names: list[str], found: list[Compared]) -> list[str]:
-    metrics = list(found[0].metrics)
-    rows = []
-    for name, item in zip(names, found, strict=True):
-        marks = {metric: "*" if gap.significant else " " for metric, gap in item.differences.items()}
-        cells = [f"{item.metrics[metric].value:.2f}{marks.get(metric, ' ')}" for metric in metrics]
-        size, speed = human_bytes(item.model.bytes), f"{item.milliseconds_per_row:.3f}"
-        rows.append([name, size, speed, *cells, _threshold_of(item)])
-    head = ["model", "size", "ms/row", *(f"{metric} " for metric in metrics), "threshold"]
-    return printing.table(head, rows, left=1)
-
-
-def _gap_table(names: list[str], found: list[Compared]) -> list[str]:
-    rows = [
-        [name, metric, f"{gap.points:+.2f}", f"{gap.low:+.2f}", f"{gap.high:+.2f}", f"{gap.p_value:.3f}"]
-        for name, item in zip(names[1:], found[1:], strict=True)
-        for metric, gap in item.differences.items()
-    ]
-    return printing.table(["model", "metric", "points", "95% from", "to", "p"], rows, left=2)

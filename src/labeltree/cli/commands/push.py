@@ -47,7 +47,7 @@ class About:
             with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {path}"):
                 metrics = opened.evaluate(self.test)
             name = display_name(self.test).rpartition("/")[2]
-            data = f"{name} ({metrics['rows']:,} rows)"
+            data = f"{name} ({metrics.rows:,} rows)"
         return model_card(
             opened,
             title=self.title,

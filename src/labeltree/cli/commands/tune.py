@@ -127,22 +127,23 @@ def _summary(result: TuningResult, command: str) -> list[str]:
     metric, chosen = result.metric, result.chosen
     rows = []
     for trial, difference in zip(result.trials, result.differences(), strict=True):
-        value = f"{trial.metrics[metric]:.2f} ± {trial.error:.2f}" if trial.rows else "skipped"
-        gap = "" if difference is None else "{:+.2f} ± {:.2f}".format(*difference)
+        figure = f"{100 * trial.metrics[metric]:.2f} ± {100 * trial.error:.2f}" if trial.rows else "skipped"
+        gap = "" if difference is None else "{:+.2f} ± {:.2f}".format(*(100 * x for x in difference))
         size = human_bytes(trial.model_bytes) if trial.rows else ""
         settings = describe(trial.changes) + (f" ({trial.skipped})" if trial.skipped else "")
-        rows.append([settings, f"{trial.share:.0%}", size, value, gap, "*" if trial is chosen else ""])
+        rows.append([settings, f"{trial.share:.0%}", size, figure, gap, "*" if trial is chosen else ""])
     head = ["settings", "rows", "size", metric, "difference", ""]
+    value, error = 100 * chosen.metrics[metric], 100 * chosen.error
     values = ", ".join(f"{name} {_shown(value)}" for name, value in result.settings.items())
     spent = f"{printing.human_seconds(result.seconds)}, {printing.plural(len(result.trials), 'trial')}"
     facts = [
         ("chosen", values),
-        (metric, f"{chosen.metrics[metric]:.2f} on the validation rows (standard error {chosen.error:.2f})"),
+        (metric, f"{value:.2f} on the validation rows (standard error {error:.2f})"),
         ("time", f"{spent}, {result.ended}"),
         ("files", str(result.directory)),
     ]
     return [
-        f"{metric} on the validation rows, and the difference from the defaults, with standard errors:",
+        f"{metric} in percent on the validation rows, its difference from the defaults, and standard errors:",
         "",
         *printing.table(head, rows, left=1),
         "",

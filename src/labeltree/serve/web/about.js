@@ -21,7 +21,7 @@ function showTraining(about) {
   if (Object.keys(about.notes || {}).length) pairs.push(["Options", list(about.notes)]);
   pairs.push(["Score", list(about.score)]);
   if (about.text) pairs.push(["Text", `TF-IDF, ${list(about.text)}`]);
-  if (about.precision !== null) pairs.push(["Precision", `${digits(100 * about.precision, 1)}% of ${count(about.predictions, "prediction")} are correct, five per row`]);
+  if (about.precision !== null) pairs.push(["Precision", `${digits(100 * about.precision, 1)}% of ${count(about.predictions, "accepted label")} are correct`]);
   byId("facts").replaceChildren(...pairs.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
   const rows = about.shapes.flatMap((shape, tree) => shape.map((row) => ({ ...row, tree })));
   const most = Math.max(...rows.map((row) => row.bytes));
