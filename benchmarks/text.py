@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 import program
 
-from labeltree import InputError, TextSettings, read_documents, read_text
+from labeltree import InputError, TextSettings
 from labeltree.base.system import threads_to_use
+from labeltree.data.read import read_documents
+from labeltree.data.records import read_text
 
 N_DOCUMENTS, WORDS, N_TERMS = 50_000, 70, 100_000  # of the synthetic file
 

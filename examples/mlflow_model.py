@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("documents", nargs="*", default=["Keeps tea hot on a long walk."])
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
-        model = labeltree.train(arguments.train, Path(work) / "model", clusters=10)
+        model = labeltree.train(arguments.train, path=Path(work) / "model", clusters=10)
         with mlflow.start_run():
             mlflow.log_params(model.manifest["settings"])
             metrics = model.evaluate(arguments.test)

@@ -26,6 +26,7 @@ ORDER = (
     ("explain",),
     ("tuning", "paper", "serve"),
     ("hub",),
+    ("verbs",),
     ("estimators", "dask", "annif"),
     ("cli",),
     ("__main__",),
@@ -33,6 +34,9 @@ ORDER = (
 # Imports inside functions that reach upward, and why.
 UPWARD = {
     ("training.train", "dask.cluster"): "the argument `dask` of `labeltree.train`",
+    ("model.model", "explain.prediction"): "`Model.explain`",
+    ("model.model", "explain.label"): "`Model.label`",
+    ("model.model", "explain.overview"): "`Model.info`",
 }
 
 

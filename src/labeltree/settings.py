@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from labeltree.base import limits
 from labeltree.base.limits import AUTO
+from labeltree.base.options import ReadingOptions
 from labeltree.errors import InputError
 
 # The help of the command line reads these settings: it starts faster without NumPy.
@@ -406,3 +407,10 @@ class TextSettings:
             preprocessor=self.cleaner(lowercase=self.lowercase),  # scikit-learn leaves lowercasing to it
             token_pattern=_WORD_PATTERN if self.analyzer == "word" else None,
         )
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, TextSettings | None]:
+    """Return how data is read, and the settings of text; None if there are none among the options."""
+    text = {item.name: options[item.name] for item in fields(TextSettings) if item.name in options}
+    reading = {name: options[name] for name in ReadingOptions.__annotations__ if name in options}
+    return cast(ReadingOptions, reading), TextSettings(**text) if text else None

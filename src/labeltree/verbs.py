@@ -1,39 +1,57 @@
-"""The verbs that take data in any form: train a model, estimate its size, compare models."""
+"""The verbs that take data in any form: train a model, estimate its size, compare models, split data."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from labeltree.base import limits
-from labeltree.base.display import Stages
+from labeltree.base.display import Stages, warn
 from labeltree.base.files import temporary_directory
 from labeltree.base.limits import checked
 from labeltree.base.options import ReadingOptions, TrainingOptions, shows
 from labeltree.data.dataset import Dataset
-from labeltree.data.inputs import open_data
-from labeltree.data.split import held_out
+from labeltree.data.inputs import is_file, open_data
+from labeltree.data.rows import output_files, take_rows, write_parts
+from labeltree.data.split import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    checked_shares,
+    held_out,
+    labels_and_keys,
+    share_error,
+    split_rows,
+)
 from labeltree.data.summary import describe_data, summary_lines
 from labeltree.errors import InputError
+from labeltree.hub.loading import load
+from labeltree.model.labeled_data import read_labeled
 from labeltree.model.model import Model
 from labeltree.settings import (
+    DEFAULT_BEAM,
+    DEFAULT_SHARE,
     ModelSettings,
     SolverSettings,
     StorageSettings,
     TextSettings,
     TreeSettings,
+    split_options,
     stored_score,
 )
 from labeltree.training.plan import Plan
 from labeltree.training.train import build_plan, train_dataset
 from labeltree.training.work import check_run
+from labeltree.tuning.compare import Comparison, compare_models, read_alike
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -107,7 +125,7 @@ def train(
     >>> model.predict(["an apple and red apples"], top=1)[0]
     [['fruit']]
     """
-    settings, text_settings = _settings(options)
+    reading, text_settings, settings = _settings(options)
     limit = checked("memory_limit", memory_limit, limits.Optional(limits.MEMORY))
     checked("min_label_count", min_label_count, limits.Whole(1))
     if path is None:
@@ -119,13 +137,13 @@ def train(
             raise InputError(what, hint=hint, parameters={"path": None, name: None})
     else:
         check_run(Path(path), overwrite, resume)
-    source = open_data(data, labels, text=text, **_reading(options))
+    source = open_data(data, labels, text=text, **reading)
     stages, test = Stages(quiet=not progress), None
-    with stages.stage("read", f"reading {source.name or 'the data'}") as reading:
+    with stages.stage("read", f"reading {source.name or 'the data'}") as read:
         if holdout is None:
-            dataset = source.dataset(text_settings, threads=threads, progress=reading)
+            dataset = source.dataset(text_settings, threads=threads, progress=read)
         else:
-            dataset, test = held_out(source, holdout, settings.tree.seed, text_settings, threads, reading)
+            dataset, test = held_out(source, holdout, settings.tree.seed, text_settings, threads, read)
         dataset = dataset.drop_rare(min_label_count)
     _show(dataset, progress)
     # The operating system keeps the mapped files of a model as long as this process, or one forked from it,
@@ -148,7 +166,8 @@ def train(
         model.path = None
     if test is not None:
         with stages.stage("evaluate", f"evaluating on {test.n_instances:,} rows that were held out"):
-            model.judge(test, threads)
+            model.choose_threshold(test, save=True, threads=threads)
+            model.holdout = model.evaluate(test, threads=threads)
         if progress:
             print(model.holdout, file=sys.stderr)
     return model
@@ -184,11 +203,11 @@ def estimate(
     >>> estimate(["red apples", "a blue whale"], ["fruit", "sea"], clusters=2).model_bytes
     1073
     """
-    settings, text_settings = _settings(options)
+    reading, text_settings, settings = _settings(options)
     limit = checked("memory_limit", memory_limit, limits.Optional(limits.MEMORY))
-    source, stages = open_data(data, labels, text=text, **_reading(options)), Stages(quiet=not progress)
-    with stages.stage("read", f"reading {source.name or 'the data'}") as reading:
-        dataset = source.dataset(text_settings, threads=threads, progress=reading)
+    source, stages = open_data(data, labels, text=text, **reading), Stages(quiet=not progress)
+    with stages.stage("read", f"reading {source.name or 'the data'}") as read:
+        dataset = source.dataset(text_settings, threads=threads, progress=read)
         dataset = dataset.drop_rare(min_label_count)
     _show(dataset, progress)
     return build_plan(
@@ -203,18 +222,156 @@ def estimate(
     )
 
 
-def _settings(options: TrainingOptions) -> tuple[ModelSettings, TextSettings | None]:
-    """Return the settings of a model and, if there are any, those of text."""
+@shows(ReadingOptions)
+def compare(
+    models: Sequence[Model | str | os.PathLike[str]],
+    data: Data,
+    labels: Labels = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    beam: int = DEFAULT_BEAM,
+    seed: int = 0,
+    threads: int | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Comparison:
+    """Compare models with the first of them, on data that none was trained on.
+
+    Parameters
+    ----------
+    models : sequence of Model or path-like
+        Models, their directories or addresses.
+    data, labels, text
+        Labeled data, as in :func:`labeltree.read_data`; each model reads it as its training data.
+    beam : int, default 10
+    seed : int, default 0
+        Of the paired bootstrap over the rows.
+    threads : int, optional
+        Default: all CPUs.
+    **reading
+        How data is read, as in :func:`labeltree.read_data`.
+
+    Returns
+    -------
+    Comparison
+        Metrics, bytes and times, and the differences from the first model with their intervals.
+    """
+    opened = [model if isinstance(model, Model) else load(model) for model in models]
+    read = partial(read_labeled, data=data, labels=labels, text=text, threads=threads, **reading)
+    datasets = read_alike(opened, read)
+    return compare_models(opened, datasets, beam=beam, seed=seed, threads=threads)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    """Parts of data with the same share of every label; iteration yields the parts.
+
+    Attributes
+    ----------
+    train, test : object
+        In the form of the data: frames, datasets, pairs of data and labels, or the paths of files.
+    validation : object or None
+    rows : dict of str to int
+        Rows of each part.
+    largest_error : float
+        How far the share of a label in a part is from the share of the part, at most.
+    compared_labels : int
+        Labels with at least 20 rows, among which that is the largest.
+    """
+
+    train: Any
+    test: Any
+    validation: Any
+    rows: dict[str, int]
+    largest_error: float
+    compared_labels: int
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, name) for name in self.rows)
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{name}: {count:,} rows" for name, count in self.rows.items())
+        return f"Split({rows}; shares of labels differ by at most {self.largest_error:.4f})"
+
+
+@shows(ReadingOptions)
+def split(
+    data: Data,
+    labels: Labels = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    test: float = DEFAULT_SHARE,
+    validation: float | None = None,
+    seed: int = 0,
+    path: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    threads: int | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Split:
+    """Split labeled data into training and test rows with about the same share of every label.
+
+    Rows with the same text (or the same features) are put into the same part.
+
+    Parameters
+    ----------
+    data, labels, text
+        As in :func:`labeltree.read_data`.
+    test : float, default 0.1
+        The share of the rows in the test part.
+    validation : float, optional
+        The share of the rows in a validation part. Default: there is none.
+    seed : int, default 0
+    path : path-like, optional
+        The directory for the parts of a file, such as ``train.tsv`` and ``test.tsv``; only then required.
+    overwrite : bool, default False
+        Replace existing files.
+    threads : int, optional
+        Default: all CPUs.
+    **reading
+        How data is read, as in :func:`labeltree.read_data`.
+
+    Returns
+    -------
+    Split
+
+    Examples
+    --------
+    >>> texts = [f"a text about topic {number % 5}, number {number}" for number in range(100)]
+    >>> train, test = split(texts, [[f"topic {number % 5}"] for number in range(100)], test=0.2)
+    >>> len(train[0]), len(test[0])
+    (80, 20)
+    """
+    shares = checked_shares(test, validation)
+    limits.checked("seed", seed, limits.SEED)
+    source = open_data(data, labels, text=text, **reading)
+    names = (TRAIN, *shares)
+    files: list[Path] = []
+    if is_file(data):
+        if path is None:
+            what, hint = "the data is a file, but there is no directory for its parts", "add {path}"
+            raise InputError(what, hint=hint, parameters={"path": None})
+        files = output_files(Path(path), names, source.format or "svm", overwrite)
+    Y, keys, dataset = labels_and_keys(source, threads)
+    parts = split_rows(Y, keys, list(shares.values()), seed)
+    if files:
+        files[0].parent.mkdir(exist_ok=True)
+        write_parts(data, source, dataset, parts, files)
+        found: list[Any] = files
+    else:
+        rows = [np.flatnonzero(parts == number) for number in range(len(names))]
+        has_labels = labels is not None and not isinstance(labels, str | int)
+        pairs = [(take_rows(data, kept), take_rows(labels, kept) if has_labels else None) for kept in rows]
+        found = pairs if has_labels else [part for part, _ in pairs]
+    counts = np.bincount(parts, minlength=len(names)).tolist()
+    error = share_error(Y, parts, list(shares.values()))
+    of = dict(zip(names, found, strict=True))
+    return Split(of[TRAIN], of[TEST], of.get(VALIDATION), dict(zip(names, counts, strict=True)), *error)
+
+
+def _settings(options: TrainingOptions) -> tuple[ReadingOptions, TextSettings | None, ModelSettings]:
+    """Return how data is read, and the settings of text, if there are any, and of a model."""
     score = stored_score(options.get("score", limits.AUTO), options.get("score_scale"))
-    settings = ModelSettings.of(options, score, options.get("normalize", True))
-    text: dict[str, Any] = {
-        item.name: options[item.name] for item in fields(TextSettings) if item.name in options
-    }
-    return settings, TextSettings(**text) if text else None
-
-
-def _reading(options: Any) -> ReadingOptions:
-    return {name: options[name] for name in ReadingOptions.__annotations__ if name in options}
+    settings = ModelSettings.of({**options}, score, options.get("normalize", True))
+    return *split_options(options), settings
 
 
 def _show(dataset: Dataset, progress: bool) -> None:
@@ -223,4 +380,4 @@ def _show(dataset: Dataset, progress: bool) -> None:
     if progress:
         print(*summary_lines(summary), sep="\n", file=sys.stderr)
     for warning in summary["warnings"]:
-        warnings.warn(warning, stacklevel=4)
+        warn(warning)

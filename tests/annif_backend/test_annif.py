@@ -250,7 +250,7 @@ def test_an_interrupted_run_is_no_model_and_can_be_continued_or_replaced(make, t
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("labeltree.training.train.train_planned", interrupt)
             with pytest.raises(KeyboardInterrupt):
-                labeltree.train(data, model, clusters=2)
+                labeltree.train(data, path=model, clusters=2)
         assert work_path(model).exists()
         assert not make().is_trained
         make().train("cached", params)

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from labeltree import InputError, read_svm, read_text
+from labeltree import InputError, read_svm
 from labeltree.base import limits
 from labeltree.base.files import _ahead, check_output, read_pieces, write_whole
+from labeltree.data.records import read_text
 
 COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 

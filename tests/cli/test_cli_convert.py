@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from labeltree import load, read_data, read_documents, read_svm
+from labeltree import load, read_data, read_svm
+from labeltree.data.read import read_documents
 from labeltree.trees.export import tree_text
 from labeltree.trees.tree import LabelTree
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from helpers import shell
 
-from labeltree import explain_prediction, load, read_svm
+from labeltree import load, read_svm
 from labeltree.cli import main
 from labeltree.evaluation.calibration import Calibration
-from labeltree.explain import find_label, tree_shape
+from labeltree.explain import explain_prediction, find_label, tree_shape
 
 
 def test_explain_a_row_of_a_file(run, folder):

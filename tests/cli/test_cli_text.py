@@ -105,7 +105,7 @@ def test_html_and_unicode_are_options_of_the_model(run, place, tmp_path):
     assert explain_prediction(model, documents[0]) == explain_prediction(plain, documents[1])
     assert "strip_html True, unicode nfkc" in run("info", tmp_path / "m")[1]
     assert "strip_html" not in run("info", tmp_path / "plain")[1]
-    trained = labeltree.train(marked, tmp_path / "python", strip_html=True, unicode="nfkc")
+    trained = labeltree.train(marked, path=tmp_path / "python", strip_html=True, unicode="nfkc")
     assert trained.text.contents == model.text.contents
 
 

@@ -55,8 +55,8 @@ def six_parts(monkeypatch):
 
 def test_the_model_has_the_bytes_of_one_machine(client, tmp_path, six_parts):
     data = make_data(200)
-    here = labeltree.train(data, tmp_path / "here", clusters=3, trees=2)
-    there = labeltree.train(data, tmp_path / "there", clusters=3, trees=2, dask=client)
+    here = labeltree.train(data, path=tmp_path / "here", clusters=3, trees=2)
+    there = labeltree.train(data, path=tmp_path / "there", clusters=3, trees=2, dask=client)
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert not list(tmp_path.glob("*.work"))
     rows = da.from_delayed(dask.delayed(there.predict_matrix)(data.X), data.Y.shape, np.float32)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from labeltree import Columns, InputError
-from labeltree.data.columns import cell_labels
+from labeltree import InputError
+from labeltree.data.columns import Columns, cell_labels
 
 SPLIT = Columns().split(",")
 

@@ -17,6 +17,7 @@ from hypothesis.extra import numpy as arrays
 import labeltree
 from labeltree import Dataset, InputError, LabelTreeClassifier, TreeSettings, _native, load, write_svm
 from labeltree.data.dataset import TOLERANCE, unit_rows, unit_values
+from labeltree.data.read import read_documents
 from labeltree.hub.card import model_card
 from labeltree.serve.model_quality import Measurements
 from labeltree.serve.page import overview
@@ -127,7 +128,7 @@ def test_a_dataset_is_scaled_once():
 
 def test_tf_idf_is_not_changed(tmp_path):
     (tmp_path / "train.tsv").write_text("0\ta\tred apples\n1\tb\ta blue whale\n")
-    data = labeltree.read_documents(tmp_path / "train.tsv")
+    data = read_documents(tmp_path / "train.tsv")
     assert data.normalize() is data
     assert not data.normalized
     rounded = Dataset.from_matrices(data.X.toarray().round(4), data.Y)
@@ -149,8 +150,8 @@ def place(tmp_path_factory):
     """Rows that do not have length 1, and the model of one call."""
     folder = tmp_path_factory.mktemp("normalize")
     write_svm(folder / "train.svm", make_data(200))
-    labeltree.train(folder / "train.svm", folder / "model", **SETTINGS)
-    labeltree.train(folder / "train.svm", folder / "raw", normalize=False, **SETTINGS)
+    labeltree.train(folder / "train.svm", path=folder / "model", **SETTINGS)
+    labeltree.train(folder / "train.svm", path=folder / "raw", normalize=False, **SETTINGS)
     return folder
 
 
@@ -182,9 +183,9 @@ def test_every_way_gives_the_planned_bytes_and_the_same_model(place, data, tmp_p
     same_plan = labeltree.make_plan(rows, [part.tree for part in plan.trees])
     assert (same_plan.normalized, same_plan.model_bytes, same_plan.cost) == (normalize, size, plan.cost)
     labeltree.train_model(rows, same_plan, tmp_path / "make-plan")
-    labeltree.train(data, tmp_path / "dataset", normalize=normalize, **SETTINGS)
+    labeltree.train(data, path=tmp_path / "dataset", normalize=normalize, **SETTINGS)
     with Client(processes=False, dashboard_address=":0", local_directory=str(tmp_path)) as client:
-        labeltree.train(data, tmp_path / "dask", normalize=normalize, dask=client, **SETTINGS)
+        labeltree.train(data, path=tmp_path / "dask", normalize=normalize, dask=client, **SETTINGS)
 
     # On the command line
     figures = json.loads(run("estimate", place / "train.svm", *OPTIONS, *switch, "--json")[1])
@@ -222,7 +223,7 @@ def test_every_way_gives_the_planned_bytes_and_the_same_model(place, data, tmp_p
 def test_rows_of_length_1_give_the_same_files_either_way(data, tmp_path):
     rows = Dataset(data.normalize().X, data.Y)
     for name, normalize in (("yes", True), ("no", False)):
-        labeltree.train(rows, tmp_path / name, normalize=normalize, **SETTINGS)
+        labeltree.train(rows, path=tmp_path / name, normalize=normalize, **SETTINGS)
     yes, no = contents(tmp_path / "yes"), contents(tmp_path / "no")
     assert {name for name in yes if yes[name] != no[name]} == {Path("manifest.json")}
     assert [load(tmp_path / name).normalized for name in ("yes", "no")] == [True, False]
@@ -248,11 +249,11 @@ def test_commands_note_that_rows_are_scaled(place, data, tmp_path, run, command)
 
 def test_an_interrupted_run_continues_with_the_same_rows(place, tmp_path, monkeypatch):
     with killed_after(monkeypatch, 1):
-        labeltree.train(place / "train.svm", tmp_path / "m", **SETTINGS)
+        labeltree.train(place / "train.svm", path=tmp_path / "m", **SETTINGS)
     assert work_path(tmp_path / "m").exists()
     with pytest.raises(InputError, match=r"has other data \(normalized: True before, False now"):
-        labeltree.train(place / "train.svm", tmp_path / "m", resume=True, normalize=False, **SETTINGS)
-    labeltree.train(place / "train.svm", tmp_path / "m", resume=True, **SETTINGS)
+        labeltree.train(place / "train.svm", path=tmp_path / "m", resume=True, normalize=False, **SETTINGS)
+    labeltree.train(place / "train.svm", path=tmp_path / "m", resume=True, **SETTINGS)
     assert contents(tmp_path / "m") == contents(place / "model")
 
 
@@ -275,7 +276,7 @@ def test_very_large_values_can_be_trained_on(data, tmp_path):
     plan = labeltree.build_plan(large, TreeSettings(clusters=4), normalize=False)
     with pytest.raises(InputError, match="too large to be squared"):
         labeltree.train_model(large, plan, tmp_path / "raw")
-    one, two = (labeltree.train(rows, tmp_path / f"{rows.X.data[0]}") for rows in (data, large))
+    one, two = (labeltree.train(rows, path=tmp_path / f"{rows.X.data[0]}") for rows in (data, large))
     assert blocks(one.path) == blocks(two.path)
 
 
@@ -307,7 +308,7 @@ def test_what_is_refused(data, tmp_path):
     with pytest.raises(ValueError, match="normalize is 'l2', expected True or False"):
         LabelTreeClassifier(normalize="l2").fit(data.X, data.Y)
     with pytest.raises(InputError, match="normalize is 1, expected True or False"):
-        labeltree.train(data, tmp_path / "model", normalize=1)
+        labeltree.train(data, path=tmp_path / "model", normalize=1)
     assert not (tmp_path / "model").exists()
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import labeltree
-from labeltree import Columns, InputError, describe_data, read_data, read_documents
+from labeltree import InputError, describe_data, read_data
+from labeltree.data.columns import Columns
+from labeltree.data.read import read_documents
 from labeltree.data.summary import summary_lines
 
 TAGS = ["red fruit", "fruit", "sea", "sea", "tool", "kitchen"]
@@ -30,7 +32,7 @@ def write_csv(path, documents, delimiter=","):
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reading")
     path = write_csv(folder / "train.csv", rows(","))
-    return labeltree.train(path, folder / "m", clusters=2, cost=2, min_df=2)
+    return labeltree.train(path, path=folder / "m", clusters=2, cost=2, min_df=2)
 
 
 def test_summary(tmp_path):
@@ -185,7 +187,7 @@ def test_texts_that_are_refused(model, tmp_path):
     with pytest.raises(InputError, match="document 1 is of type NoneType"):
         model.predict(["a", None])
     plain = labeltree.Dataset.from_matrices(np.eye(4), np.eye(4))
-    other = labeltree.train(plain, tmp_path / "m", clusters=2)
+    other = labeltree.train(plain, path=tmp_path / "m", clusters=2)
     with pytest.raises(InputError, match="not trained on text"):
         other.predict(["a"])
 
@@ -198,7 +200,7 @@ def test_train_in_one_call(model, tmp_path, run, capsys):
     same = labeltree.load(tmp_path / "m")
     assert same.manifest["files"] == model.manifest["files"]
     capsys.readouterr()
-    again = labeltree.train(read_data(path), tmp_path / "m", overwrite=True, progress=True)
+    again = labeltree.train(read_data(path), path=tmp_path / "m", overwrite=True, progress=True)
     assert "60 rows" in capsys.readouterr().err
     assert model.evaluate(path)["P@1"] > 0.5
     assert again.evaluate(path) == again.evaluate(read_data(path, like=again))
@@ -207,17 +209,17 @@ def test_train_in_one_call(model, tmp_path, run, capsys):
 def test_train_refuses_what_it_cannot_use(tmp_path):
     path = write_csv(tmp_path / "d.csv", rows(","))
     with pytest.raises(TypeError, match="cluster"):
-        labeltree.train(path, tmp_path / "m", cluster=3)
+        labeltree.train(path, path=tmp_path / "m", cluster=3)
     with pytest.raises(InputError, match="text settings"):
-        labeltree.train(read_data(path), tmp_path / "m", min_df=2)
+        labeltree.train(read_data(path), path=tmp_path / "m", min_df=2)
     with pytest.raises(InputError, match="clusters is 0"):
-        labeltree.train(path, tmp_path / "m", clusters=0)
+        labeltree.train(path, path=tmp_path / "m", clusters=0)
     assert not (tmp_path / "m").exists()
 
 
 def test_narrow_files_are_read_for_the_model(tmp_path):
     plain = labeltree.Dataset.from_matrices(np.eye(4), np.eye(4))
-    model = labeltree.train(plain, tmp_path / "m", clusters=2)
+    model = labeltree.train(plain, path=tmp_path / "m", clusters=2)
     (tmp_path / "t.svm").write_text("0 0:1\n1 1:1\n")
     assert model.evaluate(tmp_path / "t.svm")["P@1"] == 1
     assert read_data(tmp_path / "t.svm", like=model).n_features == 4
@@ -239,7 +241,7 @@ def test_experiments_read_documents(tmp_path):
 def test_train_warns_of_what_was_read(tmp_path):
     path = write_csv(tmp_path / "d.csv", rows(";"))
     with pytest.warns(UserWarning, match="use separator=';'") as caught:
-        labeltree.train(path, tmp_path / "m", clusters=2)
+        labeltree.train(path, path=tmp_path / "m", clusters=2)
     assert caught[0].filename == __file__
 
 
@@ -351,11 +353,11 @@ def test_columns_of_jsonl_may_be_missing_from_the_first_line(tmp_path):
 def test_arguments_of_another_type_are_refused(model, tmp_path):
     path = write_csv(tmp_path / "d.csv", rows(","))
     with pytest.raises(InputError, match="columns is of type str, expected Columns"):
-        labeltree.train(path, tmp_path / "m", columns="x")
+        labeltree.train(path, path=tmp_path / "m", columns="x")
     X = model.text.transform(["text2"])
     calls = (
         model.evaluate,
-        lambda X: labeltree.train(X, tmp_path / "m"),
+        lambda X: labeltree.train(X, path=tmp_path / "m"),
         lambda X: labeltree.tune(X, tmp_path / "t"),
     )
     for call in calls:

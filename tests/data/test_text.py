@@ -15,9 +15,10 @@ from helpers import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree import Columns, InputError, TextSettings, read_documents, read_text
-from labeltree.data.columns import format_of
-from labeltree.data.records import _PIECE_BYTES
+from labeltree import InputError, TextSettings
+from labeltree.data.columns import Columns, format_of
+from labeltree.data.read import read_documents
+from labeltree.data.records import _PIECE_BYTES, read_text
 
 DOCUMENTS = [("one two", ["a", "b"]), ("Größe, “drei”", ["c"]), ("", []), ("four", ["a"])]
 

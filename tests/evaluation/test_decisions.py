@@ -350,7 +350,7 @@ def tagged(tmp_path_factory):
     """A model of documents."""
     folder = tmp_path_factory.mktemp("tagged")
     (folder / "train.tsv").write_text("".join(documents(300, 0)))
-    labeltree.train(folder / "train.tsv", folder / "model", clusters=3, threads=1)
+    labeltree.train(folder / "train.tsv", path=folder / "model", clusters=3, threads=1)
     return folder / "model"
 
 
@@ -372,7 +372,7 @@ def tsv(tmp_path):
 
 def test_thresholds_per_label(run, tmp_path):
     tagger, data = tmp_path / "tagger", "examples/catalog-test.tsv"
-    labeltree.train("examples/catalog-train.tsv", tagger, clusters=10)
+    labeltree.train("examples/catalog-train.tsv", path=tagger, clusters=10)
     code, out, _ = run("threshold", tagger, data, "--metric", "macro_f1", "--json")
     found = json.loads(out)
     assert (code, found["metric"]) == (0, "macro_f1")
@@ -462,7 +462,7 @@ def test_suspicious_labels_are_noted(run, tagger, tsv):
 def test_labels_that_the_model_knows_are_not_suspicious(run, tmp_path, tsv):
     lines = documents(200, 0, ";")
     with pytest.warns(UserWarning, match="';' separates labels"):
-        labeltree.train(tsv(lines), tmp_path / "model", clusters=3, threads=1)
+        labeltree.train(tsv(lines), path=tmp_path / "model", clusters=3, threads=1)
     assert "note:" not in run("evaluate", tmp_path / "model", tsv(lines[:5]))[2]
 
 

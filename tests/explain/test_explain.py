@@ -10,9 +10,9 @@ from helpers import disk_bytes, examples, node_labels, random_data, train_small
 from hypothesis import given
 from hypothesis import strategies as st
 
-from labeltree import InputError, SolverSettings, explain_prediction, load
+from labeltree import InputError, SolverSettings, load
 from labeltree._native import SCORES
-from labeltree.explain import describe_label, find_label, tree_shape
+from labeltree.explain import describe_label, explain_prediction, find_label, tree_shape
 from labeltree.explain.label import feature_name, path_to
 from labeltree.model.model import Model
 

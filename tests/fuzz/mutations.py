@@ -15,10 +15,10 @@ from forgery import array, npy, read_files, seal
 from helpers import random_data, train_small
 from scipy import sparse
 
-from labeltree import InputError, LabelTreeClassifier, describe_label, explain_prediction, load
+from labeltree import InputError, LabelTreeClassifier, load
 from labeltree.cli import main
 from labeltree.data.read import read_documents
-from labeltree.explain import tree_shape
+from labeltree.explain import describe_label, explain_prediction, tree_shape
 from labeltree.model.layout import MANIFEST
 from labeltree.settings import SolverSettings
 

@@ -35,7 +35,7 @@ def parts(text):
 @pytest.fixture(scope="module")
 def tagger(tmp_path_factory):
     path = tmp_path_factory.mktemp("card") / "tagger"
-    return labeltree.train("examples/catalog-train.tsv", path, clusters=10, max_depth=2)
+    return labeltree.train("examples/catalog-train.tsv", path=path, clusters=10, max_depth=2)
 
 
 def test_a_card_describes_the_model(tagger):

@@ -11,9 +11,10 @@ from forgery import array, edit, npy, read_files, seal, write
 from helpers import TREE_FILES, random_data, train_small
 from mutations import DOCUMENTS, command
 
-from labeltree import Dataset, InputError, LabelTree, describe_label, explain_prediction, load, make_plan
+from labeltree import Dataset, InputError, LabelTree, load, make_plan
 from labeltree.data.read import read_documents
 from labeltree.errors import ResourceError
+from labeltree.explain import describe_label, explain_prediction
 from labeltree.model.layout import MANIFEST
 from labeltree.settings import SolverSettings
 

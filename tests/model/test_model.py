@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from helpers import contents, ctrl_c, random_data, train_small
 
-from labeltree import InputError, explain_prediction
+from labeltree import InputError
+from labeltree.explain import explain_prediction
 from labeltree.model.layout import MANIFEST
 from labeltree.model.model import load
 from labeltree.settings import ScoreSettings, SolverSettings

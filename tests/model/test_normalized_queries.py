@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from labeltree import InputError, explain_prediction
+from labeltree import InputError
+from labeltree.explain import explain_prediction
 
 HUGE = np.finfo(np.float32).max
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)

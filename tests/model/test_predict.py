@@ -8,7 +8,8 @@ import pytest
 from helpers import random_data, train_small
 from scipy import sparse
 
-from labeltree import InputError, explain_prediction
+from labeltree import InputError
+from labeltree.explain import explain_prediction
 from labeltree.model.model import load
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from labeltree import read_documents, synthesize, write_svm
+from labeltree import synthesize, write_svm
+from labeltree.data.read import read_documents
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

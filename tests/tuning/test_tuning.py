@@ -13,6 +13,7 @@ from helpers import make_data
 
 import labeltree
 from labeltree import write_svm
+from labeltree.data.columns import Columns
 from labeltree.errors import InputError
 from labeltree.settings import TextSettings
 from labeltree.tuning import halving
@@ -266,7 +267,7 @@ def test_cut_trees_are_those_of_a_smaller_depth(data):
 def test_files_are_read_as_given(tmp_path):
     lines = ["a;b\tred round", "c\tgreen", "b\tblue flat", "\tgrey"] * 20
     (tmp_path / "d.txt").write_text("\n".join(lines))
-    columns = labeltree.Columns(separators=(";",))
+    columns = Columns(separators=(";",))
     source = data_source(tmp_path / "d.txt", 0.2, format="tsv", columns=columns)
     assert source.searches_terms
     assert set(source.read(source.text).label_names) == {"a", "b", "c"}

@@ -30,9 +30,9 @@ from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.model.layout import MANIFEST
 from labeltree.model.model import Model, load
-from labeltree.training.train import train
 from labeltree.training.work import WorkDirectory, work_path
 from labeltree.trees.tree import pointers
+from labeltree.verbs import train
 
 
 class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type hints
@@ -140,14 +140,14 @@ class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type
         """Train, and replace an old model; continue an interrupted run of the same data and settings."""
         options = {name: settings[name] for name in parameters.TRAINING}
         try:
-            return train(data, self._model_path, threads=threads, overwrite=True, resume=True, **options)
+            return train(data, path=self._model_path, threads=threads, overwrite=True, resume=True, **options)
         except InputError as error:
             work = work_path(self._model_path)
             if error.file != str(work):
                 raise
             with WorkDirectory(work):  # an error if another process uses it
                 shutil.rmtree(work)
-        return train(data, self._model_path, threads=threads, overwrite=True, **options)
+        return train(data, path=self._model_path, threads=threads, overwrite=True, **options)
 
     def _suggest_batch(self, documents: list[Any], params: dict[str, Any]) -> SuggestionBatch:
         assert self._model is not None

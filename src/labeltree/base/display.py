@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from html import escape
@@ -63,6 +65,14 @@ def text_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int 
         ).rstrip()
         for row in cells
     ]
+
+
+def warn(message: str) -> None:
+    """Warn at the line outside this package that led here."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "labeltree":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def html_table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -52,6 +52,10 @@ class TextOptions(TypedDict, total=False):
     unicode: Literal["nfkc"] | None
 
 
+class TuningOptions(TextOptions, ReadingOptions, total=False):
+    """How data is read, and how documents become features."""
+
+
 class ModelOptions(TypedDict, total=False):
     """How a model is built, trained and stored.
 
@@ -105,12 +109,13 @@ def shows(options: type, *settings: Any) -> Callable[[Verb], Verb]:
     def decorate(function: Verb) -> Verb:
         signature = inspect.signature(function)
         named = [item for item in signature.parameters.values() if item.kind is not item.VAR_KEYWORD]
-        more = [
-            inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=annotation
+        more = []
+        for name, annotation in options.__annotations__.items():
+            kind = annotation.__forward_arg__
+            default = defaults.get(name, False if kind == "bool" else None)
+            more.append(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             )
-            for name, annotation in options.__annotations__.items()
-        ]
         names = [item.name for item in (*named, *more)]
 
         @wraps(function)

@@ -62,5 +62,38 @@ class Table:
         return html_table(*self._shown())
 
 
+class Facts(Mapping[str, Any]):
+    """Named facts: numbers, strings and lists, under a title."""
+
+    def __init__(self, title: str, facts: Mapping[str, Any]) -> None:
+        self.title, self._facts = title, dict(facts)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._facts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all facts."""
+        return self._facts
+
+    def _shown(self) -> list[list[str]]:
+        """Return the facts that are short, and have a value."""
+        short = {n: v for n, v in self._facts.items() if v is not None and not isinstance(v, list | dict)}
+        return [[name.replace("_", " "), _cell(value)] for name, value in short.items()]
+
+    def __repr__(self) -> str:
+        rows = self._shown()
+        width = max((len(name) for name, _ in rows), default=0)
+        return "\n".join([self.title, *(f"{name:{width}}  {value}" for name, value in rows)])
+
+    def _repr_html_(self) -> str:
+        return html_table(self.title, ["", ""], self._shown())
+
+
 def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else escaped(str(value))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
+from labeltree.base.extras import optional
 from labeltree.data.columns import Columns, cell_labels, is_missing, some_names
 from labeltree.data.dataset import canonical_csr
 from labeltree.errors import InputError
@@ -61,10 +62,8 @@ def as_values(data: Any) -> Values | None:
         return data.tolist() if data.ndim else None
     if sparse.issparse(data) or isinstance(data, str | bytes | bytearray):
         return None
-    if hasattr(data, "to_pylist"):  # Arrow
-        import pyarrow
-
-        data = pyarrow.chunked_array([data]) if isinstance(data, pyarrow.Array) else data
+    if type(data).__module__ == "pyarrow.lib" and not hasattr(data, "chunks"):  # an array without chunks
+        data = optional("pyarrow").chunked_array([data])
     import narwhals as nw
 
     series = nw.from_native(data, pass_through=True, allow_series=True)

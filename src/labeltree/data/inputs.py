@@ -111,6 +111,8 @@ class Source:
         Whether rows without text are skipped, and data without labels is refused.
     name : str or None
         The file, or the first of several.
+    format : str or None
+        Of the file.
     features : callable or None
         Takes a number of threads and a progress callback, and reads rows of features.
     documents : callable or None
@@ -122,6 +124,7 @@ class Source:
     columns: Columns
     require_labels: bool
     name: str | None = None
+    format: str | None = None
     features: Callable[[int | None, Progress | None], Dataset] | None = None
     documents: Callable[[Progress | None], Iterator[Document]] | None = None
     flags: tuple[sparse.csr_matrix, tuple[str, ...] | None] | None = None
@@ -253,7 +256,7 @@ def _file_source(
                 progress=progress,
             )
 
-        return Source(columns, require_labels, name, features=features)
+        return Source(columns, require_labels, name, format, features=features)
     _refuse("the data is not in LIBSVM format", {"one_based": given.get("one_based")})
 
     def documents(progress: Progress | None) -> Iterator[Document]:
@@ -261,7 +264,7 @@ def _file_source(
             path, format, columns, require_labels=require_labels, strict=strict, progress=progress
         )
 
-    return Source(columns, require_labels, name, documents=documents)
+    return Source(columns, require_labels, name, format, documents=documents)
 
 
 def _memory_source(
@@ -340,8 +343,8 @@ def _matrix_source(X: Any, labels: Any, columns: Columns, require_labels: bool, 
         numbers = LabelNumbers()
         for names in checked_labels(cells, columns, strict=strict):
             numbers.append(names)
-        names, Y = numbers.matrix()
-        return Dataset.from_matrices(X, Y, names)
+        label_names, Y = numbers.matrix()
+        return Dataset.from_matrices(X, Y, label_names)
 
     return Source(columns, require_labels, features=features)
 

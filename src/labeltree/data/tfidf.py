@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree import _native
+from labeltree.base.display import warn
 from labeltree.base.system import threads_to_use
 from labeltree.data.columns import Columns
 from labeltree.data.dataset import wrap_csr
@@ -203,10 +203,9 @@ def _warn_about_stop_words(settings: TextSettings) -> None:
     split = make_analyzer(TextSettings(lowercase=settings.lowercase))
     kept = sorted({word for stop_word in ignored for word in split(stop_word)} - ignored)
     if kept:
-        warnings.warn(
+        warn(
             "After tokenization, some stop words become terms that are not in the stop-word list: "
-            f"{', '.join(kept[:20])}; add them to stop_words.",
-            stacklevel=4,
+            f"{', '.join(kept[:20])}; add them to stop_words."
         )
 
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from labeltree.base.display import Progress, Stage, silent
+from labeltree.base.display import Progress, Stage, silent, warn
 from labeltree.base.limits import MANIFEST_BYTES
 from labeltree.base.system import CACHE_VARIABLE, cache_directory, free_disk, human_bytes
 from labeltree.errors import InputError, ResourceError
@@ -56,9 +55,11 @@ def load(
     InputError
         If there is no model, or it contains what labeltree would not have written.
     """
-    if is_address(path):
-        path = fetch(str(path), None if cache is None else Path(cache))
-    return models.load(Path(path), verify=verify)
+    if not is_address(path):
+        return models.load(Path(path), verify=verify)
+    model = models.load(fetch(str(path), None if cache is None else Path(cache)), verify=verify)
+    model.address = str(path)
+    return model
 
 
 def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -> Path:
@@ -98,7 +99,7 @@ def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -
         if not (place / MANIFEST).is_file():
             raise
         shown = f"{error.file} {error.what}"
-        warnings.warn(f"{shown}; the model from an earlier download is used.", stacklevel=3)
+        warn(f"{shown}; the model from an earlier download is used.")
         return place
     with _locked(place.parent), stage("download", f"downloading {address.shown}") as progress:
         content = store.read(MANIFEST, MANIFEST_BYTES)  # again: another process may have downloaded it

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,8 +12,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.base import limits
+from labeltree.base.display import html_table, warn
+from labeltree.base.options import ReadingOptions
 from labeltree.data.dataset import Dataset
-from labeltree.data.inputs import read_data
+from labeltree.data.inputs import open_data
 from labeltree.data.summary import as_arguments, suspicions
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
@@ -38,6 +38,9 @@ from labeltree.evaluation.result import AcceptedLabels, Evaluation
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from labeltree.data.inputs import Data, Labels
     from labeltree.model.model import Model
 
 
@@ -143,18 +146,26 @@ class Labeled:
             )
 
 
-def labeled_data(data: Dataset | str | os.PathLike[str], model: Model) -> Labeled:
-    """Match data with a model, after reading a file; warn of what looks wrong, at the caller's caller."""
-    notes: list[str] = []
-    if not isinstance(data, Dataset):
-        data = read_data(data, like=model)
-        notes += suspicions(data, _as_call, model)
-    labeled = Labeled.of(data, model)
+def read_labeled(
+    model: Model,
+    data: Data,
+    labels: Labels = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    threads: int | None = None,
+    **reading: Unpack[ReadingOptions],
+) -> Dataset:
+    """Read labeled data for a model; warn of what looks wrong. A pair in place of data is data and labels."""
+    if isinstance(data, tuple) and len(data) == 2 and labels is None:
+        data, labels = data
+    dataset = open_data(data, labels, text=text, like=model, **reading).dataset(like=model, threads=threads)
+    notes = [] if isinstance(data, Dataset) else list(suspicions(dataset, as_arguments, model))
+    labeled = Labeled.of(dataset, model)
     if not labeled.is_mostly_known:
         notes += labeled.unknown_note("separator")
     for note in notes:
-        warnings.warn(note, stacklevel=3)
-    return labeled
+        warn(note)
+    return dataset
 
 
 def validation_data(dataset: Dataset, model: Model) -> Labeled:
@@ -179,20 +190,15 @@ def validation_data(dataset: Dataset, model: Model) -> Labeled:
     counts = np.bincount(truth.indices, minlength=truth.shape[1])
     same = counts.size == model.n_labels and np.array_equal(counts, model.label_counts)
     if same and dataset.n_instances == model.n_instances:
-        warnings.warn(
+        warn(
             "The validation data looks like the training data: it has as many rows, and as many of each "
             "label. A model is better on its training data than on any other, so this choice does not "
-            "show what to expect on other data.",
-            stacklevel=3,  # the caller of `Model.compress` or `decide`
+            "show what to expect on other data."
         )
     return labeled
 
 
-def _as_call(separator: str, format: str | None) -> str:
-    return f"read_data(file, {as_arguments(separator, format)}, like=model)"
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Choice:
     """What was chosen on labeled data.
 
@@ -210,6 +216,31 @@ class Choice:
     calibration: Calibration | None
     candidates: Candidates
     unlabeled: int
+
+    @property
+    def threshold(self) -> float:
+        """The minimum score of an accepted label, if it has none of its own."""
+        return self.decision.threshold
+
+    def __repr__(self) -> str:
+        figures = self.figures()
+        shown = (f"{name}={figures[name]:.4f}" for name in ("precision", "recall", "micro_f1", "macro_f1"))
+        return f"Choice(threshold={self.decision}; {', '.join(shown)})"
+
+    def _repr_html_(self) -> str:
+        rows = ([name, f"{value:.4f}"] for name, value in self.figures().items())
+        return html_table(f"Threshold {self.decision}", ["on these rows", ""], rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``labeltree threshold --json`` prints about the choice."""
+        own = self.decision.thresholds
+        return {
+            **self.decision.entry(),
+            "thresholds": None if own is None else own.tolist(),
+            "calibrated": self.calibration is not None,
+            **self.figures(),
+            "cross_validated": self.cross_validated(),
+        }
 
     def figures(self) -> dict[str, float]:
         """Return precision, recall, F1 and more of the accepted labels, on the rows of the choice.
@@ -286,10 +317,9 @@ def decide(
     candidates, unlabeled = labeled_candidates(data.truth, labels, scores)
     n_rows = candidates.row_true.size
     if n_rows < MIN_DECISION_ROWS:
-        warnings.warn(
+        warn(
             f"The validation data has {n_rows:,} row{'s' * (n_rows != 1)} with labels; with fewer than "
-            f"{MIN_DECISION_ROWS}, the best threshold is mostly random.",
-            stacklevel=2,
+            f"{MIN_DECISION_ROWS}, the best threshold is mostly random."
         )
     calibration = model.calibration if calibrate is None else None
     if calibrate and calibration_gain(candidates) > 0:

@@ -17,7 +17,7 @@ from labeltree.base import limits
 from labeltree.base.display import Progress, html_table
 from labeltree.base.options import ReadingOptions
 from labeltree.base.system import available_memory, free_disk, human_bytes, threads_to_use
-from labeltree.data.dataset import Dataset
+from labeltree.base.table import Facts
 from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError, ResourceError
 from labeltree.evaluation.accepted import Decision
@@ -25,19 +25,27 @@ from labeltree.evaluation.calibration import Calibration
 from labeltree.evaluation.result import Evaluation
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.compress import Budget, Trial, compress_model
-from labeltree.model.directory import check_apart, check_target
-from labeltree.model.labeled_data import labeled_data, validation_data
+from labeltree.model.directory import check_apart, check_target, read_manifest
+from labeltree.model.labeled_data import (
+    Choice,
+    Labeled,
+    check_goal,
+    decide,
+    read_labeled,
+    validation_data,
+)
 from labeltree.model.layout import tree_folder
 from labeltree.model.manifest import RESTORE, Manifest
 from labeltree.model.open import read_parts
 from labeltree.model.pack import check_source, write_model
 from labeltree.model.queries import batches, is_matrix
 from labeltree.model.ranker import Ranker, as_matrix, check_options, named_labels
-from labeltree.model.writer import ModelWriter, amend_model, new_model
+from labeltree.model.writer import ModelWriter, amend_model, decided, new_model
 from labeltree.settings import (
     DEFAULT_BEAM,
     DEFAULT_RANKS,
     DEFAULT_TOP,
+    DEFAULT_WORDS,
     MAX_ACCEPTED,
     ScoreSettings,
     StorageSettings,
@@ -47,7 +55,9 @@ from labeltree.trees.tree import DepthSummary, describe_depths
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from labeltree.data.inputs import Data
+    from labeltree.data.inputs import Data, Labels
+    from labeltree.explain.label import LabelProfile
+    from labeltree.explain.prediction import Explanation
 
 
 class SparseMatrix(Protocol):
@@ -65,6 +75,10 @@ class Model:
     ----------
     path : Path or None
         Its directory; None for a model that was unpickled, or fitted by an estimator and not saved.
+    address : str or None
+        Where it was downloaded from.
+    holdout : Evaluation or None
+        How good it is on rows that `labeltree.train` held out.
     manifest : dict
         The contents of ``manifest.json``: shapes, settings, versions, files.
     n_features, n_labels, n_instances : int
@@ -99,6 +113,8 @@ class Model:
         thresholds: NDArray[np.float32] | None = None,
     ) -> None:
         self.path = path
+        self.address: str | None = None
+        self.holdout: Evaluation | None = None
         self.manifest = manifest
         self.trees = trees
         self.label_counts = label_counts
@@ -153,7 +169,7 @@ class Model:
         return Ranker(search, self.n_features, self.normalized, self.text is not None)
 
     @overload
-    def predict(
+    def predict(  # type: ignore[overload-overlap]  # arrays of numbers are iterable, too
         self,
         data: SparseMatrix | NDArray[np.number[Any]],
         *,
@@ -292,14 +308,19 @@ class Model:
             if is_matrix(data)
             else sp.vstack(list(batches(self, data, None, {}, options.get("threads"))))
         )
-        return as_matrix(*self.predict(rows, **options), self.n_labels)
+        labels, scores = self.predict(rows, **options)
+        return as_matrix(labels, scores, self.n_labels)
 
     def evaluate(
         self,
-        dataset: Dataset | str | os.PathLike[str],
-        predicted: NDArray[np.int32] | None = None,
+        data: Data,
+        labels: Labels = None,
         *,
+        text: str | Sequence[str] | None = None,
+        predicted: NDArray[np.int32] | None = None,
         ks: Sequence[int] = DEFAULT_RANKS,
+        threads: int | None = None,
+        **reading: Unpack[ReadingOptions],
     ) -> Evaluation:
         """Compare predicted labels with the true ones, by every metric.
 
@@ -307,13 +328,18 @@ class Model:
 
         Parameters
         ----------
-        dataset : Dataset or path-like
-            The true labels, or the file to read them from, in any format that the command line reads.
-            Labels that the model does not know count as missed. Rows without labels are left out.
+        data, labels, text
+            Labeled data, as in :func:`labeltree.read_data`; columns and separators are those of the training
+            data by default. Labels that the model does not know count as missed. Rows without labels are
+            left out.
         predicted : ndarray of int32, rows x top, optional
-            The labels that ``predict`` returned for ``dataset.X``. Default: predict them.
+            The labels that ``predict`` returned for the rows of a Dataset. Default: predict them.
         ks : sequence of int
             The ranks to evaluate at.
+        threads : int, optional
+            Default: all CPUs.
+        **reading
+            How data is read, as in :func:`labeltree.read_data`.
 
         Returns
         -------
@@ -323,7 +349,144 @@ class Model:
             of the labels that ``self.decision`` accepts, if there is one, and "rows_with_accepted_label", the
             share of the rows with labels that get any. Its attributes are counts and a table of the labels.
         """
-        return labeled_data(dataset, self).evaluate(predicted, ks)
+        dataset = read_labeled(self, data, labels, text=text, threads=threads, **reading)
+        return Labeled.of(dataset, self).evaluate(predicted, ks)
+
+    def choose_threshold(
+        self,
+        data: Data,
+        labels: Labels = None,
+        *,
+        text: str | Sequence[str] | None = None,
+        metric: str | None = None,
+        min_precision: float | None = None,
+        min_recall: float | None = None,
+        calibrate: bool | None = None,
+        save: bool = False,
+        threads: int | None = None,
+        **reading: Unpack[ReadingOptions],
+    ) -> Choice:
+        """Choose which labels the model should accept, on data that it was not trained on.
+
+        Parameters
+        ----------
+        data, labels, text
+            Labeled data, as in `evaluate`.
+        metric : {"micro_f1", "macro_f1", "row_f1"}, optional
+            The F1 to maximize. "macro_f1" can give labels their own thresholds. Default: "micro_f1".
+        min_precision, min_recall : float, optional
+            Instead: the largest recall with this precision, or the largest precision with this recall.
+        calibrate : bool, optional
+            Fit a map from scores to probabilities, if it lowers the log loss; or use none. Default: the
+            model's.
+        save : bool, default False
+            Use the choice as ``self.decision`` and ``self.calibration``, and store it in the directory of the
+            model.
+        threads : int, optional
+            Default: all CPUs.
+        **reading
+            How data is read, as in :func:`labeltree.read_data`.
+
+        Returns
+        -------
+        Choice
+            ``predict(..., threshold=choice.decision)`` accepts these labels without storing anything.
+
+        Raises
+        ------
+        InputError
+            If no threshold reaches the goal, or the model knows fewer than half of the label occurrences.
+        """
+        check_goal(metric, min_precision, min_recall)
+        if save:
+            self._check_own()
+        dataset = read_labeled(self, data, labels, text=text, threads=threads, **reading)
+        choice = decide(
+            self,
+            dataset,
+            metric=metric,
+            min_precision=min_precision,
+            min_recall=min_recall,
+            calibrate=calibrate,
+            threads=threads,
+        )
+        if save:
+            self.store(choice)
+        return choice
+
+    def explain(
+        self,
+        document: Any,
+        *,
+        labels: Sequence[str | int] | None = None,
+        top: int = DEFAULT_TOP,
+        beam: int = DEFAULT_BEAM,
+        score: str | None = None,
+        score_scale: float | None = None,
+        words: int = DEFAULT_WORDS,
+    ) -> list[Explanation]:
+        """Explain the labels predicted for a document: their paths, and the words for and against each step.
+
+        Parameters
+        ----------
+        document : str, or sparse matrix or array of one row
+            A text, if the model was trained on text; otherwise a row of features.
+        labels : sequence of str or int, optional
+            Explain these labels, by name or number, predicted or not, instead of the best ones.
+        top, beam, score, score_scale
+            As in `predict`.
+        words : int, default 5
+            Maximum number of words for and against each step.
+
+        Returns
+        -------
+        list of Explanation
+            Best first; a label that the beam does not reach has the score 0.
+        """
+        from labeltree.explain.prediction import explain_prediction
+
+        return explain_prediction(
+            self,
+            document,
+            labels=labels,
+            top=top,
+            beam=beam,
+            score=score,
+            score_scale=score_scale,
+            words=words,
+        )
+
+    def label(self, name: str | int, *, words: int = DEFAULT_WORDS, siblings: int = 10) -> LabelProfile:
+        """Describe a label: its path through each tree, its siblings, and the words for and against it.
+
+        Parameters
+        ----------
+        name : str or int
+            Its name or number.
+        words : int, default 5
+            Maximum number of words for and against each step.
+        siblings : int, default 10
+            Maximum number of siblings to name.
+
+        Returns
+        -------
+        LabelProfile
+        """
+        from labeltree.explain.label import describe_label
+
+        return describe_label(self, name, words=words, siblings=siblings)
+
+    def info(self) -> Facts:
+        """Describe the model: its data, size and settings, and the shape of its trees.
+
+        Returns
+        -------
+        Facts
+            A mapping of what ``labeltree info --json`` prints.
+        """
+        from labeltree.explain.overview import describe_model
+
+        return Facts(f"Model {self.path or '(unsaved)'}", describe_model(self))
 
     def depths(self, tree: int = 0) -> list[DepthSummary]:
         """Describe a tree depth by depth: nodes, children, mean used features, alpha, weights."""
@@ -385,7 +548,7 @@ class Model:
         prune: float | None = None,
         max_loss: float | None = None,
         max_size: int | str | None = None,
-        validation: Dataset | None = None,
+        validation: Data | tuple[Data, Labels] | None = None,
         overwrite: bool = False,
         threads: int | None = None,
         progress: Progress | None = None,
@@ -412,7 +575,7 @@ class Model:
             Find the best model of at most this many bytes, or a string such as "50MB", not counting the
             manifest: the one with the largest sum of P@1, P@3 and P@5 on the validation data, or without
             data the one that changes the weights least.
-        validation : Dataset, optional
+        validation : path-like, frame, Dataset or pair of texts and labels, optional
             Labeled data that the model was not trained on.
         overwrite : bool, default False
             Replace another existing model, once the new one is complete.
@@ -438,7 +601,7 @@ class Model:
         if self.path is not None:
             check_apart(self.path, path)
         check_target(path, overwrite)
-        data = None if validation is None else validation_data(validation, self)
+        data = None if validation is None else validation_data(read_labeled(self, validation), self)
         self.verify(threads)
         threads = threads_to_use(threads)
         compress_model(self, path, storage, budget, data, overwrite, threads, progress, report)
@@ -452,16 +615,27 @@ class Model:
         write_model(ModelWriter(place), self, storage, threads, progress)
         return load(place, verify=False)
 
-    def store_decision(self, decision: Decision | None, calibration: Calibration | None) -> Model:
-        """Store which labels to accept, and how scores become probabilities, in the model directory.
+    def store(self, choice: Choice) -> None:
+        """Use the labels and the calibration of a choice, and store them in the directory of the model.
 
         The directory is replaced by one that links to the same files: readers find the old model or the new
-        one, and a process that is killed leaves one of them. Returns the model, opened from disk again.
+        one, and a process that is killed leaves one of them.
         """
-        if self.path is None:
-            raise InputError("the model has no directory", hint="save it first")
-        amend_model(self.path, self.manifest, decision, calibration)
-        return load_complete(self.path)
+        self._check_own()
+        if self.path is not None:
+            amend_model(self.path, self.manifest, choice.decision, choice.calibration)
+            self.manifest = read_manifest(self.path)
+        else:
+            self.manifest = decided(self.manifest, choice.decision, choice.calibration)
+        self.decision, self.calibration = choice.decision, choice.calibration
+
+    def _check_own(self) -> None:
+        """Refuse to change a model that was downloaded: the next download would replace it."""
+        if self.address is not None:
+            what = "a downloaded model cannot be changed"
+            raise InputError(
+                what, file=self.address, hint="save a copy with `model.save(path)` and load that"
+            )
 
 
 def load(path: Path | str, *, verify: bool | None = None) -> Model:

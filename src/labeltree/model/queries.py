@@ -45,27 +45,31 @@ def batches(
         if features is None or not source.is_text:
             yield source.dataset(like=model, threads=threads).X
             return
-        options = {"strict": bool(reading.get("strict")), "threads": threads}
-        yield from (
-            batch.X
-            for batch in read_batches(data, features, reading.get("format"), source.columns, **options)
+        found = read_batches(
+            data,
+            features,
+            reading.get("format"),
+            source.columns,
+            strict=bool(reading.get("strict")),
+            threads=threads,
         )
+        yield from (batch.X for batch in found)
         return
     frame = as_frame(data)
     if frame is not None and features is None:
         yield matrix_of(frame, "the data")
         return
-    if frame is not None:
-        columns = features.columns.texts if text is None else [text] if isinstance(text, str) else text
-        texts, several = text_values(frame, columns), True
-    else:
-        several = isinstance(data, Iterator)
-        values = data if several else as_values(data)
-        if values is None:
-            raise unusable(data)
-        texts = checked_texts(values)
     if features is None:
         what = "the data is text, but the model was not trained on text"
         raise InputError(what, hint="pass a matrix of features")
-    while batch := list(itertools.islice(texts, _BATCH if several else None)):
+    in_turn = frame is not None or isinstance(data, Iterator)
+    if frame is not None:
+        columns = features.columns.texts if text is None else [text] if isinstance(text, str) else text
+        texts = text_values(frame, columns)
+    else:
+        values = data if in_turn else as_values(data)
+        if values is None:
+            raise unusable(data)
+        texts = checked_texts(values)
+    while batch := list(itertools.islice(texts, _BATCH if in_turn else None)):
         yield features.transform([found or "" for found in batch], threads=threads)

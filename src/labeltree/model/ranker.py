@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.base import limits
+from labeltree.base.display import warn
 from labeltree.base.system import threads_to_use
 from labeltree.data.dataset import canonical_csr, csr_arrays, unit_values
 from labeltree.errors import InputError
@@ -177,10 +177,9 @@ class Ranker:
 
     def _warn_of_features(self, n_features: int) -> None:
         if n_features > self._n_features:
-            warnings.warn(
+            warn(
                 f"The data has {n_features:,} features, but the model has {self._n_features:,}; "
-                "the additional ones are ignored.",
-                stacklevel=4,  # the caller of predict
+                "the additional ones are ignored."
             )
 
 

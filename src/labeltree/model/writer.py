@@ -168,9 +168,7 @@ def amend_model(
     place = Path(os.path.realpath(path))
     kept = reports(place)
     check_target(place, True, kept)
-    described = carried_over(manifest)
-    for replaced in ("decision", "calibration"):
-        described.pop(replaced, None)
+    described = decided(carried_over(manifest), decision, calibration)
     with temporary_directory(place) as work:
         writer = ModelWriter(work)
         for name, entry in manifest["files"].items():
@@ -179,20 +177,24 @@ def amend_model(
                 writer.adopt(name, entry)
         for name in kept:
             _link(place / name, work / name)
-        if decision is not None:
-            described["decision"] = decision.entry()
-            if decision.thresholds is not None:
-                if decision.thresholds.shape != (manifest["labels"],):
-                    what = f"there are thresholds of shape {decision.thresholds.shape}"
-                    raise InputError(f"{what} for {manifest['labels']:,} labels")
-                writer.write(THRESHOLDS, decision.thresholds)
-        if calibration is not None:
-            described["calibration"] = calibration.entry()
+        if decision is not None and decision.thresholds is not None:
+            writer.write(THRESHOLDS, decision.thresholds)
         writer.finish(described)
         if read_manifest(place)["crc32c"] != manifest["crc32c"]:
             what = "the model was replaced while its thresholds were chosen, so nothing was stored"
             raise InputError(what, file=path, hint="run the command again")
         publish(work, place, overwrite=True)
+
+
+def decided(manifest: Manifest, decision: Decision | None, calibration: Calibration | None) -> Manifest:
+    """Return a manifest with another decision and calibration."""
+    own = None if decision is None else decision.thresholds
+    if own is not None and own.shape != (manifest["labels"],):
+        what = f"there are thresholds of shape {own.shape}"
+        raise InputError(f"{what} for {manifest['labels']:,} labels")
+    entries = {"decision": decision, "calibration": calibration}
+    kept = {key: value for key, value in manifest.items() if key not in entries}
+    return {**kept, **{key: value.entry() for key, value in entries.items() if value is not None}}
 
 
 def _link(source: Path, target: Path) -> None:

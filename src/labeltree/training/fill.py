@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeltree import _native
-from labeltree.base.display import Progress
+from labeltree.base.display import Progress, warn
 from labeltree.base.limits import AUTO, LARGEST_VALUE, SMALLEST_COST
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
@@ -143,11 +142,10 @@ def train_planned(
     model = complete_model(dataset, plan, work, costs)
     if n_not_converged := model.manifest["not_converged"]:
         n_problems = sum(part.tree.children.size for part in plan.trees)
-        warnings.warn(
+        warn(
             f"{n_not_converged:,} of {n_problems:,} binary problems did not converge to the tolerance "
             f"of {plan.settings.tolerance:g}; scale the features, lower the cost ({plan.cost:g}) or raise "
-            "max_iterations.",
-            stacklevel=3,
+            "max_iterations."
         )
     return model
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -10,6 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree.base.display import warn
 from labeltree.errors import InputError
 from labeltree.trees.tree import LabelTree, label_number
 
@@ -125,10 +125,9 @@ def nest_parents(rows: Rows, numbers: Mapping[str, int]) -> list[Any]:
             hint="use the names of the labels as they are in the data",
         )
     if n_empty:
-        warnings.warn(
+        warn(
             f"{n_empty:,} of the {len(names):,} names in the hierarchy are not labels of the data and have "
-            "no labels below them; they are ignored.",
-            stacklevel=3,
+            "no labels below them; they are ignored."
         )
     return content[-1][::-1]
 
@@ -267,10 +266,7 @@ def make_tree(
                 hint="add them, or use {add_missing} to put them under a separate node",
                 parameters={"add_missing": True},
             )
-        warnings.warn(
-            f"{missing_labels} ({examples}); they are put under a separate child of the root.",
-            stacklevel=3,
-        )
+        warn(f"{missing_labels} ({examples}); they are put under a separate child of the root.")
     if missing.size:
         nested.append(missing.tolist())
     for node in reversed(nodes):  # children before their parents

@@ -212,3 +212,19 @@ def compare_models(
             for number, rows in enumerate(labeled)
         ]
     )
+
+
+def read_alike(models: Sequence[Model], read: Callable[[Model], Dataset]) -> list[Dataset]:
+    """Read data for each model; models with the same features, columns and first index share it."""
+    datasets: list[Dataset] = []
+    for model in models:
+        known = zip(models, datasets, strict=False)
+        shared = next((dataset for other, dataset in known if _reads_alike(other, model)), None)
+        datasets.append(read(model) if shared is None else shared)
+    return datasets
+
+
+def _reads_alike(one: Model, other: Model) -> bool:
+    if one.text is None or other.text is None:
+        return (one.text, one.one_based, one.n_features) == (other.text, other.one_based, other.n_features)
+    return one.text.contents == other.text.contents

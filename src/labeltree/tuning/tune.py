@@ -4,44 +4,49 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labeltree.base import limits
+from labeltree.base.options import TuningOptions, shows
 from labeltree.base.system import threads_to_use
-from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
-from labeltree.data.inputs import read_data
-from labeltree.data.read import check_path, resolve_format
+from labeltree.data.inputs import open_data
 from labeltree.errors import InputError
-from labeltree.settings import DEFAULT_SHARE, TextSettings
+from labeltree.settings import DEFAULT_SHARE, TextSettings, split_options
 from labeltree.tuning.halving import Goal, Halving
 from labeltree.tuning.result import MODELS, TuningResult, best_trial
 from labeltree.tuning.rows import DataSource, TuningRows
 from labeltree.tuning.trial import TrialJournal
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from labeltree.data.inputs import Data, Labels
+
 JOURNAL = "trials.jsonl"
 
 
+@shows(TuningOptions, TextSettings)
 def tune(
-    data: Dataset | Path | str,
-    out: Path | str,
+    data: Data,
+    labels: Labels = None,
     *,
+    text: str | Sequence[str] | None = None,
+    path: str | os.PathLike[str],
     max_size: int | str | None = None,
     max_time: float | str | None = None,
     metric: str = "P@1",
-    validation: float | Dataset | Path | str = DEFAULT_SHARE,
-    text: TextSettings | None = None,
-    format: str | None = None,
-    columns: Columns | None = None,
-    one_based: bool | None = None,
-    strict: bool = False,
+    validation: float | Data | tuple[Data, Labels] = DEFAULT_SHARE,
+    min_label_count: int = 1,
     seed: int = 0,
     resume: bool = False,
     threads: int | None = None,
     progress: bool = False,
+    **options: Unpack[TuningOptions],
 ) -> TuningResult:
     """Search for the settings of the best model within a budget of bytes and time.
 
@@ -54,9 +59,10 @@ def tune(
 
     Parameters
     ----------
-    data : Dataset or path-like
-        The training data. A file of documents is read again for each choice of n-grams and ``min_df``.
-    out : path-like
+    data, labels, text
+        The training data, as in :func:`labeltree.read_data`. Documents are read again for each choice of
+        n-grams and ``min_df``.
+    path : path-like
         Directory for the journal of trials, the table, the settings file and the best model.
     max_size : int or str, optional
         Bytes that the final model may take without its manifest, or a string such as "50MB".
@@ -64,12 +70,10 @@ def tune(
         Seconds for the search and for training the final model, or a string such as "20min".
     metric : {"P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "F1"}
         What to maximize. F1 is micro-averaged, with the threshold of scores that makes it largest.
-    validation : float, Dataset or path-like, default 0.1
+    validation : float, path-like, frame, Dataset or pair of texts and labels, default 0.1
         The share of the rows to validate on, or other labeled data.
-    text : TextSettings, optional
-        The text settings, if the data is a file of documents. Default: n-grams and ``min_df`` are searched.
-    format, columns, one_based, strict
-        How to read files, as in :func:`labeltree.read_data`.
+    min_label_count : int, default 1
+        Leave out labels with fewer rows.
     seed : int, default 0
         Of the split and of the final model.
     resume : bool, default False
@@ -78,17 +82,35 @@ def tune(
         Default: all CPUs.
     progress : bool, default False
         Show a line for each trial, on standard error or in a notebook.
+    **options
+        How data is read, and how documents become features, as in :func:`labeltree.train`. If there are no
+        settings of text, n-grams and ``min_df`` are searched.
 
     Returns
     -------
     TuningResult
+        ``labeltree.train(data, labels, **result.settings)`` trains the best model.
     """
     goal = Goal(metric, max_size, max_time)  # type: ignore[arg-type]  # it converts strings
+    limits.checked("min_label_count", min_label_count, limits.Whole(1))
+    reading, settings = split_options(options)
+    source = open_data(data, labels, text=text, **reading)
+
+    def read(chosen: TextSettings | None) -> Dataset:
+        return source.dataset(chosen, threads=threads).drop_rare(min_label_count)
+
+    def read_other(dataset: Dataset) -> Dataset:
+        other: Any = validation
+        if not (isinstance(other, tuple) and len(other) == 2):
+            other = other, None
+        return open_data(*other, text=text, like=dataset, **reading).dataset(like=dataset, threads=threads)
+
+    share: Any = read_other
     if isinstance(validation, float | int):
-        validation = limits.checked("validation", validation, limits.VALIDATION_SHARE)
-    reading = {"format": format, "columns": columns, "one_based": one_based, "strict": strict}
-    source = data_source(data, validation, text, threads=threads, **reading)
-    return search(source, Path(out), goal, seed=seed, resume=resume, threads=threads, quiet=not progress)
+        share = limits.checked("validation", validation, limits.VALIDATION_SHARE)
+    start = (settings or TextSettings()) if source.is_text else None
+    found = DataSource(read, share, start, searches_terms=source.is_text and settings is None)
+    return search(found, Path(path), goal, seed=seed, resume=resume, threads=threads, quiet=not progress)
 
 
 def search(
@@ -162,44 +184,3 @@ def search(
     result = TuningResult(journal.trials, chosen, settings, goal.metric, goal.max_size, seconds, ended, out)
     result.write()
     return result
-
-
-def data_source(
-    data: Dataset | Path | str,
-    validation: float | Dataset | Path | str,
-    text: TextSettings | None = None,
-    *,
-    threads: int | None = None,
-    **reading: Any,
-) -> DataSource:
-    """Return how to read training and validation data, each a file or a dataset.
-
-    The other arguments are those of `read_data`.
-    """
-    if not isinstance(data, Dataset):
-        check_path(data)
-    is_text = not isinstance(data, Dataset) and resolve_format(data, reading.get("format"), None) != "svm"
-    if text is not None and not is_text:
-        raise InputError(
-            "text settings are given, but the training data is not a file of documents", hint="remove them"
-        )
-    if isinstance(validation, Dataset) and not isinstance(data, Dataset):
-        raise InputError(
-            "the validation data is a dataset, but the training data is a file",
-            hint="pass both as files, or both as datasets",
-        )
-
-    def read(settings: TextSettings | None) -> Dataset:
-        if isinstance(data, Dataset):
-            return data
-        return read_data(data, settings=settings, threads=threads, **reading)
-
-    def read_other(dataset: Dataset) -> Dataset:
-        if isinstance(validation, Dataset):
-            return validation
-        assert not isinstance(validation, float)
-        return read_data(validation, like=dataset, threads=threads, **reading)
-
-    start = (text or TextSettings()) if is_text else None
-    share = validation if isinstance(validation, float) else read_other
-    return DataSource(read, share, start, searches_terms=is_text and text is None)

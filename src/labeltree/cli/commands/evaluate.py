@@ -16,10 +16,8 @@ from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
-    from labeltree.data.dataset import Dataset
     from labeltree.evaluation.accepted import Candidates, Decision
     from labeltree.evaluation.calibration import ReliabilityBin
-    from labeltree.model.model import Model
 
 _MAX_RANK = max(DEFAULT_RANKS)
 _F1 = {"micro_f1": "micro F1", "macro_f1": "macro F1", "row_f1": "row F1"}
@@ -194,7 +192,7 @@ def compare(
     paths : MODEL MODEL... DATA
         Two or more model directories, or addresses such as hf://user/name, then labeled data.
     """
-    from labeltree.tuning.compare import compare_models
+    from labeltree.tuning.compare import compare_models, read_alike
 
     *names, data = paths
     if len(names) < 2:
@@ -204,11 +202,7 @@ def compare(
         raise InputError("standard input can be read only once", hint="pass a file")
     stages = Stages(quiet or json)
     models = [open_model(stages, local(model_place(name), stages)) for name in names]
-    sources = [DataFile(data, reading, model) for model in models]
-    datasets: list[Dataset] = []
-    for source, model in zip(sources, models, strict=True):
-        read = (other for known, other in zip(models, datasets, strict=False) if _reads_alike(known, model))
-        datasets.append(next(read, None) or source.read(stages, threads))
+    datasets = read_alike(models, lambda model: DataFile(data, reading, model).read(stages, threads))
     with printing.warnings_as_notes(), stages.stage("compare", "comparing") as progress:
         found = compare_models(
             models, datasets, names=names, beam=beam, seed=seed, threads=threads, progress=progress
@@ -216,10 +210,3 @@ def compare(
     for number, item in enumerate(found.models):
         note_missed(item.data, item.name, rows=number == 0)
     printing.show(found.to_dict(), [repr(found), *([] if quiet else ["", _F1_NOTE])], json)
-
-
-def _reads_alike(one: Model, other: Model) -> bool:
-    """Return whether data is the same for two models: features, columns and first index."""
-    if one.text is None or other.text is None:
-        return (one.text, one.one_based, one.n_features) == (other.text, other.one_based, other.n_features)
-    return one.text.contents == other.text.contents

@@ -66,22 +66,13 @@ def threshold(
             calibrate=calibrate,
             threads=threads,
         )
-        opened.store_decision(choice.decision, choice.calibration)
+        opened.store(choice)
     missed = note_missed(Labeled.of(dataset, opened))
     if calibrate and choice.calibration is None:
         printing.note("Calibration does not make the scores better, so they stay as they are.")
     figures, cross_validated = choice.figures(), choice.cross_validated()
-    own, is_calibrated = choice.decision.thresholds, choice.calibration is not None
-    report = {
-        "model": str(model),
-        **choice.decision.entry(),
-        "thresholds": None if own is None else own.tolist(),
-        "calibrated": is_calibrated,
-        **figures,
-        "cross_validated": cross_validated,
-        **missed,
-        "seconds": stages.seconds,
-    }
+    is_calibrated = choice.calibration is not None
+    report = {"model": str(model), **choice.to_dict(), **missed, "seconds": stages.seconds}
     percent = {name: f"{100 * value:.2f}%" for name, value in figures.items()}
     counts = f"{figures['labels_per_row']:.2f} per row, none for {percent['rows_without']} of the rows"
     facts = [
