@@ -128,7 +128,7 @@ def test_labels_unknown_to_the_model_count_as_missed(run, place, tmp_path):
     assert code == 0
     assert err == "note: 1 of the 2 labels in the data is unknown to the model and counted as missed.\n"
     assert json.loads(out)["P@1"] == 0.5
-    assert json.loads(out)["R@5"] == 50
+    assert json.loads(out)["R@5"] == 0.5
 
 
 def test_documents_without_terms_are_trained_on_and_evaluated(run, tmp_path):

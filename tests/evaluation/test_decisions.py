@@ -59,13 +59,16 @@ def test_figures_are_those_of_scikit_learn(candidates, threshold):
         "precision": precision_score(Y, P, average="micro", zero_division=0),
         "recall": recall_score(Y, P, average="micro"),
         "micro_f1": f1_score(Y, P, average="micro", zero_division=0),
-        "macro_f1": f1_score(Y[:, known], P[:, known], average="macro", zero_division=0),
+        "macro_f1": f1_score(Y, P, average="macro", zero_division=0),
         "row_f1": f1_score(Y[with_labels], P[with_labels], average="samples", zero_division=0),
         "coverage": (Y & P)[:, known].any(axis=0).mean(),
         "labels_per_row": P.sum() / len(P),
         "rows_without": (~P.any(axis=1)).mean(),
     }
     assert got == pytest.approx(expected)
+    # Labels that the model does not know follow its own.
+    wide = sp.csr_matrix(sp.hstack([truth, np.ones((60, 2))]))
+    assert Candidates.of(wide, found, scores, 12).at(threshold)["macro_f1"][0] == got["macro_f1"]
 
 
 @pytest.mark.parametrize("metric", ["micro_f1", "macro_f1", "row_f1"])
@@ -99,7 +102,7 @@ def test_labels_get_their_own_thresholds_if_that_is_better():
     decision = choose_threshold(candidates, "macro_f1", n_labels=4)
     assert decision.thresholds[:2] == pytest.approx([0.2, 0.8], abs=0.03)
     assert (decision.thresholds[2:] == np.float32(decision.threshold)).all()
-    assert candidates.measure(decision)["macro_f1"] > 0.97
+    assert candidates.measure(decision)["macro_f1"] > 0.97 * 2 / 3
     labels, kept = decision.accept(found, scores)
     assert (labels[:, 0] >= 0).tolist() == (scores[:, 0] >= decision.thresholds[0]).tolist()
     assert (kept[labels < 0] == 0).all()

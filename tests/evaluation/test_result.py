@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from helpers import make_data, train_small
-from sklearn.metrics import precision_recall_fscore_support
+from sklearn.metrics import f1_score, precision_recall_fscore_support
 
 import labeltree
 from labeltree.evaluation.accepted import Decision
@@ -25,6 +25,11 @@ def test_each_label_as_scikit_learn(stored):
         chosen[row, found[ranked[row] >= np.float32(0.4)] if stored else found[:5]] = True
     chosen[~true.any(axis=1)] = False  # rows without labels are left out
     expected = precision_recall_fscore_support(true, chosen, average=None, zero_division=0)
+    figures = accepted.figures(7)  # two labels are unknown to the model
+    assert figures["micro_F1"] == f1_score(true, chosen, average="micro", zero_division=0)
+    by_label = f1_score(true, chosen, average=None, zero_division=0)
+    assert figures["macro_F1"] == pytest.approx(by_label[:7].mean(), rel=1e-15)
+    assert figures["rows_with_accepted_label"] == chosen.any(axis=1).sum() / true.any(axis=1).sum()
     names = [f"label {j}" for j in range(9)]
     table = accepted.table(names)
     assert table["label"] == names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -101,28 +101,39 @@ class Candidates:
     Attributes
     ----------
     truth : csr_matrix, rows x labels
+    n_labels : int
+        The labels of the model, which macro F1 is the mean over; others may follow them.
     rows, labels : ndarray of int64
     scores : ndarray of float32
     hits : ndarray of bool
     """
 
     truth: sp.csr_matrix
+    n_labels: int
     rows: NDArray[np.int64]
     labels: NDArray[np.int64]
     scores: NDArray[np.float32]
     hits: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, truth: Any, labels: NDArray[np.int32], scores: NDArray[np.float32]) -> Candidates:
+    def of(
+        cls,
+        truth: Any,
+        labels: NDArray[np.int32],
+        scores: NDArray[np.float32],
+        n_labels: int | None = None,
+    ) -> Candidates:
         """Compare ranked labels, rows x ranks and padded with -1, with the true labels, rows x labels.
 
-        A true label that is not ranked counts as not accepted at any threshold.
+        A true label that is not ranked counts as not accepted at any threshold. All labels are those of the
+        model, unless their number is given.
         """
         hits = metrics.hits(truth, labels, labels.shape[1])
         found = np.flatnonzero(labels.ravel() >= 0)
         found = found[np.argsort(-scores.ravel()[found], kind="stable")]
         return cls(
             truth,
+            truth.shape[1] if n_labels is None else n_labels,
             found // labels.shape[1],
             labels.ravel()[found].astype(np.int64),
             scores.ravel()[found],
@@ -135,6 +146,7 @@ class Candidates:
         number = np.cumsum(chosen) - 1
         return Candidates(
             self.truth[np.flatnonzero(chosen)],
+            self.n_labels,
             number[self.rows[kept]],
             self.labels[kept],
             self.scores[kept],
@@ -179,12 +191,12 @@ class Candidates:
     @cached_property
     def by_label(self) -> _Groups:
         """The candidates of each label."""
-        return _Groups.of(self.labels, self.hits, self.label_true)
+        return _Groups.of(self.labels, self.hits, self.label_true, self.n_labels)
 
     @cached_property
     def by_row(self) -> _Groups:
         """The candidates of each row."""
-        return _Groups.of(self.rows, self.hits, self.row_true)
+        return _Groups.of(self.rows, self.hits, self.row_true, int((self.row_true > 0).sum()))
 
     def count(self, threshold: float) -> int:
         """Return how many candidates a threshold accepts."""
@@ -225,8 +237,12 @@ class Candidates:
 
     def measure_accepted(self, kept: NDArray[np.bool_]) -> dict[str, float]:
         """Return every figure if some of the candidates are accepted."""
-        accepted = Candidates(
-            self.truth, self.rows[kept], self.labels[kept], self.scores[kept], self.hits[kept]
+        accepted = replace(
+            self,
+            rows=self.rows[kept],
+            labels=self.labels[kept],
+            scores=self.scores[kept],
+            hits=self.hits[kept],
         )
         return {name: float(v[0]) for name, v in accepted.figures(np.array([accepted.scores.size])).items()}
 
@@ -240,9 +256,11 @@ class Candidates:
         return float(middle if middle > rest else last)
 
 
-def labeled_candidates(truth: sp.csr_matrix, labels: Any, scores: Any) -> tuple[Candidates, int]:
+def labeled_candidates(
+    truth: sp.csr_matrix, labels: Any, scores: Any, n_labels: int | None = None
+) -> tuple[Candidates, int]:
     """Return the candidates of the rows with labels, and the number of the other rows."""
-    candidates = Candidates.of(truth, labels, scores)
+    candidates = Candidates.of(truth, labels, scores, n_labels)
     labeled = candidates.row_true > 0
     unlabeled = int(np.count_nonzero(~labeled))
     return candidates.of_rows(labeled) if unlabeled else candidates, unlabeled
@@ -279,9 +297,9 @@ class _Groups:
     rank, found : ndarray of int64
         Of each candidate: its rank in its group from 1, and the correct ones up to it.
     mean_f1 : ndarray of float64
-        The mean F1 of the groups with true entries, if the first 0, 1, 2, ... candidates are accepted.
+        The mean F1 of the groups, if the first 0, 1, 2, ... candidates are accepted.
     share_found : ndarray of float64
-        The share of these groups with a correct candidate among those.
+        The share of the groups with true entries that have a correct candidate among those.
     n_reached : ndarray of int64
         The number of groups with any candidate among those.
     """
@@ -293,7 +311,9 @@ class _Groups:
     n_reached: NDArray[np.int64]
 
     @classmethod
-    def of(cls, group: NDArray[np.int64], hits: NDArray[np.bool_], totals: NDArray[np.int64]) -> _Groups:
+    def of(
+        cls, group: NDArray[np.int64], hits: NDArray[np.bool_], totals: NDArray[np.int64], n_groups: int
+    ) -> _Groups:
         order = np.argsort(group, kind="stable")
         sizes = np.bincount(group, minlength=totals.size)
         starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -304,11 +324,11 @@ class _Groups:
         total = totals[group]
         f1 = np.where(total > 0, 2 * found / (rank + total), 0.0)
         before = np.where(total > 0, 2 * (found - hits) / (rank - 1 + np.maximum(total, 1)), 0.0)
-        n_groups = max(1, int((totals > 0).sum()))
+        n_true = max(1, int((totals > 0).sum()))
         return cls(
             rank,
             found,
-            np.append(0.0, np.cumsum(f1 - before)) / n_groups,
-            np.append(0, np.cumsum(hits & (found == 1))) / n_groups,
+            np.append(0.0, np.cumsum(f1 - before)) / max(1, n_groups),
+            np.append(0, np.cumsum(hits & (found == 1))) / n_true,
             np.append(0, np.cumsum(rank == 1)),
         )

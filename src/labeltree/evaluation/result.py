@@ -80,12 +80,12 @@ class AcceptedLabels:
         """F1 of each label; 0 for a label without true rows."""
         return _shares(2 * self.correct, self.support + self.predicted)
 
-    def figures(self) -> dict[str, float]:
-        """Return F1 over all labels, its mean over labels with true rows, and the share of rows with any."""
+    def figures(self, n_labels: int) -> dict[str, float]:
+        """Return F1 over all labels, its mean over those of the model, and the share of rows with any."""
         n_labeled = max(1, np.count_nonzero(np.diff(self.truth.indptr)))
         return {
             "micro_F1": float(2 * self.correct.sum() / max(1, self.support.sum() + self.predicted.sum())),
-            "macro_F1": float(self.f1.sum() / max(1, np.count_nonzero(self.support))),
+            "macro_F1": float(self.f1[:n_labels].sum() / n_labels),
             "rows_with_accepted_label": float((self._rows >= 0).any(axis=1).sum() / n_labeled),
         }
 

@@ -107,7 +107,7 @@ class Labeled:
         figures = metrics.evaluate(self.truth, ranked, ks, propensities)
         accepted = AcceptedLabels.of(self.truth, np.asarray(predicted), scores, decision)
         if decision is not None and scores is not None:
-            figures |= accepted.figures()
+            figures |= accepted.figures(model.n_labels)
         return Evaluation(
             figures, self.dataset.n_instances, **self.missed, accepted=accepted, label_names=self.names
         )
@@ -314,7 +314,7 @@ def decide(
     check_goal(metric, min_precision, min_recall)
     data = validation_data(validation, model)
     labels, scores = model.predict(data.dataset.X, top=MAX_ACCEPTED, calibrated=False, threads=threads)
-    candidates, unlabeled = labeled_candidates(data.truth, labels, scores)
+    candidates, unlabeled = labeled_candidates(data.truth, labels, scores, model.n_labels)
     n_rows = candidates.row_true.size
     if n_rows < MIN_DECISION_ROWS:
         warn(

@@ -27,10 +27,10 @@ def threshold(
 ) -> None:
     """Choose which labels a model accepts, and store the choice in it.
 
-    Finds the threshold with the best F1 over all labels (micro_f1), on average over labels (macro_f1, with
-    thresholds per label where that helps) or over rows (row_f1), or with a minimum precision or recall.
-    `labeltree predict --accepted` uses it. With --calibrate, scores become probabilities; the ranking stays
-    the same.
+    Finds the threshold with the best F1 over all labels (micro_f1), on average over the labels of the model
+    (macro_f1, with thresholds per label where that helps) or over rows (row_f1), or with a minimum precision
+    or recall. `labeltree predict --accepted` uses it. With --calibrate, scores become probabilities; the
+    ranking stays the same.
 
     Parameters
     ----------
