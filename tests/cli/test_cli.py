@@ -23,7 +23,7 @@ PLAN_KEYS = {
     *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
     *("paper_tree_bytes", "paper_ovr_bytes", "ratio", "training_memory_bytes"),
 }
-METRIC_KEYS = [f"{name}@{k}" for name in ("P", "R", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5)]
+METRIC_KEYS = [f"{name}@{k}" for name in ("P", "R", "RP", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5)]
 
 
 # Each command
@@ -246,7 +246,7 @@ def test_quiet_commands_print_only_results(run, folder, tmp_path):
         ["predict", model, data, "-o", tmp_path / "p.tsv"],
     ):
         assert run(*command, "--quiet") == (0, "", "")
-    for command, lines in ((["estimate", data], 12), (["evaluate", model, data], 8)):
+    for command, lines in ((["estimate", data], 12), (["evaluate", model, data], 9)):
         code, out, err = run(*command, "-q")
         assert (code, len(out.splitlines()), err) == (0, lines, "")
     code, out, err = run("evaluate", model, data, "-q", "--json")

@@ -19,6 +19,7 @@ from labeltree.evaluation.metrics import (
     propensities,
     propensity_scored_ndcg_at_k,
     propensity_scored_precision_at_k,
+    r_precision_at_k,
     recall_at_k,
 )
 
@@ -33,6 +34,8 @@ def test_by_hand():
     assert recall_at_k(TRUTH, PREDICTED, 1) == pytest.approx((1 / 2) / 2)
     assert recall_at_k(TRUTH, PREDICTED, 3) == pytest.approx((1 + 1) / 2)
     second = 1 / math.log2(3)
+    assert r_precision_at_k(TRUTH, PREDICTED, 1) == pytest.approx(1 / 2)
+    assert r_precision_at_k(TRUTH, PREDICTED, 2) == pytest.approx((1 / 2 + 1) / 2)
     assert ndcg_at_k(TRUTH, PREDICTED, 1) == pytest.approx(1 / 2)
     assert ndcg_at_k(TRUTH, PREDICTED, 3) == pytest.approx((1.5 / (1 + second) + second) / 2)
 
@@ -76,6 +79,13 @@ def test_propensities_of_very_few_instances_are_one():
     assert propensities(np.array([0, 1]), n_instances=1).values.tolist() == [1.0, 1.0]
 
 
+def test_a_float_array_has_a_score_per_label():
+    scores = np.array([[0.1, 0.3, 0.2, 0.3], [0.4, 0.0, 0.4, 0.1], [1, 0, 0, 0]])
+    ranked = [[1, 3, 2, 0], [0, 2, 3, 1], [0, 1, 2, 3]]
+    assert evaluate(TRUTH, scores) == evaluate(TRUTH, ranked)
+    assert evaluate([{0, 2}, (1, 1), []], ranked) == evaluate(TRUTH, ranked)
+
+
 def test_stored_zeros_and_duplicates_in_truth_do_not_count():
     truth = coo_array((np.array([1.0, 1.0, 0.0]), ([0, 0, 0], [1, 1, 2])), shape=(1, 3))
     assert recall_at_k(truth, [[1]], 1) == 1.0
@@ -95,13 +105,14 @@ def slow(truth, ranked, ks, known):
     value = [*known.values, *[known.unseen] * truth.shape[1]]
     result = {}
     for k in ks:
-        names = ("P", "R", "nDCG", "PSP", "PSnDCG")
+        names = ("P", "R", "RP", "nDCG", "PSP", "PSnDCG")
         total, best = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
         for true, row in zip(rows, ranked, strict=True):
             hits = [(rank, label) for rank, label in enumerate(row[:k], start=1) if label in true]
             discounted = sum(1 / math.log2(rank + 1) for rank, _ in hits)
             total["P"] += len(hits) / k
             total["R"] += len(hits) / len(true) if true else 0
+            total["RP"] += len(hits) / min(k, len(true)) if true else 0
             total["PSP"] += sum(1 / value[label] for _, label in hits)
             total["PSnDCG"] += sum(1 / value[label] / math.log2(rank + 1) for rank, label in hits)
             if true:
@@ -111,9 +122,9 @@ def slow(truth, ranked, ks, known):
             ideal = sorted((1 / value[label] for label in true), reverse=True)[:k]
             best["PSP"] += sum(ideal)
             best["PSnDCG"] += sum(gain / math.log2(rank + 1) for rank, gain in enumerate(ideal, start=1))
-        for name in names[:3]:
+        for name in names[:4]:
             result[f"{name}@{k}"] = total[name] / max(1, sum(map(bool, rows)))
-        for name in names[3:]:
+        for name in names[4:]:
             result[f"{name}@{k}"] = total[name] / best[name] if best[name] else 0.0
     return result
 
@@ -142,9 +153,12 @@ def test_agrees_with_the_slow_version(data, rows, labels, known):
     known_propensities = propensities(np.array(counts), n_instances=100)
     ks = (1, 3, 5, 10)
     expected = slow(truth, ranked, ks, known_propensities)
-    for predicted in (matrix, matrix.tocsr(), padded):
+    ids = [np.flatnonzero(row).tolist() for row in truth.toarray()]
+    for predicted in (matrix, matrix.tocsr(), padded, ranked):
         got = evaluate(truth, predicted, ks, known_propensities)
-        assert list(got) == [f"{name}@{k}" for name in ("P", "R", "nDCG", "PSP", "PSnDCG") for k in ks]
+        assert list(got) == [f"{name}@{k}" for name in ("P", "R", "RP", "nDCG", "PSP", "PSnDCG") for k in ks]
+        assert evaluate(truth.toarray(), predicted, ks, known_propensities) == got
+        assert evaluate(ids, predicted, ks, known_propensities) == got
         assert got == pytest.approx(expected)
         assert all(0 <= value <= 1 + 1e-12 for value in got.values())
     assert got["PSP@3"] == propensity_scored_precision_at_k(truth, padded, 3, known_propensities)
@@ -154,13 +168,21 @@ def test_agrees_with_the_slow_version(data, rows, labels, known):
 @pytest.mark.parametrize(
     ("truth", "predicted", "k", "message"),
     [
-        (TRUTH.toarray(), PREDICTED, 1, "expected a sparse matrix"),
+        (TRUTH.toarray() - 1, PREDICTED, 1, "expected 0 or 1 per label"),
+        (TRUTH.toarray()[0], PREDICTED, 1, "expected 0 or 1 per label"),
+        (5, PREDICTED, 1, "expected truth as a matrix or a list of label ids per instance, got int"),
+        ([1, 2, 3], PREDICTED, 1, "expected truth as a matrix or a list"),
+        (["tea", "pots", ""], PREDICTED, 1, "truth has lists of <U1, expected lists of label ids"),
+        ([[0], [-2], []], PREDICTED, 1, "truth contains the label id -2"),
+        (TRUTH, [[0.5, 0.2]] * 3, 1, "predicted has lists of float64, expected lists of label ids"),
+        (TRUTH, PREDICTED == 1, 1, "expected predictions as an integer array"),
         (TRUTH, PREDICTED[:2], 1, "predicted has 2 rows and truth has 3"),
         (TRUTH, PREDICTED, 0, "k is 0, expected an integer of at least 1"),
         (TRUTH, PREDICTED, 1.5, "k is 1.5"),
         (TRUTH, PREDICTED, True, "k is True"),
         (TRUTH, PREDICTED, 4, "predicted has 3 labels per instance, expected at least k=4"),
-        (TRUTH, PREDICTED.astype(float), 1, "expected predictions as an integer array"),
+        (TRUTH, PREDICTED.astype(float), 1, "which are scores, but there are 4 labels"),
+        (TRUTH, np.full((3, 4), np.nan), 1, "NaN"),
         (TRUTH, PREDICTED[0], 1, "expected predictions as an integer array"),
         (TRUTH, PREDICTED - 2, 1, "the label id -2"),
         (TRUTH, [[0, 1], [2, 2], [0, 1]], 2, "the label id 2 twice in row 1"),

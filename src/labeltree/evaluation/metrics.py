@@ -1,9 +1,10 @@
-"""Evaluate ranked labels: P@k, R@k, nDCG@k and their propensity-scored forms, row by row and on average.
+"""Evaluate ranked labels: P@k, R@k, RP@k, nDCG@k and propensity-scored forms, row by row and on average.
 
-Every function takes ``truth``, a sparse matrix (instances x labels) whose non-zeros are the true labels, and
-``predicted``, either an integer array (instances x k) of label ids, best first and padded with -1, or a
-sparse matrix of scores. Only the stored entries of such a matrix count, by decreasing score; among equal
-scores, the smaller label id comes first.
+Every function takes ``truth``, the true labels: a sparse matrix or an array (instances x labels) whose
+non-zeros are the labels, or a list of the label ids of each instance. ``predicted`` are the ranked labels:
+a list of the label ids of each instance, best first; an integer array of them (instances x k), padded with
+-1; or scores, as a floating-point array (instances x labels) or a sparse matrix. Only the stored entries of
+a sparse matrix count, by decreasing score; among equal scores, the smaller label id comes first.
 
 Results are fractions in [0, 1], averaged over the instances with true labels: no prediction for the others
 can be right or wrong. A true label that the model does not know counts as a miss.
@@ -148,6 +149,11 @@ def recall_at_k(truth: Any, predicted: Any, k: int) -> float:
     return Ranking.of(truth, predicted, k).metric(f"R@{k}").fraction
 
 
+def r_precision_at_k(truth: Any, predicted: Any, k: int) -> float:
+    """Return RP@k: hits among the first k predictions, relative to min(k, number of true labels)."""
+    return Ranking.of(truth, predicted, k).metric(f"RP@{k}").fraction
+
+
 def ndcg_at_k(truth: Any, predicted: Any, k: int) -> float:
     """Return nDCG@k: hits discounted by 1 / log2(rank + 1), relative to the best possible ranking."""
     return Ranking.of(truth, predicted, k).metric(f"nDCG@{k}").fraction
@@ -177,10 +183,10 @@ def evaluate(
 
     Parameters
     ----------
-    truth : sparse matrix (instances x labels)
+    truth : sparse matrix, array or list
         The true labels.
-    predicted : array of int (instances x k) or sparse matrix of scores
-        The ranked labels; an array has at least max(ks) columns.
+    predicted : list, array or sparse matrix
+        The ranked labels, or scores; an integer array has at least max(ks) columns.
     ks : iterable of int
         The values of k.
     propensities : Propensities, optional
@@ -189,7 +195,7 @@ def evaluate(
     Returns
     -------
     dict of str to float
-        ``P@k``, ``R@k``, ``nDCG@k`` for each k, and with `propensities` ``PSP@k``, ``PSnDCG@k``.
+        ``P@k``, ``R@k``, ``RP@k``, ``nDCG@k`` for each k, and with `propensities` ``PSP@k``, ``PSnDCG@k``.
     """
     ks = tuple(ks)
     if not ks:
@@ -197,7 +203,7 @@ def evaluate(
     for k in ks:
         checked("k", k, TOP)
     ranking = Ranking.of(truth, predicted, max(ks), propensities)
-    kinds = ("P", "R", "nDCG") if propensities is None else ("P", "R", "nDCG", "PSP", "PSnDCG")
+    kinds = ("P", "R", "RP", "nDCG", *(() if propensities is None else ("PSP", "PSnDCG")))
     return {f"{kind}@{k}": ranking.metric(f"{kind}@{k}").fraction for kind in kinds for k in ks}
 
 
@@ -251,10 +257,8 @@ class Ranking:
     def of(cls, truth: Any, predicted: Any, k: int, propensities: Propensities | None = None) -> Ranking:
         """Compare predictions with the true labels."""
         checked("k", k, TOP)
-        if not issparse(truth):
-            raise InputError(f"expected a sparse matrix of true labels, got {type(truth).__name__}")
-        truth = _ones(truth, "truth")
-        labels = ranked_labels(predicted, k) if issparse(predicted) else _check_labels(predicted, k)
+        truth = _true_labels(truth)
+        labels = _check_labels(label_ids(predicted, k, truth.shape[1]), k)
         if labels.shape[0] != truth.shape[0]:
             raise InputError(f"predicted has {len(labels)} rows and truth has {truth.shape[0]}")
         if truth.shape[0] == 0:
@@ -279,8 +283,8 @@ class Ranking:
         labeled = (n_true > 0).astype(np.float64)
         if kind == "P":
             values = row_precision(self.hits, k)
-        elif kind == "R":
-            values = self.hits[:, :k].sum(axis=1) / np.maximum(n_true, 1)
+        elif kind in ("R", "RP"):
+            values = self.hits[:, :k].sum(axis=1) / np.clip(n_true, 1, None if kind == "R" else k)
         else:
             values = self.hits[:, :k] @ discounts / np.cumsum(discounts)[np.clip(n_true, 1, k) - 1]
         return RowMetric(values, labeled)
@@ -301,6 +305,62 @@ def _ones(labels: Any, name: str) -> csr_array:
     """Return a label matrix as sorted CSR of ones, without stored zeros or duplicates."""
     csr = canonical_csr(labels, name)
     return csr_array((np.ones(csr.nnz), csr.indices, csr.indptr), shape=csr.shape)
+
+
+def _true_labels(truth: Any) -> csr_array:
+    """Return true labels of any form as sorted CSR of ones."""
+    if issparse(truth):
+        return _ones(truth, "truth")
+    if isinstance(truth, np.ndarray) and truth.dtype != object:
+        if truth.ndim != 2 or not ((truth == 0) | (truth == 1)).all():
+            what = f"truth is an array of {truth.dtype} with shape {truth.shape}, expected 0 or 1 per label"
+            raise InputError(what, hint="pass a list of the label ids of each instance")
+        return _ones(truth, "truth")
+    ids, ends = _ragged(truth, "truth")
+    if ids.min(initial=0) < 0:
+        raise InputError(f"truth contains the label id {ids.min()}, expected at least 0")
+    shape = (ends.size - 1, int(ids.max(initial=0)) + 1)
+    return _ones(csr_array((np.ones(ids.size), ids, ends), shape=shape), "truth")
+
+
+def _ragged(rows: Any, name: str) -> tuple[_Labels, _Labels]:
+    """Return the label ids of all rows, and where each row starts and ends."""
+    try:
+        lists = [list(row) for row in rows]
+    except TypeError:
+        raise InputError(
+            f"expected {name} as a matrix or a list of label ids per instance, got {type(rows).__name__}"
+        ) from None
+    ids = np.array([label for row in lists for label in row] or np.zeros(0, np.int64))
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        what = f"{name} has lists of {ids.dtype}, expected lists of label ids"
+        raise InputError(what, hint="pass integers, or an array of scores")
+    return ids.astype(np.int64), np.cumsum([0, *map(len, lists)])
+
+
+def label_ids(predicted: Any, k: int, n_labels: int) -> npt.NDArray[Any]:
+    """Return predictions of any form as an array of label ids, best first and padded with -1.
+
+    An integer array is returned as it is, scores give k columns, and lists the longest or k.
+    """
+    if issparse(predicted):
+        return ranked_labels(predicted, k)
+    if isinstance(predicted, np.ndarray) and predicted.dtype != object:
+        if predicted.dtype.kind != "f" or predicted.ndim != 2:
+            return predicted
+        if predicted.shape[1] < n_labels:
+            what = (
+                f"predicted is an array of {predicted.dtype} with shape {predicted.shape}, which are scores,"
+            )
+            raise InputError(f"{what} but there are {n_labels} labels", hint="pass label ids as integers")
+        if np.isnan(predicted).any():
+            raise InputError("a predicted score is NaN")
+        return pad_labels(np.argsort(-predicted, axis=1, kind="stable")[:, :k], k)
+    ids, ends = _ragged(predicted, "predicted")
+    sizes = np.diff(ends)
+    padded = np.full((sizes.size, max(k, sizes.max(initial=0))), -1)
+    padded[np.arange(padded.shape[1]) < sizes[:, None]] = ids
+    return padded
 
 
 def pad_labels(labels: npt.NDArray[Any], k: int) -> npt.NDArray[Any]:
@@ -326,12 +386,11 @@ def ranked_labels(scores: Any, k: int) -> _Labels:
     return best
 
 
-def _check_labels(predicted: Any, k: int) -> _Labels:
+def _check_labels(labels: npt.NDArray[Any], k: int) -> _Labels:
     """Return the first k columns of an array of label ids, after checking it."""
-    labels = np.asarray(predicted)
     if labels.ndim != 2 or labels.dtype.kind not in "iu":
         raise InputError(
-            "expected predictions as an integer array (instances x k) or a sparse matrix of scores, "
+            "expected predictions as an integer array (instances x k) or scores (instances x labels), "
             f"got an array of {labels.dtype} with shape {labels.shape}"
         )
     if labels.shape[1] < k:

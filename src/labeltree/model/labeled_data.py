@@ -102,10 +102,11 @@ class Labeled:
         if predicted is None:
             top = max(ks) if decision is None else max(*ks, MAX_ACCEPTED)
             predicted, scores = model.predict(self.dataset.X, top=top)
-        ranked = metrics.pad_labels(np.asarray(predicted), max(ks))
+        predicted = metrics.label_ids(predicted, max(*ks, *DEFAULT_RANKS), self.truth.shape[1])
+        ranked = metrics.pad_labels(predicted, max(ks))
         propensities = metrics.propensities(model.label_counts, model.n_instances)
         figures = metrics.evaluate(self.truth, ranked, ks, propensities)
-        accepted = AcceptedLabels.of(self.truth, np.asarray(predicted), scores, decision)
+        accepted = AcceptedLabels.of(self.truth, predicted, scores, decision)
         if decision is not None and scores is not None:
             figures |= accepted.figures(model.n_labels)
         return Evaluation(

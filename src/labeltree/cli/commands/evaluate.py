@@ -45,9 +45,9 @@ def evaluate(
 ) -> None:
     """Measure the quality of a model's predictions on labeled data.
 
-    Prints precision (P), recall (R), nDCG, and their propensity-scored variants (PSP, PSnDCG) at ranks 1, 3
-    and 5, in percent; and F1 of the labels that the model accepts, if it has a threshold. By default, text is
-    read with the same columns and separators as in training.
+    Prints precision (P), recall (R), R-precision (RP), nDCG, and propensity-scored variants (PSP, PSnDCG) at
+    ranks 1, 3 and 5, in percent; and F1 of the labels that the model accepts, if it has a threshold. By
+    default, text is read with the same columns and separators as in training.
 
     Parameters
     ----------
