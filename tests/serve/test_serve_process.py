@@ -145,6 +145,12 @@ def test_a_port_that_is_taken(refused, tagger):  # noqa: F811
     assert error.endswith("; choose another --port")
 
 
+@pytest.mark.parametrize("host", ["nonsense.invalid", "192.0.2.7", "", "x" * 70, "::g"])
+def test_a_host_that_is_not_of_this_machine(refused, tagger, host):  # noqa: F811
+    error = refused("serve", tagger, "--host", host, "--port", 0)
+    assert error == f"error: {host!r} is not a name or address of this machine; choose another --host"
+
+
 @pytest.mark.parametrize("token", ["", "short", "with a space", "größer-als-8"])
 def test_bad_tokens(refused, tagger, tmp_path, token):  # noqa: F811
     file = tmp_path / "token"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import multiprocessing
@@ -53,9 +54,13 @@ def listen(host: str, port: int) -> socket.socket:
         )
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         made = socket.create_server(address, family=family, backlog=_BACKLOG, dualstack_ipv6=both)
-    except (OSError, UnicodeError, OverflowError) as error:
-        what = f"cannot listen on {host}: {getattr(error, 'strerror', None) or error}"
-        raise InputError(what, hint="choose another {port}", parameters={"port": None}) from None
+    except (OSError, UnicodeError) as error:
+        number = getattr(error, "errno", None)
+        if isinstance(error, socket.gaierror | UnicodeError) or number == errno.EADDRNOTAVAIL:
+            what, hint = f"{host!r} is not a name or address of this machine", "choose another {host}"
+        else:
+            what, hint = f"cannot listen on {host}: {os.strerror(number or 0)}", "choose another {port}"
+        raise InputError(what, hint=hint, parameters={"host": None, "port": None}) from None
     # Accepted connections inherit it; asyncio sets it only for sockets that name their protocol. Without it,
     # small answers wait until earlier ones are acknowledged.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
