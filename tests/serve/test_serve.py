@@ -1,8 +1,10 @@
 """The service: answers, errors, limits, batches, tokens, new versions of a model, and what Annif sends."""
 
 import asyncio
+import gzip
 import json
 import os
+import re
 import shutil
 import socket
 import threading
@@ -13,12 +15,13 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 from starlette.testclient import TestClient
 
 import labeltree
 from labeltree.cli import main
 from labeltree.explain import describe_label, explain_prediction
-from labeltree.serve import app, batcher, server
+from labeltree.serve import app, batcher, responses, server
 from labeltree.serve.app import create_app
 from labeltree.serve.errors import RequestError
 from labeltree.serve.guard import host_name
@@ -39,13 +42,35 @@ def tagger(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def models(tagger, folder):
-    return Models([tagger, folder / "model", folder / "named-model"])
+    shutil.copytree(folder / "model", folder / "unsure")
+    labeltree.load(folder / "unsure").store_decision(None, None)
+    return Models([tagger, folder / "model", folder / "named-model", folder / "unsure"])
+
+
+class DocumentedClient(TestClient):
+    """Compares every answer with the OpenAPI document: its status, its content type and all its fields."""
+
+    def request(self, method, url, **options):
+        answer = super().request(method, url, **options)
+        for template, operations in self.app.openapi()["paths"].items():
+            path = template.replace("{name}", "[^/]+").replace("{label}", ".*")
+            if re.fullmatch(path, answer.url.path) and method.lower() in operations:
+                described = operations[method.lower()]["responses"][str(answer.status_code)]
+                kind = answer.headers["content-type"].partition(";")[0]
+                reference = described["content"][kind]["schema"].get("$ref")
+                if reference is not None:
+                    fields = TypeAdapter(getattr(responses, reference.rpartition("/")[2]))
+                    read = fields.dump_json(fields.validate_json(answer.content), exclude_unset=True)
+                    known = json.loads(read)
+                    assert known == {name: answer.json()[name] for name in known}
+                    assert known.keys() == answer.json().keys() or "is_trained" in known
+        return answer
 
 
 def client_of(models, **settings):
     """Return a client of a service with these settings; its address is one that browsers use."""
     service = create_app(models, ServiceSettings(**settings))
-    return TestClient(service, base_url="http://localhost", raise_server_exceptions=False)
+    return DocumentedClient(service, base_url="http://localhost", raise_server_exceptions=False)
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +120,7 @@ def test_rows(client, folder, monkeypatch, in_a_thread):
     model = labeltree.load(folder / "model")
     X = labeltree.read_svm(folder / "test.svm").X[:3]
     rows = [{"indices": row.indices.tolist()[::-1], "values": row.data.tolist()[::-1]} for row in X]
+    rows[0]["indices"] = list(map(float, rows[0]["indices"]))  # integers in JSON Schema
     rows.append({"indices": [], "values": []})
     answer = client.post("/predict", json={"model": "model", "rows": rows})
     X.resize(4, X.shape[1])
@@ -171,7 +197,7 @@ def test_explain(client, tagger):
 
 def test_models(client, tagger, run):
     listed = client.get("/models").json()["models"]
-    assert [model["name"] for model in listed] == ["tagger", "model", "named-model"]
+    assert [model["name"] for model in listed] == ["tagger", "model", "named-model", "unsure"]
     model = labeltree.load(tagger)
     sizes = {"labels": model.n_labels, "features": model.n_features, "trees": 1, "bytes": model.bytes}
     assert listed[0] == {"name": "tagger", **sizes, "text": True, "names": True}
@@ -211,7 +237,16 @@ def test_health_metrics_and_schema(models):
             assert f'labeltree_requests_total{{endpoint="{endpoint}",status="{status}"}} 1.0\n' in metrics
         schema = client.get("/openapi.json").json()
     assert {"/predict", "/explain", "/models", "/models/{name}/suggest"} <= set(schema["paths"])
-    assert {"PredictRequest", "ExplainRequest"} <= set(schema["components"]["schemas"])
+    operations = [one for operations in schema["paths"].values() for one in operations.values()]
+    assert all("422" not in one["responses"] and "401" not in one["responses"] for one in operations)
+    assert len({one["operationId"] for one in operations}) == len(operations)
+    row = schema["components"]["schemas"]["Row"]["properties"]
+    assert (row["indices"]["uniqueItems"], row["indices"]["items"]["maximum"]) == (True, 2**31 - 1)
+    with client_of(models, token="secret-token") as client:
+        schema = client.get("/openapi.json", headers={"Authorization": "Bearer secret-token"}).json()
+    assert schema["paths"]["/predict"]["post"]["security"] == [{"token": []}]
+    assert "security" not in schema["paths"]["/healthz"]["get"]
+    assert schema["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
 
 
 def test_annif(client, tagger):
@@ -261,17 +296,21 @@ def limited(models):
         ("/predict", {"text": "a", "top": 10**400}, 400, "top: "),
         ("/predict", {"text": "a", "accepted": True, "threshold": 0.5}, 400, "exclude each other"),
         ("/predict", {"text": "a", "model": "b"}, 404, "there is no model 'b'"),
-        ("/predict", {"text": "a", "model": "model"}, 400, "the model was not trained on text"),
+        ("/predict", {"text": "a", "model": "model"}, 409, "the model was not trained on text"),
         ("/predict", {"rows": [{"indices": [0], "values": []}]}, 400, "different lengths"),
         ("/predict", {"rows": [{"indices": [-1], "values": [1]}]}, 400, "rows[0].indices[0]: "),
-        ("/predict", {"rows": [{"indices": [10**6], "values": [1]}]}, 400, "there is no feature 1000000"),
+        ("/predict", {"rows": [{"indices": [10**6], "values": [1]}]}, 404, "there is no feature 1000000"),
         ("/predict", {"rows": [{"indices": [1, 1], "values": [1, 2]}]}, 400, "a row has a feature twice"),
         ("/predict", {"rows": [{"indices": [1], "values": [1e16]}]}, 400, "rows[0].values[0]: "),
         ("/predict", {"texts": ["a"] * 101}, 413, "there are 101 texts or rows, expected at most 100"),
         ("/predict", {"text": "a" * 1001}, 413, "a text has 1,001 characters, expected at most 1,000"),
         ("/predict", b"x" * 200_001, 413, "the body is too long"),
         ("/explain", {"text": "a", "row": {"indices": [], "values": []}}, 400, "there are text and row"),
-        ("/explain", {"text": "a", "label": "taxi"}, 400, "no label 'taxi'"),
+        ("/predict", {"text": "a", "accepted": True, "model": "model"}, 409, "not trained on text"),
+        ("/predict", {"rows": [], "accepted": True, "model": "unsure"}, 409, "the model has no threshold"),
+        ("/explain", {"text": "a", "label": 10**6}, 404, "label is 1000000"),
+        ("/explain", {"text": "a", "top": 2.5}, 400, "top: input should be a valid integer"),
+        ("/explain", {"text": "a", "label": "taxi"}, 404, "no label 'taxi'"),
         ("/models/x/suggest", b"text=a", 404, "there is no model 'x'"),
         ("/models/tagger/suggest", b"text=%ff", 400, "the form fields cannot be read"),
         ("/models", b"", 405, "method not allowed"),
@@ -293,7 +332,7 @@ def test_bad_requests(limited, path, body, status, message):
         ("/models/tagger/labels/taxi", 404),
         ("/models/tagger/labels/" + "9" * 1000, 404),
         ("/models/tagger/labels/" + "9" * 5000, 400),
-        ("/models/tagger/tree?node=99999", 400),
+        ("/models/tagger/tree?node=99999", 404),
         ("/models/x", 404),
         ("/predict", 405),
         ("/metrics/", 404),
@@ -309,12 +348,45 @@ def test_bad_queries(client, path, status):
 
 def test_limits_of_answers_and_encodings(client):
     answer = client.post("/predict", json={"texts": ["a"] * 1000, "top": 1000})
-    assert (answer.status_code, "too many for one answer" in answer.text) == (400, True)
-    for header in ("Transfer-Encoding", "Content-Encoding"):
-        answer = client.post("/predict", json={"text": "a"}, headers={header: "gzip, chunked"})
-        assert (answer.status_code, "encoding is not supported" in answer.text) == (415, True)
+    assert (answer.status_code, "too many for one answer" in answer.text) == (413, True)
+    for name in ("transfer encoding", "content encoding"):
+        answer = client.post("/predict", json={"text": "a"}, headers={name.replace(" ", "-"): "gzip, br"})
+        assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "gzip")
+        assert answer.json()["error"]["message"] == f"the {name} 'gzip, br' is not supported"
+    assert client.get("/predict").headers["allow"] == "POST"
     answer = client.post("/predict", content=b"text=a", headers={"Content-Type": "text/plain"})
     assert answer.json()["error"]["hint"] == "send an object, with the header Content-Type: application/json"
+
+
+def test_compressed_requests(limited):
+    body = json.dumps({"texts": [TEXT] * 100}).encode()
+    packed = gzip.compress(body)
+    bomb, many = gzip.compress(bytes(10**8)), gzip.compress(body + b" " * 200_000)
+    plain = limited.post("/predict", content=body, headers={"Content-Type": "application/json"})
+    for content, encoding, status, message in (
+        (packed, "gzip", 200, ""),
+        (packed, "GZIP", 200, ""),
+        (body, "identity", 200, ""),
+        (body, "gzip", 400, "the body is not compressed with gzip"),
+        (packed[:-9], "gzip", 400, "the body is not compressed with gzip"),
+        (packed + packed, "gzip", 400, "the body is not compressed with gzip"),
+        (many, "gzip", 413, "the body is too long, expected at most 200,000 bytes"),
+        (bomb, "gzip", 413, "the body is too long, expected at most 200,000 bytes"),
+    ):
+        headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+        answer = limited.post("/predict", content=content, headers=headers)
+        assert (answer.status_code, answer.json().get("error", {}).get("message", "")) == (status, message)
+        assert status != 200 or answer.json() == plain.json()
+    assert limited.get("/models", headers={"Content-Encoding": "gzip"}).status_code == 200
+
+
+def test_compressed_answers(client):
+    for accepted, texts, encoding in (("gzip", 100, "gzip"), ("identity", 100, None), ("gzip", 1, None)):
+        headers = {"Accept-Encoding": accepted}
+        answer = client.post("/predict", json={"texts": [TEXT] * texts}, headers=headers)
+        assert answer.headers.get("content-encoding") == encoding
+        assert len(answer.json()["predictions"]) == texts
+        assert int(answer.headers["content-length"]) < len(answer.content) or encoding is None
 
 
 def test_bodies_of_all_requests_have_a_limit(models):
@@ -425,7 +497,7 @@ def test_errors_and_settings(tagger):
     with pytest.raises(labeltree.InputError, match="two models have the name 'tagger'"):
         Models([tagger, tagger])
     error = RequestError.of(labeltree.InputError("wrong", file="/secret/path", hint="stop"))
-    assert (error.status, error.message, error.hint) == (400, "wrong", "stop")
+    assert (error.status, error.message, error.hint) == (404, "wrong", "stop")
     assert "secret" not in repr(ServiceSettings(token="secret-token"))
 
 

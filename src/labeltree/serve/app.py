@@ -19,15 +19,16 @@ from labeltree._version import __version__
 from labeltree.base.limits import LARGEST_INT32, MAP_BOXES, MAP_DEPTH
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import Decision
-from labeltree.explain.label import describe_label, find_label
+from labeltree.explain.label import describe_label
 from labeltree.explain.prediction import explain_prediction
 from labeltree.serve import schemas
 from labeltree.serve.batcher import Batcher, Queries, Ranked
 from labeltree.serve.errors import JsonResponse, RequestError
-from labeltree.serve.guard import Guard
+from labeltree.serve.guard import OPEN_PATHS, Guard
 from labeltree.serve.models import Models, ServedModel
 from labeltree.serve.page import FILES, SECURITY_POLICY, overview, page_file
 from labeltree.serve.prometheus import Metrics
+from labeltree.serve.responses import complete_document
 from labeltree.serve.settings import MOST_ANSWERS, MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.serve.tree_map import tree_map
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
@@ -76,7 +77,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         default_response_class=JsonResponse,
-        responses={"4XX": {"description": "An error: its status, a message, and a hint"}},
+        generate_unique_id_function=lambda route: route.name,
         exception_handlers=dict.fromkeys(_ERRORS, _answer_error),
     )
     app.add_middleware(Guard, settings=settings, metrics=metrics)
@@ -84,6 +85,7 @@ def create_app(
     _add_models(app, models)
     _add_page(app, models)
     _add_operation(app, metrics)
+    complete_document(app, None if settings.token is None else OPEN_PATHS)
     return app
 
 
@@ -110,7 +112,7 @@ def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, ba
         top = body.top or (DEFAULT_TOP if decision is None else MAX_ACCEPTED)
         if number * top > MOST_ANSWERS:
             what = f"{number:,} texts or rows with {top:,} labels each are too many for one answer"
-            raise RequestError(400, what, f"ask for at most {MOST_ANSWERS:,} labels in all")
+            raise RequestError(413, what, f"ask for at most {MOST_ANSWERS:,} labels in all")
         ranked = await batcher.predict(served, queries, top)
         if decision is not None and number:
             ranked = decision.accept(*ranked)
@@ -125,9 +127,7 @@ def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, ba
             query = schemas.to_matrix(model, [body.row], settings)
         else:
             [query] = schemas.check_texts(model, [body.text or ""], settings)
-        labels = None
-        if body.label is not None:
-            labels = [body.label if isinstance(body.label, int) else find_label(model, body.label)]
+        labels = None if body.label is None else [body.label]
         found = explain_prediction(model, query, labels=labels, top=body.top, words=body.words)
         return JsonResponse({"model": served.name, "predictions": [asdict(item) for item in found]})
 
@@ -162,7 +162,7 @@ def _decision(served: ServedModel, body: schemas.PredictRequest) -> Decision | N
         return None if body.threshold is None else Decision(body.threshold)
     if served.model.decision is None:
         hint = "send a threshold, or choose one with `labeltree threshold`"
-        raise RequestError(400, "the model has no threshold", hint)
+        raise RequestError(409, "the model has no threshold", hint)
     return served.model.decision
 
 
@@ -208,13 +208,13 @@ def _add_models(app: FastAPI, models: Models) -> None:
         return JsonResponse({"models": lines})
 
     @app.get("/models/{name}", summary="Describe a model, as `labeltree info` does, with measured results")
-    def describe(name: str) -> Response:
+    def describe_model(name: str) -> Response:
         served = models.find(name)
         annif = {"is_trained": True, "modification_time": served.measured.written}
         return JsonResponse({"model": name, **overview(served.model, served.measured), **annif})
 
-    @app.get("/models/{name}/labels", summary="Search the labels of a model, the most frequent first")
-    def labels(
+    @app.get("/models/{name}/labels", summary="Search the labels of a model by a part of their names")
+    def search_labels(
         name: str,
         search: Annotated[str, Query(max_length=MOST_NAME, description="A part of the name.")] = "",
         offset: Number = 0,
@@ -230,20 +230,15 @@ def _add_models(app: FastAPI, models: Models) -> None:
         return JsonResponse({"total": len(found), "labels": page})
 
     @app.get("/models/{name}/labels/{label:path}", summary="Describe a label, given by its number or name")
-    def label_profile(
+    def label(
         name: str,
         label: Annotated[str, Path(max_length=MOST_NAME)],
         words: Annotated[int, Query(ge=0, le=MOST_WORDS)] = DEFAULT_WORDS,
     ) -> Response:
         model = models.find(name).model
-        if label.isascii() and label.isdigit() and len(label) < 10 and int(label) < model.n_labels:
-            number = int(label)
-        else:
-            try:
-                number = find_label(model, label)
-            except InputError as error:
-                raise RequestError(404, error.what, error.hint) from None
-        return JsonResponse({"model": name, **asdict(describe_label(model, number, words=words))})
+        is_number = label.isascii() and label.isdigit() and len(label) < 10 and int(label) < model.n_labels
+        found = describe_label(model, int(label) if is_number else label, words=words)
+        return JsonResponse({"model": name, **asdict(found)})
 
 
 def _add_page(app: FastAPI, models: Models) -> None:
@@ -278,11 +273,13 @@ def _add_page(app: FastAPI, models: Models) -> None:
 
 
 def _add_operation(app: FastAPI, metrics: Metrics) -> None:
-    @app.get("/healthz", summary="Whether the process is alive")
-    @app.get("/readyz", summary="Whether requests are answered")
+    text = PlainTextResponse
+
+    @app.get("/healthz", summary="Whether the process is alive", response_class=text)
+    @app.get("/readyz", summary="Whether requests are answered", response_class=text, name="ready")
     async def health() -> PlainTextResponse:
         return PlainTextResponse("ok\n")
 
-    @app.get("/metrics", summary="Metrics in the format of Prometheus")
+    @app.get("/metrics", summary="Metrics in the format of Prometheus", response_class=text)
     def prometheus() -> PlainTextResponse:
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
@@ -18,6 +18,7 @@ _HEADERS = {
     401: {"www-authenticate": "Bearer"},
     408: {"connection": "close"},
     413: {"connection": "close"},
+    415: {"accept-encoding": "gzip"},
     503: {"retry-after": "1"},
 }
 
@@ -43,24 +44,33 @@ class RequestError(Exception):
         What is wrong.
     hint : str, optional
         What to do about it.
+    headers : mapping of str to str, optional
+        Sent besides those that belong to the status.
     """
 
-    def __init__(self, status: int, message: str, hint: str | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, hint: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
         self.status, self.message, self.hint = status, message, hint
+        self.headers = {**_HEADERS.get(status, {}), **(headers or {})}
         super().__init__(message)
 
     @classmethod
     def of(cls, error: Exception) -> RequestError:
-        """Return an error of the library or of FastAPI as one of a request; any other is a failure."""
+        """Return an error of the library or of FastAPI as one of a request; any other is a failure.
+
+        What a request contains is validated before. What the library refuses then is not in the model.
+        """
         if isinstance(error, RequestError):
             return error
         if isinstance(error, InputError):  # without the paths of files
             plain = error.replace(file=None, line=None)
-            return cls(400, plain.what, str(plain)[len(plain.what) + 2 :] or None)
+            return cls(404, plain.what, str(plain)[len(plain.what) + 2 :] or None)
         if isinstance(error, RequestValidationError | ValidationError):
             return cls(400, *_first_problem(error.errors()))
         if isinstance(error, HTTPException):
-            return cls(error.status_code, error.detail.lower(), "GET /openapi.json lists paths and fields")
+            hint = "GET /openapi.json lists paths and fields"
+            return cls(error.status_code, error.detail.lower(), hint, error.headers)
         return cls(500, "the service failed", "see its log")
 
     def response(self) -> JsonResponse:
@@ -68,7 +78,7 @@ class RequestError(Exception):
         details = {"status": self.status, "message": self.message}
         if self.hint is not None:
             details["hint"] = self.hint
-        return JsonResponse({"error": details}, self.status, _HEADERS.get(self.status))
+        return JsonResponse({"error": details}, self.status, self.headers)
 
 
 def _first_problem(errors: Sequence[Any]) -> tuple[str, str | None]:

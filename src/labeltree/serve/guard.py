@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hmac
 import time
+import zlib
 
 import anyio
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -14,9 +16,14 @@ from labeltree.serve.prometheus import Metrics
 from labeltree.serve.settings import ServiceSettings
 
 # Paths that need no token: the health checks, and the page, which asks for the token.
-_OPEN = ("/", "/healthz", "/readyz", "/favicon.ico")
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/favicon.ico"})
 # Bytes beyond the limit that are read and dropped, so that a client that sends first gets the answer.
 _DISCARDED = 64_000_000
+# Bytes from which an answer is compressed if the client accepts it, and how hard.
+_COMPRESSED, _LEVEL = 1000, 4
+# What zlib calls the format of gzip; one member per body.
+_GZIP = 16 + zlib.MAX_WBITS
+_NOT_GZIP = "the body is not compressed with gzip"
 # A type is never guessed, and other sites do not learn addresses.
 _SAFETY = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 
@@ -33,6 +40,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics
+        self._gzip = GZipMiddleware(app, minimum_size=_COMPRESSED, compresslevel=_LEVEL)
         self._buffered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,7 +67,9 @@ class Guard:
         try:
             with anyio.move_on_after(seconds) as limit:
                 await self._read(exchange)
-                await self._app(request.scope, exchange.replay, exchange.send)
+                wants_gzip = "gzip" in request.headers.get("accept-encoding", "")
+                app = self._gzip if wants_gzip else self._app
+                await app(request.scope, exchange.replay, exchange.send)
         finally:
             self._buffered -= exchange.size
         if limit.cancelled_caught and not exchange.started:
@@ -74,7 +84,7 @@ class Guard:
         if hosts is not None and "host" in headers and host_name(headers["host"]) not in hosts:
             what = "the service is not known by this host name"
             raise RequestError(403, what, "start it with --allow-host")
-        if token is not None and path not in _OPEN and not path.startswith("/page/"):
+        if token is not None and path not in OPEN_PATHS and not path.startswith("/page/"):
             given = headers.getlist("authorization")
             kind, _, value = (given[0] if len(given) == 1 else "").partition(" ")
             # The comparison takes the same time wherever the difference is.
@@ -82,23 +92,29 @@ class Guard:
             if not same or kind.lower() != "bearer":
                 what = "the bearer token is missing or wrong"
                 raise RequestError(401, what, "send Authorization: Bearer TOKEN")
-        for name, plain in (("transfer-encoding", "chunked"), ("content-encoding", "identity")):
-            if headers.get(name, plain).strip().lower() != plain:
-                what = f"the {name.replace('-', ' ')} is not supported"
-                raise RequestError(415, what, "send the body as it is")
+        for name, known in (("transfer-encoding", ("chunked",)), ("content-encoding", ("gzip", "identity"))):
+            encoding = ", ".join(headers.getlist(name)).strip().lower()
+            if name in headers and encoding not in known:
+                what = f"the {name.replace('-', ' ')} {encoding[:100]!r} is not supported"
+                raise RequestError(415, what, "send the body as it is, or with Content-Encoding: gzip")
 
     async def _read(self, exchange: _Exchange) -> None:
-        """Read the body of a request, within the limits."""
+        """Read the body of a request, within the limits: as it arrives, and as it is without gzip."""
         headers, most = exchange.request.headers, self._settings.max_body
         too_long = RequestError(413, f"the body is too long, expected at most {most:,} bytes")
         if "expect" in headers and int(headers.get("content-length", "0")[:19]) > most:
             raise too_long  # the client waits for this before it sends the body
-        size = 0
+        is_gzip = headers.get("content-encoding", "").strip().lower() == "gzip"
+        gzip = zlib.decompressobj(_GZIP) if is_gzip else None
+        size = received = 0
         async for part in exchange.request.stream():
-            size += len(part)
-            if size > most + _DISCARDED:
+            received += len(part)
+            if received > most + _DISCARDED:
                 break
-            if size > most:
+            if gzip is not None and max(size, received) <= most:
+                part = _decompress(gzip, part, most + 1 - size)
+            size += len(part)
+            if max(size, received) > most:
                 exchange.body.clear()
                 continue
             if self._buffered + len(part) > self._settings.max_buffered:
@@ -106,9 +122,22 @@ class Guard:
             self._buffered += len(part)
             exchange.size += len(part)
             exchange.body += part
-        if size > most:
+        if max(size, received) > most:
             raise too_long
+        if gzip is not None and received and not gzip.eof:
+            raise RequestError(400, _NOT_GZIP)
         exchange.complete = True
+
+
+def _decompress(gzip: zlib._Decompress, part: bytes, most: int) -> bytes:
+    """Return at most so many bytes of a part of a body; what is beyond them is lost."""
+    try:
+        content = gzip.decompress(part, most)
+    except zlib.error:
+        raise RequestError(400, _NOT_GZIP) from None
+    if gzip.unused_data:
+        raise RequestError(400, _NOT_GZIP)
+    return content
 
 
 class _Exchange:

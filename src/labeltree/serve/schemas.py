@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from labeltree.base.limits import LARGEST_INT32, LARGEST_VALUE
 from labeltree.errors import alternatives
@@ -15,10 +15,19 @@ from labeltree.serve.errors import RequestError
 from labeltree.serve.settings import MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
 
+
+def _whole(value: Any) -> Any:
+    """Return 5.0 as 5, also in a list: both are integers in JSON Schema."""
+    if isinstance(value, list):
+        return [_whole(item) for item in value] if float in set(map(type, value)) else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 # A limit of the length also refuses unpaired surrogates. The longest text is a setting.
 Text = Annotated[str, StringConstraints(max_length=LARGEST_INT32)]
 ModelName = Annotated[str | None, Field(description="Name of the model. Default: the first one.")]
-Top = Annotated[int, Field(ge=1, le=MOST_LABELS, description="Maximum number of labels per text.")]
+Whole = BeforeValidator(_whole)
+Top = Annotated[int, Field(ge=1, le=MOST_LABELS, description="Maximum number of labels per text."), Whole]
 Index = Annotated[int, Field(ge=0, le=LARGEST_INT32)]
 Value = Annotated[float, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
@@ -34,10 +43,23 @@ class _Request(BaseModel):
             raise ValueError(f"expected one of the fields {alternatives(names)}, but {found}")
 
 
-class Row(_Request):
-    """The features of a row that are not zero."""
+# What the document says beyond the types of the fields; the validators below check it.
+_NOT_BOTH: dict[str, Any] = {
+    "anyOf": [{"properties": {"accepted": {"const": False}}}, {"properties": {"threshold": {"type": "null"}}}]
+}
 
-    indices: list[Index] = Field(description="Features from 0, each at most once.")
+
+def _one_of(**types: str) -> dict[str, Any]:
+    """Describe that exactly one of some fields is given; others may be null."""
+    return {"oneOf": [{"required": [name], "properties": {name: {"type": types[name]}}} for name in types]}
+
+
+class Row(_Request):
+    """The features of a row that are not zero: as many indices as values."""
+
+    indices: Annotated[list[Index], Whole] = Field(
+        description="Features from 0, each at most once.", json_schema_extra={"uniqueItems": True}
+    )
     values: list[Value]
 
     @model_validator(mode="after")
@@ -49,6 +71,10 @@ class Row(_Request):
 
 class PredictRequest(_Request):
     """What POST /predict asks for: labels for a text, for texts, or for rows of features."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"allOf": [_one_of(text="string", texts="array", rows="array"), _NOT_BOTH]}
+    )
 
     model: ModelName = None
     text: Text | None = None
@@ -75,14 +101,16 @@ class PredictRequest(_Request):
 class ExplainRequest(_Request):
     """What POST /explain asks for: why a text or a row has its labels, or a given one."""
 
+    model_config = ConfigDict(json_schema_extra={"allOf": [_one_of(text="string", row="object")]})
+
     model: ModelName = None
     text: Text | None = None
     row: Row | None = None
-    label: Index | Annotated[str, StringConstraints(max_length=MOST_NAME)] | None = Field(
+    label: Annotated[Index | Annotated[str, StringConstraints(max_length=MOST_NAME)] | None, Whole] = Field(
         default=None, description="Name or number of a label to explain, predicted or not."
     )
-    top: int = Field(default=DEFAULT_TOP, ge=1, le=100)
-    words: int = Field(default=DEFAULT_WORDS, ge=0, le=MOST_WORDS)
+    top: Annotated[int, Field(ge=1, le=100), Whole] = DEFAULT_TOP
+    words: Annotated[int, Field(ge=0, le=MOST_WORDS), Whole] = DEFAULT_WORDS
 
     @model_validator(mode="after")
     def _check(self) -> ExplainRequest:
@@ -100,7 +128,7 @@ class SuggestRequest(BaseModel):
 def check_texts(model: Model, texts: list[str], settings: ServiceSettings) -> list[str]:
     """Return texts that the model and the limits allow."""
     if model.text is None:
-        raise RequestError(400, "the model was not trained on text", "send rows of feature values")
+        raise RequestError(409, "the model was not trained on text", "send rows of feature values")
     longest = max(map(len, texts), default=0)
     if longest > settings.max_length:
         what = f"a text has {longest:,} characters, expected at most {settings.max_length:,}"
@@ -118,7 +146,7 @@ def to_matrix(model: Model, rows: list[Row], settings: ServiceSettings) -> sp.cs
     values = np.array([value for row in rows for value in row.values], np.float32)
     if indices.size and indices.max() >= model.n_features:
         what = f"there is no feature {indices.max()}, expected integers from 0 to {model.n_features - 1:,}"
-        raise RequestError(400, what)
+        raise RequestError(404, what)
     X = sp.csr_matrix((values, indices, ptr), shape=(len(rows), model.n_features))
     X.sort_indices()
     if not X.has_canonical_format:
