@@ -1,9 +1,9 @@
 """Compare compact models with the float32 model: size, precision on test data, and time to predict.
 
-usage: python benchmarks/compact.py DIR [DIR ...] [--max-loss 0.1]      DIR holds train.svm and test.svm
+usage: python benchmarks/compact.py DIR [DIR ...] [--max-loss 0.1%]      DIR holds train.svm and test.svm
 
 The files may be compressed (train.svm.bz2). A tenth of the training rows is held out; a model of the others
-shows which threshold loses at most --max-loss points on that tenth. A model of all rows is then stored with
+shows which threshold loses at most --max-loss on that tenth. A model of all rows is then stored with
 this threshold, and evaluated on the test data, which takes no part in the choice.
 """
 
@@ -184,7 +184,7 @@ def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR")
-    parser.add_argument("--max-loss", type=float, default=0.1, metavar="X", help="default: 0.1")
+    parser.add_argument("--max-loss", default="0.1%", metavar="X%%", help="default: 0.1%%")
     parser.add_argument(
         "--sizes",
         nargs="+",

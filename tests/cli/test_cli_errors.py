@@ -109,7 +109,15 @@ def test_spaces_in_file_names_are_kept(refused, tmp_path):
 
 def test_the_target_of_compress_is_checked_before_data_is_read(refused, folder, tmp_path, monkeypatch):
     (tmp_path / "p").mkdir()
-    command = ["compress", folder / "model", tmp_path / "p", "--max-loss", 1, "--validation", "nothing.svm"]
+    command = [
+        "compress",
+        folder / "model",
+        tmp_path / "p",
+        "--max-loss",
+        "1%",
+        "--validation",
+        "nothing.svm",
+    ]
     assert "already exists" in refused(*command)
     assert "no such directory" in refused(*command[:2], tmp_path / "no" / "p", *command[3:])
     assert "the same directory" in refused(*command[:2], folder / "model", *command[3:], "--overwrite")

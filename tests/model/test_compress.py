@@ -113,7 +113,7 @@ def test_the_command_evaluates_what_it_writes(run, folder, tmp_path):
     before, after = figures["tried"]
     assert (before["weights"], after["weights"], after["threshold"]) == ("float32", "int8", None)
     for model, trial in ((folder / "model", before), (tmp_path / "p", after)):
-        found = json.loads(run("evaluate", model, folder / "test.svm", "--json")[1])
+        found = load(model).evaluate(folder / "test.svm")
         for name in ("P@1", "P@3", "P@5"):
             assert trial[name] == pytest.approx(100 * found[name], abs=1e-4)
     assert all(figures[key] == value for key, value in after.items())
@@ -121,7 +121,7 @@ def test_the_command_evaluates_what_it_writes(run, folder, tmp_path):
 
 def test_a_budget_on_the_command_line(run, folder, tmp_path):
     model, test = folder / "model", folder / "test.svm"
-    command = ("compress", model, tmp_path / "p", "--max-loss", 1, "--validation", test)
+    command = ("compress", model, tmp_path / "p", "--max-loss", "1%", "--validation", test)
     code, out, _ = run(*command)
     assert code == 0
     head, *lines = out.splitlines()
@@ -172,8 +172,8 @@ def test_mistakes(refused, folder, tmp_path):
     assert "is a file, not a directory" in refused("compress", folder / "test.svm", out)
     assert "the same directory" in refused("compress", model, model, "--overwrite")
     assert "already exists" in refused("compress", model, folder / "named-model")
-    assert "add --validation, or use --max-size" in refused("compress", model, out, "--max-loss", 0.1)
-    both = refused("compress", model, out, "--max-loss", 0.1, "--max-size", "1MB", *test)
+    assert "add --validation, or use --max-size" in refused("compress", model, out, "--max-loss", 0.001)
+    both = refused("compress", model, out, "--max-loss", 0.001, "--max-size", "1MB", *test)
     assert "remove --max-loss or --max-size" in both
     for given in (("--prune", 0.1), ("--weights", "int8")):
         error = refused("compress", model, out, *given, "--max-size", "1MB")
@@ -189,16 +189,20 @@ def test_mistakes(refused, folder, tmp_path):
     assert "no such file" in refused("compress", model, out, "--validation", tmp_path / "no.svm")
     assert list(tmp_path.iterdir()) == []
     write_svm(tmp_path / "wide.svm", make_data(20, features=99))
-    error = refused("compress", model, out, "--max-loss", 1, "--validation", tmp_path / "wide.svm")
+    error = refused("compress", model, out, "--max-loss", "1%", "--validation", tmp_path / "wide.svm")
     assert "the validation data has 99 features, but the model has 60" in error
     (tmp_path / "none.svm").write_text("1:1 2:1\n3:1\n")
-    assert "label" in refused("compress", model, out, "--max-loss", 1, "--validation", tmp_path / "none.svm")
+    assert "label" in refused(
+        "compress", model, out, "--max-loss", "1%", "--validation", tmp_path / "none.svm"
+    )
     (tmp_path / "text.tsv").write_text("1\tsome words\n")
-    error = refused("compress", model, out, "--max-loss", 1, "--validation", tmp_path / "text.tsv")
+    error = refused("compress", model, out, "--max-loss", "1%", "--validation", tmp_path / "text.tsv")
     assert "the file is text, but the model" in error
     assert not out.exists()
     assert main(["compress", str(model), str(out), "-q"]) == 0
-    error = refused("compress", out, tmp_path / "again", "--max-loss", 1, "--validation", tmp_path / "no.svm")
+    error = refused(
+        "compress", out, tmp_path / "again", "--max-loss", "1%", "--validation", tmp_path / "no.svm"
+    )
     assert "the model is already compact" in error
     assert "; compress the float32 model" in error
     assert not (tmp_path / "again").exists()
@@ -215,7 +219,7 @@ def test_an_interrupted_command(folder, tmp_path, capsys, monkeypatch):
 
     predict = load(folder / "model").predict.__func__
     monkeypatch.setattr("labeltree.model.model.Model.predict", stop)
-    command = ["compress", folder / "model", tmp_path / "p", "--max-loss", "1"]
+    command = ["compress", folder / "model", tmp_path / "p", "--max-loss", "1%"]
     assert main([*map(str, command), "--validation", str(folder / "test.svm")]) == 130
     assert capsys.readouterr().err.endswith("stopped\n")
     assert all(len(seen) == 1 for seen in calls)  # one temporary directory, next to the output

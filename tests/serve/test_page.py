@@ -151,7 +151,7 @@ def test_an_existing_table_is_not_replaced(refused, folder, tmp_path):
 
 
 COUNTS = "label,predicted,correct\n"
-POINT = "trees,weights,threshold,model_bytes,P@1,P@3,P@5,chosen\n1,int8,0.1,900,50.5,40,30,True\n"
+POINT = "trees,weights,threshold,model_bytes,P@1,P@3,P@5,chosen\n1,int8,0.1,900,0.505,0.4,0.3,True\n"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,12 @@ POINT = "trees,weights,threshold,model_bytes,P@1,P@3,P@5,chosen\n1,int8,0.1,900,
         (read_frontier, POINT + POINT.splitlines(True)[1] * 10_000, "there are more than 10,000 rows"),
         *(
             (read_frontier, POINT + row, ":3: not a point of a frontier; measure it again")
-            for row in ("1,float32,,0,1,1,1,False\n", "1,float32,,9,nan,1,1,False\n", "x,a,,9,1,1,1,F\n")
+            for row in (
+                "1,float32,,0,1,1,1,False\n",
+                "1,float32,,9,nan,1,1,False\n",
+                "1,float32,,9,50,1,1,False\n",
+                "x,a,,9,1,1,1,F\n",
+            )
         ),
     ],
 )

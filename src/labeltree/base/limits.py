@@ -165,6 +165,31 @@ class Duration:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """A share that may be lost, as a number from 0 to 1 or as text.
+
+    Text of 0.01 or more needs a percent sign: 0.1 might mean 0.1% or 10%.
+
+    Examples
+    --------
+    >>> [Loss().plain(value) for value in ("0.1%", "0.001", 0.1, "0.1")]
+    [0.001, 0.001, 0.1, None]
+    """
+
+    def __str__(self) -> str:
+        return "a loss such as 0.1% or 0.001 (in text, 0.01 or more needs the percent sign)"
+
+    def plain(self, value: Any) -> float | None:
+        """Return the share, or None if it is not allowed."""
+        if isinstance(value, str):
+            match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]*)?)\s*(%?)\s*", value)
+            if match is None or (not match[2] and float(match[1]) >= 0.01):
+                return None
+            value = float(match[1]) / (100 if match[2] else 1)
+        return Number(0.0, 1.0).plain(value)
+
+
+@dataclass(frozen=True)
 class Span:
     """A minimum and a maximum, both integers."""
 
@@ -273,7 +298,7 @@ MEMORY = Size()
 WEIGHTS = OneOf(tuple(name for name in _native.CODECS if name != "sparse"))
 SMALL_WEIGHTS = OneOf(tuple(name for name in WEIGHTS.values if name != "float32"))
 PRUNE = Number(0.0, LARGEST_VALUE)
-MAX_LOSS = Number(0.0, 100.0)
+MAX_LOSS = Loss()
 MAX_SIZE = Size()
 
 # The service.

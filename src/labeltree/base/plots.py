@@ -1,4 +1,7 @@
-"""Draw figures in one style, as SVG and PNG, with their data as CSV; the same numbers give the same bytes."""
+"""Draw figures in one style, as SVG and PNG, with their data as CSV; the same numbers give the same bytes.
+
+The data needs no matplotlib.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,21 @@ import csv
 import io
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from labeltree.base.extras import optional
+from labeltree.base.files import write_whole
+from labeltree.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Arguments = ParamSpec("Arguments")
 
 # Okabe and Ito's colors, which color-blind readers can tell apart, ordered by contrast with white. Lines
 # also differ in their markers.
@@ -48,9 +57,13 @@ _STYLE: dict[str, Any] = {
 }
 
 
-def require() -> None:
-    """Raise an error if matplotlib is not installed."""
-    optional("matplotlib.figure")
+def missing() -> str:
+    """Return why there will be no figures, and what to do about it; nothing if there will be."""
+    try:
+        optional("matplotlib.figure")
+    except InputError as error:
+        return f"Tables are written without figures: {error}."
+    return ""
 
 
 @contextmanager
@@ -58,6 +71,19 @@ def style() -> Iterator[None]:
     """Use this style inside the context, or inside a function that is decorated with ``@style()``."""
     with optional("matplotlib").rc_context(_STYLE):
         yield
+
+
+def drawing(draw: Callable[Arguments, Figure]) -> Callable[Arguments, Figure | None]:
+    """Let a function draw in this style; without matplotlib, it returns None."""
+
+    @wraps(draw)
+    def drawn(*arguments: Arguments.args, **options: Arguments.kwargs) -> Figure | None:
+        if missing():
+            return None
+        with style():
+            return draw(*arguments, **options)
+
+    return drawn
 
 
 @style()
@@ -121,7 +147,7 @@ def log_axes(axes: Axes, x_unit: str | None = "", y_unit: str | None = "") -> No
         axis.set_minor_locator(ticker.NullLocator())
 
 
-@style()
+@drawing
 def frontier_figure(points: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw the precision of the forms of a model over their size: a panel for each of P@1, P@3 and P@5.
 
@@ -135,11 +161,11 @@ def frontier_figure(points: Sequence[Mapping[str, Any]]) -> Figure:
     pruned = [point for point in points if point["threshold"] is not None]
     figure, panels = small_multiples(metrics, panel=(3.9, 3.1))
     for axes, metric in zip(panels, metrics, strict=True):
-        line = sorted((point["threshold"], point["model_bytes"], point[metric]) for point in pruned)
+        line = sorted((point["threshold"], point["model_bytes"], 100 * point[metric]) for point in pruned)
         look: dict[str, Any] = {"color": COLORS[0], "marker": "o", "markersize": 3.5, "linewidth": 1.4}
         axes.plot([size for _, size, _ in line], [value for *_, value in line], **look)
         for point in points:
-            place = point["model_bytes"], point[metric]
+            place = point["model_bytes"], 100 * point[metric]
             if point["threshold"] is None:
                 axes.plot(*place, color=COLORS[0], marker=dense[point["weights"]], linestyle="none")
             if point["chosen"]:
@@ -156,6 +182,18 @@ def frontier_figure(points: Sequence[Mapping[str, Any]]) -> Figure:
     ]
     figure.legend(handles=handles, loc=LEGEND, ncols=len(handles), fontsize=8.5)
     return figure
+
+
+def save(
+    stem: Path, rows: Sequence[Mapping[str, Any]], figure: Figure | None, columns: Iterable[str] = ()
+) -> None:
+    """Write rows as a table, ``stem`` with .csv, and a figure of them, if there is one, as .png and .svg."""
+    contents = {".csv": table(rows, columns)}
+    if figure is not None:
+        contents |= {".png": png(figure), ".svg": svg(figure)}
+    for ending, content in contents.items():
+        with write_whole(stem.with_name(stem.name + ending)) as file:
+            file.write(content)
 
 
 def svg(figure: Figure) -> bytes:

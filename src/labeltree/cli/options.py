@@ -64,6 +64,7 @@ _METAVARS = {
     limits.Span: "MIN,MAX",
     limits.Size: "SIZE",
     limits.Duration: "TIME",
+    limits.Loss: "X%",
 }
 # Parameters of the library that have another name as options.
 _NAMES = {"add_missing": "--tree-rest", "format": "--data-format"}

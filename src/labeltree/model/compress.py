@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from labeltree.base import limits
 from labeltree.base.display import Progress, part_of
 from labeltree.base.files import temporary_directory
 from labeltree.base.system import human_bytes, threads_to_use
+from labeltree.base.table import Table
 from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.directory import publish
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 # Thresholds are round numbers: how many per power of ten, and how many powers below the largest weight.
 PER_DECADE = 24
 DECADES = 4
+# The loss whose smallest form a report marks.
+REPORTED_LOSS = 0.001
 # A report has so many thresholds per power of ten, which keep these shares of the weights.
 _REPORTED_PER_DECADE = 8
 _MOST_KEPT, _LEAST_KEPT = 0.9, 0.0005
@@ -45,8 +49,8 @@ class Budget:
 
     Parameters
     ----------
-    max_loss : float, optional
-        Percentage points that P@1, P@3 and P@5 may each lose.
+    max_loss : float or str, optional
+        What P@1, P@3 and P@5 may each lose: 0.001, or "0.1%", is a tenth of a percentage point.
     max_size : int or str, optional
         Bytes that the model directory may take without its manifest, or a string such as "50MB".
     """
@@ -117,14 +121,14 @@ class Form:
 
 @dataclass(frozen=True)
 class Trial:
-    """A form of a model, and its P@1, P@3 and P@5 in percent if they were measured."""
+    """A form of a model, and its P@1, P@3 and P@5 if they were measured."""
 
     form: Form
     precision: tuple[float, ...] | None = None
 
     def report(self) -> dict[str, Any]:
         """Return all figures under the names that the command line prints."""
-        p1, p3, p5 = (None,) * 3 if self.precision is None else (round(p, 4) for p in self.precision)
+        p1, p3, p5 = (None,) * 3 if self.precision is None else (round(p, 6) for p in self.precision)
         storage = self.form.storage
         return {
             "model_bytes": self.form.model_bytes,
@@ -264,7 +268,7 @@ def choose(
 
 
 def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials, progress: Progress | None) -> Trial:
-    """Find the last form that loses at most `max_loss` points.
+    """Find the last form that loses at most `max_loss`.
 
     Later forms lose more, so bisection finds it; but not steadily, so a few more are tried after it.
     """
@@ -308,7 +312,7 @@ def _best(original: Form, fitting: Sequence[Form], trials: Trials, progress: Pro
 
 
 def loss(original: Trial, trial: Trial) -> float:
-    """Return the points that a trial loses of P@1, P@3 or P@5, whichever loses most."""
+    """Return what a trial loses of P@1, P@3 or P@5, whichever loses most."""
     assert original.precision is not None
     assert trial.precision is not None
     return max(a - b for a, b in zip(original.precision, trial.precision, strict=True))
@@ -347,12 +351,12 @@ def compress_model(
 def measure_forms(
     model: Model,
     validation: Labeled,
-    directory: Path,
-    max_loss: float,
     *,
+    max_loss: float | None = None,
+    directory: Path | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
-) -> list[tuple[Trial, bool]]:
+) -> Table:
     """Evaluate a model in many forms, and find the smallest one that loses little.
 
     Parameters
@@ -361,19 +365,20 @@ def measure_forms(
         With float32 weights.
     validation : Labeled
         Labeled data that the model was not trained on.
-    directory : Path
-        An existing directory, where one compact copy exists at a time, in a temporary directory.
-    max_loss : float
-        Percentage points that the chosen form may lose of P@1, P@3 or P@5.
+    max_loss : float, optional
+        What the chosen form may lose of P@1, P@3 or P@5. Default: `REPORTED_LOSS`.
+    directory : Path, optional
+        An existing directory, where one compact copy exists at a time, in a temporary directory. Default:
+        that of temporary files.
     threads : int, optional
         Default: all CPUs.
     progress : callable, optional
 
     Returns
     -------
-    list of (Trial, bool)
-        From the largest to the smallest, and whether it is the chosen one. Thresholds that keep almost all
-        weights, or almost none, are left out.
+    Table
+        A row per form, from the largest to the smallest, with the figures of `Trial.report` and whether it is
+        the ``chosen`` one. Thresholds that keep almost all weights, or almost none, are left out.
     """
     check_source(model.path, model.trees)
     threads = threads_to_use(threads)
@@ -382,10 +387,12 @@ def measure_forms(
     most, least = _MOST_KEPT * model.manifest["weights"], _LEAST_KEPT * model.manifest["weights"]
     forms = [form for form in listed if not form.storage.prune or least <= (form.n_nonzeros or 0) <= most]
     found = []
-    with temporary_directory(directory, ".labeltree-") as work:
+    with temporary_directory(directory or Path(tempfile.gettempdir()), ".labeltree-") as work:
         trials = Trials(model, Path(work), validation, threads)
         for number, form in enumerate(forms):
             found.append(trials.measure(form, part_of(progress, number, len(forms))))
             trials.keep(forms[0])
-    allowed = [trial for trial in found if loss(found[0], trial) <= max_loss + _ROUNDING]
-    return [(trial, trial is allowed[-1]) for trial in found]
+    most_lost = (REPORTED_LOSS if max_loss is None else max_loss) + _ROUNDING
+    chosen = [trial for trial in found if loss(found[0], trial) <= most_lost][-1]
+    rows = [{"trees": len(model.trees), **trial.report(), "chosen": trial is chosen} for trial in found]
+    return Table({name: [row[name] for row in rows] for name in rows[0]})

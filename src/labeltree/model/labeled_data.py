@@ -72,11 +72,11 @@ class Labeled:
         return cls(dataset, aligned.Y, model, aligned.label_names)
 
     def precision(self, model: Model, threads: int | None) -> tuple[float, ...]:
-        """Return P@1, P@3 and P@5 in percent of a model with the same labels."""
+        """Return P@1, P@3 and P@5 of a model with the same labels."""
         top = max(DEFAULT_RANKS)
         labels = metrics.pad_labels(model.predict(self.dataset.X, top=top, threads=threads)[0], top)
         ranking = metrics.Ranking.of(self.truth, labels, top)
-        return tuple(100 * ranking.metric(f"P@{k}").fraction for k in DEFAULT_RANKS)
+        return tuple(ranking.metric(f"P@{k}").fraction for k in DEFAULT_RANKS)
 
     @cached_property
     def missed(self) -> dict[str, int]:

@@ -88,7 +88,7 @@ def _nodes(part: TreePlan) -> list[Row]:
     ]
 
 
-@plots.style()
+@plots.drawing
 def _draw_alpha(nodes: list[Row], averages: list[Row]) -> Figure:
     """Draw a histogram per dataset and depth: a row of panels per dataset."""
     names, deepest = distinct(nodes, "data"), max(row["depth"] for row in nodes)
@@ -167,7 +167,7 @@ def _last(part: TreePlan, clusters: int, max_depth: int) -> Row | None:
     }
 
 
-@plots.style()
+@plots.drawing
 def _draw_last(summary: list[Row]) -> Figure:
     """Draw a panel per dataset with the averages over d_max."""
     names = distinct(summary, "data")

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any
 
-from labeltree.base import plots
 from labeltree.base.display import Progress, ignore
 from labeltree.errors import InputError
 from labeltree.paper.alpha import alpha, last_depth
@@ -42,8 +41,6 @@ class Experiment:
         The part of the paper that it reproduces.
     needs_data, needs_test : bool
         It runs on datasets, or only on those with test data.
-    draws : bool
-        It draws figures, which needs matplotlib.
     """
 
     measure: Callable[..., list[Table]]
@@ -51,7 +48,6 @@ class Experiment:
     source: str
     needs_data: bool = True
     needs_test: bool = False
-    draws: bool = True
 
     @property
     def options(self) -> dict[str, Any]:
@@ -60,7 +56,7 @@ class Experiment:
         return {one.name: one.default for one in parameters if one.kind is Parameter.KEYWORD_ONLY}
 
     def check(self, name: str, splits: Sequence[Split]) -> None:
-        """Raise an error if the experiment cannot use these datasets, or cannot draw its figures."""
+        """Raise an error if the experiment cannot use these datasets."""
         if self.needs_data and not splits:
             raise InputError(f"{name} needs data", hint="pass a directory with train.svm, or a training file")
         if self.needs_test and not any(split.test for split in splits):
@@ -68,8 +64,6 @@ class Experiment:
                 f"{name} needs test data, found none in {', '.join(split.name for split in splits)}",
                 hint="add a test.svm to the directory of train.svm, and pass the directory",
             )
-        if self.draws:
-            plots.require()
 
 
 # By name, in the order of the report. What needs no data comes first: its options are then checked early.
@@ -77,7 +71,7 @@ EXPERIMENTS = {
     "theory": Experiment(
         theory_tables, "Balanced trees", "Figures 3 and 6, Tables 2 and 4, Theorem 1", needs_data=False
     ),
-    "statistics": Experiment(statistics, "The datasets", "Table 5", draws=False),
+    "statistics": Experiment(statistics, "The datasets", "Table 5"),
     "fixed-k": Experiment(fixed_k, "Size of a tree relative to one-vs-rest, fixed K", "Figure 4"),
     "varied-k": Experiment(varied_k, "Size of a tree relative to one-vs-rest, K by depth", "Figure 5"),
     "alpha": Experiment(alpha, "Used features relative to the parent node", "Figure 7"),

@@ -159,7 +159,7 @@ def _tables(name: str, rows: list[Row], columns: Sequence[str]) -> list[Table]:
     ]
 
 
-@plots.style()
+@plots.drawing
 def _draw(summary: list[Row]) -> Figure:
     """Draw a panel per dataset with both ratios over d_max."""
     names = distinct(summary, "data")

@@ -48,6 +48,7 @@ class Table:
     shown : bool
         Show the table in the report. A long table is only linked.
     figure : matplotlib.figure.Figure, optional
+        None also if matplotlib is not installed.
     """
 
     name: str
@@ -106,10 +107,7 @@ class Result:
         """Write the tables and figures to a directory; it is created if it does not exist."""
         out.mkdir(parents=True, exist_ok=True)
         for table in self.tables:
-            _write(out / f"{table.name}.csv", plots.table(table.rows, table.columns))
-            if table.figure is not None:
-                _write(out / f"{table.name}.png", plots.png(table.figure))
-                _write(out / f"{table.name}.svg", plots.svg(table.figure))
+            plots.save(out / table.name, table.rows, table.figure, table.columns)
 
 
 def where(rows: Iterable[Row], **values: Any) -> list[Row]:
@@ -241,10 +239,6 @@ def save_report(results: Sequence[Result], out: Path) -> Path:
         files = ", ".join(f"[{table.name}.csv]({table.name}.csv)" for table in result.tables)
         settings = "; ".join(f"{key}: {format_cell('', value)}" for key, value in result.settings.items())
         lines += [f"Files: {files}. Settings: {settings}.", ""]
-    _write(out / REPORT, "\n".join(lines).encode())
+    with write_whole(out / REPORT) as file:
+        file.write("\n".join(lines).encode())
     return out / REPORT
-
-
-def _write(path: Path, content: bytes) -> None:
-    with write_whole(path) as file:
-        file.write(content)

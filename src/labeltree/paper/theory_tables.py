@@ -145,7 +145,7 @@ def _depths(labels: int, clusters: int, features: int, alphas: Sequence[float], 
     return Table("theory-depths", caption, list(rows[0]), rows)
 
 
-@plots.style()
+@plots.drawing
 def _draw(ratios: list[Row]) -> Figure:
     """Draw the ratio over the depth, one line per alpha; the step to the deepest tree is dashed."""
     figure, (axes,) = plots.new_figure(1, 1, panel=(5.0, 3.4))

@@ -82,7 +82,7 @@ def tight_bound(
     ]
 
 
-@plots.style()
+@plots.drawing
 def _draw_bound(summary: list[Row]) -> Figure:
     """Draw bars per dataset, one for each loss."""
     names, losses = distinct(summary, "data"), distinct(summary, "loss")
@@ -201,7 +201,7 @@ def _change(before: Sequence[NDArray[np.float64]], after: Sequence[NDArray[np.fl
     return row
 
 
-@plots.style()
+@plots.drawing
 def _draw_pruning(summary: list[Row]) -> Figure:
     """Draw precision and size over the threshold: two panels per dataset; bars are the noise of a change."""
     names = distinct(summary, "data")

@@ -126,7 +126,7 @@ def _time_written(model: Model) -> str | None:
 
 
 def read_frontier(path: Path) -> list[dict[str, Any]]:
-    """Read a table of size against precision, as points with numbers."""
+    """Read a table of size against precision, as points with numbers; precision in percent."""
     points = []
     for line, row in _rows(path, _FRONTIER_COLUMNS, _MOST_POINTS):
         try:
@@ -135,13 +135,13 @@ def read_frontier(path: Path) -> list[dict[str, Any]]:
                 "weights": row["weights"],
                 "threshold": float(row["threshold"]) if row.get("threshold") else None,
                 "bytes": int(row["model_bytes"]),
-                **{name: float(row[name]) for name in ("P@1", "P@3", "P@5")},
+                **{name: 100 * float(row[name]) for name in ("P@1", "P@3", "P@5")},
                 "chosen": row.get("chosen") == "True",
             }
             is_finite = all(math.isfinite(value) for value in point.values() if isinstance(value, float))
         except (TypeError, ValueError):
             is_finite = False
-        if not is_finite or point["bytes"] < 1:
+        if not is_finite or point["bytes"] < 1 or max(point["P@1"], point["P@3"], point["P@5"]) > 100:
             raise InputError("not a point of a frontier", file=path, line=line, hint="measure it again")
         points.append(point)
     return points

@@ -38,8 +38,8 @@ _FEWEST_ROWS = 1000
 _SECOND, _LAST = 3, 2
 # A variant is skipped if training it takes so many times the work of the defaults.
 _MOST_WORK = 30
-# Points of P@1, P@3 and P@5 that smaller weights may lose, if there is no size to keep to.
-_MAX_LOSS = 0.1
+# What smaller weights may lose of P@1, P@3 and P@5, if there is no size to keep to.
+_MAX_LOSS = 0.001
 # Times are predicted from earlier trials; this factor keeps the limit when they are exceeded.
 _CAUTION = 1.3
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,13 +15,12 @@ from labeltree.errors import InputError
 from labeltree.model.layout import REPORTS
 
 if TYPE_CHECKING:
+    from labeltree.base.table import Table
     from labeltree.data.dataset import Dataset
     from labeltree.model.compress import Trial
     from labeltree.model.model import Model
 
 _REPORT_FILES = REPORTS[:3]
-# The loss whose smallest model a report marks, in percentage points.
-_REPORTED_LOSS = 0.1
 
 
 def compress(
@@ -58,18 +57,18 @@ def compress(
     ------
     max_loss
         Find the smallest model whose P@1, P@3 and P@5 each lose at most X percentage points on the validation
-        data.
+        data, such as 0.1%; 0.001 is the same.
     max_size
         Find the best model that fits in SIZE, such as 50MB.
     validation : DATA
         Labeled data that the model was not trained on.
     report : DIR
-        Evaluate the model in every form on the validation data, and write frontier.csv, .png and .svg with
-        their sizes and precisions. If DIR is MODEL, the page of the model shows them.
+        Evaluate the model in every form on the validation data, and write their sizes and precisions as
+        frontier.csv and, with matplotlib, .png and .svg. If DIR is MODEL, the page of the model shows them.
     """
     from labeltree.base import plots
     from labeltree.base.files import check_output
-    from labeltree.model.compress import Budget
+    from labeltree.model.compress import REPORTED_LOSS, Budget
     from labeltree.model.directory import check_apart, check_target, directory_bytes
     from labeltree.model.manifest import storage_of
     from labeltree.model.model import load
@@ -90,11 +89,9 @@ def compress(
     if out is not None:
         check_apart(model, out)
         check_target(out, overwrite)
-    if report is not None:
-        plots.require()
-        if report.exists() or not report.parent.is_dir():  # else it is created
-            for name in _REPORT_FILES:
-                check_output(report / name, overwrite)
+    if report is not None and (report.exists() or not report.parent.is_dir()):  # else it is created
+        for name in _REPORT_FILES:
+            check_output(report / name, overwrite)
     check_source(model, opened.trees)
     dataset = None
     if validation is not None:
@@ -102,10 +99,18 @@ def compress(
     figures: dict[str, Any] = {"model": str(model)}
     lines: list[str] = []
     if report is not None and dataset is not None:
-        loss = _REPORTED_LOSS if max_loss is None else max_loss
-        figures["points"] = points = _report(opened, dataset, report, loss, threads, stages)
-        lines += [*_table(points), "", f"* the smallest model that loses at most {loss:g} points"]
-        lines.append(f"figure {printing.escaped(str(report / _REPORT_FILES[1]))}")
+        loss = REPORTED_LOSS if max_loss is None else max_loss
+        forms = _measured(opened, dataset, report, loss, threads, stages)
+        figure = plots.frontier_figure(points := list(forms))
+        report.mkdir(exist_ok=True)
+        for name in _REPORT_FILES:  # without a figure, that of another table would stay
+            (report / name).unlink(missing_ok=True)
+        plots.save(report / Path(_REPORT_FILES[0]).stem, points, figure)
+        figures["points"] = points
+        lines += [*_table(points), "", f"* the smallest model that loses at most {100 * loss:g} points"]
+        lines.append(f"report {printing.escaped(str(report / _REPORT_FILES[figure is not None]))}")
+        if figure is None:
+            printing.note(plots.missing())
     if out is not None:
         tried: list[Trial] = []
         with printing.warnings_as_notes(), stages.stage("compress", f"compressing {model}") as progress:
@@ -128,25 +133,19 @@ def compress(
         figures |= {"out": str(out), "bytes_before": opened.bytes, **chosen}
         figures |= {"model_bytes": directory_bytes(out), "tried": trials}
         if max_loss is not None and chosen["weights"] == "float32":
-            printing.note(f"No smaller form loses at most {max_loss:g} points: all weights are float32.")
+            printing.note(
+                f"No smaller form loses at most {100 * max_loss:g} points: all weights are float32."
+            )
         if dataset is not None:
             lines += [*_table([{**trial, "chosen": trial is chosen} for trial in trials]), ""]
         lines += _summary(figures, stages.seconds["compress"])
     printing.show({**figures, "seconds": stages.seconds}, lines, json, quiet)
 
 
-def _report(
+def _measured(
     model: Model, dataset: Dataset, out: Path, max_loss: float, threads: int | None, stages: Stages
-) -> list[dict[str, Any]]:
-    """Evaluate a model in every form, and write the sizes and precisions as a table and a figure.
-
-    Returns
-    -------
-    list of dict
-        One per form, from the largest to the smallest: float32, float16, int8 and a range of thresholds.
-    """
-    from labeltree.base import plots
-    from labeltree.base.files import write_whole
+) -> Table:
+    """Evaluate a model in every form, each written to the disk of the report."""
     from labeltree.model.compress import measure_forms
     from labeltree.model.labeled_data import validation_data
 
@@ -155,30 +154,29 @@ def _report(
     inside = out.resolve().is_relative_to(model.path.resolve())
     work = model.path.resolve().parent if inside else out if out.is_dir() else out.parent
     with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {model.path}") as progress:
-        data = validation_data(dataset, model)
-        found = measure_forms(model, data, work, max_loss, threads=threads, progress=progress)
-    rows = [{"trees": len(model.trees), **trial.report(), "chosen": chosen} for trial, chosen in found]
-    figure = plots.frontier_figure(rows)
-    out.mkdir(exist_ok=True)
-    contents = (plots.table(rows), plots.png(figure), plots.svg(figure))
-    for name, content in zip(_REPORT_FILES, contents, strict=True):
-        with write_whole(out / name) as file:
-            file.write(content)
-    return rows
+        return measure_forms(
+            model,
+            validation_data(dataset, model),
+            max_loss=max_loss,
+            directory=work,
+            threads=threads,
+            progress=progress,
+        )
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _table(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return forms of a model as a table: those that were tried, or the points of a report."""
     forms = {"weights": "", "threshold": "g", "nonzeros": ",", "model_bytes": ","}
-    forms |= dict.fromkeys(("P@1", "P@3", "P@5"), ".2f")
+    percent = dict.fromkeys(("P@1", "P@3", "P@5"), ".2f")
     cells = (
         [
             *("-" if row[key] is None else format(row[key], form) for key, form in forms.items()),
+            *("-" if row[key] is None else format(100 * row[key], form) for key, form in percent.items()),
             "*" if row["chosen"] else "",
         ]
         for row in rows
     )
-    return printing.table(["weights", "threshold", "non-zeros", "bytes", *list(forms)[4:], ""], cells)
+    return printing.table(["weights", "threshold", "non-zeros", "bytes", *percent, ""], cells)
 
 
 def _summary(figures: dict[str, Any], seconds: float) -> list[str]:

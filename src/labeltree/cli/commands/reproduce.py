@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from labeltree.base import limits, plots
+from labeltree.base import limits
 from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile
@@ -36,8 +36,8 @@ def reproduce(
 ) -> None:
     """Reproduce the tables and figures of the paper.
 
-    Writes CSV, PNG and SVG files, and report.md with all results. The paper is "Exploring Space
-    Efficiency in a Tree-based Linear Model for Extreme Multi-label Classification".
+    Writes CSV files, with matplotlib also PNG and SVG, and report.md with all results. The paper is
+    "Exploring Space Efficiency in a Tree-based Linear Model for Extreme Multi-label Classification".
 
     Parameters
     ----------
@@ -63,6 +63,7 @@ def reproduce(
     alphas : X,X,...
         Values of alpha, the fraction of its parent's features that a node uses.
     """
+    from labeltree.base import plots
     from labeltree.paper.experiments import EXPERIMENTS, Session, load_splits
     from labeltree.paper.experiments import run as run_experiment
     from labeltree.paper.session import check_seeds
@@ -85,8 +86,6 @@ def reproduce(
         if not set(names) & set(users):
             wrong = f"--{key} is an option of {', '.join(users)}, not of {', '.join(names)}"
             raise InputError(wrong, hint="remove it")
-    if any(EXPERIMENTS[name].draws for name in names):
-        plots.require()
     check_out(out, names, overwrite)
     seed_list = _numbers(seeds, int, "--seeds")
     check_seeds(seed_list)
@@ -104,6 +103,8 @@ def reproduce(
         printing.note("Skipping pruning: no dataset has test data.")
     for name in names:
         EXPERIMENTS[name].check(name, splits)
+    if note := plots.missing():
+        printing.note(note)
     results: list[Result] = []
     skipped: list[str] = []
     try:
