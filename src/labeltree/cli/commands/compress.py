@@ -12,15 +12,12 @@ from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Reading
 from labeltree.errors import InputError
-from labeltree.model.layout import REPORTS
 
 if TYPE_CHECKING:
     from labeltree.base.table import Table
     from labeltree.data.dataset import Dataset
     from labeltree.model.compress import Trial
     from labeltree.model.model import Model
-
-_REPORT_FILES = REPORTS[:3]
 
 
 def compress(
@@ -70,11 +67,13 @@ def compress(
     from labeltree.base.files import check_output
     from labeltree.model.compress import REPORTED_LOSS, Budget
     from labeltree.model.directory import check_apart, check_target, directory_bytes
+    from labeltree.model.layout import REPORTS
     from labeltree.model.manifest import storage_of
     from labeltree.model.model import load
     from labeltree.model.pack import check_source
     from labeltree.settings import StorageSettings
 
+    report_files = REPORTS[:3]
     # Refuse what is wrong with the options before the data is read.
     if out is None and report is None:
         raise InputError("no output is given", hint="add OUT, or --report DIR")
@@ -90,7 +89,7 @@ def compress(
         check_apart(model, out)
         check_target(out, overwrite)
     if report is not None and (report.exists() or not report.parent.is_dir()):  # else it is created
-        for name in _REPORT_FILES:
+        for name in report_files:
             check_output(report / name, overwrite)
     check_source(model, opened.trees)
     dataset = None
@@ -103,12 +102,12 @@ def compress(
         forms = _measured(opened, dataset, report, loss, threads, stages)
         figure = plots.frontier_figure(points := list(forms))
         report.mkdir(exist_ok=True)
-        for name in _REPORT_FILES:  # without a figure, that of another table would stay
+        for name in report_files:  # without a figure, that of another table would stay
             (report / name).unlink(missing_ok=True)
-        plots.save(report / Path(_REPORT_FILES[0]).stem, points, figure)
+        plots.save(report / Path(report_files[0]).stem, points, figure)
         figures["points"] = points
         lines += [*_table(points), "", f"* the smallest model that loses at most {100 * loss:g} points"]
-        lines.append(f"report {printing.escaped(str(report / _REPORT_FILES[figure is not None]))}")
+        lines.append(f"report {printing.escaped(str(report / report_files[figure is not None]))}")
         if figure is None:
             printing.note(plots.missing())
     if out is not None:
