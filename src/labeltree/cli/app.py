@@ -27,7 +27,8 @@ SECTIONS = {
         *("estimate", "train", "predict", "evaluate", "explain", "threshold", "tune", "compare", "compress"),
         *("info", "serve"),
     ),
-    "Publishing": ("push", "page", "verify", "tree", "convert"),
+    "Publishing": ("push", "page", "verify", "tree"),
+    "Data": ("split", "convert"),
     "Many machines": ("plan", "fill", "join"),
     "The paper": ("reproduce", "download", "synth", "demo"),
 }

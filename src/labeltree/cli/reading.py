@@ -100,6 +100,16 @@ class Reading:
         }
         return replace(default, **{key: value for key, value in given.items() if value is not None})
 
+    def keywords(self) -> dict[str, Any]:
+        """Return what was given, by the names of the parameters in Python."""
+        delimiter = _TABS.get(self.delimiter or "", self.delimiter)
+        given = {
+            "text": self.text_column, "labels": self.label_column, "separator": self.label_separator,
+            "delimiter": delimiter, "format": self.data_format, "one_based": self.one_based,
+        }
+        found = {name: value for name, value in given.items() if value is not None}
+        return {**found, "strict": True} if self.strict else found
+
 
 @dataclass(frozen=True)
 class Text(Reading):
@@ -186,6 +196,17 @@ class DataFile:
             for warning in suspicions(dataset, _as_options, self._model):
                 printing.note(warning)
         return dataset
+
+    def held_out(
+        self, stages: Stages, share: float, seed: int, threads: int | None
+    ) -> tuple[Dataset, Dataset]:
+        """Read the data as training rows and a share of rows that are held out."""
+        from labeltree.data.inputs import open_data
+        from labeltree.data.split import held_out
+
+        source = open_data(self._data, **self._reading.keywords())
+        with stages.stage("read", f"reading {self.name}") as progress:
+            return held_out(source, share, seed, self._settings, threads, progress)
 
     @staticmethod
     def show(dataset: Dataset, *, quiet: bool, name: str | None = None) -> DataSummary:

@@ -111,6 +111,7 @@ def train(
     text: Text,
     settings: options.SettingsFile = None,
     max_size: Annotated[int | None, limits.MAX_SIZE] = None,
+    holdout: Annotated[float | None, limits.VALIDATION_SHARE] = None,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
     force: bool = False,
@@ -139,6 +140,10 @@ def train(
         Train on the Dask cluster with this scheduler, such as tcp://host:8786. All workers must see the
         directory of MODEL.
 
+    holdout : SHARE
+        Train without this share of the rows, such as 0.1; evaluate the model on them, and choose its
+        threshold there.
+
     Stored weights
     --------------
     max_size
@@ -166,7 +171,10 @@ def train(
             from labeltree.dask.cluster import connect
 
             client = connect(dask)
-        dataset = source.read(stages, threads)
+        if holdout is None:
+            dataset, test = source.read(stages, threads), None
+        else:
+            dataset, test = source.held_out(stages, holdout, chosen.tree.seed, threads)
         summary = source.show(dataset, quiet=quiet or json)
         dataset = training.rows_of(dataset, quiet=quiet or json)
         with printing.warnings_as_notes():
@@ -196,6 +204,11 @@ def train(
             client.close()
     if max_size is not None:
         trained = _fitted(trained, model, max_size, overwrite, threads, stages)
+    if test is not None:
+        rows = printing.plural(test.n_instances, "row")
+        with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating on {rows} held out"):
+            trained.choose_threshold(test, save=True, threads=threads)
+            trained.holdout = trained.evaluate(test, threads=threads)
     figures: dict[str, Any] = {
         "model": str(model),
         **printing.counts(plan),
@@ -216,6 +229,7 @@ def train(
         "model_bytes": directory_bytes(model),
         "peak_memory_bytes": peak_memory(),
         "data": summary,
+        "holdout": None if trained.holdout is None else trained.holdout.to_dict(),
     }
     lines = _summary(figures, chosen.score == AUTO)
     if chosen.storage.codec == "float32" and max_size is None:
@@ -268,5 +282,15 @@ def _summary(figures: dict[str, Any], chosen: bool) -> list[str]:
             ("size", f"{human_bytes(size)} on disk ({size:,} bytes, {planned})"),
             ("time", f"{times} ({printing.plural(figures['threads'], 'thread')})"),
             ("memory", f"{human_bytes(figures['peak_memory_bytes'])} at peak"),
+            *_held_out(figures["holdout"]),
         ]
     )
+
+
+def _held_out(figures: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Describe how good the model is on rows that were held out."""
+    if figures is None:
+        return []
+    names = ("P@1", "P@3", "P@5", "micro_F1", "macro_F1")
+    shown = ", ".join(f"{name.replace('_', ' ')} {100 * figures[name]:.2f}%" for name in names)
+    return [("held out", f"{shown} on {printing.plural(figures['rows'], 'row')}")]
