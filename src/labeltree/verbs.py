@@ -255,6 +255,8 @@ def compare(
     Comparison
         Metrics, bytes and times, and the differences from the first model with their intervals.
     """
+    if isinstance(models, str | os.PathLike):
+        raise InputError("models is a single path, expected a list of models")
     opened = [model if isinstance(model, Model) else load(model) for model in models]
     read = partial(read_labeled, data=data, labels=labels, text=text, threads=threads, **reading)
     datasets = read_alike(opened, read)

@@ -104,8 +104,12 @@ class Reading:
         """Return what was given, by the names of the parameters in Python."""
         delimiter = _TABS.get(self.delimiter or "", self.delimiter)
         given = {
-            "text": self.text_column, "labels": self.label_column, "separator": self.label_separator,
-            "delimiter": delimiter, "format": self.data_format, "one_based": self.one_based,
+            "text": self.text_column,
+            "labels": self.label_column,
+            "separator": self.label_separator,
+            "delimiter": delimiter,
+            "format": self.data_format,
+            "one_based": self.one_based,
         }
         found = {name: value for name, value in given.items() if value is not None}
         return {**found, "strict": True} if self.strict else found

@@ -106,7 +106,9 @@ def matrix_of(frame: nw.DataFrame[Any], name: str) -> Any:
 
 def text_values(frame: nw.DataFrame[Any], columns: Sequence[str]) -> Iterator[str | None]:
     """Return the text of each row of a frame, those of several columns joined by spaces."""
-    parts = [checked_texts(Column(column(frame, name, "text")), f"column {name!r}") for name in columns]
+    parts = [
+        checked_texts(Column(column(frame, name, "text")), f"column {name!r}, row {{}},") for name in columns
+    ]
     if len(parts) == 1:
         return parts[0]
     rows = ([text for text in row if text is not None] for row in zip(*parts, strict=True))
@@ -122,7 +124,7 @@ def column(frame: nw.DataFrame[Any], name: str, field: str) -> nw.Series[Any]:
     return frame.get_column(name)
 
 
-def checked_texts(values: Values, where: str = "data") -> Iterator[str | None]:
+def checked_texts(values: Values | Iterator[Any], where: str = "data[{}]") -> Iterator[str | None]:
     """Yield texts, None for a missing one; refuse anything else."""
     for number, value in enumerate(values):
         if isinstance(value, str):
@@ -130,7 +132,7 @@ def checked_texts(values: Values, where: str = "data") -> Iterator[str | None]:
         elif is_missing(value):
             yield None
         else:
-            what = f"{where}[{number}] is of type {type(value).__name__}, expected a string"
+            what = f"{where.format(number)} is of type {type(value).__name__}, expected a string"
             raise InputError(what, hint="convert it to a string, or use None for a missing text")
 
 

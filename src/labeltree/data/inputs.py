@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +16,7 @@ from scipy import sparse
 
 from labeltree.base.display import Progress
 from labeltree.base.options import ReadingOptions, shows
-from labeltree.data.columns import Columns, Document
+from labeltree.data.columns import Columns, Document, format_of
 from labeltree.data.dataset import Dataset
 from labeltree.data.frames import (
     Column,
@@ -235,9 +236,9 @@ def is_file(data: Any) -> bool:
 def _file_source(
     path: Any, columns: Columns, given: Mapping[str, Any], like: Any, require_labels: bool
 ) -> Source:
-    if isinstance(path, str) and not os.path.exists(path) and len(path.split()) > 3:
-        what = f"there is no file {path[:40]!r}"
-        raise InputError(what, hint="a string is the name of a file; pass a list of texts")
+    if isinstance(path, str) and path != "-" and format_of(path) is None and not os.path.exists(path):
+        hint = "a string is the name of a file; pass a list of texts"
+        raise InputError("no such file", file=reprlib.repr(path), hint=hint)
     first = path[0] if isinstance(path, list | tuple) else path
     format, strict = resolve_format(first, given.get("format"), like), bool(given.get("strict"))
     name = os.fspath(first)

@@ -148,7 +148,7 @@ def explain_prediction(
             raise InputError(what, hint="pass a row of feature values")
         row = model.text.transform([row])
     elif not sp.issparse(row):
-        if np.asarray(row).dtype.kind not in "biuf":
+        if not isinstance(row, np.ndarray | list | tuple) or any(isinstance(value, str) for value in row):
             expected = "" if model.text is None else "a document (one string) or "
             raise InputError(f"the row is of type {type(row).__name__}, expected {expected}feature values")
         row = row[None] if isinstance(row, np.ndarray) and row.ndim == 1 else row

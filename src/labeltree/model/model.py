@@ -264,7 +264,7 @@ class Model:
             scores = scores if calibration is None else calibration.apply(scores)
             return (labels, scores) if accepted is None else accepted.accept(labels, scores)
 
-        if is_matrix(data):
+        if is_matrix(data, self.text is not None):
             return ranked(data)
         names: list[list[Any]] = []
         scores: list[NDArray[np.float32]] = []
@@ -305,7 +305,7 @@ class Model:
         """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
         rows = (
             data
-            if is_matrix(data)
+            if is_matrix(data, self.text is not None)
             else sp.vstack(list(batches(self, data, None, {}, options.get("threads"))))
         )
         labels, scores = self.predict(rows, **options)

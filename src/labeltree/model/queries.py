@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 _BATCH = 10_000  # documents
 
 
-def is_matrix(data: Any) -> bool:
-    """Return whether data is a matrix of features: sparse, an array of numbers, or nested sequences."""
+def is_matrix(data: Any, for_text: bool) -> bool:
+    """Return whether data is a matrix of features: sparse, an array of numbers, or nested sequences.
+
+    Of a list of numbers, a model of text expects texts.
+    """
     if isinstance(data, list | tuple):
-        first = first_value(data)
-        return isinstance(first, list | tuple | np.ndarray | int | float)
+        rows = (list, tuple, np.ndarray)
+        return isinstance(first_value(data), rows if for_text else (*rows, int, float))
     if isinstance(data, np.ndarray):
         return data.ndim != 1 or data.dtype.kind not in "OSUT"
     return sp.issparse(data)

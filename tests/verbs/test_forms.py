@@ -1,0 +1,234 @@
+"""The same data in every form gives the same model; missing texts are treated alike."""
+
+import csv
+import inspect
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+
+import labeltree
+from labeltree.base import options
+from labeltree.settings import SolverSettings, StorageSettings, TextSettings, TreeSettings
+
+CATALOG = Path("examples/catalog-train.tsv").resolve()
+TEST = Path("examples/catalog-test.tsv").resolve()
+TEXT = "Keeps tea hot on a long walk."
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    rows = [line.split("\t") for line in CATALOG.read_text().splitlines()]
+    return [text for _, _, text in rows], [labels.split() for _, labels, _ in rows]
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return labeltree.train(CATALOG, clusters=10, threads=1)
+
+
+def file_of(kind, folder, texts, labels):
+    """Return the path of a file with the documents."""
+    path = folder / f"train.{kind}"
+    joined = [",".join(names) for names in labels]
+    if kind == "csv":
+        with open(path, "w", newline="") as file:
+            csv.writer(file).writerows([["text", "labels"], *zip(texts, joined, strict=True)])
+    else:
+        pl.DataFrame({"text": texts, "labels": labels}).write_parquet(path)
+    return path
+
+
+FORMS = {
+    "lists": lambda folder, texts, labels: (texts, labels),
+    "tuples": lambda folder, texts, labels: (tuple(texts), tuple(map(tuple, labels))),
+    "strings": lambda folder, texts, labels: (texts, [",".join(names) for names in labels]),
+    "arrays": lambda folder, texts, labels: (np.array(texts), np.array(labels, dtype=object)),
+    "pandas": lambda folder, texts, labels: (pd.DataFrame({"text": texts, "labels": labels}),),
+    "series": lambda folder, texts, labels: (pd.Series(texts), pd.Series(labels)),
+    "polars": lambda folder, texts, labels: (pl.DataFrame({"text": texts, "labels": labels}),),
+    "arrow": lambda folder, texts, labels: (pa.table({"text": texts, "labels": labels}),),
+    "arrow arrays": lambda folder, texts, labels: (pa.array(texts), pa.array(labels)),
+    "frame of flags": lambda folder, texts, labels: (texts, flags(labels)),
+    "csv": lambda folder, texts, labels: (file_of("csv", folder, texts, labels),),
+    "parquet": lambda folder, texts, labels: (str(file_of("parquet", folder, texts, labels)),),
+}
+
+
+def flags(labels):
+    names = sorted({name for row in labels for name in row})
+    return pd.DataFrame([[int(name in row) for name in names] for row in labels], columns=names)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_model(form, catalog, expected, tmp_path):
+    model = labeltree.train(*FORMS[form](tmp_path, *catalog), clusters=10, threads=1)
+    assert model.label_names == expected.label_names
+    assert model.text.names == expected.text.names
+    assert model.text.idf.tobytes() == expected.text.idf.tobytes()
+    for node in range(expected.trees[0].tree.n_nodes):
+        for mine, others in zip(model.block(node), expected.block(node), strict=True):
+            assert mine.tobytes() == others.tobytes()
+    assert model.predict([TEXT], top=3)[0] == [["tea", "teapot", "outdoor"]]
+
+
+def test_a_matrix_of_the_features_gives_the_same_predictions(catalog, expected):
+    data = labeltree.read_data(*catalog)
+    model = labeltree.train(data.X, catalog[1], clusters=10)
+    rows = expected.text.transform([TEXT, "A set of dice"])
+    numbers, scores = model.predict(rows)
+    assert [[model.label_names[j] for j in row] for row in numbers] == expected.predict(
+        [TEXT, "A set of dice"]
+    )[0]
+    assert (
+        model.predict(labeltree.Dataset.from_matrices(rows, rows))[0]
+        == expected.predict([TEXT, "A set of dice"])[0]
+    )
+    assert scores.shape == numbers.shape
+
+
+QUERIES = {
+    "list": lambda texts: texts,
+    "array": lambda texts: np.array(texts, dtype=object),
+    "generator": lambda texts: (text for text in texts),
+    "pandas": lambda texts: pd.Series(texts),
+    "polars": lambda texts: pl.Series(texts),
+    "arrow": lambda texts: pa.chunked_array([texts]),
+    "frame": lambda texts: pl.DataFrame({"id": range(3), "text": texts}),
+}
+
+
+@pytest.mark.parametrize("form", QUERIES)
+def test_missing_texts_are_counted_in_training_and_empty_in_prediction(form, expected):
+    texts = [TEXT, None, "zzzz"]
+    names, scores = expected.predict(QUERIES[form](texts), top=1)
+    assert names == [["tea"], [], []]
+    assert [len(row) for row in scores] == [1, 0, 0]
+    if form not in ("generator", "frame"):
+        data = labeltree.read_data(QUERIES[form](["a text", None, "b text"]), ["x", "y", "z"])
+        assert (data.n_skipped, data.n_instances, data.label_names) == (1, 2, ("x", "z"))
+        with pytest.raises(labeltree.InputError, match="row 1 has no text; correct it, or remove strict"):
+            labeltree.read_data(QUERIES[form](["a text", None]), ["x", "y"], strict=True)
+
+
+@pytest.mark.parametrize("flags", [np.array, sp.csr_matrix, lambda rows: pd.DataFrame(rows).astype(bool)])
+def test_rows_of_indicators_belong_to_their_texts(flags):
+    data = labeltree.read_data(["a text", None, "another"], flags([[1, 0, 0], [0, 1, 0], [0, 1, 1]]))
+    assert data.Y.toarray().tolist() == [[1, 0, 0], [0, 1, 1]]
+    assert data.n_skipped == 1
+
+
+def test_a_second_frame_is_read_like_the_training_data(expected):
+    about = ["red apples", "blue whales", "red pears"]
+    frame = pl.DataFrame({"about": about, "tags": ["a;b", "c", "a"], "text": [""] * 3})
+    model = labeltree.train(frame, "tags", text=["text", "about"], separator=";", clusters=2)
+    assert model.evaluate(frame, ks=[1])["P@1"] == 1
+    assert model.predict(frame, top=1)[0][1] == ["c"]
+    assert model.evaluate(frame["about"], frame["tags"], ks=[1])["P@1"] == 1
+
+
+def test_an_unsaved_model_is_saved_with_its_threshold(catalog, tmp_path):
+    model = labeltree.train(*catalog, clusters=10)
+    assert model.path is None
+    choice = model.choose_threshold(TEST, metric="macro_f1", save=True)
+    before = model.predict([TEXT], threshold="stored")
+    assert model.predict([TEXT], threshold=choice.decision)[0] == before[0]
+    model.save(tmp_path / "model")
+    after = labeltree.load(tmp_path / "model")
+    assert after.predict([TEXT], threshold="stored")[0] == before[0]
+    assert after.decision.thresholds.tolist() == choice.decision.thresholds.tolist()
+
+
+def test_rows_that_are_held_out_are_not_trained_on(catalog):
+    model = labeltree.train(*catalog, clusters=10, holdout=0.2)
+    train, test = labeltree.split(*catalog, test=0.2)
+    assert model.text.names == labeltree.read_data(*train).text.names
+    assert model.holdout.rows == model.decision.rows == len(test[0]) == 80
+    assert model.holdout.to_dict() == model.evaluate(*test).to_dict()
+
+
+PARTS = {
+    "lists": lambda texts, labels: (texts, labels),
+    "frame": lambda texts, labels: (pl.DataFrame({"text": texts, "labels": labels}), None),
+    "pandas and a list": lambda texts, labels: (pd.Series(texts), labels),
+    "matrices": lambda texts, labels: (
+        labeltree.read_data(texts, labels).X,
+        labeltree.read_data(texts, labels).Y,
+    ),
+    "dataset": lambda texts, labels: (labeltree.read_data(texts, labels), None),
+}
+
+
+@pytest.mark.parametrize("form", PARTS)
+def test_parts_have_the_form_of_the_data(form, catalog):
+    data, labels = PARTS[form](*catalog)
+    parts = labeltree.split(data, labels, test=0.2, validation=0.1)
+    assert list(parts.rows) == ["train", "test", "validation"]
+    assert list(parts) == [parts.train, parts.test, parts.validation]
+    for part, rows in zip(parts, parts.rows.values(), strict=True):
+        first = part if labels is None else part[0]
+        assert type(first) is type(data)
+        assert (
+            getattr(first, "n_instances", None) == rows
+            or getattr(first, "shape", (0,))[0] == rows
+            or len(first) == rows
+        )
+        if labels is not None:
+            assert type(part[1]) is type(labels)
+    assert sum(parts.rows.values()) == 400
+
+
+def test_parts_of_a_file_are_its_lines(tmp_path):
+    parts = labeltree.split(CATALOG, path=tmp_path / "parts", test=0.2)
+    lines = [Path(part).read_text().splitlines() for part in parts]
+    assert sorted(lines[0] + lines[1]) == sorted(CATALOG.read_text().splitlines())
+    assert [len(part) for part in lines] == list(parts.rows.values())
+    again = labeltree.split(CATALOG, path=tmp_path / "parts", test=0.2, overwrite=True)
+    assert [Path(part).read_text().splitlines() for part in again] == lines
+    with pytest.raises(labeltree.InputError, match="already exists"):
+        labeltree.split(CATALOG, path=tmp_path / "parts")
+
+
+def test_parts_of_csv_have_the_header_and_whole_records(tmp_path):
+    records = [[f"a text\nof number {number}", f"t{number % 4}"] for number in range(40)]
+    with open(tmp_path / "d.csv", "w", newline="") as file:
+        csv.writer(file).writerows([["text", "labels"], *records])
+    found = []
+    for part in labeltree.split(tmp_path / "d.csv", path=tmp_path / "parts", test=0.25):
+        with open(part, newline="") as file:
+            header, *rest = csv.reader(file)
+        assert header == ["text", "labels"]
+        found += rest
+    assert sorted(found) == sorted(records)
+
+
+def test_parts_of_features_are_svm_files(tmp_path):
+    train, _ = labeltree.synthesize("eur-lex", scale=0.01)
+    labeltree.write_svm(tmp_path / "d.svm", train)
+    parts = labeltree.split(tmp_path / "d.svm", path=tmp_path / "parts", test=0.2)
+    sizes = [labeltree.read_svm(part).n_instances for part in parts]
+    assert sizes == list(parts.rows.values())
+
+
+def test_options_have_the_names_and_types_of_the_settings():
+    kinds = {"TextOptions": (TextSettings,), "ModelOptions": (TreeSettings, SolverSettings, StorageSettings)}
+    for name, classes in kinds.items():
+        declared = dict(getattr(options, name).__annotations__)
+        more = {"score", "score_scale", "normalize"} if name == "ModelOptions" else set()
+        of_settings = {item.name: item for kind in classes for item in fields(kind)}
+        assert set(declared) == {*of_settings, *more}
+    shown = inspect.signature(labeltree.train).parameters
+    assert shown["clusters"].default == TreeSettings.clusters
+    assert shown["tolerance"].default == SolverSettings.tolerance
+    assert all(item.kind is not item.VAR_KEYWORD for item in shown.values())
+
+
+def test_only_public_names_are_listed():
+    assert dir(labeltree) == sorted(labeltree.__all__)
+    for name in labeltree.__all__:
+        getattr(labeltree, name)
