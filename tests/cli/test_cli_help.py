@@ -66,7 +66,7 @@ def test_every_command_is_listed_in_one_line(run, monkeypatch):
         ("train d m --clusters", "option '--clusters' requires an argument; see"),
         ("train d m --json=1", "option '--json' does not take a value; see"),
         ("train d", "missing argument 'MODEL'; see `labeltree train --help`"),
-        ("train d m x", "got unexpected extra argument(s) (x); see `labeltree train --help`"),
+        ("demo d", "got unexpected extra argument(s) (d); see `labeltree demo --help`"),
         ("estimate d --weights double", "--weights is 'double', expected one of float32, float16, int8;"),
         ("compress m o --prune -1", "--prune is -1.0, expected a number from 0 to 1e+15;"),
         ("compress m o --weights float32", "--weights is 'float32', expected float16 or int8;"),

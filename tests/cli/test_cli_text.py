@@ -155,13 +155,18 @@ def test_documents_without_terms_are_trained_on_and_evaluated(run, tmp_path):
             ", or the character between columns (--delimiter)",
         ),
         ("d.csv", b"text,tags\none,a\n", "", "set the name of the label column (--label-column)"),
-        ("d.tsv", b"0\ta\tone\n", "--text-column x", "--text-column applies only to CSV and JSONL"),
+        (
+            "d.tsv",
+            b"0\ta\tone\n",
+            "--text-column x",
+            "--text-column applies only to CSV, JSONL, Parquet and Arrow",
+        ),
         ("d.tsv", b"0\ta\tone\n", "--one-based", "--one-based applies only to LIBSVM"),
         (
             "d.svm",
             b"0 1:1\n",
             "--text-column x",
-            "CSV and JSONL, but DATA is in LIBSVM format",
+            "Parquet and Arrow, but DATA is in LIBSVM format",
         ),
         ("d.txt", b"0\ta\tone\n", "--data-format txt", "plain text (txt) has no labels"),
         ("d.tsv", b"0\ta\tone\n", "--label-separator=", "a label separator is empty"),
@@ -211,7 +216,7 @@ def test_models_refuse_other_kinds_of_data(refused, folder, place):
     assert f"the file is text, but the model {folder / 'model'} was trained on LIBSVM" in message
     message = refused("predict", place / "model", folder / "test.svm")
     assert "was trained on text" in message
-    assert "--label-column applies only to CSV and JSONL" in refused(
+    assert "--label-column applies only to CSV, JSONL, Parquet and Arrow" in refused(
         "evaluate", folder / "model", folder / "test.svm", "--label-column", "x"
     )
 

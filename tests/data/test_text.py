@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import InputError, TextSettings
-from labeltree.data.columns import Columns, format_of
+from labeltree.data.columns import Columns
+from labeltree.data.paths import format_of
 from labeltree.data.read import read_documents
 from labeltree.data.records import _PIECE_BYTES, read_text
 
@@ -198,7 +199,7 @@ def test_invalid_files(tmp_path, name, content, message):
 
 
 def test_invalid_formats_and_separators():
-    with pytest.raises(InputError, match="the format is 'svm', expected one of tsv, csv, jsonl, txt"):
+    with pytest.raises(InputError, match="the format is 'svm', expected one of tsv, csv, jsonl, txt, par"):
         read_text("d.svm")
     with pytest.raises(InputError, match=r"plain text .* has no labels"):
         read_text("-", "txt")

@@ -19,6 +19,7 @@ EXTRAS = {
     "matplotlib": "plots",
     "pooch": "download",
     "prometheus_client": "serve",
+    "pyarrow": "parquet",
     "requests": "download",
     "tqdm": "hub",
     "uvicorn": "serve",

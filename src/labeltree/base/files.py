@@ -79,7 +79,7 @@ def read_pieces(
             packed = _Counted(raw)
             file = stack.enter_context(_decompressed(raw, packed))
         except OSError as error:
-            raise _unusable(name, error) from None
+            raise unusable(name, error) from None
         # Pipes and terminals are read by this thread, so that Ctrl-C can interrupt; files are read ahead.
         status = os.fstat(raw.fileno())
         regular = stat.S_ISREG(status.st_mode)
@@ -102,7 +102,7 @@ def read_pieces(
                     progress(read / status.st_size)
         except _DAMAGED as error:
             if file is raw and isinstance(error, OSError):
-                raise _unusable(name, error) from None
+                raise unusable(name, error) from None
             raise InputError(
                 f"the compressed data is truncated or damaged ({error})",
                 file=name,
@@ -147,7 +147,7 @@ def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
             os.replace(partial, target)
             partial = None
     except OSError as error:
-        raise _unusable(os.fspath(path), error) from None
+        raise unusable(os.fspath(path), error) from None
     finally:
         if partial is not None:
             Path(partial).unlink(missing_ok=True)
@@ -315,7 +315,8 @@ def _compressed(raw: io.BufferedWriter, suffix: str) -> io.BufferedIOBase:
     return raw
 
 
-def _unusable(name: str, error: OSError) -> InputError:
+def unusable(name: str, error: OSError) -> InputError:
+    """Return what is wrong with a file that cannot be opened, read or written."""
     if isinstance(error, FileNotFoundError):
         return InputError("no such file", file=name)
     if isinstance(error, IsADirectoryError):

@@ -283,7 +283,8 @@ DECISION_ROWS = Whole(0)
 POINTS = Value("2 to 100 increasing numbers from 0 to 1", _increasing)
 
 # Text.
-TEXT_FORMAT = OneOf(("tsv", "csv", "jsonl", "txt"))
+TEXT_FORMAT = OneOf(("tsv", "csv", "jsonl", "txt", "parquet", "arrow"))
+DATA_FORMAT = OneOf((*TEXT_FORMAT.values, "svm", "npz"))
 MIN_DF = Whole(1)
 UNICODE = OneOf(("nfkc",))
 STOP_WORDS = Value("'english' or a list of words", _words)

@@ -77,7 +77,8 @@ _COMMON = """
 Parameters
 ----------
 data
-    LIBSVM, TSV, CSV or JSONL file, plain or compressed (gz, bz2, xz), or - for standard input.
+    Files or patterns: LIBSVM, TSV, CSV or JSONL, plain or compressed (gz, bz2, xz), Parquet, Arrow, or X.npz
+    Y.npz; - for standard input.
 model
     Model directory, or address such as hf://user/name.
 work

@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 _TABS = {"tab": "\t", "\\t": "\t"}
 # The formats that an option applies to, if not to all text.
 _APPLIES_TO = {
-    "text_column": "CSV and JSONL",
-    "label_column": "CSV and JSONL",
+    "text_column": "CSV, JSONL, Parquet and Arrow",
+    "label_column": "CSV, JSONL, Parquet and Arrow",
     "delimiter": "CSV",
-    "id_column": "TSV, CSV and JSONL",
+    "id_column": "TSV, CSV, JSONL, Parquet and Arrow",
     "one_based": "LIBSVM",
 }
+_FORMATS = {"svm": "LIBSVM", "parquet": "Parquet", "arrow": "Arrow", "npz": "NumPy"}
 
 
 @dataclass(frozen=True)
@@ -50,19 +51,19 @@ class Reading:
     data_format (rare)
         Format of DATA. Default: detected from its name.
     text_column : NAME
-        Column with the text, in CSV and JSONL; repeat the option to join several. Default: text.
+        Column with the text, in TSV by its number; repeat the option to join several. Default: text.
     label_column : NAME
-        Column with the labels, in CSV and JSONL. Default: labels.
+        Column with the labels, in TSV by its number. Default: labels.
     label_separator : TEXT
         String that separates labels; repeat the option for several. Default: whitespace in TSV, a comma in
-        CSV and JSONL.
+        other formats.
     delimiter : CHARACTER (rare)
         Character between the fields of a CSV file, or tab. Default: detected from the header.
     strict (rare)
         Refuse documents without text or labels instead of counting them.
     """
 
-    data_format: Annotated[str | None, limits.OneOf(("svm", *limits.TEXT_FORMAT.values))] = None
+    data_format: Annotated[str | None, limits.DATA_FORMAT] = None
     text_column: list[str] | None = None
     label_column: str | None = None
     label_separator: list[str] | None = None
@@ -72,10 +73,14 @@ class Reading:
 
     def check(self, format: str, id_column: str | None = None, settings: Path | None = None) -> None:
         """Refuse options, given or from a settings file, that do not apply to data of a format."""
-        shown = "LIBSVM" if format == "svm" else format.upper()
+        shown = _FORMATS.get(format, format.upper())
         for name, value in {**vars(self), "id_column": id_column}.items():
             formats = _APPLIES_TO.get(name, "text")
-            applies = format != "svm" if formats == "text" else shown in re.findall(r"\w+", formats)
+            applies = shown in re.findall(r"\w+", formats)
+            if formats == "text":
+                applies = format in limits.TEXT_FORMAT.values
+            elif format == "tsv" and name.endswith("_column"):  # its columns have numbers
+                applies |= all(map(str.isdecimal, value if isinstance(value, list) else [value or ""]))
             if applies or name == "data_format" or value is None or (name, value) == ("strict", False):
                 continue
             from labeltree.tuning.settings_file import read_settings
@@ -148,8 +153,8 @@ class DataFile:
 
     Parameters
     ----------
-    data : str
-        The file; "-" for standard input.
+    data : str or list of str
+        The files, or a pattern; "-" for standard input.
     reading : Reading
         How to read text; a `Text` if the data is for training.
     model : Model or Dataset, optional
@@ -169,21 +174,21 @@ class DataFile:
 
     def __init__(
         self,
-        data: str,
+        data: str | list[str],
         reading: Reading,
         model: Model | Dataset | None = None,
         id_column: str | None = None,
         settings: Path | None = None,
     ) -> None:
-        from labeltree.base.files import display_name
-        from labeltree.data.columns import Columns, format_of
+        from labeltree.data.columns import Columns
+        from labeltree.data.paths import data_files, shown_files
         from labeltree.data.read import resolve_format
 
-        self._data, self.name = data, display_name(data)
+        self._files = data_files(data)
+        self.name = shown_files(self._files)
         self._model, self._reading = model, reading
-        self._given = reading.data_format or format_of(data)
-        self._format = resolve_format(data, self._given, model)
-        self.is_text = self._format != "svm"
+        self._format = resolve_format(self._files, reading.data_format, model)
+        self.is_text = self._format in limits.TEXT_FORMAT.values
         reading.check(self._format, id_column, settings)
         default = Columns() if model is None or model.text is None else model.text.columns
         self._columns = reading.columns(default, id_column) if self.is_text else None
@@ -233,8 +238,8 @@ class DataFile:
         from labeltree.data.read import read_file
 
         return read_file(
-            self._data,
-            self._given,
+            self._files,
+            self._reading.data_format,
             self._columns,
             settings=self._settings,
             like=self._model,
@@ -255,7 +260,7 @@ class DataFile:
             return
         empty = True
         for batch in read_batches(
-            self._data,
+            self._files,
             self._model.text,
             self._format,
             self._columns,

@@ -5,35 +5,25 @@
 | tsv | a line: id (optional), labels and text, separated by tabs; no header, no quotes | whitespace |
 | csv | a record; a header names the columns, and fields may be quoted | commas |
 | jsonl | a line with a JSON object; its labels are a list, or a string as in csv | commas |
+| parquet, arrow | a row; its labels are a list, or a string as in csv | commas |
 | txt | a line of text, without labels | |
 """
 
 from __future__ import annotations
 
-import os
 import re
 import reprlib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import PurePath
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from labeltree.base import limits
-from labeltree.base.files import display_name
 from labeltree.errors import InputError
 
-_EXTENSIONS = {
-    ".tsv": "tsv",
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".svm": "svm",
-    ".libsvm": "svm",
-}
-_COMPRESSED = (".gz", ".bz2", ".xz")
+# The columns in which Annif has labels, and what separates them there.
+_OF_ANNIF = {"subject_uris": " ", "subjects": ","}
+_BRACKETED_URI = re.compile(r"<\w[\w+.-]*:[^\s<>]+>")
 
 Labels = list[str]
 Split = Callable[[str], Labels]
@@ -107,11 +97,16 @@ class Columns:
         """Return the columns that a model keeps; a ValueError or TypeError if they cannot be."""
         return cls(**stored)
 
+    def label_columns(self) -> dict[str, Split]:
+        """Return how to split labels, by the column that they may be in: those of Annif come last."""
+        others = _OF_ANNIF if self.labels == "labels" else {}
+        return {name: self.split(default) for name, default in {self.labels: ",", **others}.items()}
+
     def split(self, default: str) -> Split:
         """Return a function that splits a string of labels."""
         separators = (default,) if self.separators is None else tuple(self.separators)
         if all(separator.isspace() for separator in separators):
-            return str.split
+            return _words
         if len(separators) == 1:
             (one,) = separators
             return lambda labels: [label for part in labels.split(one) if (label := tidy_label(part))]
@@ -138,54 +133,14 @@ def checked_columns(columns: Any, default: Columns) -> Columns:
     return default if columns is None else columns
 
 
-def format_of(path: str | os.PathLike[str]) -> str | None:
-    """Return the format of a data file, detected from the extension of its name.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Extensions of compressed files, such as .gz, are ignored.
-
-    Returns
-    -------
-    str or None
-        "tsv", "csv", "jsonl" or "svm"; None for any other extension.
-
-    Examples
-    --------
-    >>> format_of("train.tsv.bz2"), format_of("train.svm"), format_of("train.txt")
-    ('tsv', 'svm', None)
-    """
-    name = PurePath(path)
-    if name.suffix.lower() in _COMPRESSED:
-        name = name.with_suffix("")
-    return _EXTENSIONS.get(name.suffix.lower())
-
-
-def check_format(path: str | os.PathLike[str], format: str | None, require_labels: bool) -> str:
-    """Return the format of a file of documents, given or detected; refuse any other file."""
-    name = display_name(path)
-    format = format or format_of(path)
-    choices = ", ".join(limits.TEXT_FORMAT.values)
-    if format is None:
-        what = "the format cannot be detected from the name of the file"
-        hint = f"set {{format}} to one of {choices}"
-        raise InputError(what, file=name, hint=hint, parameters={"format": None})
-    if format not in limits.TEXT_FORMAT.values:
-        raise InputError(f"the format is {format!r}, expected one of {choices}", file=name)
-    if format == "txt" and require_labels:
-        raise InputError(
-            "plain text (txt) has no labels",
-            file=name,
-            hint="use TSV, CSV or JSONL, or set another {format}",
-            parameters={"format": None},
-        )
-    return format
-
-
 def tidy_label(label: str) -> str:
-    """Replace whitespace in a label by single spaces: a tab or a newline would break files of labels."""
-    return " ".join(label.split())
+    """Replace whitespace in a label by single spaces, since a tab would break files of labels; bare URIs."""
+    tidy = " ".join(label.split())
+    return tidy[1:-1] if tidy[:1] == "<" and _BRACKETED_URI.fullmatch(tidy) else tidy
+
+
+def _words(labels: str) -> Labels:
+    return labels.split() if "<" not in labels else [tidy_label(label) for label in labels.split()]
 
 
 def is_missing(cell: Any) -> bool:
@@ -260,20 +215,27 @@ def kind_of(value: Any) -> str:
 KINDS = {"text": "text", "labels": "label", "id": "ID"}
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rules:
-    """What a document must have; `lines` are kept, if it is a list: the first line of each document."""
+    """What a document must have, and what was found in the file with this name so far."""
 
     name: str
     columns: Columns
     require_labels: bool
     strict: bool
-    lines: list[int] | None = None
+    learns: bool = False
+    layout: Any = None
+    notes: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.splits = self.columns.label_columns()
+
+    def label_column(self, names: Container[str]) -> str:
+        """Return the name of the column with the labels, if it is among these."""
+        return next((name for name in self.splits if name in names), self.columns.labels)
 
     def check(self, document: Document, line: int) -> Document:
         """Return a document; refuse one without text or labels if nothing may be missing."""
-        if self.lines is not None:
-            self.lines.append(line)
         if self.strict:
             no_text = not document.text.strip()
             if no_text or (self.require_labels and not document.labels):
@@ -286,7 +248,23 @@ class Rules:
                 )
         return document
 
+    def document(self, cells: Mapping[str, Any]) -> Document:
+        """Return the document of a row or an object; errors do not name the file and the line."""
+        label_column = self.label_column(cells)
+        texts: list[str] = []
+        for name in self.columns.texts:
+            if isinstance(cell := cells.get(name), str):
+                texts.append(cell)
+            elif not is_missing(cell):
+                raise InputError(f"{name!r} is {kind_of(cell)}, expected a string")
+        strict = self.strict and self.require_labels
+        labels = cell_labels(cells.get(label_column), self.splits[label_column], label_column, strict=strict)
+        identity: Any = None if self.columns.id is None else cells.get(self.columns.id)
+        if isinstance(identity, dict | list | bool):
+            raise InputError(f"{self.columns.id!r} is {kind_of(identity)}, expected a string or a number")
+        return Document(" ".join(texts), labels, "" if identity is None else str(identity))
 
-def some_names(names: list[str]) -> str:
+
+def some_names(names: Sequence[str]) -> str:
     """Return names for a message, not too many and not too long."""
     return ", ".join(map(reprlib.repr, names[:20]))

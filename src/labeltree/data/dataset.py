@@ -46,6 +46,10 @@ class Dataset:
         Documents of the file that have no text and are not among the instances.
     normalized : bool
         Whether all rows of X have length 1 by `normalize`. A model stores it, and scales its queries.
+    n_dropped : int
+        Labels that `drop_rare` removed.
+    notes : tuple of str
+        Sentences about what was found when it was read, such as documents with the same ID.
     """
 
     X: sparse.csr_matrix
@@ -55,6 +59,8 @@ class Dataset:
     text: TextFeatures | None = None
     n_skipped: int = 0
     normalized: bool = False
+    n_dropped: int = 0
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def from_matrices(cls, X: Any, Y: Any, label_names: Iterable[str] | None = None) -> Dataset:

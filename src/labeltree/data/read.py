@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -12,12 +11,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from labeltree.base import limits
 from labeltree.base.display import Progress
-from labeltree.base.files import display_name
 from labeltree.base.system import threads_to_use
-from labeltree.data.columns import Columns, Document, Labels, checked_columns, format_of
+from labeltree.data.columns import Columns, Document, Labels, checked_columns
 from labeltree.data.dataset import Dataset, wrap_csr
-from labeltree.data.records import Lines, parse, read_text
+from labeltree.data.matrices import read_npz
+from labeltree.data.paths import Paths, data_files, detected_format, format_of, shown_files
+from labeltree.data.records import Documents
 from labeltree.data.svm import read_svm
 from labeltree.data.tfidf import TextFeatures, learn_features
 from labeltree.errors import InputError, NoTermError
@@ -26,34 +27,30 @@ from labeltree.settings import TextSettings
 _BATCH_ROWS = 10_000
 
 
-def resolve_format(path: str | os.PathLike[str], format: str | None, like: Any) -> str:
-    """Return the format of a data file, given or detected; refuse one that a model cannot use.
+def resolve_format(data: Paths, format: str | None, like: Any) -> str:
+    """Return the format of data files, given or detected; refuse one that a model cannot use.
 
     A file whose name shows no format is in LIBSVM format, or plain text if a model was trained on text.
     """
-    found = format or format_of(path)
+    files = data_files(data)
+    found = detected_format(files, format)
     found = found or ("svm" if like is None or like.text is None else "txt")
-    if like is not None and (found == "svm") != (like.text is None):
+    is_text = found in limits.TEXT_FORMAT.values
+    if like is not None and is_text != (like.text is not None):
         trained = "training data is" if isinstance(like, Dataset) else f"model {like.path} was trained on"
         if like.text is None:
-            what = f"the file is text, but the {trained} LIBSVM data"
-            hint = "pass a LIBSVM file, or set {format}"
+            what = f"the file is text, but the {trained} LIBSVM data or matrices"
+            hint = "pass a LIBSVM or .npz file, or set {format}"
         else:
-            what = f"the file is in LIBSVM format, but the {trained} text"
+            kind = "a matrix" if found == "npz" else "in LIBSVM format"
+            what = f"the file is {kind}, but the {trained} text"
             hint = "pass text (TSV, CSV, JSONL or plain lines), or set {format}"
-        raise InputError(what, file=display_name(path), hint=hint, parameters={"format": None})
+        raise InputError(what, file=shown_files(files), hint=hint, parameters={"format": None})
     return found
 
 
-def check_path(path: Any) -> None:
-    """Refuse what is not the name of a file, such as a matrix."""
-    if not isinstance(path, str | os.PathLike):
-        what = f"the data is of type {type(path).__name__}, expected a path or a Dataset"
-        raise InputError(what, hint="make a Dataset with labeltree.Dataset.from_matrices(X, Y)")
-
-
 def read_file(
-    path: str | os.PathLike[str],
+    path: Paths,
     format: str | None = None,
     columns: Columns | None = None,
     *,
@@ -65,13 +62,14 @@ def read_file(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Read a file of documents or a LIBSVM file as a dataset, as the command line does.
+    """Read files of documents, LIBSVM files or matrices as a dataset, as the command line does.
 
     Parameters
     ----------
-    path : str or path-like
-        The file, plain or compressed; "-" for standard input.
-    format : {"svm", "tsv", "csv", "jsonl", "txt"}, optional
+    path : path-like, or list of them
+        The file, plain or compressed; "-" for standard input. Several, or a pattern such as "part-*.csv", are
+        read one after the other; two .npz files are the features and the labels.
+    format : {"svm", "npz", "tsv", "csv", "jsonl", "txt", "parquet", "arrow"}, optional
         Default: detected from the extension of the file name; LIBSVM (svm) if it shows no format.
     columns : Columns, optional
         Names of the columns and separators of labels. Default: those of the model.
@@ -96,12 +94,12 @@ def read_file(
     Dataset
         For a model, with at least its features.
     """
-    check_path(path)
-    given = format or format_of(path)
-    format = resolve_format(path, format, like)
-    if format != "svm":
+    files = data_files(path)
+    given = format or format_of(files[0])
+    format = resolve_format(files, format, like)
+    if format in limits.TEXT_FORMAT.values:
         return read_documents(
-            path,
+            files,
             format,
             columns,
             settings=settings,
@@ -111,12 +109,15 @@ def read_file(
             threads=threads,
             progress=progress,
         )
+    if format == "npz":
+        dataset = read_npz(files, require_labels=require_labels)
+        return dataset if like is None else dataset.widen(like.n_features)
     if like is not None and one_based is None:
         # A file that lacks the first feature does not show its base, but the model knows it.
         one_based = like.one_based
     try:
         dataset = read_svm(
-            path, one_based=one_based, threads=threads_to_use(threads), require_labels=require_labels
+            files, one_based=one_based, threads=threads, require_labels=require_labels, progress=progress
         )
     except InputError as error:
         if given is None and error.line is not None:
@@ -125,19 +126,17 @@ def read_file(
                 hint=f"{error.hint}, or {hint}" if error.hint else hint, parameters={**more, "format": None}
             ) from None
         raise
-    if like is not None:
-        return dataset.widen(like.n_features)
-    if dataset.X.nnz == 0:  # such as a list of names
+    if (dataset.X.nnz if like is None else dataset.n_features) == 0:  # such as a list of names
         raise InputError(
             "no row has any features (expected index:value pairs)",
-            file=display_name(path),
+            file=shown_files(files),
             hint="check that this is the right file",
         )
-    return dataset
+    return dataset if like is None else dataset.widen(like.n_features)
 
 
 def read_documents(
-    path: str | os.PathLike[str],
+    path: Paths,
     format: str | None = None,
     columns: Columns | None = None,
     *,
@@ -180,11 +179,17 @@ def read_documents(
         If the file cannot be read, or there is nothing to learn from. The message names the first invalid
         line.
     """
-    name = display_name(path)
     columns = checked_columns(columns, Columns() if features is None else features.columns)
-    documents = read_text(
-        path, format, columns, require_labels=require_labels, strict=strict, progress=progress
+    documents = Documents(
+        path,
+        format,
+        columns,
+        require_labels=require_labels,
+        strict=strict,
+        progress=progress,
+        learns=features is None,
     )
+    name = shown_files(documents.files)
     dataset = documents_dataset(
         documents, columns, settings, features, require_labels=require_labels, threads=threads, name=name
     )
@@ -234,7 +239,8 @@ def documents_dataset(
     names, Y = labels.matrix()
     if not X.shape[0]:
         raise InputError(f"{'the file contains' if name else 'there are'} no documents", file=name)
-    return Dataset(X, Y, names, text=features, n_skipped=labels.n_skipped)
+    notes = [*documents.notes] if isinstance(documents, Documents) else []
+    return Dataset(X, Y, names, text=features, n_skipped=labels.n_skipped, notes=(*notes, *labels.notes()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +252,7 @@ class Batch:
 
 
 def read_batches(
-    path: str | os.PathLike[str],
+    path: Paths,
     features: TextFeatures,
     format: str | None = None,
     columns: Columns | None = None,
@@ -276,8 +282,15 @@ def read_batches(
     InputError
         If a line is invalid, after the documents before it.
     """
-    lines = Lines(path, progress, eager=True)
-    documents = parse(lines, format, columns or features.columns, require_labels=False, strict=strict)
+    documents = Documents(
+        path,
+        format,
+        columns or features.columns,
+        require_labels=False,
+        strict=strict,
+        progress=progress,
+        eager=True,
+    )
     ids: list[str] = []
     texts: list[str] = []
     error = None
@@ -285,7 +298,7 @@ def read_batches(
         for text, _, key in documents:
             ids.append(key)
             texts.append(text)
-            if lines.waiting or len(texts) == _BATCH_ROWS:
+            if documents.waiting or len(texts) == _BATCH_ROWS:
                 yield Batch(ids, features.transform(texts, threads=threads))
                 ids, texts = [], []
     except InputError as invalid:  # the rows before it are answered first
@@ -301,16 +314,21 @@ class LabelNumbers:
 
     def __init__(self) -> None:
         self.n_skipped = 0
+        self._n_binary, self._ids = 0, array("q")
         self._columns, self._ptr = array("i"), array("q", [0])
         self._numbers: defaultdict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
 
     def collect(self, documents: Iterable[Document], *, skip: bool) -> Iterator[str]:
         """Yield the texts of the documents and keep the labels; `skip` and count those without text."""
-        for text, labels, _ in documents:
+        for text, labels, key in documents:
+            if key:
+                self._ids.append(hash(key))
             if skip and (not text or text.isspace()):
                 self.n_skipped += 1
                 continue
+            if "\0" in text:
+                self._n_binary += 1
             self.append(labels)
             yield text
 
@@ -318,6 +336,15 @@ class LabelNumbers:
         """Keep the labels of the next row."""
         self._columns.extend(map(self._numbers.__getitem__, labels))
         self._ptr.append(len(self._columns))
+
+    def notes(self) -> Iterator[str]:
+        """Yield what looks wrong in the documents."""
+        if self._n_binary:
+            number = f"{self._n_binary:,} document{'s contain' if self._n_binary > 1 else ' contains'}"
+            yield f"{number} NUL bytes. Check that the text was exported completely."
+        if repeated := len(self._ids) - len(np.unique(self._ids)):
+            number = f"{repeated:,} document{'s have' if repeated > 1 else ' has'}"
+            yield f"{number} the ID of another. If they are copies, remove them."
 
     def matrix(self) -> tuple[tuple[str, ...], sparse.csr_matrix]:
         """Return the sorted names and the matrix with these columns."""

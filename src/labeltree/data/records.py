@@ -18,17 +18,17 @@ from labeltree.data.columns import (
     Columns,
     Document,
     Rules,
-    cell_labels,
-    check_format,
     checked_columns,
     kind_of,
     some_names,
 )
+from labeltree.data.paths import BINARY, Paths, check_format, data_files, shares
+from labeltree.data.tsv import parse_tsv
 from labeltree.errors import InputError
 
 
 def read_text(
-    path: str | os.PathLike[str],
+    path: Paths,
     format: str | None = None,
     columns: Columns | None = None,
     *,
@@ -40,9 +40,10 @@ def read_text(
 
     Parameters
     ----------
-    path : str or path-like
-        The file, in UTF-8, plain or compressed; "-" for standard input.
-    format : {"tsv", "csv", "jsonl", "txt"}, optional
+    path : path-like, or list of them
+        The file, in UTF-8, plain or compressed; "-" for standard input. Several, or a pattern such as
+        "part-*.csv", are read one after the other; they have the same format and the same columns.
+    format : {"tsv", "csv", "jsonl", "txt", "parquet", "arrow"}, optional
         Default: detected from the extension of the file name.
     columns : Columns, optional
         Names of the columns and separators of labels.
@@ -50,9 +51,9 @@ def read_text(
         Reject a file that has no column for labels.
     strict : bool, default False
         Reject a document without text, and with `require_labels` one without labels or with a null among
-        them. Otherwise, a text or labels that are null or missing in JSONL are empty.
+        them. Otherwise, a text or labels that are null or missing are empty.
     progress : callable, optional
-        Called periodically with the fraction of the file read so far, if its length is known.
+        Called periodically with the fraction of the files read so far, if their length is known.
 
     Yields
     ------
@@ -61,25 +62,64 @@ def read_text(
     Raises
     ------
     InputError
-        If the file cannot be read. The message names the first invalid line.
+        If a file cannot be read. The message names the first invalid line, or row of a Parquet or Arrow file.
     """
-    return parse(Lines(path, progress), format, columns, require_labels=require_labels, strict=strict)
+    return iter(
+        Documents(path, format, columns, require_labels=require_labels, strict=strict, progress=progress)
+    )
 
 
-def parse(
-    lines: Lines,
-    format: str | None,
-    columns: Columns | None,
-    *,
-    require_labels: bool,
-    strict: bool,
-    numbers: list[int] | None = None,
-) -> Iterator[Document]:
-    """Return the documents in the lines of a file, as `read_text` does; append their lines to `numbers`."""
-    format = check_format(lines.path, format, require_labels)
-    columns = checked_columns(columns, Columns())
-    rules = Rules(display_name(lines.path), columns, require_labels, strict, numbers)
-    return _PARSERS[format](rules, lines)
+class Documents:
+    """The documents of one or several files; the parameters are those of `read_text`.
+
+    Parameters
+    ----------
+    eager : bool, default False
+        Take from a pipe what it has to give, without waiting for more.
+    learns : bool, default False
+        Refuse a TSV file whose columns cannot be told apart; a model knows its labels, and can note others.
+
+    Attributes
+    ----------
+    files : tuple of str
+    notes : dict
+        Its keys are sentences about what was read in another way than it is written, after the iteration.
+    """
+
+    def __init__(
+        self,
+        path: Paths,
+        format: str | None,
+        columns: Columns | None,
+        *,
+        require_labels: bool,
+        strict: bool,
+        progress: Callable[[float], None] | None = None,
+        eager: bool = False,
+        learns: bool = False,
+    ) -> None:
+        self.files = data_files(path)
+        self._format = check_format(self.files, format, require_labels)
+        self._rules = Rules("", checked_columns(columns, Columns()), require_labels, strict, learns)
+        self.notes = self._rules.notes
+        self._progress, self._eager = progress, eager
+        self._lines: Lines | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the next document has still to be read from a pipe."""
+        return self._lines is not None and self._lines.waiting
+
+    def __iter__(self) -> Iterator[Document]:
+        for file, progress in shares(self.files, self._progress):
+            self._rules.name = display_name(file)
+            if self._format in BINARY:
+                from labeltree.data.arrow import parse_arrow
+
+                yield from parse_arrow(self._rules, file, self._format, progress)
+            else:
+                self._lines = Lines(file, progress, eager=self._eager)
+                yield from _PARSERS[self._format](self._rules, self._lines)
 
 
 _PIECE_BYTES = 1 << 20
@@ -104,13 +144,13 @@ class Lines:
     def __init__(
         self, path: str | os.PathLike[str], progress: Callable[[float], None] | None, *, eager: bool = False
     ) -> None:
-        self.path, self.waiting = path, True
-        self._progress, self._eager = progress, eager
+        self.path, self.eager, self.waiting = path, eager, True
+        self._progress = progress
 
     def __iter__(self) -> Iterator[str]:
         number = 1
         begun: list[bytes] = []  # parts of a line that has not ended
-        read = read_pieces(self.path, _PIECE_BYTES, self._progress, eager=self._eager)
+        read = read_pieces(self.path, _PIECE_BYTES, self._progress, eager=self.eager)
         with contextlib.closing(read) as pieces:
             for piece, last in pieces:
                 content = piece.tobytes()
@@ -151,41 +191,6 @@ class Lines:
         return [line.removesuffix("\r") for line in lines] if "\r" in text else lines, error
 
 
-_ID = "id"  # what the first of three columns is called
-
-
-def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
-    """Split lines; the first one sets the number of columns, and further tabs belong to the text."""
-    split, named = rules.columns.split(" "), rules.columns.id is not None
-    if named and rules.columns.id != _ID:
-        raise InputError(
-            f"the ID column is {rules.columns.id!r}, but the columns of a TSV file have no names",
-            file=rules.name,
-            hint=f"use {_ID!r} for the first of three columns",
-        )
-    least, columns = 3 if named else 2 if rules.require_labels else 1, 0
-    for number, line in enumerate(lines, 1):
-        if not line and columns != 1:
-            continue
-        fields = line.split("\t", columns - 1 if columns else 2)
-        if len(fields) != columns:
-            columns = columns or (len(fields) if len(fields) >= least else 0)
-            if len(fields) < max(columns, least):
-                either = "labels and text, or id, labels and text,"
-                wanted = {1: "text", 2: "labels and text", 3: "id, labels and text"}.get(columns, either)
-                got = f"{len(fields)} column{'s' * (len(fields) != 1)}"
-                raise InputError(
-                    f"expected {wanted} separated by tabs, got {got}",
-                    file=rules.name,
-                    line=number,
-                    hint="correct the line, or set another {format}",
-                    parameters={"format": None},
-                )
-        labels = split(fields[-2]) if columns > 1 else []
-        document = Document(fields[-1], labels, fields[0] if named else "")
-        yield rules.check(document, number) if rules.strict or rules.lines is not None else document
-
-
 def parse_txt(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Take each line as a text without labels."""
     return (rules.check(Document(line, []), number) for number, line in enumerate(lines, 1))
@@ -215,11 +220,13 @@ def parse_csv(rules: Rules, lines: Lines) -> Iterator[Document]:
         again = (line + "\n" for line in itertools.chain([start], rest))
         records = csv.reader(again, strict=True, delimiter=delimiter)
         header = [column.strip() for column in next(records, [])]
+        last = header[-1] if len(header) > 1 else None  # a text may be the name of the only column
         texts = [_column(name, header, column, "text", delimiter) for column in columns.texts]
-        labelled = rules.require_labels or columns.labels in header
-        labels_at = _column(name, header, columns.labels, "labels", delimiter) if labelled else -1
+        label_column = rules.label_column(header)
+        split = rules.splits[label_column]
+        labelled = rules.require_labels or label_column in header
+        labels_at = _column(name, header, label_column, "labels", delimiter) if labelled else -1
         id_at = None if columns.id is None else _column(name, header, columns.id, "id", delimiter)
-        split = columns.split(",")
         first = records.line_num + 1
         for record in records:
             if record and len(record) != len(header):
@@ -230,6 +237,13 @@ def parse_csv(rules: Rules, lines: Lines) -> Iterator[Document]:
                     hint=f"quote fields that contain {_DELIMITER_NAMES.get(delimiter, repr(delimiter))}",
                 )
             if record:  # not a blank line
+                if record[-1].strip() == last and [cell.strip(" \t\ufeff") for cell in record] == header:
+                    raise InputError(
+                        "the header occurs again",
+                        file=name,
+                        line=first,
+                        hint="remove this line, or pass the files that were joined one by one",
+                    )
                 labels = split(record[labels_at]) if labelled else []
                 text = " ".join(record[at] for at in texts)
                 yield rules.check(Document(text, labels, "" if id_at is None else record[id_at]), first)
@@ -281,8 +295,8 @@ def _column(name: str, header: list[str], wanted: str, field: str, delimiter: st
 
 def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Document]:
     """Parse lines; the first ones, as many as were read at once, have all columns between them."""
-    missing = [(key, "text") for key in rules.columns.texts]
-    missing += [(rules.columns.labels, "labels")] * rules.require_labels
+    columns = rules.columns
+    missing = [(key, "text") for key in columns.texts] + [(columns.labels, "labels")] * rules.require_labels
     first, members = 0, dict[str, None]()
     begun: list[tuple[Document, int]] = []  # until all columns were seen, so that their names are correct
     for number, line in enumerate(lines, 1):
@@ -298,7 +312,8 @@ def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Document]:
         first = first or number
         members.update(dict.fromkeys(found))
         begun.append((document, number))
-        missing = [(key, field) for key, field in missing if key not in found]
+        present = {*found, columns.labels} if rules.label_column(found) in found else found
+        missing = [(key, field) for key, field in missing if key not in present]
         if missing and lines.waiting:
             break
         if not missing:
@@ -326,19 +341,10 @@ def _json_document(line: str, rules: Rules) -> tuple[Document, dict[str, Any]]:
         example = f'{{"{columns.texts[0]}": "...", "{columns.labels}": ["a", "b"]}}'
         what = f"expected a JSON object, got {kind_of(found)}"
         raise InputError(what, hint=f"write one object per line, such as {example}")
-    texts = [text for key in columns.texts if (text := found.get(key)) is not None]
-    for key in columns.texts:
-        if not isinstance(found.get(key), str | None):
-            raise InputError(f"{key!r} is {kind_of(found[key])}, expected a string")
-    strict = rules.strict and rules.require_labels
-    labels = cell_labels(found.get(columns.labels), columns.split(","), columns.labels, strict=strict)
-    identity: Any = None if columns.id is None else found.get(columns.id)
-    if isinstance(identity, dict | list | bool):
-        raise InputError(f"{columns.id!r} is {kind_of(identity)}, expected a string or a number")
-    document = Document(" ".join(texts), labels, "" if identity is None else str(identity))
+    document = rules.document(found)
     if "\\u" in line:  # only an escape can stand for half a character
         try:
-            "".join([document.text, *labels, document.id]).encode()
+            "".join([document.text, *document.labels, document.id]).encode()
         except UnicodeEncodeError:
             what = "the document contains an unpaired surrogate, such as \\ud800"
             raise InputError(what, hint="use valid Unicode text") from None

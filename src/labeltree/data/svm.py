@@ -13,10 +13,11 @@ In addition to the plain format, a file may contain:
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -27,6 +28,7 @@ from labeltree.base import limits
 from labeltree.base.files import display_name, read_pieces, write_whole
 from labeltree.base.system import available_memory, human_bytes, threads_to_use
 from labeltree.data.dataset import Dataset, csr_arrays, wrap_csr
+from labeltree.data.paths import Paths, data_files, shares, shown_files
 from labeltree.errors import InputError
 
 _PIECE_BYTES = 1 << 23  # read at a time; two pieces are in memory
@@ -57,18 +59,19 @@ _FAULTS: dict[str, tuple[str, str | None]] = {
 
 
 def read_svm(
-    path: str | os.PathLike[str],
+    path: Paths,
     *,
     one_based: bool | None = None,
     threads: int | None = None,
     require_labels: bool = True,
+    progress: Callable[[float], None] | None = None,
 ) -> Dataset:
     """Read a LIBSVM file, plain or compressed (gzip, bzip2 and xz are detected from the first bytes).
 
     Parameters
     ----------
-    path : str or path-like
-        The file; "-" for standard input.
+    path : path-like, or list of them
+        The file; "-" for standard input. Several, or a pattern, are read as one file, without headers.
     one_based : bool, optional
         Whether the first feature is 1 rather than 0. Default: it is, unless the file has a header or a
         feature 0.
@@ -76,6 +79,8 @@ def read_svm(
         Number of threads; the result does not depend on it. Default: all CPUs.
     require_labels : bool, default=True
         Reject a file without any labels, since nothing can be learned from it.
+    progress : callable, optional
+        Called periodically with the fraction of the files read so far, if their length is known.
 
     Returns
     -------
@@ -89,8 +94,39 @@ def read_svm(
         If the file cannot be read. The message gives the first invalid line.
     """
     threads = threads_to_use(threads)
-    with contextlib.closing(read_pieces(path, _PIECE_BYTES)) as pieces:
-        return _parse(display_name(path), pieces, threads, one_based, require_labels)
+    files = data_files(path)
+    starts: list[tuple[int, str]] = []
+    with contextlib.closing(_pieces(files, starts, progress)) as pieces:
+        try:
+            return _parse(shown_files(files), pieces, threads, one_based, require_labels)
+        except InputError as error:
+            if len(files) == 1 or error.line is None:
+                raise
+            start, file = max(each for each in starts if each[0] <= error.line)
+            hint = error.hint if error.line > start else "remove the header; several files have none"
+            raise error.replace(file=file, line=error.line - start + 1, hint=hint) from None
+
+
+def _pieces(
+    files: Sequence[str], starts: list[tuple[int, str]], progress: Callable[[float], None] | None
+) -> Generator[tuple[NDArray[np.uint8], bool], None, None]:
+    """Yield the pieces of all files as those of one, and append to `starts` on which line each begins."""
+    line = 1
+    for number, (file, part) in enumerate(shares(files, progress), 1):
+        starts.append((line, display_name(file)))
+        is_first, is_ended = number > 1, True
+        with contextlib.closing(read_pieces(file, _PIECE_BYTES, part)) as pieces:
+            for piece, last in pieces:
+                if is_first and piece[:3].tobytes() == codecs.BOM_UTF8:
+                    piece = piece[3:]
+                is_first = False
+                if last and number < len(files):  # blank lines at the end are no rows
+                    content = piece.tobytes().rstrip()
+                    piece = np.frombuffer(content + b"\n" * bool(content or not is_ended), np.uint8)
+                if len(files) > 1:
+                    line += int(np.count_nonzero(piece == 10))
+                    is_ended = bool(piece[-1:].tobytes() == b"\n")
+                yield piece, last and number == len(files)
 
 
 def parse_svm(text: str, name: str, *, one_based: bool | None = None) -> Dataset:

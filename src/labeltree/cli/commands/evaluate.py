@@ -31,7 +31,7 @@ _F1_NOTE = (
 
 def evaluate(
     model: options.ModelPath,
-    data: str,
+    data: list[str],
     *,
     search: options.Search,
     reading: Reading,

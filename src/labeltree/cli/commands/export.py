@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def convert(
-    data: str,
+    data: list[str],
     out: Path,
     *,
     text: Text,
@@ -46,7 +46,7 @@ def convert(
         Begin a LIBSVM file with the numbers of rows, features and labels.
     """
     from labeltree.base.files import check_output
-    from labeltree.data.columns import format_of
+    from labeltree.data.paths import format_of
     from labeltree.data.svm import write_svm
 
     form = "npz" if out.suffix.lower() == ".npz" else format_of(out)

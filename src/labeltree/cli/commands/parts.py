@@ -14,7 +14,7 @@ from labeltree.errors import InputError
 
 
 def plan(
-    data: str,
+    data: list[str],
     work: Path,
     *,
     training: options.Training,

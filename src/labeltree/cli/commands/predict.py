@@ -22,7 +22,7 @@ from labeltree.errors import InputError
 
 def predict(
     model: options.ModelPath,
-    data: str,
+    data: list[str],
     *,
     search: options.Search,
     reading: Reading,

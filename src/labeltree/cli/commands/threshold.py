@@ -14,7 +14,7 @@ from labeltree.cli.reading import DataFile, Reading, note_missed, open_model
 
 def threshold(
     model: Annotated[Path, own_place],
-    validation: str,
+    validation: list[str],
     *,
     reading: Reading,
     metric: Annotated[str | None, limits.F1] = None,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def estimate(
-    data: str,
+    data: list[str],
     *,
     training: options.Training,
     text: Text,
@@ -104,7 +104,7 @@ def _estimated_size(report: dict[str, Any]) -> str:
 
 
 def train(
-    data: str,
+    data: list[str],
     model: Path,
     *,
     training: options.Training,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def tune(
-    data: str,
+    data: list[str],
     *,
     out: Path,
     text: Text,
@@ -64,7 +64,7 @@ def tune(
     from labeltree.tuning.rows import DataSource
     from labeltree.tuning.tune import search
 
-    if data == "-":
+    if "-" in data:
         raise InputError("standard input can be read only once", hint="pass a file")
     # Refuses options that do not match the data.
     is_text = DataFile(data, text).is_text
@@ -107,9 +107,9 @@ def _share(validation: str) -> float | None:
     return share
 
 
-def _command(data: str, out: Path, text: Text, result: TuningResult) -> str:
+def _command(data: list[str], out: Path, text: Text, result: TuningResult) -> str:
     """Return the command that trains the final model."""
-    arguments = ["labeltree", "train", data, str(out / "model")]
+    arguments = ["labeltree", "train", *data, str(out / "model")]
     arguments += ["--settings", str(out / result.settings_path.name)]
     for item in fields(Reading):
         value = getattr(text, item.name)

@@ -1,0 +1,84 @@
+"""Read the documents of a Parquet or Arrow file in batches, and only the columns that are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from labeltree.base.extras import optional
+from labeltree.data.columns import KINDS, Document, Rules, some_names
+from labeltree.errors import InputError
+
+_BATCH_ROWS = 10_000
+
+
+def parse_arrow(
+    rules: Rules, file: str, format: str, progress: Callable[[float], None] | None
+) -> Iterator[Document]:
+    """Yield the document of each row; errors name the row, counted from 1, as their line."""
+    pyarrow = optional("pyarrow")
+    failures = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
+    read = _parquet_batches if format == "parquet" else _arrow_batches
+    first = 1
+    try:
+        for batch, part in read(rules, file):
+            for start in range(0, batch.num_rows, _BATCH_ROWS):
+                piece = batch.slice(start, _BATCH_ROWS)
+                columns = [piece.column(at).to_pylist() for at in range(piece.num_columns)]
+                names = piece.schema.names
+                for cells in zip(*columns, strict=True):
+                    try:
+                        document = rules.document(dict(zip(names, cells, strict=True)))
+                    except InputError as error:
+                        raise error.replace(file=rules.name, line=first) from None
+                    yield rules.check(document, first)
+                    first += 1
+            if progress is not None:
+                progress(part)
+    except failures as error:
+        what = f"the file cannot be read as {format.title()} ({' '.join(str(error).split())})"
+        raise InputError(what, file=rules.name, hint="check that this is the right file") from None
+
+
+def _parquet_batches(rules: Rules, path: str) -> Iterator[tuple[Any, float]]:
+    """Yield batches of rows, and the fraction of the file that was read after each."""
+    with optional("pyarrow.parquet").ParquetFile(path) as file:
+        wanted, done = _wanted(rules, file.schema_arrow.names), 0
+        for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
+            done += batch.num_rows
+            yield batch, done / file.metadata.num_rows
+
+
+def _arrow_batches(rules: Rules, path: str) -> Iterator[tuple[Any, float]]:
+    """Yield the batches of a file, or of a stream that was written to one."""
+    pyarrow, ipc = optional("pyarrow"), optional("pyarrow.ipc")
+    with pyarrow.OSFile(path) as source:
+        try:
+            file = ipc.open_file(source)
+            batches = map(file.get_batch, range(file.num_record_batches))
+        except pyarrow.ArrowInvalid:
+            source.seek(0)
+            batches = file = ipc.open_stream(source)
+        wanted = _wanted(rules, file.schema.names)
+        for batch in batches:
+            yield batch.select(wanted), source.tell() / source.size()
+
+
+def _wanted(rules: Rules, names: list[str]) -> list[str]:
+    """Return the columns to read."""
+    label_column = rules.label_column(names)
+    wanted = dict.fromkeys(rules.columns.texts, "text")
+    if rules.require_labels or label_column in names:
+        wanted[label_column] = "labels"
+    if rules.columns.id is not None:
+        wanted[rules.columns.id] = "id"
+    for name, field in wanted.items():
+        if names.count(name) != 1:
+            raise InputError(
+                f"the file has {names.count(name) or 'no'} column{'s' * (name in names)} named {name!r}, "
+                f"only {some_names(names)}",
+                file=rules.name,
+                hint=f"set the name of the {KINDS[field]} column ({{{field}}})",
+                parameters={field: None},
+            )
+    return list(wanted)

@@ -1,0 +1,189 @@
+"""The files that data is in: one, several or those that match a pattern, and their format."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from pathlib import PurePath
+from typing import Any
+
+from labeltree.base import limits
+from labeltree.base.files import display_name, unusable
+from labeltree.errors import InputError
+
+PathLike = str | os.PathLike[str]
+Paths = PathLike | Sequence[PathLike]
+
+_EXTENSIONS = {
+    ".tsv": "tsv",
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".svm": "svm",
+    ".libsvm": "svm",
+    ".npz": "npz",
+}
+_COMPRESSED = (".gz", ".bz2", ".xz")
+BINARY = ("parquet", "arrow", "npz")  # not read in lines
+
+_SAVE, _UNPACK = "save it as CSV", "unpack it, and pass the files in it"
+_FOREIGN = {
+    ".xlsx": ("an Excel workbook", _SAVE),
+    ".xls": ("an Excel workbook", _SAVE),
+    ".ods": ("an OpenDocument spreadsheet", _SAVE),
+    ".zip": ("a ZIP archive", _UNPACK),
+    ".7z": ("a 7z archive", _UNPACK),
+    ".tar": ("a tar archive", _UNPACK),
+    ".tgz": ("a tar archive", _UNPACK),
+}
+# The position of bytes that show what a file is, whatever its name.
+_MAGIC = {
+    (0, b"PK\x03\x04"): ("a ZIP archive or a spreadsheet", f"{_UNPACK}, or {_SAVE}"),
+    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"): _FOREIGN[".xls"],
+    (0, b"7z\xbc\xaf\x27\x1c"): _FOREIGN[".7z"],
+    (257, b"ustar"): _FOREIGN[".tar"],
+    (0, b"PAR1"): ("a Parquet file", "set {format} to parquet"),
+    (0, b"ARROW1"): ("an Arrow file", "set {format} to arrow"),
+}
+
+
+def data_files(data: Any) -> tuple[str, ...]:
+    """Return the files of one dataset.
+
+    Parameters
+    ----------
+    data : path-like, or list or tuple of them
+        A name with ``*``, ``?`` or ``[`` that is no file stands for all files that match, in sorted order.
+
+    Returns
+    -------
+    tuple of str
+
+    Raises
+    ------
+    InputError
+        If nothing matches, or `data` is something else, such as a matrix.
+    """
+    given = data if isinstance(data, list | tuple) else [data]
+    for path in given:
+        if not isinstance(path, str | os.PathLike):
+            what = f"the data is of type {type(path).__name__}, expected a path or a Dataset"
+            raise InputError(what, hint="make a Dataset with labeltree.Dataset.from_matrices(X, Y)")
+    if not given:
+        raise InputError("the list of files is empty", hint="pass at least one")
+    found: list[str] = []
+    for path in map(os.fspath, given):
+        is_pattern = any(mark in path for mark in "*?[") and not os.path.exists(path)
+        matches = sorted(glob.glob(path, recursive=True)) if is_pattern else [path]
+        if not matches:
+            raise InputError("no file matches this pattern", file=path)
+        found += matches
+    return tuple(found)
+
+
+def shown_files(files: Sequence[str]) -> str:
+    """Return how messages call the files."""
+    return display_name(files[0]) if len(files) == 1 else f"{len(files)} files"
+
+
+def shares(
+    files: Sequence[str], progress: Callable[[float], None] | None
+) -> Iterator[tuple[str, Callable[[float], None] | None]]:
+    """Yield each file with a function that reports the progress within it as that of all files."""
+    sizes = [os.path.getsize(file) if os.path.isfile(file) else 0 for file in files]
+    total = sum(sizes) or 1
+    for file, size, end in zip(files, sizes, accumulate(sizes), strict=True):
+
+        def report(part: float, size: int = size, start: int = end - size) -> None:
+            if progress is not None:
+                progress((start + part * size) / total)
+
+        yield file, None if progress is None else report
+
+
+def format_of(path: PathLike) -> str | None:
+    """Return the format of a data file, detected from the extension of its name.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Extensions of compressed files, such as .gz, are ignored.
+
+    Returns
+    -------
+    str or None
+        "tsv", "csv", "jsonl", "parquet", "arrow", "svm" or "npz"; None for any other extension.
+
+    Examples
+    --------
+    >>> format_of("train.tsv.bz2"), format_of("train.svm"), format_of("train.txt")
+    ('tsv', 'svm', None)
+    """
+    return _EXTENSIONS.get(_extension(path))
+
+
+def _extension(path: PathLike) -> str:
+    name = PurePath(path)
+    if name.suffix.lower() in _COMPRESSED:
+        name = name.with_suffix("")
+    return name.suffix.lower()
+
+
+def detected_format(files: Sequence[str], format: str | None) -> str | None:
+    """Return the format of all files, given or detected from their names; None if these show none.
+
+    Files in other formats, and archives, are refused.
+    """
+    for file in files:
+        found, first = format or format_of(file), format or format_of(files[0])
+        if found != first:
+            what = f"the format is {found or 'unknown'}, but that of {files[0]} is {first or 'unknown'}"
+            hint = "pass files of one format, or set {format}"
+            raise InputError(what, file=file, hint=hint, parameters={"format": None})
+        foreign = _FOREIGN.get(_extension(file))
+        if found in BINARY and (PurePath(file).suffix.lower() in _COMPRESSED or _is_pipe(file)):
+            foreign = ("compressed or from a pipe", f"pass a plain .{found} file")
+        elif foreign is None and not _is_pipe(file):
+            try:
+                with open(file, "rb") as stream:
+                    head = stream.read(512)
+            except OSError as error:
+                raise unusable(file, error) from None
+            if found not in BINARY:
+                matches = (what for (at, magic), what in _MAGIC.items() if head.startswith(magic, at))
+                foreign = next(matches, None)
+        if foreign is not None:
+            what, hint = f"the file is {foreign[0]}, which cannot be read", foreign[1]
+            raise InputError(what, file=display_name(file), hint=hint, parameters={"format": None})
+    return format or format_of(files[0])
+
+
+def _is_pipe(file: str) -> bool:
+    return file == "-" or (os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file))
+
+
+def check_format(files: Sequence[str], format: str | None, require_labels: bool) -> str:
+    """Return the format of files of documents, given or detected; refuse any other files."""
+    name, found = shown_files(files), format or format_of(files[0])
+    choices = ", ".join(limits.TEXT_FORMAT.values)
+    if found is not None and found not in limits.TEXT_FORMAT.values:
+        raise InputError(f"the format is {found!r}, expected one of {choices}", file=name)
+    if found == "txt" and require_labels:
+        raise InputError(
+            "plain text (txt) has no labels",
+            file=name,
+            hint="use TSV, CSV or JSONL, or set another {format}",
+            parameters={"format": None},
+        )
+    detected_format(files, format)
+    if found is None:
+        what = "the format cannot be detected from the name of the file"
+        hint = f"set {{format}} to one of {choices}"
+        raise InputError(what, file=name, hint=hint, parameters={"format": None})
+    return found
