@@ -43,6 +43,15 @@ def test_settings_files(run, refused, folder, tmp_path):
     file.write_text(json.dumps(settings))
     assert read_settings(file) == {**settings, "ngrams": (1, 2)}
     arguments = ("train", train, tmp_path / "n", "--settings", file)
+    for content, message in (
+        ('{"text": []}', "text is [], expected a string or"),
+        ('{"labels": 3}', "labels is 3"),
+    ):
+        file.write_text(content)
+        assert message in refused(*arguments)
+    file.write_text('{"text": "title"}')
+    assert f"error: {file}: text applies only to CSV and JSONL, but DATA is in LIBSVM" in refused(*arguments)
+    file.write_text(json.dumps(settings))
     what = "ngrams applies only to text, but DATA is in LIBSVM format; remove it, or set --data-format"
     assert refused(*arguments) == f"error: {file}: {what}"
     assert "error: --analyzer applies only to text" in refused(*arguments, "--analyzer", "char")

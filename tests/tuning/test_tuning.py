@@ -13,15 +13,14 @@ from helpers import make_data
 
 import labeltree
 from labeltree import write_svm
-from labeltree.data.columns import Columns
+from labeltree.base.extras import optional
 from labeltree.errors import InputError
-from labeltree.settings import TextSettings
 from labeltree.tuning import halving
 from labeltree.tuning.halving import combined, single_changes
 from labeltree.tuning.result import best_trial
 from labeltree.tuning.rows import DataSource, TuningRows
 from labeltree.tuning.trial import TuningTrial
-from labeltree.tuning.tune import data_source, tune
+from labeltree.tuning.tune import tune
 
 FILES = {"trials.jsonl", "trials.csv", "settings.json", "best"}
 
@@ -47,7 +46,7 @@ def shorten(monkeypatch):
 def first_search(data, tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         shorten(monkeypatch)
-        return tune(data, tmp_path_factory.mktemp("tuned") / "out", max_size=6_000, threads=1)
+        return tune(data, path=tmp_path_factory.mktemp("tuned") / "out", max_size=6_000, threads=1)
 
 
 @pytest.fixture
@@ -88,19 +87,42 @@ def test_a_search_ends_with_settings_of_a_model_that_fits(tuned, data, tmp_path,
 def test_the_table_has_every_trial(tuned):
     with open(tuned.directory / "trials.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    report = json.loads(json.dumps(tuned.report()))
+    report = json.loads(json.dumps(tuned.to_dict()))
     assert len(rows) == len(report["trials"]) == len(tuned.trials)
     assert {"settings", "share", "model_bytes", "P@1", "error", "difference_error"} <= set(rows[0])
     assert [row["chosen"] for row in rows].count("True") == 1
     assert report["settings"] == tuned.settings
     assert repr(tuned).startswith(f"TuningResult(P@1={tuned.chosen.metrics['P@1']:.4f}±")
+    assert all(0 <= row["P@1"] <= 1 for row in report["trials"])
+    assert tuned.table.to_pandas().shape == (len(rows), len(rows[0]))
+
+
+def test_the_defaults_on_all_rows_are_beside_the_choice(tuned):
+    defaults = tuned.defaults
+    variant = replace(defaults, changes={"trees": 2}, metrics=dict.fromkeys(defaults.metrics, 1.0))
+    tuned = replace(tuned, chosen=variant, trials=[*tuned.trials, variant])
+    assert (defaults.changes, defaults.share) == ({}, 1)
+    assert defaults.metrics.keys() == tuned.chosen.metrics.keys() >= {"P@1", "P@3", "P@5", "nDCG@5", "PSP@5"}
+    assert tuned.to_dict()["defaults"] == defaults.to_dict()
+    assert f", defaults={defaults.metrics['P@1']:.4f}, " in repr(tuned)
+    head, (first, second) = tuned.comparison()
+    assert head == ["", *defaults.metrics, "size"]
+    assert first[:2] == ["defaults", f"{100 * defaults.metrics['P@1']:.2f}"]
+    assert second[:2] == ["chosen", f"{100 * tuned.chosen.metrics['P@1']:.2f}"]
+    assert [row[0] for row in replace(tuned, chosen=defaults).comparison()[1]] == ["defaults, chosen"]
+    assert f"<td>{first[1]}</td>" in tuned._repr_html_()
+    early = replace(tuned, chosen=tuned.trials[1])  # the search ran out of time before all rows were used
+    assert early.defaults == tuned.trials[0]
+    assert early.comparison()[1][0][0] == f"defaults (on {tuned.trials[0].share:.0%} of the rows)"
+    unfit = replace(tuned, trials=[trial for trial in tuned.trials if trial.changes])
+    assert (unfit.defaults, unfit.to_dict()["defaults"]) == (None, None)
 
 
 def test_a_killed_search_continues(tuned, data, tmp_path):
     journal = tmp_path / "out" / "trials.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join(lines[:3]) + lines[3][:20])  # killed while the third trial was written
-    again = tune(data, tmp_path / "out", max_size=6_000, threads=1, resume=True)
+    again = tune(data, path=tmp_path / "out", max_size=6_000, threads=1, resume=True)
     assert again.settings == tuned.settings
     assert again.trials[:2] == tuned.trials[:2]
     assert without_time(again.trials) == without_time(tuned.trials)
@@ -120,13 +142,13 @@ def test_a_stopped_search_ends_with_the_best_so_far(trials, small_search, data, 
     monkeypatch.setattr(halving, "train_model", stop)
     if not trials:
         with pytest.raises(KeyboardInterrupt):
-            tune(data, tmp_path / "out", threads=1)
+            tune(data, path=tmp_path / "out", threads=1)
         return
-    found = tune(data, tmp_path / "out", threads=1)
+    found = tune(data, path=tmp_path / "out", threads=1)
     assert (found.ended, len(found.trials), found.best_model) == ("stopped", 4, None)
     assert json.loads(found.settings_path.read_text()) == found.settings
     monkeypatch.setattr(halving, "train_model", train)
-    whole = tune(data, tmp_path / "out", threads=1, resume=True)
+    whole = tune(data, path=tmp_path / "out", threads=1, resume=True)
     assert whole.ended == "complete"
     assert whole.best_model is not None
 
@@ -134,7 +156,7 @@ def test_a_stopped_search_ends_with_the_best_so_far(trials, small_search, data, 
 def test_another_search_is_not_continued(tuned, data, tmp_path):
     out, other = tmp_path / "out", make_data(80, seed=3)
     with pytest.raises(InputError, match="search in this directory already; use resume=True"):
-        tune(data, out, max_size=6_000, threads=1)
+        tune(data, path=out, max_size=6_000, threads=1)
     given = {"max_size": 6_000, "threads": 1, "resume": True}
     for message, changed in (
         ("a different max size", {"max_size": 7_000}),
@@ -143,15 +165,15 @@ def test_another_search_is_not_continued(tuned, data, tmp_path):
         ("different data", {"validation": other}),
     ):
         with pytest.raises(InputError, match=f"started with {message}"):
-            tune(**{"data": data, "out": out, **given, **changed})
+            tune(**{"data": data, "path": out, **given, **changed})
     (out / "trials.jsonl").write_text("{}\n")
     with pytest.raises(InputError, match="not the journal of a search"):
-        tune(data, out, **given)
+        tune(data, path=out, **given)
 
 
 @pytest.mark.parametrize("metric", ["P@5", "nDCG@5", "PSP@5", "F1"])
 def test_other_metrics_and_validation_data(metric, small_search, data, tmp_path):
-    found = tune(data, tmp_path / "out", metric=metric, threads=1, validation=make_data(80, seed=2))
+    found = tune(data, path=tmp_path / "out", metric=metric, threads=1, validation=make_data(80, seed=2))
     compared = [trial for trial in found.trials if trial.share == 1]
     best = max(trial.metrics[metric] for trial in compared)
     assert best - found.chosen.metrics[metric] < 2 * found.chosen.error
@@ -161,10 +183,10 @@ def test_other_metrics_and_validation_data(metric, small_search, data, tmp_path)
 
 
 def test_with_no_time_the_defaults_are_tried(small_search, data, tmp_path):
-    found = tune(data, tmp_path / "out", max_size=6_000, max_time=1e-6, threads=1)
+    found = tune(data, path=tmp_path / "out", max_size=6_000, max_time=1e-6, threads=1)
     assert found.ended == "out of time"
     assert [trial.changes for trial in found.trials] == [{}]
-    more = tune(data, tmp_path / "out", max_size=6_000, threads=1, resume=True)
+    more = tune(data, path=tmp_path / "out", max_size=6_000, threads=1, resume=True)
     assert len(more.trials) > 4
 
 
@@ -179,18 +201,18 @@ def test_what_does_not_fit_is_not_trained(memory, small_search, data, tmp_path, 
     (tmp_path / "own" / "file").touch()
     for out in (tmp_path / "out", tmp_path / "own"):
         with pytest.raises(InputError, match=f"no settings were found that fit: {message}"):
-            tune(data, out, max_size=100, threads=1)
+            tune(data, path=out, max_size=100, threads=1)
     assert not (tmp_path / "out").exists()  # nothing is in the way of the next search
     assert [path.name for path in (tmp_path / "own").iterdir()] == ["file"]
 
 
 def test_progress_in_python(small_search, data, tmp_path, capsys):
-    found = tune(data, tmp_path / "out", threads=1, max_size=6_000, progress=True)
+    found = tune(data, path=tmp_path / "out", threads=1, max_size=6_000, progress=True)
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == len(found.trials)
     assert re.match(r"\d+% of the rows, defaults: P@1 \d+\.\d\d ± \d", err)
-    tune(data, tmp_path / "quiet", threads=1, max_size=6_000)
+    tune(data, path=tmp_path / "quiet", threads=1, max_size=6_000)
     assert capsys.readouterr() == ("", "")
 
 
@@ -199,8 +221,8 @@ def test_progress_in_python(small_search, data, tmp_path, capsys):
 
 def trial(hits, first=0, changes=None, share=1.0):
     """A trial with so many hits in 100 rows, from one of them on."""
-    rows = np.roll(np.repeat([100.0, 0.0], [hits, 100 - hits]), first).tolist()
-    return TuningTrial(changes or {}, share, metrics={"P@1": float(hits)}, rows=rows)
+    rows = np.roll(np.repeat([1.0, 0.0], [hits, 100 - hits]), first).tolist()
+    return TuningTrial(changes or {}, share, metrics={"P@1": hits / 100}, rows=rows)
 
 
 def test_a_difference_within_its_standard_error_is_noise():
@@ -264,20 +286,24 @@ def test_cut_trees_are_those_of_a_smaller_depth(data):
     assert plan.settings.cost == 2
 
 
-def test_files_are_read_as_given(tmp_path):
-    lines = ["a;b\tred round", "c\tgreen", "b\tblue flat", "\tgrey"] * 20
+def test_data_is_read_as_given(small_search, tmp_path):
+    lines = ["a;b\tred round", "c\tgreen", "b\tblue flat", "\tgrey"] * 30
     (tmp_path / "d.txt").write_text("\n".join(lines))
-    columns = Columns(separators=(";",))
-    source = data_source(tmp_path / "d.txt", 0.2, format="tsv", columns=columns)
-    assert source.searches_terms
-    assert set(source.read(source.text).label_names) == {"a", "b", "c"}
+    given = {"format": "tsv", "separator": ";", "threads": 1, "max_time": 1e-6}
+    found = tune(tmp_path / "d.txt", path=tmp_path / "out", validation=0.2, **given)
+    assert found.settings.items() >= {"format": "tsv", "separator": ";", "ngrams": [1, 1]}.items()
+    assert "strict" not in found.settings
+    model = labeltree.train(tmp_path / "d.txt", **found.settings, threads=1)
+    assert set(model.label_names) == {"a", "b", "c"}
+    columns = {"text": [line.split("\t")[1] for line in lines], "topics": [x.split("\t")[0] for x in lines]}
+    frame = optional("polars").DataFrame(columns)
+    again = tune(
+        frame, "topics", path=tmp_path / "frame", separator=";", max_time=1e-6, validation=0.2, ngrams=(1, 2)
+    )
+    assert again.settings.items() >= {"labels": "topics", "separator": ";", "ngrams": [1, 2]}.items()
+    assert set(labeltree.train(frame, **again.settings).label_names) == {"a", "b", "c"}
     with pytest.raises(InputError, match="no labels"):
-        data_source(tmp_path / "d.txt", 0.2, format="tsv", strict=True).read(source.text)
-    other = data_source(tmp_path / "d.txt", tmp_path / "d.txt", format="tsv", columns=columns)
-    rows = TuningRows(other, 0, 1)
-    assert (rows.train.n_instances, rows.held_out.n_instances) == (80, 60)
-    with pytest.raises(InputError, match="not a file of documents; remove them"):
-        data_source(make_data(20), 0.2, TextSettings())
+        tune(tmp_path / "d.txt", path=tmp_path / "no", strict=True, **given)
 
 
 # The command
@@ -316,11 +342,34 @@ def test_text_is_read_for_each_choice_of_terms(monkeypatch, small_search, tmp_pa
     assert any("ngrams 1,2, min_df 2" in trial["settings"] for trial in report["trials"])
     program, *arguments = shlex.split(report["command"])
     assert program == "labeltree"
+    assert arguments[3:] == ["--settings", str(out / "settings.json")]
     code, _, err = run(*arguments, "--quiet")
     assert code == 0, err
     model = labeltree.load(out / "model")
     assert list(model.text.settings.ngrams) == report["settings"]["ngrams"]
     assert model.bytes <= 5_000
+
+
+@pytest.mark.parametrize("texts", [["title"], ["title", "more"]])
+def test_the_settings_say_how_data_is_read(texts, small_search, tmp_path, run):
+    names = ["red", "green", "blue", "round", "flat"]
+    lines = [f"{names[i % 5]} and / {names[i % 3]}x|some {names[i % 5]}|{names[i % 3]} a" for i in range(200)]
+    (tmp_path / "d.txt").write_text("\n".join(["tags|title|more", *lines]))
+    reading = ["--data-format", "csv", "--delimiter", "|", "--label-column", "tags", "--label-separator", "/"]
+    reading += [part for text in texts for part in ("--text-column", text)]
+    out = tmp_path / "out"
+    command = ("tune", tmp_path / "d.txt", "-o", out, "--json", "--max-size", "5kB", "--strict")
+    code, text, err = run(*command, *reading, "--validation", 0.2, "--min-df", 1)
+    assert code == 0, err
+    report = json.loads(text)
+    given = {"text": texts[0] if len(texts) == 1 else texts, "labels": "tags", "separator": "/"}
+    given |= {"delimiter": "|", "format": "csv", "strict": True}
+    assert {name: report["settings"].get(name) for name in given} == given
+    code, _, err = run(*shlex.split(report["command"])[1:], "--quiet")
+    assert code == 0, err
+    model = labeltree.load(out / "model")
+    assert set(model.label_names) == {f"{name} and" for name in names} | {f"{name}x" for name in names[:3]}
+    assert (list(model.text.columns.texts), model.text.columns.labels) == (texts, "tags")
 
 
 def test_the_command_shows_a_table(small_search, folder, tmp_path, run):
@@ -334,7 +383,8 @@ def test_the_command_shows_a_table(small_search, folder, tmp_path, run):
     assert err.count("rows    400 rows") == 1  # what was read is shown once
     assert re.search(r"settings +rows +size +P@3 +difference", text)
     assert re.search(r"± \d+\.\d\d +\*", text)  # the chosen one
-    assert f"--settings {out / 'settings.json'}" in text
+    assert re.search(r"\n +P@1 +P@3 +P@5 +nDCG@5 +PSP@5 +size\ndefaults", text)
+    assert f"train {folder / 'train.svm'} {out / 'model'} --settings {out / 'settings.json'}\n" in text
 
 
 def test_mistakes(refused, folder, tmp_path):

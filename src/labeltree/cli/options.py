@@ -70,6 +70,7 @@ _METAVARS = {
 _NAMES = {"add_missing": "--tree-rest", "format": "--data-format"}
 _NAMES |= {"text": "--text-column", "labels": "--label-column", "id": "--id-column"}
 _NAMES["separator"] = "--label-separator"
+_REPEATED = ("text", "separator")
 _FLAGS = {"one_based": "--one-based/--zero-based"}
 _SHORT = {"quiet": "-q", "out": "-o", "output": "-o"}
 
@@ -122,6 +123,17 @@ def spelled(name: str, value: Any = None) -> str:
         return "--one-based" if value else "--zero-based"
     option = _NAMES.get(name, f"--{name.replace('_', '-')}")
     return option if value is None or value is True else f"{option} {value}"
+
+
+def parameter(name: str) -> str:
+    """Return the parameter of commands for a parameter of the library.
+
+    Examples
+    --------
+    >>> parameter("text"), parameter("min_df")
+    ('text_column', 'min_df')
+    """
+    return _NAMES.get(name, name).removeprefix("--").replace("-", "_")
 
 
 # Docstrings
@@ -305,11 +317,13 @@ def _use_settings(context: typer.Context, path: Path | None) -> Path | None:
     if path is not None:
         from labeltree.tuning.settings_file import read_settings
 
-        # Several numbers are joined by commas, as they are written on the command line.
-        given = {
-            name: ",".join(f"{number:g}" for number in value) if isinstance(value, list | tuple) else value
-            for name, value in read_settings(path).items()
-        }
+        given = read_settings(path)
+        for name, value in given.items():
+            if name in _REPEATED:
+                given[name] = [value] if isinstance(value, str) else value
+            elif isinstance(value, list | tuple):  # numbers, which are joined by commas as options
+                given[name] = ",".join(f"{number:g}" for number in value)
+        given = {parameter(name): value for name, value in given.items()}
         context.default_map = {**(context.default_map or {}), **given}
     return path
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from labeltree.base import limits
 from labeltree.base.display import Stages
 from labeltree.cli import printing
-from labeltree.cli.options import spelled
+from labeltree.cli.options import parameter, spelled
 from labeltree.errors import InputError
 from labeltree.settings import TextSettings
 
@@ -85,11 +85,11 @@ class Reading:
                 continue
             from labeltree.tuning.settings_file import read_settings
 
-            is_from_file = settings is not None and name in read_settings(settings)
-            option = name if is_from_file else spelled(name, value if name == "one_based" else None)
+            words = {} if settings is None else {parameter(word): word for word in read_settings(settings)}
+            option = words.get(name) or spelled(name, value if name == "one_based" else None)
             raise InputError(
                 f"{option} applies only to {formats}, but DATA is in {shown} format",
-                file=settings if is_from_file else None,
+                file=settings if name in words else None,
                 hint="remove it, or set --data-format",
             )
 

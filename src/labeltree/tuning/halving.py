@@ -121,8 +121,8 @@ class Halving:
         default = next((trial for trial in ranked if not trial.changes), None)
         found = []
         for trial in ranked:
-            better, error = (1.0, 0.0) if default is None else gain(trial, default)
-            if trial.changes and better > errors * error:
+            gained, error = (1.0, 0.0) if default is None else gain(trial, default)
+            if trial.changes and gained > errors * error:
                 found.append(trial.changes)
         return found
 
@@ -166,9 +166,8 @@ class Halving:
         if not self._quiet:
             result = f"skipped, {trial.skipped}"
             if trial.rows:
-                value, error = 100 * trial.metrics[self._goal.metric], 100 * trial.error
-                figure = f"{self._goal.metric} {value:.2f} ± {error:.2f}"
-                result = f"{figure}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}"
+                value = f"{self._goal.metric} {trial.value(self._goal.metric)}"
+                result = f"{value}, {human_bytes(trial.model_bytes)}, {human_seconds(trial.seconds)}"
             line = f"{trial.share:.0%} of the rows, {describe(trial.changes)}: {result}"
             print(escaped(line), file=sys.stderr, flush=True)
         return trial

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from labeltree.base import plots
+from labeltree.base.display import html_table
 from labeltree.base.files import remove_directory, write_whole
 from labeltree.base.system import human_bytes
+from labeltree.base.table import Table
 from labeltree.tuning.trial import TuningTrial, gain
 
 SETTINGS, TABLE, BEST, MODELS = "settings.json", "trials.csv", "best", "models"
@@ -28,7 +30,8 @@ class TuningResult:
         In the order in which they were run.
     chosen : TuningTrial
     settings : dict of str to object
-        What ``labeltree train --settings`` takes.
+        Of the final model, and how its data is read: ``labeltree.train(data, **settings)``, and what
+        ``labeltree train --settings`` takes.
     metric : str
     max_size : int or None
     seconds : float
@@ -49,9 +52,15 @@ class TuningResult:
     directory: Path
 
     def __repr__(self) -> str:
-        value = f"{self.metric}={self.chosen.metrics[self.metric]:.4f}±{self.chosen.error:.4f}"
+        values = [f"{self.metric}={self.chosen.metrics[self.metric]:.4f}±{self.chosen.error:.4f}"]
+        if self.defaults is not None:
+            values.append(f"defaults={self.defaults.metrics[self.metric]:.4f}")
         size = human_bytes(self.chosen.model_bytes)
-        return f"TuningResult({value}, size={size!r}, trials={len(self.trials)}, settings={self.settings})"
+        rest = f"size={size!r}, trials={len(self.trials)}, settings={self.settings}"
+        return f"TuningResult({', '.join(values)}, {rest})"
+
+    def _repr_html_(self) -> str:
+        return html_table(f"{self.metric}, {len(self.trials)} trials", *self.comparison())
 
     @property
     def settings_path(self) -> Path:
@@ -64,37 +73,62 @@ class TuningResult:
         path = self.directory / BEST
         return path if self.chosen.share >= 1 and path.exists() else None
 
-    def differences(self) -> list[tuple[float, float] | None]:
-        """Return by how much each trial is better than the defaults on the same rows.
+    @property
+    def defaults(self) -> TuningTrial | None:
+        """The trial of the defaults on the same rows as the chosen one; None if they do not fit."""
+        return self._defaults().get(self.chosen.share)
 
-        Each has its standard error; None for the defaults and for trials without a result.
-        """
-        defaults = {trial.share: trial for trial in self.trials if trial.rows and not trial.changes}
-        return [
-            gain(trial, defaults[trial.share])
-            if trial.rows and trial.changes and trial.share in defaults
-            else None
-            for trial in self.trials
+    def _defaults(self) -> dict[float, TuningTrial]:
+        return {trial.share: trial for trial in self.trials if trial.rows and not trial.changes}
+
+    def comparison(self) -> tuple[list[str], list[list[str]]]:
+        """Return a table for people: the defaults and the choice, each with all metrics in percent."""
+        of = f" (on {self.chosen.share:.0%} of the rows)" * (self.chosen.share < 1)
+        both = [("defaults", self.defaults), ("chosen", self.chosen)]
+        if self.defaults is self.chosen:
+            both = [("defaults, chosen", self.chosen)]
+        rows = [
+            [
+                f"{name}{of}",
+                *(f"{100 * value:.2f}" for value in trial.metrics.values()),
+                human_bytes(trial.model_bytes),
+            ]
+            for name, trial in both
+            if trial is not None
         ]
+        return ["", *self.chosen.metrics, "size"], rows
 
-    def report(self) -> dict[str, Any]:
+    @property
+    def table(self) -> Table:
+        """All trials, with their differences from the defaults on the same rows and standard errors."""
+        rows, defaults = [], self._defaults()
+        for number, trial in enumerate(self.trials):
+            is_compared = trial.rows and trial.changes and trial.share in defaults
+            gained, error = gain(trial, defaults[trial.share]) if is_compared else (None, None)
+            found = {"difference": gained, "difference_error": error, "chosen": trial == self.chosen}
+            rows.append({"trial": number, **trial.to_dict(), **found})
+        keys = dict.fromkeys(key for row in rows for key in row)
+        return Table({key: [row.get(key) for row in rows] for key in keys})
+
+    def to_dict(self) -> dict[str, Any]:
         """Return every figure, as ``labeltree tune --json`` prints it."""
         return {
             "metric": self.metric,
             "max_size": self.max_size,
             "seconds": round(self.seconds, 2),
             "ended": self.ended,
-            "chosen": self.chosen.report(),
+            "chosen": self.chosen.to_dict(),
+            "defaults": None if self.defaults is None else self.defaults.to_dict(),
             "settings": self.settings,
             "settings_file": str(self.settings_path),
             "best_model": None if self.best_model is None else str(self.best_model),
-            "trials": self._rows(),
+            "trials": list(self.table),
         }
 
     def write(self) -> None:
         """Write the settings file and the table of trials, and keep the best model of those on all rows."""
         settings = json.dumps(self.settings, indent=2) + "\n"
-        contents = {SETTINGS: settings.encode(), TABLE: plots.table(self._rows())}
+        contents = {SETTINGS: settings.encode(), TABLE: plots.table(list(self.table))}
         for name, content in contents.items():
             with write_whole(self.directory / name) as file:
                 file.write(content)
@@ -106,14 +140,6 @@ class TuningResult:
             os.replace(chosen, best)
         if self.ended == "complete":
             shutil.rmtree(models, ignore_errors=True)
-
-    def _rows(self) -> list[dict[str, Any]]:
-        rows = []
-        for number, (trial, difference) in enumerate(zip(self.trials, self.differences(), strict=True)):
-            value, error = difference or (None, None)
-            found = {"difference": value, "difference_error": error, "chosen": trial == self.chosen}
-            rows.append({"trial": number, **trial.report(), **found})
-        return rows
 
 
 def best_trial(trials: Sequence[TuningTrial], metric: str) -> TuningTrial:
@@ -127,7 +153,7 @@ def best_trial(trials: Sequence[TuningTrial], metric: str) -> TuningTrial:
     compared = next((some for some in rounds if len(some) > 1), trained)
     leader = max(compared, key=lambda trial: trial.metrics[metric])
     pairs = [(trial, gain(leader, trial)) for trial in compared]
-    close = [trial for trial, (better, error) in pairs if better <= error]
+    close = [trial for trial, (gained, error) in pairs if gained <= error]
     chosen = min(close, key=lambda trial: (len(trial.changes), -trial.metrics[metric]))
     # If no variant was better in the round before the last, the last one has only the defaults.
     return max((t for t in trained if t.changes == chosen.changes), key=lambda trial: trial.share)

@@ -1,7 +1,8 @@
-"""The settings file: settings of `labeltree train` as JSON, written by `labeltree tune` or by hand."""
+"""The settings file: arguments of `labeltree train` as JSON, written by `labeltree tune` or by hand."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,29 @@ from labeltree.base.json import parse_json
 from labeltree.errors import InputError
 from labeltree.settings import TEXT_LIMITS, TRAINING_LIMITS
 
-# Everything that a settings file may contain. The names are those of the library; options of the command line
-# have dashes instead of underscores. A tree is given as a file of its own.
+
+def _strings(value: Any) -> str | list[str] | None:
+    if isinstance(value, str):
+        return value
+    return value if isinstance(value, list) and value and all(isinstance(v, str) for v in value) else None
+
+
+_STRING = limits.Value("a string", lambda value: value if isinstance(value, str) else None)
+_STRINGS = limits.Value("a string or a list of strings", _strings)
+# How data is read.
+READING: dict[str, limits.Limit] = {
+    "text": _STRINGS,
+    "labels": _STRING,
+    "separator": _STRINGS,
+    "delimiter": _STRING,
+    "format": limits.OneOf(("svm", *limits.TEXT_FORMAT.values)),
+    "one_based": limits.FLAG,
+    "strict": limits.FLAG,
+}
+# Everything that a settings file may contain. The names are those of the library, as in
+# ``labeltree.train(data, **settings)``. A tree is given as a file of its own.
 KEYS: dict[str, limits.Limit] = {
+    **READING,
     **{name: limit for name, limit in TRAINING_LIMITS.items() if name != "tree"},
     "normalize": limits.FLAG,
     "max_size": limits.Optional(limits.MAX_SIZE),
@@ -21,6 +42,24 @@ KEYS: dict[str, limits.Limit] = {
     **TEXT_LIMITS,
     "stop_words": limits.OneOf(("english",)),
 }
+
+
+def reading_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how data is read as settings: what was given, lists of one string as this string.
+
+    Examples
+    --------
+    >>> reading_settings({"text": ["title"], "separator": None, "strict": False, "one_based": False})
+    {'text': 'title', 'one_based': False}
+    """
+    found = {}
+    for name in READING:
+        value = given.get(name)
+        if isinstance(value, list | tuple):
+            value = value[0] if len(value) == 1 else list(value)
+        if value is not None and (name, value) != ("strict", False):
+            found[name] = value
+    return found
 
 
 def read_settings(path: Path | str) -> dict[str, Any]:

@@ -59,11 +59,15 @@ class TuningTrial:
     seconds: float = 0.0
     work: int = 0
 
-    def report(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return all figures of the trial as one row of a table."""
         names = ("share", "skipped", "model_bytes", "error", "seconds")
         figures = {name: getattr(self, name) for name in names}
         return {"settings": describe(self.changes), **figures, **self.storage, **self.metrics}
+
+    def value(self, metric: str) -> str:
+        """Return the metric that is searched for and its standard error, in percent."""
+        return f"{100 * self.metrics[metric]:.2f} ± {100 * self.error:.2f}"
 
 
 def describe(changes: Changes) -> str:

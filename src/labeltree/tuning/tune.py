@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +20,7 @@ from labeltree.settings import DEFAULT_SHARE, TextSettings, split_options
 from labeltree.tuning.halving import Goal, Halving
 from labeltree.tuning.result import MODELS, TuningResult, best_trial
 from labeltree.tuning.rows import DataSource, TuningRows
+from labeltree.tuning.settings_file import reading_settings
 from labeltree.tuning.trial import TrialJournal
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def tune(
     Returns
     -------
     TuningResult
-        ``labeltree.train(data, labels, **result.settings)`` trains the best model.
+        ``labeltree.train(data, **result.settings)`` trains the best model. Labels that are values, not the
+        name of a column, are passed again.
     """
     goal = Goal(metric, max_size, max_time)  # type: ignore[arg-type]  # it converts strings
     limits.checked("min_label_count", min_label_count, limits.Whole(1))
@@ -110,7 +112,17 @@ def tune(
         share = limits.checked("validation", validation, limits.VALIDATION_SHARE)
     start = (settings or TextSettings()) if source.is_text else None
     found = DataSource(read, share, start, searches_terms=source.is_text and settings is None)
-    return search(found, Path(path), goal, seed=seed, resume=resume, threads=threads, quiet=not progress)
+    named = {**reading, "text": text, "labels": labels if isinstance(labels, str) else None}
+    return search(
+        found,
+        Path(path),
+        goal,
+        reading=named,
+        seed=seed,
+        resume=resume,
+        threads=threads,
+        quiet=not progress,
+    )
 
 
 def search(
@@ -118,12 +130,13 @@ def search(
     out: Path,
     goal: Goal,
     *,
+    reading: Mapping[str, Any],
     seed: int,
     resume: bool,
     threads: int | None,
     quiet: bool,
 ) -> TuningResult:
-    """Search for settings, as `tune` does, in data from any source."""
+    """Search for settings, as `tune` does, in data from any source; `reading` becomes part of the result."""
     started = time.perf_counter()
     out = Path(os.path.abspath(out))
     limits.checked("seed", seed, limits.SEED)
@@ -174,12 +187,12 @@ def search(
             parameters={"max_size": None},
         )
     chosen = best_trial(journal.trials, goal.metric)
-    settings = rows.settings(chosen.changes)
+    settings = {**reading_settings(reading), **rows.settings(chosen.changes)}
     settings |= chosen.storage if goal.max_size is None else {"max_size": goal.max_size}
     text = rows.text_settings(chosen.changes)
     if text is not None:
-        terms = asdict(text).items()
-        settings |= {name: value for name, value in terms if value != getattr(TextSettings, name)}
+        terms = {name: v for name, v in asdict(text).items() if v != getattr(TextSettings, name)}
+        settings |= {name: list(v) if isinstance(v, tuple) else v for name, v in terms.items()}
     seconds = time.perf_counter() - started
     result = TuningResult(journal.trials, chosen, settings, goal.metric, goal.max_size, seconds, ended, out)
     result.write()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ from labeltree.base import limits
 from labeltree.base.display import Stages
 from labeltree.base.system import human_bytes
 from labeltree.cli import options, printing
-from labeltree.cli.reading import DataFile, Reading, Text
+from labeltree.cli.reading import DataFile, Text
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_SHARE
 
@@ -62,6 +62,7 @@ def tune(
     """
     from labeltree.tuning.halving import Goal
     from labeltree.tuning.rows import DataSource
+    from labeltree.tuning.settings_file import READING
     from labeltree.tuning.tune import search
 
     if "-" in data:
@@ -89,9 +90,19 @@ def tune(
     settings = text.settings() if is_text else None
     given = DataSource(read, read_other if share is None else share, settings, searches_terms)
     goal = Goal(metric, max_size, max_time)
-    result = search(given, out, goal, seed=seed, resume=resume, threads=threads, quiet=quiet or json)
-    command = _command(data, out, text, result)
-    report = {**result.report(), "command": command, "data": shown[0]}
+    result = search(
+        given,
+        out,
+        goal,
+        reading={name: getattr(text, options.parameter(name)) for name in READING},
+        seed=seed,
+        resume=resume,
+        threads=threads,
+        quiet=quiet or json,
+    )
+    place = str(out / result.settings_path.name)
+    command = shlex.join(["labeltree", "train", *data, str(out / "model"), "--settings", place])
+    report = {**result.to_dict(), "command": command, "data": shown[0]}
     printing.show(report, _summary(result, command), json, quiet)
     if result.ended == "stopped":
         raise KeyboardInterrupt("stopped; the same command with --resume continues")
@@ -107,38 +118,24 @@ def _share(validation: str) -> float | None:
     return share
 
 
-def _command(data: list[str], out: Path, text: Text, result: TuningResult) -> str:
-    """Return the command that trains the final model."""
-    arguments = ["labeltree", "train", *data, str(out / "model")]
-    arguments += ["--settings", str(out / result.settings_path.name)]
-    for item in fields(Reading):
-        value = getattr(text, item.name)
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, str):
-                arguments += [options.spelled(item.name), part]
-            elif part or (item.name == "one_based" and part is not None):
-                arguments.append(options.spelled(item.name, part))
-    return shlex.join(arguments)
-
-
 def _summary(result: TuningResult, command: str) -> list[str]:
     from labeltree.tuning.trial import describe
 
     metric, chosen = result.metric, result.chosen
     rows = []
-    for trial, difference in zip(result.trials, result.differences(), strict=True):
-        figure = f"{100 * trial.metrics[metric]:.2f} ± {100 * trial.error:.2f}" if trial.rows else "skipped"
-        gap = "" if difference is None else "{:+.2f} ± {:.2f}".format(*(100 * x for x in difference))
+    for trial, row in zip(result.trials, result.table, strict=True):
+        gap = ""
+        if row["difference"] is not None:
+            gap = f"{100 * row['difference']:+.2f} ± {100 * row['difference_error']:.2f}"
+        value = trial.value(metric) if trial.rows else "skipped"
         size = human_bytes(trial.model_bytes) if trial.rows else ""
         settings = describe(trial.changes) + (f" ({trial.skipped})" if trial.skipped else "")
-        rows.append([settings, f"{trial.share:.0%}", size, figure, gap, "*" if trial is chosen else ""])
+        rows.append([settings, f"{trial.share:.0%}", size, value, gap, "*" if trial is chosen else ""])
     head = ["settings", "rows", "size", metric, "difference", ""]
-    value, error = 100 * chosen.metrics[metric], 100 * chosen.error
     values = ", ".join(f"{name} {_shown(value)}" for name, value in result.settings.items())
     spent = f"{printing.human_seconds(result.seconds)}, {printing.plural(len(result.trials), 'trial')}"
     facts = [
         ("chosen", values),
-        (metric, f"{value:.2f} on the validation rows (standard error {error:.2f})"),
         ("time", f"{spent}, {result.ended}"),
         ("files", str(result.directory)),
     ]
@@ -146,6 +143,8 @@ def _summary(result: TuningResult, command: str) -> list[str]:
         f"{metric} in percent on the validation rows, its difference from the defaults, and standard errors:",
         "",
         *printing.table(head, rows, left=1),
+        "",
+        *printing.table(*result.comparison(), left=1),
         "",
         *printing.facts(facts),
         "",
