@@ -50,7 +50,7 @@ from labeltree.settings import (
 )
 from labeltree.training.plan import Plan
 from labeltree.training.train import build_plan, train_dataset
-from labeltree.training.work import check_run
+from labeltree.training.work import check_run, resumable
 from labeltree.tuning.compare import Comparison, compare_models, read_alike
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def train(
     # The operating system keeps the mapped files of a model as long as this process, or one forked from it,
     # uses them: nothing has to be cleaned up, even after a crash, nor reach the disk.
     unsaved = temporary_directory(Path(tempfile.gettempdir()), "labeltree-train-")
-    with nullcontext(Path(path)) if path is not None else unsaved as place:
+    with nullcontext(Path(path)) if path is not None else unsaved as place, resumable(place):
         model = train_dataset(
             dataset,
             place if path is not None else place / "model",

@@ -1,6 +1,7 @@
 """Errors on the command line: one clear sentence, exit code 2, and nothing lost."""
 
 import contextlib
+import errno
 import gzip
 import json
 import os
@@ -9,7 +10,8 @@ import shutil
 import pytest
 from helpers import contents
 
-from labeltree import load
+import labeltree
+from labeltree import InputError, load
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,8 @@ def test_not_enough_memory_or_disk_space(run, refused, folder, tmp_path, monkeyp
     assert "the data alone need" in error
     with monkeypatch.context() as patched:
         patched.setattr("labeltree.training.plan.free_disk", lambda path: 1000)
-        assert "are free on this disk" in refused(*command, "--trees", 3)
+        smaller = "use --prune, or fewer --clusters with a larger --max-depth, or use --force to train anyway"
+        assert f"are free on this disk; {smaller}" in refused(*command, "--trees", 3)
     assert not (tmp_path / "m").exists()
     assert run(*command, "--memory-limit", "100kB", "--force", "-q")[0] == 0
 
@@ -79,7 +82,12 @@ def test_errors_of_the_machine_are_no_traceback(run, refused, folder, tmp_path, 
         raise error
 
     monkeypatch.setattr("labeltree.training.fill._native.train_strips", fail)
-    refused("train", folder / "train.svm", tmp_path / "m")
+    message = refused("train", folder / "train.svm", tmp_path / "m")
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        what = "the disk is full, but what is trained is kept; free some space, then continue with --resume"
+        assert message == f"error: {tmp_path / 'm.work'}: {what}"
+        with pytest.raises(InputError, match="then continue with resume=True"):
+            labeltree.train(folder / "train.svm", path=tmp_path / "m", resume=True)
     assert [path.name for path in tmp_path.iterdir()] == ["m.work"]
     monkeypatch.undo()
     assert run("train", folder / "train.svm", tmp_path / "m", "--resume", "-q")[0] == 0

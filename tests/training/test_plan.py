@@ -13,7 +13,7 @@ from labeltree import InputError
 from labeltree.data.dataset import Dataset
 from labeltree.data.synthetic import synthesize
 from labeltree.explain.overview import one_vs_rest_bytes
-from labeltree.settings import SolverSettings
+from labeltree.settings import SolverSettings, StorageSettings
 from labeltree.training.fill import train_model
 from labeltree.training.plan import INTERPRETER_BYTES, make_plan
 from labeltree.trees.kmeans import build_tree
@@ -204,8 +204,18 @@ def test_too_little_disk(tmp_path, monkeypatch):
     monkeypatch.setattr("labeltree.training.plan.free_disk", lambda path: plan.model_bytes)
     plan.check_resources(tmp_path / "model", 2**40)
     monkeypatch.setattr("labeltree.training.plan.free_disk", lambda path: plan.model_bytes - 1)
-    with pytest.raises(InputError, match=r"the model takes .* are free on this disk; use fewer clusters"):
+    weights = "are free on this disk; use weights='int8', which fits, or prune, or fewer clusters with a"
+    with pytest.raises(InputError, match=rf"the model takes .* {weights}"):
         plan.check_resources(tmp_path / "model", 2**40)
+    small = make_plan(data, plan.trees[0].tree, storage=StorageSettings("int8"))
+    monkeypatch.setattr("labeltree.training.plan.free_disk", lambda path: small.model_bytes)
+    small.check_resources(tmp_path / "model", 2**40)
+    with pytest.raises(InputError, match="use weights='int8', which fits, or prune"):
+        plan.check_resources(tmp_path / "model", 2**40)
+    monkeypatch.setattr("labeltree.training.plan.free_disk", lambda path: small.model_bytes - 1)
+    for too_large in (small, plan):
+        with pytest.raises(InputError, match=r"disk; use prune, or fewer clusters with a larger max_depth$"):
+            too_large.check_resources(tmp_path / "model", 2**40)
 
 
 @pytest.mark.parametrize("names", [True, False])
@@ -217,10 +227,10 @@ def test_the_suggested_number_of_trees_fits(tmp_path, monkeypatch, names, fittin
     plan = make_plan(data, trees)
     for disk in (sizes[fitting - 1], sizes[fitting] - 1):
         monkeypatch.setattr("labeltree.training.plan.free_disk", lambda path, disk=disk: disk)
-        with pytest.raises(InputError, match=f"use trees={fitting}, which fits"):
+        with pytest.raises(InputError, match=f"prune, or trees={fitting}, which fits$"):
             plan.check_resources(tmp_path / "model", 2**40)
     monkeypatch.setattr("labeltree.training.plan.free_disk", lambda path: sizes[0] - 1)
-    with pytest.raises(InputError, match="use fewer clusters"):
+    with pytest.raises(InputError, match="or fewer clusters"):
         plan.check_resources(tmp_path / "model", 2**40)
 
 

@@ -284,7 +284,7 @@ class Plan:
                 parameters=parameters,
             )
 
-    def _smaller_in_memory(self, memory: int) -> tuple[str, dict[str, int | None]]:
+    def _smaller_in_memory(self, memory: int) -> tuple[str, dict[str, Any]]:
         for fewer in range(self.threads - 1, 0, -1):
             if replace(self, threads=fewer).training_memory_bytes <= memory:
                 return "use {threads}, which fits", {"threads": fewer}
@@ -293,11 +293,17 @@ class Plan:
             return f"use a machine with more memory (Python and the data alone need {human_bytes(least)})", {}
         return SMALLER_MODEL + " and {threads}", {"clusters": None, "max_depth": None, "threads": 1}
 
-    def _smaller_on_disk(self, disk: int) -> tuple[str, dict[str, int | None]]:
+    def _smaller_on_disk(self, disk: int) -> tuple[str, dict[str, Any]]:
+        """Name smaller weights first, which lose less than a smaller model."""
+        hint, parameters = "use {prune}", dict[str, Any](prune=None)
+        int8 = replace(self, trees=tuple(replace(part, codec="int8") for part in self.trees))
+        if int8.model_bytes <= disk:
+            hint, parameters = "use {weights}, which fits, or {prune}", {"weights": "int8", "prune": None}
         for fewer in range(len(self.trees) - 1, 0, -1):
             if replace(self, trees=self.trees[:fewer]).model_bytes <= disk:
-                return "use {trees}, which fits", {"trees": fewer}
-        return SMALLER_MODEL, {"clusters": None, "max_depth": None}
+                return f"{hint}, or {{trees}}, which fits", {**parameters, "trees": fewer}
+        smaller = SMALLER_MODEL.removeprefix("use ")
+        return f"{hint}, or {smaller}", {**parameters, "clusters": None, "max_depth": None}
 
 
 def make_plan(

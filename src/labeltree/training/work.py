@@ -13,8 +13,8 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -289,6 +289,20 @@ def read_description(path: Path) -> dict[str, Any]:
             hint="continue with the same version, or remove the directory to start again",
         )
     return dict(content)
+
+
+@contextmanager
+def resumable(model: Path) -> Iterator[None]:
+    """If the disk becomes full while a model is trained, say that the run can be continued."""
+    try:
+        yield
+    except OSError as error:
+        path = work_path(model)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.exists():
+            raise
+        hint = "free some space, then continue with {resume}"
+        what = "the disk is full, but what is trained is kept"
+        raise InputError(what, file=path, hint=hint, parameters={"resume": True}) from error
 
 
 def is_work_directory(path: Path) -> bool:

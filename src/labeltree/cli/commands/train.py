@@ -153,7 +153,7 @@ def train(
     from labeltree.model.directory import check_target, directory_bytes
     from labeltree.model.pack import dense_bytes
     from labeltree.training.train import train_dataset
-    from labeltree.training.work import check_run, work_path
+    from labeltree.training.work import check_run, resumable, work_path
 
     # Refuse what is wrong with the options before the data is read.
     chosen = training.model_settings()
@@ -177,7 +177,7 @@ def train(
             dataset, test = source.held_out(stages, holdout, chosen.tree.seed, threads)
         summary = source.show(dataset, quiet=quiet or json)
         dataset = training.rows_of(dataset, quiet=quiet or json)
-        with printing.warnings_as_notes():
+        with printing.warnings_as_notes(), resumable(target):
             plan, trained = train_dataset(
                 dataset,
                 target,
