@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -113,7 +114,7 @@ def test_a_damaged_model_on_the_hub(hub, trained, cache):
     with pytest.raises(InputError, match=r"hf://me/tagger/tree-0: checksum mismatch"):
         labeltree.load("hf://me/tagger")
     hub.files("me/tagger")[name] += b"more"
-    with pytest.raises(InputError, match="has more than the"):
+    with pytest.raises(InputError, match=r"has more than the"):
         labeltree.load("hf://me/tagger")
     assert not list(cache.rglob(MANIFEST))
 
@@ -282,3 +283,31 @@ def test_a_card_is_made_only_for_what_can_be_published(hub, memory, trained, ref
     assert not memory.exists("/new")
     labeltree.push(trained, "memory://shelf/model")
     assert "already exists" in refused("push", trained, "memory://shelf/model", "--test", "nowhere.tsv")
+
+
+@pytest.mark.parametrize("scheme", ["file", "local"])
+def test_a_directory_needs_no_packages(scheme, trained, other, tmp_path, monkeypatch):
+    for package in ("fsspec", "aiohttp", "huggingface_hub", "tqdm"):
+        monkeypatch.setitem(sys.modules, package, None)
+    url, place = f"{scheme}://{tmp_path}/new/shelf", tmp_path / "new" / "shelf"
+    assert labeltree.push(trained, url)["card"] == "written"
+    (place / "notes.txt").write_text("mine")
+    assert files(labeltree.load(url).path) == files(trained)
+    with pytest.raises(InputError, match="already exists"):
+        labeltree.push(other, url)
+    labeltree.push(other, url, overwrite=True)
+    assert files(labeltree.load(url).path) == files(other)
+    assert (place / "notes.txt").read_text() == "mine"
+    with pytest.raises(InputError, match="is the directory of the model itself"):
+        labeltree.push(place, url)
+    (place / "label_counts.npy").unlink()
+    fetched = labeltree.load(url).path  # from the cache: the manifest is the same
+    shutil.rmtree(fetched)
+    with pytest.raises(InputError, match=r"label_counts.npy: no such file; publish the model again"):
+        labeltree.load(url)
+    (place / "label_counts.npy").write_bytes(bytes(10_000))
+    with pytest.raises(InputError, match=r"has more than the .* bytes that were expected"):
+        labeltree.load(url)
+    (place / "manifest.json").unlink()
+    with pytest.raises(InputError, match=r"there is no model at this address: it has no manifest.json"):
+        labeltree.load(url)

@@ -16,7 +16,7 @@ from labeltree.base.limits import MANIFEST_BYTES
 from labeltree.base.system import CACHE_VARIABLE, cache_directory, free_disk, human_bytes
 from labeltree.errors import InputError, ResourceError
 from labeltree.hub.address import Address, is_address
-from labeltree.hub.remote import Store, UnreachableError
+from labeltree.hub.remote import Store, UnreachableError, open_store
 from labeltree.model import model as models
 from labeltree.model.directory import publish, read_manifest, temporary_directory
 from labeltree.model.layout import MANIFEST
@@ -36,9 +36,9 @@ def load(
     ----------
     path : path-like
         A model directory; or an address such as ``hf://user/name``, ``s3://bucket/name``,
-        ``gs://bucket/name``, ``https://host/name`` or any other of fsspec. A published model is downloaded
-        into a cache, verified, and opened there; it is downloaded again only if it has changed. This
-        requires ``pip install 'labeltree[hub]'``.
+        ``gs://bucket/name``, ``https://host/name``, ``file:///directory`` or any other of fsspec. A published
+        model is downloaded into a cache, verified, and opened there; it is downloaded again only if it has
+        changed. Except for ``file://``, this requires ``pip install 'labeltree[hub]'``.
     verify : bool, optional
         Read all blocks, compare their checksums, and check their features and weights. Default: only if
         they fit in the available memory. Everything else is always checked.
@@ -91,7 +91,7 @@ def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -
     """
     address = Address(url)
     place = cache_directory("models", cache) / address.key / address.name
-    store = Store(address)
+    store = open_store(address)
     try:
         if _is_current(place, store.read(MANIFEST, MANIFEST_BYTES)):
             return place

@@ -1,8 +1,10 @@
-"""Where published models are kept, as far as fsspec can reach it: files are read, written and removed."""
+"""Where published models are kept, in a directory or what fsspec reaches: files are read and written."""
 
 from __future__ import annotations
 
 import errno
+import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +26,7 @@ TIMEOUT_SECONDS = 30.0  # without an answer
 # Where a directory at the top is a bucket. Errors that are not those of the store.
 _BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 _LOCAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_PIECE_BYTES = 1 << 22  # of a file that is copied
 
 # Called with the number of bytes that were transferred since the last call.
 Report = Callable[[int], None]
@@ -55,12 +58,11 @@ class Store:
 
     def is_directory(self, path: Path) -> bool:
         """Return whether the files are in this local directory."""
-        top = Path(self._top)
-        return self.address.scheme in ("file", "local") and top.is_dir() and top.samefile(path)
+        return False
 
     def read(self, name: str, most: int) -> bytes:
         """Return the content of a file of at most so many bytes, as it is now."""
-        self._system.invalidate_cache()
+        self._forget()
         with tempfile.TemporaryDirectory(prefix="labeltree-") as work:
             target = Path(work) / name
             self._get(name, target, most, lambda count: None)
@@ -118,7 +120,7 @@ class Store:
     def names(self) -> set[str]:
         """Return the files below the address, relative to it."""
         with refusing(self.address):
-            self._system.invalidate_cache()
+            self._forget()
             try:
                 found = self._system.find(self._top)
             except FileNotFoundError:
@@ -135,7 +137,7 @@ class Store:
         # What is mapped from a directory is removed, not written over.
         for name in sorted(remove, key=lambda name: name != MANIFEST):
             with refusing(self.address, name, writing=True), suppress(FileNotFoundError):
-                self._system.rm_file(self._path(name))
+                self._remove(name)
         with tempfile.TemporaryDirectory(prefix="labeltree-") as work:
             for name, content in sorted(files.items(), key=lambda item: item[0] == MANIFEST):
                 source = content if isinstance(content, Path) else Path(work) / name
@@ -157,8 +159,52 @@ class Store:
                 self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
                 self._system.put_file(str(source), path)
 
+    def _remove(self, name: str) -> None:
+        self._system.rm_file(self._path(name))
+
+    def _forget(self) -> None:
+        """Look at the files as they are now."""
+        self._system.invalidate_cache()
+
     def _path(self, name: str) -> str:
         return self.address.file(name) if self.address.is_web else self._top + name
+
+
+class DirectoryStore(Store):
+    """A model in a directory of this machine, such as file:///mnt/share/name; it needs no packages."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._directory = Path(os.path.abspath(os.path.expanduser(address.url.partition("://")[2])))
+
+    def is_directory(self, path: Path) -> bool:
+        """Return whether the files are in this local directory."""
+        return self._directory.is_dir() and self._directory.samefile(path)
+
+    def names(self) -> set[str]:
+        """Return the files below the address, relative to it."""
+        found = self._directory.rglob("*")
+        with refusing(self.address):
+            return {path.relative_to(self._directory).as_posix() for path in found if path.is_file()}
+
+    def _get(self, name: str, target: Path, most: int, report: Report) -> None:
+        with refusing(self.address, name):
+            self._check_size(name, os.path.getsize(self._directory / name), most)
+            with open(self._directory / name, "rb") as source, open(target, "wb") as copy:
+                while piece := source.read(_PIECE_BYTES):
+                    copy.write(piece)
+                    report(len(piece))
+
+    def _upload(self, source: Path, name: str) -> None:
+        with refusing(self.address, name, writing=True):
+            (self._directory / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, self._directory / name)
+
+    def _remove(self, name: str) -> None:
+        (self._directory / name).unlink()
+
+    def _forget(self) -> None:
+        pass  # nothing is remembered
 
 
 class HubStore(Store):
@@ -235,6 +281,13 @@ def _options(address: Address) -> dict[str, Any]:
         "headers": {"Accept-Encoding": "identity"},
         "skip_instance_cache": True,
     }
+
+
+def open_store(address: Address, *, private: bool = False) -> Store:
+    """Return the store of an address; `private` is for a repository that is created."""
+    if address.hub:
+        return HubStore(address, address.hub, private)
+    return DirectoryStore(address) if address.scheme in ("file", "local") else Store(address)
 
 
 @contextmanager
