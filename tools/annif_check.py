@@ -62,7 +62,8 @@ def main() -> None:
     else:  # labeltree may have changed since
         show(*install, "--no-deps", "--force-reinstall", options.source)
     pytest = ("-m", "pytest", "-q", "--noconftest", "-c", "/dev/null", "-p", "no:cacheprovider")
-    show(env / "bin" / "python", *pytest, "--rootdir", ROOT, ROOT / "tests" / "test_annif.py")
+    tests, helpers = ROOT / "tests" / "annif_backend", {"PYTHONPATH": str(ROOT / "tests" / "servers")}
+    show(env / "bin" / "python", *pytest, "--rootdir", ROOT, tests, variables=helpers)
     with tempfile.TemporaryDirectory(prefix="labeltree-annif-") as directory:
         check(env / "bin", Path(directory))
     print("Everything is as expected.")
