@@ -343,15 +343,15 @@ def test_a_sparse_column_is_one_label_and_a_dense_one_has_classes():
 NAN = DATA.X.toarray()
 NAN[3, 4] = np.nan
 BAD = {
-    "no positive": (DATA.X, DATA.Y * 0, "Y has no positive entry"),
-    "no columns": (DATA.X, np.zeros((300, 0)), "300 instances and 0 labels"),
+    "no positive": (DATA.X, DATA.Y * 0, "no row of y has a label"),
+    "no columns": (DATA.X, np.zeros((300, 0)), "no row of y has a label"),
     "NaN": (NAN, DATA.Y, "X contains NaN, infinity"),
     "lengths": (DATA.X, DATA.Y[:-1], "X has 300 rows and Y has 299"),
     "lengths of classes": (DATA.X, np.arange(299) % 3, "X has 300 rows and Y has 299"),
     "no y": (DATA.X, None, "the target y is None"),
     "signs": (DATA.X, 2 * DATA.Y.toarray() - 1, "Y contains the value -1.0, expected only 0 and 1"),
     "lists": (DATA.X, [[1, 2]] * 299 + [[3]], "Y has rows of different lengths"),
-    "NaN in y": (DATA.X, np.full(300, np.nan), "y contains NaN or infinity"),
+    "NaN in y": (DATA.X, np.full(300, np.nan), "y[0] is missing"),
     "continuous y": (DATA.X, np.linspace(0, 1, 300), "Unknown label type: continuous"),
     "text": (DATA.X, np.full((300, 2), "a"), "Y contains <U1 values"),
     "depth": (DATA.X, np.zeros((300, 2, 2)), "Y has 3 dimensions, expected 2"),

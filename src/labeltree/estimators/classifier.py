@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -94,9 +95,10 @@ class LabelTreeClassifier(TreePredictor):
     Attributes
     ----------
     classes_ : ndarray
-        The label of each column of Y: 0, 1, ..., the column names of a data frame, or the classes in y if it
-        had one dimension.
+        The label of each column of Y: the names in y, sorted; the column names of a frame; 0, 1, ...; or the
+        classes in y if it had one dimension.
     n_features_in_ : int
+        For texts, the number of terms.
     feature_names_in_ : ndarray of str
         Names of the features; only if X was a data frame with names.
     model_ : labeltree.Model
@@ -109,7 +111,7 @@ class LabelTreeClassifier(TreePredictor):
 
     Notes
     -----
-    With an indicator matrix for Y, ``predict``, ``predict_proba`` and ``decision_function`` return sparse
+    With several labels per row, ``predict``, ``predict_proba`` and ``decision_function`` return sparse
     matrices, unless ``sparse_output=False``: beam search scores only some of the labels, and a dense table of
     all might not fit in memory.
 
@@ -121,6 +123,8 @@ class LabelTreeClassifier(TreePredictor):
     >>> labels, scores = classifier.predict_top(test.X, 5)
     >>> labels.shape == (test.n_instances, 5)
     True
+    >>> classifier.fit(["red apples", "a blue whale"], [["fruit"], ["sea", "animal"]]).classes_.tolist()
+    ['animal', 'fruit', 'sea']
     """
 
     _limits: ClassVar[dict[str, Limit]] = {
@@ -170,11 +174,12 @@ class LabelTreeClassifier(TreePredictor):
 
         Parameters
         ----------
-        X : sparse matrix, array-like or data frame, rows x features
-            Finite numbers.
-        y : sparse matrix, array-like or data frame, rows x labels; or one-dimensional array-like
-            An indicator matrix, 1 where the row has the label; a column may be empty. Or the class of each
-            row.
+        X : texts; or sparse matrix, array-like or frame, rows x features
+            Strings in a list, an array or a column of pandas, polars or Arrow, whose TF-IDF is computed with
+            the defaults of `TextSettings`; those that are missing are skipped. Or finite numbers.
+        y : lists of names; or sparse matrix, array-like or frame, rows x labels; or the class of each row
+            Names are strings, in a list or a column of lists, tuples, sets or arrays. Numbers are an
+            indicator matrix, 1 where the row has the label; a column may be empty.
         sample_weight : array-like of float, optional
             Weight of each row's loss, at least 0: a weight of 2 counts like the same row twice, also in the
             default cost. Rows with weight 0 are left out. Clustering ignores the weights.
@@ -186,7 +191,8 @@ class LabelTreeClassifier(TreePredictor):
         """
         parameters = self._checked()
         settings, target = _settings(parameters), read_target(y)
-        dataset, weights = make_dataset(validate_data(self, X, **CHECKS_OF_X), target, sample_weight)
+        check = partial(validate_data, self, **CHECKS_OF_X)
+        dataset, weights = make_dataset(X, target, check, sample_weight, parameters["threads"])
         # The operating system keeps the mapped files of the model as long as this process, or one forked from
         # it, uses them: nothing has to be cleaned up, even after a crash, nor reach the disk.
         with temporary_directory(Path(tempfile.gettempdir()), "labeltree-fit-") as directory:
@@ -215,9 +221,9 @@ class LabelTreeClassifier(TreePredictor):
         """
         parameters = self._checked()
         settings = _settings(parameters)
-        rows = check_array(X, input_name="X", **CHECKS_OF_X)
+        check = partial(check_array, input_name="X", **CHECKS_OF_X)
         return build_plan(
-            make_dataset(rows, read_target(y))[0],
+            make_dataset(X, read_target(y), check, threads=parameters["threads"])[0],
             settings.tree,
             settings.solver,
             settings.storage,
@@ -254,8 +260,8 @@ class LabelTreeClassifier(TreePredictor):
         """Open a model directory, written by ``save`` or by any other part of labeltree.
 
         The weights are memory-mapped, not read. Parameters that a model trained on the command line does not
-        contain, such as ``beam``, get their defaults. If the model was trained on text,
-        ``estimator.model_.text.transform(documents)`` computes X.
+        contain, such as ``beam``, get their defaults. An estimator of a model that was trained on text takes
+        texts.
 
         Parameters
         ----------
@@ -303,7 +309,7 @@ class LabelTreeClassifier(TreePredictor):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.string = True
         tags.classifier_tags.multi_label = True
         return tags
 

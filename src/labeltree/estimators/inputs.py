@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from labeltree.data.columns import Columns, is_missing
 from labeltree.data.dataset import Dataset
-from labeltree.errors import InputError
+from labeltree.data.frames import Values, as_values, checked_labels, checked_texts, first_value
+from labeltree.data.read import LabelNumbers
+from labeltree.data.tfidf import learn_features
+from labeltree.errors import InputError, NoTermError
 
 # How scikit-learn checks X. `Dataset` checks that the values are finite.
 CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
-_HINT = "pass an indicator matrix, for example from MultiLabelBinarizer(sparse_output=True)"
+_LISTS = (list, tuple, set, frozenset, np.ndarray)
+_HINT = (
+    "pass lists of names (strings), or an indicator matrix, as from MultiLabelBinarizer(sparse_output=True)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,20 +52,87 @@ class Target:
 
 
 def make_dataset(
-    rows: Any, target: Target, sample_weight: Any = None
+    X: Any, target: Target, check: Callable[[Any], Any], sample_weight: Any = None, threads: int | None = None
 ) -> tuple[Dataset, NDArray[np.float64] | None]:
-    """Return the dataset without rows of weight 0, and the weights of the others."""
+    """Return the dataset without rows of weight 0 and without texts that are missing; and the weights.
+
+    `check` validates X as scikit-learn does, or the features of texts, and returns it.
+    """
+    texts = texts_of(X)
+    rows: Any = check_matrix(X, check) if texts is None else np.array([text or "" for text in texts], object)
     check_rows(rows.shape[0], target)
-    Y, weights = target.Y, None
-    if sample_weight is not None:
-        weights = check_weights(sample_weight, rows.shape[0])
-        if not weights.all():
-            kept = np.flatnonzero(weights)
-            rows, Y, weights = rows[kept], Y[kept], weights[kept]
+    Y, features = target.Y, None
+    weights = None if sample_weight is None else check_weights(sample_weight, rows.shape[0])
+    kept = np.ones(rows.shape[0], bool) if weights is None else weights > 0
+    if texts is not None:
+        blank = np.array([not text or text.isspace() for text in texts], bool)
+        if blank.any():
+            warnings.warn(
+                f"{blank.sum():,} of {len(texts):,} rows have no text and are skipped.", stacklevel=3
+            )
+        kept &= ~blank
+    if not kept.all():
+        rows, Y, weights = rows[kept], Y[kept], None if weights is None else weights[kept]
+    if texts is not None and rows.size:
+        try:
+            features, rows = learn_features(rows.tolist(), threads=threads)
+        except NoTermError as error:
+            hint = "check that X contains texts, or use a Pipeline with another vectorizer"
+            raise error.replace(hint=hint, parameters=None) from None
+        check(rows)
+    if not rows.shape[0]:
+        raise InputError("X has no rows" + (" with text" if texts else ""), hint="pass at least one")
+    if Y.count_nonzero() == 0:
+        raise InputError("no row of y has a label", hint="pass the labels of at least one row")
     dataset = Dataset.from_matrices(rows, Y, target.label_names)
-    if dataset.Y.nnz == 0:
-        raise InputError("Y has no positive entry")
-    return dataset, weights
+    return replace(dataset, text=features), weights
+
+
+def values_of(data: Any, name: str) -> Values | None:
+    """Return the values of a list, an array or a column; None for what has rows and columns."""
+    if sparse.issparse(data) or len(getattr(data, "shape", (0,))) != 1:
+        return None
+    values = as_values(data)
+    if values is None and not hasattr(data, "__array__"):
+        what = f"{name} is of type {type(data).__name__}, expected one value per row"
+        raise InputError(what, hint="pass a list, an array, a column or a matrix")
+    return values
+
+
+def texts_of(X: Any) -> list[str | None] | None:
+    """Return texts, None for a missing one; None if X is not a list or a column of texts."""
+    values = values_of(X, "X")
+    first = "" if values is None else first_value(values)
+    words = isinstance(first, list | tuple) and any(isinstance(word, str) for word in first)
+    if values is None or not (words or first is None or isinstance(first, str | bytes)):
+        return None
+    return list(checked_texts(values, "X"))
+
+
+def check_matrix(X: Any, check: Callable[[Any], Any]) -> Any:
+    """Return X as `check` does; if it is a frame with a column of text, name that."""
+    failure = None
+    try:
+        rows = check(X)
+        if rows.dtype != object:
+            return rows
+    except (TypeError, ValueError) as error:
+        failure = error
+    names = column_names(X) if hasattr(X, "shape") else None
+    for name in () if names is None else names:
+        if texts_of(X[name]):
+            what = f"X is a frame, and its column {name!r} is text"
+            raise InputError(what, hint=f"pass only this column, X[{name!r}]")
+    if failure is not None:
+        raise failure
+    return rows
+
+
+def column_names(data: Any) -> Any:
+    """Return the names of the columns of a frame or a table; None for other data."""
+    names = getattr(data, "column_names", None)  # of Arrow, whose `columns` are the columns themselves
+    names = getattr(data, "columns", None) if names is None else names
+    return names
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
@@ -75,7 +152,8 @@ def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
 def check_rows(n_rows: int, target: Target) -> None:
     """Refuse X and Y with different numbers of rows."""
     if n_rows != target.Y.shape[0]:
-        raise InputError(f"X has {n_rows} rows and Y has {target.Y.shape[0]}")
+        what = f"X has {n_rows} rows and Y has {target.Y.shape[0]}"
+        raise InputError(what, hint="pass the labels of each row of X")
 
 
 def read_target(y: Any, known: NDArray[Any] | None = None) -> Target:
@@ -83,9 +161,10 @@ def read_target(y: Any, known: NDArray[Any] | None = None) -> Target:
 
     Parameters
     ----------
-    y : sparse matrix, array-like or data frame
-        With two dimensions, 1 where the row has the label. With one dimension, or with a single dense column
-        (which scikit-learn accepts with a warning), the class of each row.
+    y : sparse matrix, array-like, frame or column
+        A list or column of lists, tuples or sets of names: the labels of each row. With two dimensions of
+        numbers, 1 where the row has the label. With one dimension, or with a single dense column (which
+        scikit-learn accepts with a warning), the class of each row.
     known : ndarray, optional
         The classes of a fitted estimator, in order. New classes get columns after them.
 
@@ -95,18 +174,29 @@ def read_target(y: Any, known: NDArray[Any] | None = None) -> Target:
     """
     if y is None:
         raise InputError("the estimator requires y to be passed, but the target y is None", hint=_HINT)
-    names = getattr(y, "columns", None)
+    names = column_names(y)
     if names is not None and getattr(y, "sparse", None) is not None:  # a data frame with sparse columns
         y = y.sparse.to_coo()
     if sparse.issparse(y):
         return _indicator(y, names, known)
+    if (values := values_of(y, "y")) is not None:
+        lists = [value for value in values if isinstance(value, _LISTS)]
+        # Strings are names, and lists of numbers are the rows of a matrix.
+        if lists and (isinstance(lists[0], set | frozenset) or isinstance(next(chain(*lists), ""), str)):
+            return _names(values, known)
+        missing = next((row for row, value in enumerate(values) if is_missing(value)), None)
+        if missing is not None:
+            raise InputError(f"y[{missing}] is missing", hint="remove rows without a class, or give them one")
+        y = list(values) if lists else y
     try:
         table = np.asarray(y)
     except ValueError:
         raise InputError("Y has rows of different lengths", hint=_HINT) from None
+    if table.dtype == object and table.shape[1:] == (1,):  # a frame with one column of lists, perhaps
+        return read_target(table[:, 0], known)
     if table.ndim > 2 or (table.ndim == 2 and table.shape[1] != 1):
         return _indicator(table, names, known)
-    return _classes(y, known)
+    return _classes(table, known)
 
 
 def restore_classes(label_names: tuple[str, ...] | None, n_labels: int, dtype: str | None) -> NDArray[Any]:
@@ -142,10 +232,10 @@ def _indicator(matrix: Any, names: Any, known: NDArray[Any] | None) -> Target:
         raise InputError(f"Y has {rows.shape[1]} columns, expected {len(known)} as in fit")
     classes = np.arange(rows.shape[1]) if names is None else np.asarray(names)
     if known is not None and names is not None and not _are_column_numbers(known):
-        for column, name in enumerate(classes):
-            if str(name) != str(known[column]):
+        for column, (name, expected) in enumerate(zip(classes.tolist(), known.tolist(), strict=True)):
+            if str(name) != str(expected):
                 raise InputError(
-                    f"column {column} of Y is {name!r}, expected {known[column]!r} as in fit",
+                    f"column {column} of Y is {name!r}, expected {expected!r} as in fit",
                     hint="pass the same columns in the same order",
                 )
     return Target(rows, classes if known is None else known, single=False)
@@ -158,14 +248,36 @@ def _classes(y: Any, known: NDArray[Any] | None) -> Target:
     row_classes = column_or_1d(y, warn=True)
     if row_classes.dtype.kind == "f" and not np.isfinite(row_classes).all():
         raise InputError("y contains NaN or infinity", hint="remove these rows, or replace the values")
-    check_classification_targets(row_classes)
-    classes, columns = np.unique(row_classes, return_inverse=True)
-    if known is not None:
-        column_of = {name: column for column, name in enumerate(known.tolist())}
-        new = np.array([column_of.setdefault(name, len(column_of)) for name in classes.tolist()], np.int64)
-        columns = new[columns]
-        classes = np.array(list(column_of), dtype=object)
+    try:
+        check_classification_targets(row_classes)
+        classes, columns = np.unique(row_classes, return_inverse=True)
+    except TypeError:
+        raise InputError("y has classes of different types", hint="pass strings only, or numbers") from None
     n_rows = len(row_classes)
     ones, indptr = np.ones(n_rows, np.float32), np.arange(n_rows + 1)
     Y = sparse.csr_matrix((ones, columns, indptr), shape=(n_rows, len(classes)))
-    return Target(Y, classes, single=True)
+    return _aligned(Target(Y, classes, single=True), None if known is None else known.tolist())
+
+
+def _names(rows: Values, known: NDArray[Any] | None) -> Target:
+    """Return the target of lists of names."""
+    numbers = LabelNumbers()
+    for labels in checked_labels(rows, Columns(), "y"):
+        numbers.append(labels)
+    names, Y = numbers.matrix()
+    target = Target(Y, np.array(names, dtype=object), single=False)
+    # The number 5 and the name "5" are the same label.
+    return _aligned(target, None if known is None else [str(name) for name in known.tolist()])
+
+
+def _aligned(target: Target, known: list[Any] | None) -> Target:
+    """Return a target with the known classes first, then new ones."""
+    if known is None:
+        return target
+    column_of = {name: column for column, name in enumerate(known)}
+    columns = np.array(
+        [column_of.setdefault(name, len(column_of)) for name in target.classes.tolist()], np.int64
+    )
+    Y, shape = target.Y, (target.Y.shape[0], len(column_of))
+    Y = sparse.csr_matrix((Y.data, columns[Y.indices], Y.indptr), shape=shape)
+    return Target(Y, np.array(list(column_of), dtype=object), target.single)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,14 @@ from labeltree.base import limits
 from labeltree.base.limits import AUTO, Optional, checked
 from labeltree.base.system import available_memory, human_bytes
 from labeltree.errors import InputError, ResourceError
-from labeltree.estimators.inputs import CHECKS_OF_X, check_rows, check_weights, read_target
+from labeltree.estimators.inputs import (
+    CHECKS_OF_X,
+    check_matrix,
+    check_rows,
+    check_weights,
+    read_target,
+    texts_of,
+)
 from labeltree.model.model import Model
 from labeltree.model.ranker import reach
 
@@ -40,7 +48,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : sparse matrix, array-like or data frame, rows x features
+        X : as in ``fit``
         top : int, optional
             Maximum number of labels per row.
         threshold : float, optional
@@ -52,7 +60,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         csr_matrix of int, rows x labels
             1 where the label is predicted; an ndarray with ``sparse_output=False``. If y had one dimension:
-            an ndarray, the best class of each row.
+            an ndarray, the best class of each row; of a text without known words, the most frequent class.
         """
         rows = self._rows(X)
         top = checked("top", top, Optional(limits.TOP))
@@ -63,7 +71,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "top and threshold cannot be used after fitting with one class per row",
                     hint="use predict_top, or fit with an indicator matrix",
                 )
-            return self.classes_[self._search(rows, 1)[0][:, 0]]
+            return self.classes_[self._best(rows)]
         scores = self._scores(rows, top, self._threshold(top, threshold))
         scores.data = np.ones(scores.nnz, np.int64)
         return self._output(scores)
@@ -73,13 +81,14 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : sparse matrix, array-like or data frame, rows x features
+        X : as in ``fit``
         k : int, default 5
 
         Returns
         -------
         labels : ndarray of int32, rows x k (fewer columns if there are fewer labels)
-            Best first, as positions in ``classes_`` (columns of Y); -1 if the beam reached fewer labels.
+            Best first, as positions in ``classes_`` (columns of Y), also for texts; -1 if the beam reached
+            fewer labels, and for a text without known words.
         scores : ndarray of float32, rows x k
             In (0, 1]; 0 where the label is -1.
         """
@@ -92,7 +101,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : sparse matrix, array-like or data frame, rows x features
+        X : as in ``fit``
 
         Returns
         -------
@@ -109,7 +118,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : sparse matrix, array-like or data frame, rows x features
+        X : as in ``fit``
 
         Returns
         -------
@@ -129,7 +138,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : sparse matrix, array-like or data frame, rows x features
+        X : as in ``fit``
         y : as in ``fit``
             The true labels.
         sample_weight : array-like of float, optional
@@ -139,7 +148,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         float
         """
-        best = self._search(self._rows(X), 1)[0][:, 0]
+        best = self._best(self._rows(X))
         target = read_target(y, self.classes_)
         if target.single != self._single:
             forms = {True: "one class per row", False: "an indicator matrix"}
@@ -151,8 +160,15 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return float(np.average(hits, weights=weights))
 
     def _rows(self, X: Any) -> Any:
+        """Return X as a matrix of features."""
         check_is_fitted(self, "model_")
-        return validate_data(self, X, reset=False, **CHECKS_OF_X)
+        texts, model = texts_of(X), self.model_
+        if texts is None:
+            return check_matrix(X, partial(validate_data, self, reset=False, **CHECKS_OF_X))
+        if model.text is None:
+            what = "X is a list of texts, but the estimator was fitted on a matrix"
+            raise InputError(what, hint="pass a matrix with the same features")
+        return model.text.transform([text or "" for text in texts], threads=self._checked()["threads"])
 
     def _options(self) -> dict[str, Any]:
         """Return the parameters as options of ``Model.predict``."""
@@ -164,10 +180,19 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _search(self, rows: Any, top: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         return self.model_.predict(rows, top=top, **self._options())
 
+    def _best(self, rows: Any) -> NDArray[np.int32]:
+        """Return the best label of each row, or -1; as a class, the most frequent one instead."""
+        best = self._search(rows, 1)[0][:, 0]
+        return np.where(best < 0, self.model_.label_counts.argmax(), best) if self._single else best
+
     def _reached_scores(self, X: Any) -> Any:
         """Return the scores of the labels that the beam reaches; dense if y had one dimension."""
         scores = self._output(self._scores(self._rows(X)))
-        return scores.astype(np.float64) if self._single else scores
+        if not self._single:
+            return scores
+        scores, counts = scores.astype(np.float64), self.model_.label_counts
+        scores[~scores.any(axis=1)] = counts / counts.sum()  # of texts without known words
+        return scores
 
     def _output(self, matrix: sparse.csr_matrix) -> Any:
         """Return a matrix of labels as it is, or as an array if that is expected."""
@@ -204,7 +229,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         step = max(1, _PAIRS_AT_ONCE // min(top, self.model_.n_labels))
         parts = [
             self.model_.predict_matrix(rows[first : first + step], top=top, threshold=threshold, **options)
-            for first in range(0, rows.shape[0], step)
+            for first in range(0, rows.shape[0] or 1, step)
         ]
         matrix: sparse.csr_matrix = sparse.vstack(parts, format="csr")
         matrix.sort_indices()
