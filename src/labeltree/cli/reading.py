@@ -213,7 +213,7 @@ class DataFile:
         from labeltree.data.inputs import open_data
         from labeltree.data.split import held_out
 
-        source = open_data(self._data, **self._reading.keywords())
+        source = open_data([Path(file) for file in self._files], **self._reading.keywords())
         with stages.stage("read", f"reading {self.name}") as progress:
             return held_out(source, share, seed, self._settings, threads, progress)
 

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from labeltree.base.display import Progress
 from labeltree.base.options import ReadingOptions, shows
-from labeltree.data.columns import Columns, Document, format_of
+from labeltree.data.columns import Columns, Document
 from labeltree.data.dataset import Dataset
 from labeltree.data.frames import (
     Column,
@@ -32,6 +32,7 @@ from labeltree.data.frames import (
     matrix_of,
     text_values,
 )
+from labeltree.data.paths import format_of
 from labeltree.data.read import LabelNumbers, documents_dataset, read_file, resolve_format
 from labeltree.data.records import read_text
 from labeltree.errors import InputError

@@ -119,7 +119,7 @@ class Documents:
                 yield from parse_arrow(self._rules, file, self._format, progress)
             else:
                 self._lines = Lines(file, progress, eager=self._eager)
-                yield from _PARSERS[self._format](self._rules, self._lines)
+                yield from PARSERS[self._format](self._rules, self._lines)
 
 
 _PIECE_BYTES = 1 << 20
@@ -351,4 +351,4 @@ def _json_document(line: str, rules: Rules) -> tuple[Document, dict[str, Any]]:
     return document, found
 
 
-_PARSERS = {"tsv": parse_tsv, "csv": parse_csv, "jsonl": parse_jsonl, "txt": parse_txt}
+PARSERS = {"tsv": parse_tsv, "csv": parse_csv, "jsonl": parse_jsonl, "txt": parse_txt}

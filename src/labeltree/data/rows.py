@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from labeltree.base.files import check_output, write_whole
-from labeltree.data.columns import Columns
+from labeltree.base.files import check_output, display_name, write_whole
+from labeltree.data.columns import Columns, Rules
 from labeltree.data.dataset import Dataset
-from labeltree.data.records import Lines, parse
+from labeltree.data.records import PARSERS, Lines
 from labeltree.data.svm import write_svm
 from labeltree.errors import InputError
 
@@ -70,8 +70,8 @@ def split_lines(
         A file per part.
     """
     starts: list[int] = []
-    documents = parse(Lines(path, None), format, columns, require_labels=False, strict=False, numbers=starts)
-    for _ in documents:
+    rules = Rules(display_name(path), columns, require_labels=False, strict=False, learns=True, lines=starts)
+    for _ in PARSERS[format](rules, Lines(os.fspath(path), None)):
         pass
     if len(starts) != len(parts):
         raise InputError("the file has changed", file=path, hint="split it again")

@@ -53,7 +53,7 @@ def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
         text = fields[text_at] if text_at is not None else " ".join(fields[at] for at in texts)
         labels = [] if labels_at is None else split(fields[labels_at])
         document = Document(text, labels, "" if id_at is None else fields[id_at])
-        yield rules.check(document, number) if rules.strict else document
+        yield rules.check(document, number) if rules.strict or rules.lines is not None else document
 
 
 def _head(

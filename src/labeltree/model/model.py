@@ -411,7 +411,7 @@ class Model:
             threads=threads,
         )
         if save:
-            self.store(choice)
+            self.store_decision(choice.decision, choice.calibration)
         return choice
 
     def explain(
@@ -615,19 +615,20 @@ class Model:
         write_model(ModelWriter(place), self, storage, threads, progress)
         return load(place, verify=False)
 
-    def store(self, choice: Choice) -> None:
-        """Use the labels and the calibration of a choice, and store them in the directory of the model.
+    def store_decision(self, decision: Decision | None, calibration: Calibration | None) -> Model:
+        """Use a decision and a calibration, and store them in the directory of the model, if it has one.
 
         The directory is replaced by one that links to the same files: readers find the old model or the new
         one, and a process that is killed leaves one of them.
         """
         self._check_own()
         if self.path is not None:
-            amend_model(self.path, self.manifest, choice.decision, choice.calibration)
+            amend_model(self.path, self.manifest, decision, calibration)
             self.manifest = read_manifest(self.path)
         else:
-            self.manifest = decided(self.manifest, choice.decision, choice.calibration)
-        self.decision, self.calibration = choice.decision, choice.calibration
+            self.manifest = decided(self.manifest, decision, calibration)
+        self.decision, self.calibration = decision, calibration
+        return self
 
     def _check_own(self) -> None:
         """Refuse to change a model that was downloaded: the next download would replace it."""

@@ -66,7 +66,7 @@ def threshold(
             calibrate=calibrate,
             threads=threads,
         )
-        opened.store(choice)
+        opened.store_decision(choice.decision, choice.calibration)
     missed = note_missed(Labeled.of(dataset, opened))
     if calibrate and choice.calibration is None:
         printing.note("Calibration does not make the scores better, so they stay as they are.")
