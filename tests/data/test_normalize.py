@@ -25,7 +25,6 @@ from labeltree.training.default_cost import default_costs
 from labeltree.training.parts import open_parts
 from labeltree.training.work import work_path
 from labeltree.tuning.rows import DataSource, TuningRows
-from labeltree.tuning.tune import data_source
 
 TINY, HUGE = np.float32(1e-45), np.finfo(np.float32).max
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -289,7 +288,8 @@ def test_memory_of_the_rows_that_the_caller_keeps_is_planned_for(data):
 
 @pytest.mark.parametrize("share", [0.2, None])
 def test_trials_train_on_scaled_rows(share, data):
-    rows = TuningRows(data_source(data, share or make_data(50, seed=3)), seed=0, threads=1)
+    other = make_data(50, seed=3)
+    rows = TuningRows(DataSource(lambda _: data, share or (lambda _: other)), seed=0, threads=1)
     assert rows.defaults["cost"] == default_costs(rows.train.X)[0]
     sample, plan = rows.plan({}, 0.5)
     assert rows.train.normalized

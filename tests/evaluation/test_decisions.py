@@ -184,7 +184,7 @@ def test_stored_choices_are_kept_by_copies(trained, place, tmp_path):
     data, original = trained[1], load(place)
     inode = (place / "tree-0" / "weights.npy").stat().st_ino
     decision = some_decision(original.n_labels)
-    stored = original.store_decision(decision, CALIBRATION)
+    stored = load(place).store_decision(decision, CALIBRATION)
     assert (place / "tree-0" / "weights.npy").stat().st_ino == inode  # linked, not copied
     assert [entry.name for entry in place.parent.iterdir()] == ["model"]
     stored.save(tmp_path / "copy")
@@ -455,7 +455,7 @@ def test_suspicious_labels_are_noted(run, tagger, tsv):
     with pytest.warns(UserWarning, match="label") as caught:
         load(tagger).evaluate(wrong)
     messages = [str(warning.message) for warning in caught]
-    assert "read_data(file, separator=';', like=model)" in messages[0]
+    assert "use separator=';'" in messages[0]
     assert "label occurrences are known" in messages[1]
     assert {warning.filename for warning in caught} == {__file__}
     assert len(messages) == 2

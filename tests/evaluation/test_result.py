@@ -71,6 +71,6 @@ def test_an_evaluation_is_a_mapping_with_counts(tmp_path):
     assert table is found.per_label
     assert table["support"].sum() == test.Y.nnz
     assert 2 * table["correct"].sum() / (table["support"] + table["predicted"]).sum() == found["micro_F1"]
-    given = model.evaluate(test, model.predict(test.X, top=5)[0])
+    given = model.evaluate(test, predicted=model.predict(test.X, top=5)[0])
     assert given.per_label["predicted"].sum() == 60 * 5
     assert given.accepted.by == "the first 5 labels of a row"

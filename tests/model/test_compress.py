@@ -115,7 +115,7 @@ def test_the_command_evaluates_what_it_writes(run, folder, tmp_path):
     for model, trial in ((folder / "model", before), (tmp_path / "p", after)):
         found = load(model).evaluate(folder / "test.svm")
         for name in ("P@1", "P@3", "P@5"):
-            assert trial[name] == pytest.approx(100 * found[name], abs=1e-4)
+            assert trial[name] == pytest.approx(found[name], abs=1e-6)
     assert all(figures[key] == value for key, value in after.items())
 
 

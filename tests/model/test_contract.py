@@ -37,7 +37,7 @@ def made(request, tmp_path_factory):
         rows = [f"{word} {other}" for word in ("tea", "oak", "car") for other in ("red", "blue")]
         lines = [f"{text},{text.split()[0]}" for text in rows]
         (place / "train.csv").write_text("\n".join(["text,labels", *lines]))
-        return train(place / "train.csv", path, clusters=2, threads=1), rows, place / "train.csv"
+        return train(place / "train.csv", path=path, clusters=2, threads=1), rows, place / "train.csv"
     if kind == "parts":
         plan_parts(DATA, plan(kind), place / "work")
         for part in (2, 1):

@@ -177,7 +177,7 @@ def test_evaluation_checks_its_ranks_and_takes_lists(tmp_path):
     predicted = model.predict(data.X, top=3)[0]
     accepted = {"micro_F1", "macro_F1", "rows_with_accepted_label"}
     found = model.evaluate(data, ks=(1, 3))
-    given = model.evaluate(data, predicted.tolist(), ks=(1, 3))
+    given = model.evaluate(data, predicted=predicted.tolist(), ks=(1, 3))
     assert given == {name: value for name, value in found.items() if name not in accepted}
     assert found.keys() - given.keys() == accepted
     with pytest.raises(InputError, match="k is 0"):

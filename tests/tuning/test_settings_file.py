@@ -50,7 +50,10 @@ def test_settings_files(run, refused, folder, tmp_path):
         file.write_text(content)
         assert message in refused(*arguments)
     file.write_text('{"text": "title"}')
-    assert f"error: {file}: text applies only to CSV and JSONL, but DATA is in LIBSVM" in refused(*arguments)
+    assert (
+        f"error: {file}: text applies only to CSV, JSONL, Parquet and Arrow, but DATA is in LIBSVM"
+        in refused(*arguments)
+    )
     file.write_text(json.dumps(settings))
     what = "ngrams applies only to text, but DATA is in LIBSVM format; remove it, or set --data-format"
     assert refused(*arguments) == f"error: {file}: {what}"

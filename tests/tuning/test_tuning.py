@@ -313,7 +313,7 @@ def test_data_is_read_as_given(small_search, tmp_path):
 def test_validation_data_with_unknown_labels_is_refused(separator, run, refused, small_search, tmp_path):
     def write(path, between, number):
         labels = (between.join((f"a{i % 5}", f"b{i % 3}", f"c{i % 4}")) for i in range(number))
-        path.write_text("".join(f"{each}\tword{i % 7} text{i % 5}\n" for i, each in enumerate(labels)))
+        path.write_text("".join(f"{i}\t{each}\tword{i % 7} text{i % 5}\n" for i, each in enumerate(labels)))
         return path
 
     train, other = write(tmp_path / "t.tsv", " ", 200), write(tmp_path / "v.tsv", separator, 60)

@@ -346,7 +346,7 @@ MISTAKES = [
     ),
     (
         "split file",
-        lambda: labeltree.split("a.tsv"),
+        lambda: labeltree.split(__file__, format="tsv"),
         "the data is a file, but there is no directory for its parts; add path",
     ),
     (

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from labeltree.base import limits
 from labeltree.base.display import Progress
 from labeltree.base.options import ReadingOptions, shows
 from labeltree.data.columns import Columns, Document
@@ -241,11 +242,11 @@ def _file_source(
         hint = "a string is the name of a file; pass a list of texts"
         raise InputError("no such file", file=reprlib.repr(path), hint=hint)
     first = path[0] if isinstance(path, list | tuple) else path
-    format, strict = resolve_format(first, given.get("format"), like), bool(given.get("strict"))
+    format, strict = resolve_format(path, given.get("format"), like), bool(given.get("strict"))
     name = os.fspath(first)
-    if format == "svm":
+    if format not in limits.TEXT_FORMAT.values:
         kept = ("text", "labels", "separator", "delimiter", "id")
-        _refuse("the data is in LIBSVM format", {option: given.get(option) for option in kept})
+        _refuse("the data is not text", {option: given.get(option) for option in kept})
 
         def features(threads: int | None, progress: Progress | None) -> Dataset:
             return read_file(

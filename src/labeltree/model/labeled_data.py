@@ -156,15 +156,11 @@ def read_labeled(
     threads: int | None = None,
     **reading: Unpack[ReadingOptions],
 ) -> Dataset:
-    """Read labeled data for a model; warn of what looks wrong. A pair in place of data is data and labels."""
+    """Read labeled data for a model; warn of labels that look wrong. A pair may stand for data and labels."""
     if isinstance(data, tuple) and len(data) == 2 and labels is None:
         data, labels = data
     dataset = open_data(data, labels, text=text, like=model, **reading).dataset(like=model, threads=threads)
-    notes = [] if isinstance(data, Dataset) else list(suspicions(dataset, as_arguments, model))
-    labeled = Labeled.of(dataset, model)
-    if not labeled.is_mostly_known:
-        notes += labeled.unknown_note("separator")
-    for note in notes:
+    for note in () if isinstance(data, Dataset) else suspicions(dataset, as_arguments, model):
         warn(note)
     return dataset
 

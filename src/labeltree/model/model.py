@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from labeltree import _native
 from labeltree.base import limits
-from labeltree.base.display import Progress, html_table
+from labeltree.base.display import Progress, html_table, warn
 from labeltree.base.options import ReadingOptions
 from labeltree.base.system import available_memory, free_disk, human_bytes, threads_to_use
 from labeltree.base.table import Facts
@@ -303,12 +303,10 @@ class Model:
 
     def predict_matrix(self, data: Any, **options: Any) -> sp.csr_matrix:
         """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
-        rows = (
-            data
-            if is_matrix(data, self.text is not None)
-            else sp.vstack(list(batches(self, data, None, {}, options.get("threads"))))
-        )
-        labels, scores = self.predict(rows, **options)
+        if not is_matrix(data, self.text is not None):
+            found = batches(self, data, None, {}, options.get("threads"))
+            data = sp.vstack([sp.csr_matrix(np.zeros((0, self.n_features), np.float32)), *found], format="csr")
+        labels, scores = self.predict(data, **options)
         return as_matrix(labels, scores, self.n_labels)
 
     def evaluate(
@@ -350,7 +348,10 @@ class Model:
             share of the rows with labels that get any. Its attributes are counts and a table of the labels.
         """
         dataset = read_labeled(self, data, labels, text=text, threads=threads, **reading)
-        return Labeled.of(dataset, self).evaluate(predicted, ks)
+        labeled = Labeled.of(dataset, self)
+        for note in () if labeled.is_mostly_known else labeled.unknown_note("separator"):
+            warn(note)
+        return labeled.evaluate(predicted, ks)
 
     def choose_threshold(
         self,

@@ -62,17 +62,17 @@ def batches(
     if frame is not None and features is None:
         yield matrix_of(frame, "the data")
         return
+    in_turn = frame is not None or isinstance(data, Iterator)
+    values = data if in_turn else as_values(data)
+    if values is None:
+        raise unusable(data)
     if features is None:
         what = "the data is text, but the model was not trained on text"
         raise InputError(what, hint="pass a matrix of features")
-    in_turn = frame is not None or isinstance(data, Iterator)
     if frame is not None:
         columns = features.columns.texts if text is None else [text] if isinstance(text, str) else text
         texts = text_values(frame, columns)
     else:
-        values = data if in_turn else as_values(data)
-        if values is None:
-            raise unusable(data)
         texts = checked_texts(values)
     while batch := list(itertools.islice(texts, _BATCH if in_turn else None)):
         yield features.transform([found or "" for found in batch], threads=threads)
