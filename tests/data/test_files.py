@@ -14,11 +14,12 @@ import pytest
 from pyarrow import feather, ipc, parquet
 from scipy import sparse
 
-from labeltree import InputError, load, read_data, write_svm
+from labeltree import Dataset, InputError, describe_data, load, read_data
+from labeltree.base.paths import data_files
 from labeltree.data.columns import Columns
-from labeltree.data.paths import data_files
+from labeltree.data.read import read_documents
 from labeltree.data.records import read_text
-from labeltree.data.svm import read_svm
+from labeltree.data.svm import read_svm, write_svm
 
 ROWS = [(f"word{i % 7} common{i % 3}", [f"t{i % 5}", f"u{i % 4}"]) for i in range(60)]
 BINARY = ("parquet", "arrow", "feather")
@@ -149,15 +150,15 @@ def test_columnar_files(tmp_path, run, refused, kind):
     expected = [["a", "b, c"], [], [], ["a"], ["b, c"]]
     rows = list(zip(texts, expected, map(str, columns["key"]), strict=True))
     assert list(read_text(path, columns=given)) == rows
-    assert read_data(path, **named).n_skipped == 1
+    assert read_documents(path, columns=given).n_skipped == 1
     with pytest.raises(InputError, match=rf"d\.{kind}:2: the document has no labels"):
-        read_data(path, **named, strict=True)
+        read_documents(path, columns=given, strict=True)
     with pytest.raises(InputError, match=rf"d\.{kind}: the file has no column named 'text', only 'title'"):
         read_data(path)
     with pytest.raises(InputError, match=rf"d\.{kind}:1: 'other' is a value of type bytes, expected a str"):
-        read_data(path, labels="tags", text="other")
+        read_documents(path, columns=Columns(text="other", labels="tags"))
     with pytest.raises(InputError, match=rf"d\.{kind}:1: 'key' is a number, expected a string"):
-        read_data(path, labels="tags", text="key")
+        read_documents(path, columns=Columns(text="key", labels="tags"))
     options = ["--text-column", "title", "--text-column", "body", "--label-column", "tags", "--clusters", 2]
     assert run("train", path, tmp_path / "m", *options, "-q")[0] == 0
     out = run("predict", tmp_path / "m", path, "--id-column", "key", "--format", "jsonl", "--top", 1, "-q")[1]
@@ -282,3 +283,161 @@ def test_names_alone_are_no_query_of_features(folder, refused, monkeypatch, tmp_
     (tmp_path / "d.svm").write_text("Venice\nRome\n")
     message = refused("predict", folder / "model", tmp_path / "d.svm")
     assert "d.svm: no row has any features (expected index:value pairs)" in message
+
+
+# Annif and PECOS
+
+PARIS, ROME = "http://example.org/paris", "http://example.org/rome"
+CITIES = [("a journey\tto Paris", [PARIS]), ("from Rome to Paris", [ROME, PARIS]), ("nowhere", [])]
+URIS = {
+    "d.tsv": "".join(f"{text}\t{' '.join(f'<{uri}>' for uri in uris)}\n" for text, uris in CITIES[1:])
+    + f"{CITIES[0][0]}\t<{PARIS}>\n",
+    "plain.tsv": "".join(f"{text}\t{' '.join(uris)}\n" for text, uris in CITIES[1:] + CITIES[:1]),
+    "d.csv": "text,subject_uris\n" + "".join(f"{text},{' '.join(uris)}\n" for text, uris in CITIES),
+    "b.csv": "text,subject_uris\n"
+    + "".join(f"{text},{' '.join(f'<{uri}>' for uri in uris)}\n" for text, uris in CITIES),
+    "d.jsonl": "".join(
+        json.dumps({"text": text, "subjects": [{"uri": uri, "label": "x"} for uri in uris]}) + "\n"
+        for text, uris in CITIES
+    ),
+    "first.tsv": "".join(f"{' '.join(f'<{uri}>' for uri in uris)}\t{text}\n" for text, uris in CITIES),
+}
+
+
+@pytest.mark.parametrize("name", URIS)
+def test_files_of_annif_are_read_as_they_are(tmp_path, name):
+    (tmp_path / name).write_text(URIS[name])
+    found = sorted((text, labels) for text, labels, _ in read_text(tmp_path / name))
+    assert found == sorted(CITIES)
+    data = read_data(tmp_path / name)
+    assert data.label_names == (PARIS, ROME)
+    assert describe_data(data)["warnings"] == []
+    if name == "d.tsv":  # not read as id, labels and text
+        (tmp_path / name).write_text(f"a\tb c\t<{PARIS}>\n")
+        with pytest.raises(
+            InputError, match=r"the last of three columns has URIs, where text is expected; num"
+        ):
+            read_data(tmp_path / name)
+
+
+def test_files_of_pecos_are_read_as_they_are(tmp_path):
+    (tmp_path / "d.tsv").write_text("3,7\tone two\n\tthree\n7\tone\n")
+    assert [row[:2] for row in read_text(tmp_path / "d.tsv")] == [
+        ("one two", ["3", "7"]),
+        ("three", []),
+        ("one", ["7"]),
+    ]
+    (tmp_path / "d.tsv").write_text("1::2.0,5::1\tone two\n7::1e-3\tthree\n")
+    data = read_data(tmp_path / "d.tsv")
+    assert data.label_names == ("1", "5", "7")
+    assert describe_data(data)["warnings"][0].startswith(
+        "The relevance of labels, such as 2.0 in 1::2.0, was"
+    )
+    # Separators that are given count.
+    assert read_data(tmp_path / "d.tsv", separator=" ").label_names == ("1::2.0,5::1", "7::1e-3")
+
+
+TITLES = [f"{['Large', 'Small', 'Old', 'New'][i % 4]} study {i} of light number {i * i}" for i in range(60)]
+
+
+def test_the_columns_of_tsv_can_be_numbered(tmp_path, run, refused):
+    path, model = tmp_path / "d.tsv", tmp_path / "m"
+    path.write_text("".join(f"{title}\tx{i % 7} y{i % 5}\n" for i, title in enumerate(TITLES)))
+    message = refused("train", path, model)
+    assert "d.tsv: it is not clear which of the two columns has the labels; number the columns" in message
+    assert message.endswith("as in --text-column 2 and --label-column 1")
+    data = read_data(path, labels=2, text=1)
+    assert (data.n_instances, data.n_labels) == (60, 12)
+    assert run("train", path, model, "--text-column", 1, "--label-column", 2, "--clusters", 2, "-q")[0] == 0
+    assert json.loads(run("evaluate", model, path, "--json")[1])["unknown_labels"] == 0
+    path.write_text("7\tred\tx y\tapples\n8\tblue\tz\twhales\n")
+    columns = Columns(text=("2", "4"), labels="3", id="1")
+    assert list(read_text(path, columns=columns)) == [
+        ("red apples", ["x", "y"], "7"),
+        ("blue whales", ["z"], "8"),
+    ]
+    for given, what in [
+        (Columns(text="2"), "the text column has a number, but not the label column; set labels to its"),
+        (Columns(text="5", labels="1"), r"d\.tsv:1: there is no column 5, only 4; correct text"),
+    ]:
+        with pytest.raises(InputError, match=what):
+            read_documents(path, columns=given)
+    path.write_text("7\tred\tx y\tapples\n8\tblue\tz\n")
+    with pytest.raises(
+        InputError, match=r":2: expected id, text, labels and text separated by tabs, got 3 c"
+    ):
+        read_documents(path, columns=columns)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (lambda i: f"x{i % 7} y{i % 5}", TITLES.__getitem__),
+        (lambda i: f"{i} {i * i}", lambda i: f"word{i % 3}"),  # numbers
+        (lambda i: f"<http://x.org/{i}>", lambda i: f"word{i % 3}"),
+    ],
+)
+def test_labels_come_first_in_tsv(tmp_path, columns):
+    (tmp_path / "d.tsv").write_text("".join("\t".join(cell(i) for cell in columns) + "\n" for i in range(60)))
+    rows = list(read_text(tmp_path / "d.tsv"))
+    assert [text for text, *_ in rows] == [columns[1](i) for i in range(60)]
+
+
+# What is noted
+
+
+def test_repeated_ids_and_nul_bytes_are_noted(tmp_path):
+    lines = [f"{i % 59}\tx{i % 3}\tword{i % 5}{chr(0) * (i == 7)}\n" for i in range(60)]
+    (tmp_path / "d.tsv").write_text("".join(lines))
+    warnings = describe_data(read_data(tmp_path / "d.tsv"))["warnings"]
+    assert warnings == [
+        "1 document contains NUL bytes. Check that the text was exported completely.",
+        "1 document has the ID of another. If they are copies, remove them.",
+    ]
+
+
+def test_rare_labels_are_dropped(tmp_path, run):
+    rows = [*ROWS, ("word1", ["rare"]), ("word2", ["rare2", "t1"])]
+    path, model = write(tmp_path / "d.csv", rows), tmp_path / "m"
+    code, out, err = run("train", path, model, "--min-label-count", 2, "--clusters", 2)
+    assert code == 0
+    assert "62 rows, 1 without labels" in err
+    assert "9, 1.95 per row, at most 2; 0 with one row, 2 rare ones dropped" in err
+    assert load(model).n_labels == 9
+    assert (
+        json.loads(run("estimate", path, "--min-label-count", 2, "--json")[1])["data"]["dropped_labels"] == 2
+    )
+    write_svm(tmp_path / "d.svm", Dataset.from_matrices(np.eye(4), [[1, 0], [1, 0], [1, 0], [0, 1]]))
+    assert run("train", tmp_path / "d.svm", model, "--min-label-count", 2, "--overwrite", "-q")[0] == 0
+    assert load(model).label_names == ("0",)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f'"Title {i}"' for i in range(20)],
+        [f'Study for "Title {i}" (detail)' for i in range(20)],
+        [f"'Song {i}' and 'Song {i + 1}'" for i in range(20)],
+        [f"[Letter {i}]" for i in range(20)],
+        [f"http://x.org/a/{i}" for i in range(50)],
+    ],
+)
+def test_titles_and_uris_are_no_mistakes(tmp_path, names):
+    names = [*names, *(f"plain {i}" for i in range(len(names) + 2))]
+    write(tmp_path / "d.jsonl", [(f"word{i % 7}", [names[i % len(names)]]) for i in range(300)])
+    assert describe_data(read_data(tmp_path / "d.jsonl"))["warnings"] == []
+
+
+def test_more_labels_than_rows_is_for_training(tmp_path, run):
+    path, model = write(tmp_path / "d.jsonl", ROWS), tmp_path / "m"
+    assert run("train", path, model, "--clusters", 2, "-q")[0] == 0
+    write(tmp_path / "t.jsonl", [("word1", ["a", "b", "c"]), ("word2", ["t1"])])
+    assert "more labels" not in run("evaluate", model, tmp_path / "t.jsonl")[2]
+
+
+def test_swapped_arguments_of_train(tmp_path, refused):
+    data = write(tmp_path / "d.csv", ROWS)
+    (tmp_path / "old").mkdir()
+    for model in ("old", "new"):
+        message = refused("train", tmp_path / model, data)
+        assert f"{data}: is a file, expected the directory of a model; pass the data first, then" in message

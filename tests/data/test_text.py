@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import InputError, TextSettings
+from labeltree.base.paths import format_of
 from labeltree.data.columns import Columns
-from labeltree.data.paths import format_of
 from labeltree.data.read import read_documents
 from labeltree.data.records import _PIECE_BYTES, read_text
 

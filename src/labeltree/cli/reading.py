@@ -81,7 +81,8 @@ class Reading:
                 applies = format in limits.TEXT_FORMAT.values
             elif format == "tsv" and name.endswith("_column"):  # its columns have numbers
                 applies |= all(map(str.isdecimal, value if isinstance(value, list) else [value or ""]))
-            if applies or name == "data_format" or value is None or (name, value) == ("strict", False):
+            applies |= name in ("data_format", "min_label_count") or (name, value) == ("strict", False)
+            if applies or value is None:
                 continue
             from labeltree.tuning.settings_file import read_settings
 
@@ -122,8 +123,15 @@ class Reading:
 
 @dataclass(frozen=True)
 class Text(Reading):
-    """How documents are read and become features; None where the option was not given."""
+    """How training data is read and documents become features; None where the option was not given.
 
+    Parameters
+    ----------
+    min_label_count : N
+        Drop labels with fewer than N rows.
+    """
+
+    min_label_count: Annotated[int | None, limits.Whole(1)] = None
     analyzer: str | None = None
     ngrams: Any = None
     min_df: int | None = None
@@ -180,8 +188,8 @@ class DataFile:
         id_column: str | None = None,
         settings: Path | None = None,
     ) -> None:
+        from labeltree.base.paths import data_files, shown_files
         from labeltree.data.columns import Columns
-        from labeltree.data.paths import data_files, shown_files
         from labeltree.data.read import resolve_format
 
         self._files = data_files(data)
@@ -194,6 +202,9 @@ class DataFile:
         self._columns = reading.columns(default, id_column) if self.is_text else None
         learns = self.is_text and model is None
         self._settings = reading.settings() if learns and isinstance(reading, Text) else None
+        self._least_rows = 1
+        if model is None and isinstance(reading, Text):
+            self._least_rows = reading.min_label_count or 1
 
     def read(self, stages: Stages, threads: int | None, *, require_labels: bool = True) -> Dataset:
         """Read the data as one stage of the command; note labels that do not look like those of the model."""
@@ -204,7 +215,7 @@ class DataFile:
         if self._model is not None and require_labels:
             for warning in suspicions(dataset, _as_options, self._model):
                 printing.note(warning)
-        return dataset
+        return dataset.drop_rare(self._least_rows)
 
     def held_out(
         self, stages: Stages, share: float, seed: int, threads: int | None
@@ -215,7 +226,8 @@ class DataFile:
 
         source = open_data([Path(file) for file in self._files], **self._reading.keywords())
         with stages.stage("read", f"reading {self.name}") as progress:
-            return held_out(source, share, seed, self._settings, threads, progress)
+            train, test = held_out(source, share, seed, self._settings, threads, progress)
+        return train.drop_rare(self._least_rows), test
 
     @staticmethod
     def show(dataset: Dataset, *, quiet: bool, name: str | None = None) -> DataSummary:

@@ -219,7 +219,7 @@ KINDS = {"text": "text", "labels": "label", "id": "ID"}
 class Rules:
     """What a document must have, and what was found in the file with this name so far.
 
-    If `lines` is a list, the first line of each document is appended to it.
+    The first lines of documents are appended to `starts`, if it is a list.
     """
 
     name: str
@@ -227,7 +227,7 @@ class Rules:
     require_labels: bool
     strict: bool
     learns: bool = False
-    lines: list[int] | None = None
+    starts: list[int] | None = None
     layout: Any = None
     notes: dict[str, None] = field(default_factory=dict)
 
@@ -240,8 +240,8 @@ class Rules:
 
     def check(self, document: Document, line: int) -> Document:
         """Return a document; refuse one without text or labels if nothing may be missing."""
-        if self.lines is not None:
-            self.lines.append(line)
+        if self.starts is not None:
+            self.starts.append(line)
         if self.strict:
             no_text = not document.text.strip()
             if no_text or (self.require_labels and not document.labels):

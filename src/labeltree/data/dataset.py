@@ -227,7 +227,8 @@ class Dataset:
         names = (
             map(str, kept.tolist()) if self.label_names is None else map(self.label_names.__getitem__, kept)
         )
-        return replace(self, Y=self.Y[:, kept], label_names=tuple(names))
+        dropped = self.n_labels - kept.size
+        return replace(self, Y=self.Y[:, kept], label_names=tuple(names), n_dropped=dropped)
 
     def align(self, label_names: Sequence[str] | None, n_labels: int) -> Dataset:
         """Reorder the columns of Y to match the labels of a model.

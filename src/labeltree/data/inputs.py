@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from labeltree.base import limits
 from labeltree.base.display import Progress
 from labeltree.base.options import ReadingOptions, shows
+from labeltree.base.paths import data_files, format_of, is_pattern, shown_files
 from labeltree.data.columns import Columns, Document
 from labeltree.data.dataset import Dataset
 from labeltree.data.frames import (
@@ -33,9 +33,8 @@ from labeltree.data.frames import (
     matrix_of,
     text_values,
 )
-from labeltree.data.paths import format_of
 from labeltree.data.read import LabelNumbers, documents_dataset, read_file, resolve_format
-from labeltree.data.records import read_text
+from labeltree.data.records import Documents
 from labeltree.errors import InputError
 from labeltree.settings import TextSettings
 
@@ -113,9 +112,9 @@ class Source:
     require_labels : bool
         Whether rows without text are skipped, and data without labels is refused.
     name : str or None
-        The file, or the first of several.
+        The file, or how many they are.
     format : str or None
-        Of the file.
+        Of the file; "svm" for any with features.
     features : callable or None
         Takes a number of threads and a progress callback, and reads rows of features.
     documents : callable or None
@@ -129,7 +128,7 @@ class Source:
     name: str | None = None
     format: str | None = None
     features: Callable[[int | None, Progress | None], Dataset] | None = None
-    documents: Callable[[Progress | None], Iterator[Document]] | None = None
+    documents: Callable[[Progress | None], Iterable[Document]] | None = None
     flags: tuple[sparse.csr_matrix, tuple[str, ...] | None] | None = None
 
     @property
@@ -207,11 +206,11 @@ def open_data(
     """Find out what data is, and check how it is to be read; see `read_data`."""
     named = str(labels) if isinstance(labels, str | int) else None
     given = {
-        "text": tuple(text) if isinstance(text, list | tuple) else text,
+        "text": _numbered(tuple(text) if isinstance(text, list | tuple) else text),
         "labels": named,
         "separators": reading.get("separator"),
         "delimiter": reading.get("delimiter"),
-        "id": reading.get("id"),
+        "id": _numbered(reading.get("id")),
     }
     default = Columns() if like is None or like.text is None else like.text.columns
     columns = replace(default, **{name: value for name, value in given.items() if value is not None})
@@ -228,6 +227,11 @@ def open_data(
     return _memory_source(data, labels, columns, text, like, require_labels, bool(reading.get("strict")))
 
 
+def _numbered(name: Any) -> Any:
+    """Return the name of a column, which in a TSV file is its number."""
+    return str(name) if isinstance(name, int) else name
+
+
 def is_file(data: Any) -> bool:
     """Return whether data is the path of a file, or a list of paths; a list of strings is one of texts."""
     if isinstance(data, list | tuple) and data and isinstance(data[0], os.PathLike):
@@ -238,19 +242,21 @@ def is_file(data: Any) -> bool:
 def _file_source(
     path: Any, columns: Columns, given: Mapping[str, Any], like: Any, require_labels: bool
 ) -> Source:
-    if isinstance(path, str) and path != "-" and format_of(path) is None and not os.path.exists(path):
+    is_there = path == "-" or os.path.exists(path) or is_pattern(path) if isinstance(path, str) else True
+    if not is_there and format_of(path) is None:
         hint = "a string is the name of a file; pass a list of texts"
         raise InputError("no such file", file=reprlib.repr(path), hint=hint)
-    first = path[0] if isinstance(path, list | tuple) else path
-    format, strict = resolve_format(path, given.get("format"), like), bool(given.get("strict"))
-    name = os.fspath(first)
-    if format not in limits.TEXT_FORMAT.values:
+    files = data_files(path)
+    format, strict = resolve_format(files, given.get("format"), like), bool(given.get("strict"))
+    name = shown_files(files)
+    if format in ("svm", "npz"):
         kept = ("text", "labels", "separator", "delimiter", "id")
-        _refuse("the data is not text", {option: given.get(option) for option in kept})
+        kind = "a matrix" if format == "npz" else "in LIBSVM format"
+        _refuse(f"the data is {kind}", {option: given.get(option) for option in kept})
 
         def features(threads: int | None, progress: Progress | None) -> Dataset:
             return read_file(
-                path,
+                files,
                 given.get("format"),
                 like=like,
                 one_based=given.get("one_based"),
@@ -259,12 +265,18 @@ def _file_source(
                 progress=progress,
             )
 
-        return Source(columns, require_labels, name, format, features=features)
+        return Source(columns, require_labels, name, "svm", features=features)
     _refuse("the data is not in LIBSVM format", {"one_based": given.get("one_based")})
 
-    def documents(progress: Progress | None) -> Iterator[Document]:
-        return read_text(
-            path, format, columns, require_labels=require_labels, strict=strict, progress=progress
+    def documents(progress: Progress | None) -> Iterable[Document]:
+        return Documents(
+            files,
+            format,
+            columns,
+            require_labels=require_labels,
+            strict=strict,
+            progress=progress,
+            learns=like is None,
         )
 
     return Source(columns, require_labels, name, format, documents=documents)

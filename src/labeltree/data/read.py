@@ -13,11 +13,11 @@ from scipy import sparse
 
 from labeltree.base import limits
 from labeltree.base.display import Progress
+from labeltree.base.paths import Paths, data_files, detected_format, format_of, shown_files
 from labeltree.base.system import threads_to_use
+from labeltree.data.binary import read_npz
 from labeltree.data.columns import Columns, Document, Labels, checked_columns
 from labeltree.data.dataset import Dataset, wrap_csr
-from labeltree.data.matrices import read_npz
-from labeltree.data.paths import Paths, data_files, detected_format, format_of, shown_files
 from labeltree.data.records import Documents
 from labeltree.data.svm import read_svm
 from labeltree.data.tfidf import TextFeatures, learn_features

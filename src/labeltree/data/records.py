@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from labeltree.base.files import display_name, read_pieces
+from labeltree.base.paths import BINARY, Paths, check_format, data_files, shares
 from labeltree.data.columns import (
     KINDS,
     Columns,
@@ -22,7 +23,6 @@ from labeltree.data.columns import (
     kind_of,
     some_names,
 )
-from labeltree.data.paths import BINARY, Paths, check_format, data_files, shares
 from labeltree.data.tsv import parse_tsv
 from labeltree.errors import InputError
 
@@ -78,6 +78,8 @@ class Documents:
         Take from a pipe what it has to give, without waiting for more.
     learns : bool, default False
         Refuse a TSV file whose columns cannot be told apart; a model knows its labels, and can note others.
+    starts : list of int, optional
+        To which the first line of each document is appended.
 
     Attributes
     ----------
@@ -97,10 +99,11 @@ class Documents:
         progress: Callable[[float], None] | None = None,
         eager: bool = False,
         learns: bool = False,
+        starts: list[int] | None = None,
     ) -> None:
         self.files = data_files(path)
         self._format = check_format(self.files, format, require_labels)
-        self._rules = Rules("", checked_columns(columns, Columns()), require_labels, strict, learns)
+        self._rules = Rules("", checked_columns(columns, Columns()), require_labels, strict, learns, starts)
         self.notes = self._rules.notes
         self._progress, self._eager = progress, eager
         self._lines: Lines | None = None
@@ -114,12 +117,12 @@ class Documents:
         for file, progress in shares(self.files, self._progress):
             self._rules.name = display_name(file)
             if self._format in BINARY:
-                from labeltree.data.arrow import parse_arrow
+                from labeltree.data.binary import parse_arrow
 
                 yield from parse_arrow(self._rules, file, self._format, progress)
             else:
                 self._lines = Lines(file, progress, eager=self._eager)
-                yield from PARSERS[self._format](self._rules, self._lines)
+                yield from _PARSERS[self._format](self._rules, self._lines)
 
 
 _PIECE_BYTES = 1 << 20
@@ -351,4 +354,4 @@ def _json_document(line: str, rules: Rules) -> tuple[Document, dict[str, Any]]:
     return document, found
 
 
-PARSERS = {"tsv": parse_tsv, "csv": parse_csv, "jsonl": parse_jsonl, "txt": parse_txt}
+_PARSERS = {"tsv": parse_tsv, "csv": parse_csv, "jsonl": parse_jsonl, "txt": parse_txt}

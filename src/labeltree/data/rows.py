@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from labeltree.base.files import check_output, display_name, write_whole
-from labeltree.data.columns import Columns, Rules
+from labeltree.base.files import check_output, write_whole
+from labeltree.base.paths import data_files
+from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
-from labeltree.data.records import PARSERS, Lines
+from labeltree.data.records import Documents, Lines
 from labeltree.data.svm import write_svm
 from labeltree.errors import InputError
 
@@ -70,8 +71,7 @@ def split_lines(
         A file per part.
     """
     starts: list[int] = []
-    rules = Rules(display_name(path), columns, require_labels=False, strict=False, learns=True, lines=starts)
-    for _ in PARSERS[format](rules, Lines(os.fspath(path), None)):
+    for _ in Documents(path, format, columns, require_labels=False, strict=False, starts=starts):
         pass
     if len(starts) != len(parts):
         raise InputError("the file has changed", file=path, hint="split it again")
@@ -92,10 +92,11 @@ def write_parts(
     """Write the parts of a file, or of several that are read one after the other, as one file each."""
     if dataset is not None:
         split_features(dataset, parts, outputs)
-    elif source.format in LINES and not isinstance(data, list | tuple):
-        split_lines(data, source.format, source.columns, parts, outputs)
+    elif source.format in LINES and len(files := data_files(data)) == 1:
+        split_lines(files[0], source.format, source.columns, parts, outputs)
     else:
-        what = f"a {source.format} file cannot be split" if source.format else "several files cannot be split"
+        kind = f"a {source.format} file" if source.format not in LINES else "several files"
+        what = f"{kind} cannot be split"
         raise InputError(
             what, file=source.name, hint="pass a frame or a list of texts, or concatenate the files"
         )

@@ -17,13 +17,15 @@ _EXAMPLES = 8
 _SEPARATORS = (";", "|", ",", "/")
 # These occur in names that also contain spaces, such as "a > b".
 _IN_NAMES = (" > ", " - ")
+# Titles have quotes and brackets in pairs, before which there is a space, or nothing.
+_PAIRED = re.compile(r"""(?<!\S)(?:(["'])(?:(?!\1).)+\1|\([^()]*\)|\[[^][\"']*\])(?!\w)""")
+_ENCLOSED = re.compile(r"""^[\["'(]|[\]"')]$""")
 # Words of a line that names columns.
 _HEADER = re.compile(
     r"id|labels?|tags?|category|categories|class(es)?|topics?|subjects?|texts?|titles?|body|abstract|"
     r"contents?|description|documents?|sentence",
     re.IGNORECASE,
 )
-_ENCLOSED = re.compile(r"""^[\["'(]|[\]"')]$""")
 
 
 class FrequentLabel(TypedDict):
@@ -44,6 +46,7 @@ class DataSummary(TypedDict):
     rows_without_labels: int
     rows_without_features: int
     skipped_rows: int
+    dropped_labels: int
     labels_without_rows: int
     labels_with_one_row: int
     frequent_labels: list[FrequentLabel]
@@ -75,9 +78,9 @@ def describe_data(dataset: Dataset, spell: Spell = as_arguments) -> DataSummary:
     dict
         ``rows``, ``labels``, ``features``; ``labels_per_row`` (the mean) and ``most_labels_per_row``;
         ``rows_without_labels``, ``rows_without_features`` (no known term) and ``skipped_rows`` (no text at
-        all); ``labels_without_rows`` and ``labels_with_one_row``; ``frequent_labels``, the five most
-        frequent; ``terms``, examples from frequent to rare, None if the data is not text; ``warnings``,
-        sentences about what looks wrong.
+        all); ``dropped_labels``, those with too few rows; ``labels_without_rows`` and
+        ``labels_with_one_row``; ``frequent_labels``, the five most frequent; ``terms``, examples from
+        frequent to rare, None if the data is not text; ``warnings``, sentences about what looks wrong.
 
     Examples
     --------
@@ -98,6 +101,7 @@ def describe_data(dataset: Dataset, spell: Spell = as_arguments) -> DataSummary:
         "rows_without_labels": int((per_row == 0).sum()),
         "rows_without_features": int((filled == 0).sum()),
         "skipped_rows": dataset.n_skipped,
+        "dropped_labels": dataset.n_dropped,
         "labels_without_rows": int((counts == 0).sum()),
         "labels_with_one_row": int((counts == 1).sum()),
         "frequent_labels": [{"label": name(j), "rows": int(counts[j])} for j in frequent],
@@ -122,6 +126,7 @@ def _warnings(dataset: Dataset, spell: Spell) -> Iterator[str]:
             f"{_count(dataset.n_skipped, 'row has', 'rows have')} no text and "
             f"{'was' if dataset.n_skipped == 1 else 'were'} skipped."
         )
+    yield from dataset.notes
     unlabeled = int((np.diff(dataset.Y.indptr) == 0).sum())
     if 2 * unlabeled > dataset.n_instances:
         yield f"{unlabeled:,} of {dataset.n_instances:,} rows have no labels."
@@ -142,7 +147,7 @@ def suspicions(dataset: Dataset, spell: Spell, model: Any | None = None) -> Iter
     yield from _separators(names, known, dataset, spell)
     n_rows = dataset.n_instances
     # Numbers are columns of a matrix, whatever it is.
-    if len(names) > n_rows and len(set(names) - known) > n_rows:
+    if model is None and len(names) > n_rows:
         yield (
             f"There are more labels ({len(names):,}) than rows ({n_rows:,}). If that is wrong, check how "
             "labels are separated."
@@ -173,7 +178,8 @@ def _separators(names: Sequence[str], known: Set[str], dataset: Dataset, spell: 
     if not unknown:
         return
     enclosed = [name for name in unknown if _ENCLOSED.search(name)]
-    if 20 * len(enclosed) >= len(names):
+    titles = [name for name in enclosed if not _ENCLOSED.search(_PAIRED.sub("", name))]
+    if 20 * (len(enclosed) - len(titles)) >= len(names) or 2 * len(titles) >= len(names):
         yield (
             f"{len(enclosed):,} of {len(names):,} labels begin or end with a quote or bracket, such as "
             f"{enclosed[0]!r}. If they are parts of printed lists, write the lists as JSONL."
@@ -194,6 +200,8 @@ def _separators(names: Sequence[str], known: Set[str], dataset: Dataset, spell: 
 def _joined(names: Sequence[str], unknown: Sequence[str], separator: str, single: bool) -> str | None:
     """Return a label that looks like several, if there are many of which parts occur again and again."""
     within = [name for name in unknown if separator in name.strip(separator)]
+    if separator == "/" and any("://" in name for name in within):  # URIs
+        return None
     if separator == " ":  # "a > b" is not separated by spaces
         within = [name for name in within if not any(other in name for other in _IN_NAMES)]
     if len(within) < max(2, len(names) / 5):
@@ -221,10 +229,11 @@ def summary_lines(summary: DataSummary) -> list[str]:
     ]
     per_row = f"{summary['labels_per_row']:.2f} per row, at most {summary['most_labels_per_row']:,}"
     rare = f"{summary['labels_with_one_row']:,} with one row"
-    unused = summary["labels_without_rows"]
+    unused, dropped = summary["labels_without_rows"], summary["dropped_labels"]
     lines = [
         f"rows    {', '.join([rows, *filter(None, notes)])}",
-        f"labels  {summary['labels']:,}, {per_row}; {rare}{f', {unused:,} with none' if unused else ''}",
+        f"labels  {summary['labels']:,}, {per_row}; {rare}{f', {unused:,} with none' if unused else ''}"
+        f"{f', {dropped:,} rare ones dropped' if dropped else ''}",
     ]
     if frequent := summary["frequent_labels"]:
         shown = ", ".join(f"{in_list(item['label'])} ({item['rows']:,})" for item in frequent)

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree.base import limits
 from labeltree.base.files import display_name, read_pieces, write_whole
+from labeltree.base.paths import Paths, data_files, shares, shown_files
 from labeltree.base.system import available_memory, human_bytes, threads_to_use
 from labeltree.data.dataset import Dataset, csr_arrays, wrap_csr
-from labeltree.data.paths import Paths, data_files, shares, shown_files
 from labeltree.errors import InputError
 
 _PIECE_BYTES = 1 << 23  # read at a time; two pieces are in memory

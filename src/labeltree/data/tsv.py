@@ -43,6 +43,7 @@ def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
     n_columns, texts, labels_at, id_at = layout
     text_at = texts[0] if len(texts) == 1 else None
     cut = str.rsplit if text_at == 0 else str.split
+    is_plain = not rules.strict and rules.starts is None
     most = n_columns - 1 if text_at in (0, n_columns - 1) else -1
     for number, line in itertools.chain(_again(head, error, lines), numbered):
         if not line and n_columns != 1:
@@ -53,7 +54,7 @@ def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
         text = fields[text_at] if text_at is not None else " ".join(fields[at] for at in texts)
         labels = [] if labels_at is None else split(fields[labels_at])
         document = Document(text, labels, "" if id_at is None else fields[id_at])
-        yield rules.check(document, number) if rules.strict or rules.lines is not None else document
+        yield document if is_plain else rules.check(document, number)
 
 
 def _head(
@@ -111,7 +112,8 @@ def _layout(rules: Rules, head: list[tuple[int, str]]) -> tuple[_Layout, Split]:
     layout = _Layout(n_columns, (n_columns - 1,), labels_at, id_at)
     rows = [fields for _, line in head if len(fields := line.split("\t", n_columns - 1)) == n_columns > 1]
     before, last = ([cell for row in rows if (cell := row[at]).strip()] for at in (-2, -1))
-    if _all(_URIS, last) and not _all(_URIS, before):
+    ends = [end for cell in last if (end := cell.rpartition("\t")[2].strip())]
+    if _all(_URIS, ends) and not _all(_URIS, before):
         if n_columns == 3:
             raise _unclear(rules, "the last of three columns has URIs, where text is expected")
         return _Layout(2, (0,), 1, None), split
@@ -183,7 +185,9 @@ def _are_labels(cells: Sequence[str], others: Sequence[str]) -> bool:
         words = {word for cell in cells for word in cell.split()}
         return sum(map(len, cells)) / len(cells), len(words) / len(cells), len(set(cells)) / len(cells)
 
-    return sum(a < b for a, b in zip(measures(cells), measures(others), strict=True)) >= 2
+    found, compared = measures(cells), measures(others)
+    votes = sum(a < b for a, b in zip(found, compared, strict=True))
+    return votes >= 2 and found[2] <= compared[2] + 0.05
 
 
 def _all(pattern: re.Pattern[str], cells: Sequence[str]) -> bool:

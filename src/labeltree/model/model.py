@@ -305,7 +305,9 @@ class Model:
         """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
         if not is_matrix(data, self.text is not None):
             found = batches(self, data, None, {}, options.get("threads"))
-            data = sp.vstack([sp.csr_matrix(np.zeros((0, self.n_features), np.float32)), *found], format="csr")
+            data = sp.vstack(
+                [sp.csr_matrix(np.zeros((0, self.n_features), np.float32)), *found], format="csr"
+            )
         labels, scores = self.predict(data, **options)
         return as_matrix(labels, scores, self.n_labels)
 

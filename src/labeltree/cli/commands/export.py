@@ -46,7 +46,7 @@ def convert(
         Begin a LIBSVM file with the numbers of rows, features and labels.
     """
     from labeltree.base.files import check_output
-    from labeltree.data.paths import format_of
+    from labeltree.base.paths import format_of
     from labeltree.data.svm import write_svm
 
     form = "npz" if out.suffix.lower() == ".npz" else format_of(out)

@@ -159,6 +159,9 @@ def train(
     chosen = training.model_settings()
     budget = Budget(None, max_size)
     budget.check(training.weights, training.prune, validated=False)
+    if model.is_file():
+        what, hint = "is a file, expected the directory of a model", "pass the data first, then the directory"
+        raise InputError(what, file=model, hint=hint)
     source = DataFile(data, text, settings=settings)
     if max_size is not None:
         check_target(model, overwrite)

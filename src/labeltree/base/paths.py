@@ -79,12 +79,16 @@ def data_files(data: Any) -> tuple[str, ...]:
         raise InputError("the list of files is empty", hint="pass at least one")
     found: list[str] = []
     for path in map(os.fspath, given):
-        is_pattern = any(mark in path for mark in "*?[") and not os.path.exists(path)
-        matches = sorted(glob.glob(path, recursive=True)) if is_pattern else [path]
+        matches = sorted(glob.glob(path, recursive=True)) if is_pattern(path) else [path]
         if not matches:
             raise InputError("no file matches this pattern", file=path)
         found += matches
     return tuple(found)
+
+
+def is_pattern(path: str) -> bool:
+    """Return whether a path stands for all files that match it."""
+    return any(mark in path for mark in "*?[") and not os.path.exists(path)
 
 
 def shown_files(files: Sequence[str]) -> str:
