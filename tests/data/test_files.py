@@ -399,7 +399,7 @@ def test_repeated_ids_and_nul_bytes_are_noted(tmp_path):
 def test_rare_labels_are_dropped(tmp_path, run):
     rows = [*ROWS, ("word1", ["rare"]), ("word2", ["rare2", "t1"])]
     path, model = write(tmp_path / "d.csv", rows), tmp_path / "m"
-    code, out, err = run("train", path, model, "--min-label-count", 2, "--clusters", 2)
+    code, _, err = run("train", path, model, "--min-label-count", 2, "--clusters", 2)
     assert code == 0
     assert "62 rows, 1 without labels" in err
     assert "9, 1.95 per row, at most 2; 0 with one row, 2 rare ones dropped" in err
