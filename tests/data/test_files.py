@@ -118,6 +118,8 @@ def test_mistakes_in_one_of_several_files_name_it(tmp_path, refused):
     message = refused("train", good, write(tmp_path / "c.tsv", ROWS), tmp_path / "m")
     assert f"c.tsv: the format is tsv, but that of {good} is csv; pass files of one format" in message
     assert "x-*.csv: no file matches this pattern" in refused("estimate", tmp_path / "x-*.csv")
+    with pytest.raises(InputError, match="the list of files is empty"):
+        read_documents([])
     (tmp_path / "d.tsv").write_text("1\ta b\ttext\n")
     with pytest.raises(InputError, match=r"d.tsv:1: expected labels and text separated by tabs as in the fi"):
         read_data([tmp_path / "c.tsv", tmp_path / "d.tsv"])
@@ -300,7 +302,7 @@ URIS = {
         json.dumps({"text": text, "subjects": [{"uri": uri, "label": "x"} for uri in uris]}) + "\n"
         for text, uris in CITIES
     ),
-    "first.tsv": "".join(f"{' '.join(f'<{uri}>' for uri in uris)}\t{text}\n" for text, uris in CITIES),
+    "first.tsv": "".join(f"{' '.join(f'<{uri}>' for uri in uris)}\t{text}\n" for text, uris in CITIES[::-1]),
 }
 
 
@@ -314,9 +316,7 @@ def test_files_of_annif_are_read_as_they_are(tmp_path, name):
     assert describe_data(data)["warnings"] == []
     if name == "d.tsv":  # not read as id, labels and text
         (tmp_path / name).write_text(f"a\tb c\t<{PARIS}>\n")
-        with pytest.raises(
-            InputError, match=r"the last of three columns has URIs, where text is expected; num"
-        ):
+        with pytest.raises(InputError, match="the last of three columns has URIs, where text is ex"):
             read_data(tmp_path / name)
 
 
@@ -363,9 +363,7 @@ def test_the_columns_of_tsv_can_be_numbered(tmp_path, run, refused):
         with pytest.raises(InputError, match=what):
             read_documents(path, columns=given)
     path.write_text("7\tred\tx y\tapples\n8\tblue\tz\n")
-    with pytest.raises(
-        InputError, match=r":2: expected id, text, labels and text separated by tabs, got 3 c"
-    ):
+    with pytest.raises(InputError, match=":2: expected id, text, labels and text separated by tabs, got 3"):
         read_documents(path, columns=columns)
 
 

@@ -156,12 +156,12 @@ def detected_format(files: Sequence[str], format: str | None) -> str | None:
         elif foreign is None and not _is_pipe(file):
             try:
                 with open(file, "rb") as stream:
-                    head = stream.read(512)
+                    head = b"" if found in BINARY else stream.read(512)
             except OSError as error:
-                raise unusable(file, error) from None
-            if found not in BINARY:
-                matches = (what for (at, magic), what in _MAGIC.items() if head.startswith(magic, at))
-                foreign = next(matches, None)
+                if found in BINARY:
+                    raise unusable(file, error) from None
+                head = b""  # its reader refuses it
+            foreign = next((what for (at, magic), what in _MAGIC.items() if head.startswith(magic, at)), None)
         if foreign is not None:
             what, hint = f"the file is {foreign[0]}, which cannot be read", foreign[1]
             raise InputError(what, file=display_name(file), hint=hint, parameters={"format": None})

@@ -135,11 +135,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.TyperException as error:
         # Values that a limit refuses have a message of their own: see options.limited.
         message = error.message if type(error) is typer.BadParameter else error.format_message()
-        what, _, more = message.rstrip(".").partition(". ")
         missing: Any = error
-        if what.startswith("Missing argument") and missing.param.nargs == -1:  # it is MODEL of DATA... MODEL
+        if message.startswith("Missing argument") and missing.param.nargs == -1:  # MODEL of DATA... MODEL
             places = [each for each in missing.ctx.command.params if each.param_type_name == "argument"]
-            what = f"Missing argument '{places[-1].metavar}'"
+            message = f"Missing argument '{places[-1].metavar}'"
+        what, _, more = message.rstrip(".").partition(". ")
         name = arguments[0] if arguments[0] in getattr(command, "commands", {}) else ""
         hint = _in_sentence(more) or f"see `{f'labeltree {name}'.rstrip()} --help`"
         return _fail(InputError(_in_sentence(what), hint=hint))
