@@ -321,6 +321,8 @@ class LabelNumbers:
 
     def collect(self, documents: Iterable[Document], *, skip: bool) -> Iterator[str]:
         """Yield the texts of the documents and keep the labels; `skip` and count those without text."""
+        # As `append` does, without a call per document.
+        number, columns, end = self._numbers.__getitem__, self._columns, self._ptr.append
         for text, labels, key in documents:
             if key:
                 self._ids.append(hash(key))
@@ -329,7 +331,8 @@ class LabelNumbers:
                 continue
             if "\0" in text:
                 self._n_binary += 1
-            self.append(labels)
+            columns.extend(map(number, labels))
+            end(len(columns))
             yield text
 
     def append(self, labels: Labels) -> None:

@@ -124,7 +124,7 @@ def _layout(rules: Rules, head: list[tuple[int, str]]) -> tuple[_Layout, Split]:
             rules.notes["The relevance of labels, such as 2.0 in 1::2.0, was dropped."] = None
         return layout, _pecos_labels
     is_clear = not rules.learns or _all(_URIS, before) or _all(_NUMBERS, before)
-    if min(len(before), len(last)) >= _LEAST_LINES and not is_clear and not _are_labels(before, last):
+    if min(len(before), len(last)) >= _LEAST_LINES and not is_clear and _are_texts(before, last):
         raise _unclear(rules, "it is not clear which of the two columns has the labels")
     return layout, split
 
@@ -178,16 +178,26 @@ def _unclear(rules: Rules, what: str) -> InputError:
     return InputError(what, file=rules.name, hint=hint, parameters={"text": 2, "labels": 1})
 
 
-def _are_labels(cells: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether cells have labels rather than the others: shorter, of fewer words, or repeated."""
+def _are_texts(cells: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether cells look like texts rather than the others.
 
-    def measures(cells: Sequence[str]) -> tuple[float, float, float]:
-        words = {word for cell in cells for word in cell.split()}
-        return sum(map(len, cells)) / len(cells), len(words) / len(cells), len(set(cells)) / len(cells)
+    Texts are longer, have more different words, and are hardly repeated; above all, words are repeated within
+    them and have punctuation behind them.
+    """
 
-    found, compared = measures(cells), measures(others)
-    votes = sum(a < b for a, b in zip(found, compared, strict=True))
-    return votes >= 2 and found[2] <= compared[2] + 0.05
+    def measures(cells: Sequence[str]) -> tuple[float, ...]:
+        rows = [cell.split() for cell in cells]
+        prose = sum(
+            len({*words}) < len(words) or any(word[-1] in ".,;:!?)" for word in words) for words in rows
+        )
+        found = (sum(map(len, cells)), len({word for words in rows for word in words}), len({*cells}), prose)
+        return tuple(value / len(cells) for value in found)
+
+    votes = [
+        (one > other) - (one < other) if abs(one - other) > 0.05 * max(one, other) else 0
+        for one, other in zip(measures(cells), measures(others), strict=True)
+    ]
+    return sum(votes) + votes[-1] > 0
 
 
 def _all(pattern: re.Pattern[str], cells: Sequence[str]) -> bool:
