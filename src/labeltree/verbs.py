@@ -260,7 +260,10 @@ def compare(
     opened = [model if isinstance(model, Model) else load(model) for model in models]
     read = partial(read_labeled, data=data, labels=labels, text=text, threads=threads, **reading)
     datasets = read_alike(opened, read)
-    return compare_models(opened, datasets, beam=beam, seed=seed, threads=threads)
+    comparison = compare_models(opened, datasets, beam=beam, seed=seed, threads=threads)
+    for note in comparison.notes(lambda rows, model: rows.training_note(name=model)):
+        warn(note)
+    return comparison
 
 
 @dataclass(frozen=True, eq=False, repr=False)

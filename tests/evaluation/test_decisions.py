@@ -488,7 +488,7 @@ def test_python_reports_what_the_command_reports(run, tagger, tsv):
     assert {name: getattr(found, name) for name in counts} == counts
     speed = {name: report.pop(name) for name in ("seconds", "milliseconds_per_row")}
     assert all(value > 0 for value in speed.values())
-    assert found.to_dict() == report == {**found, **counts}
+    assert found.to_dict() == report == {**found, **counts, "rows_in_training": found.rows_in_training}
     assert {"P@1", "micro_F1", "macro_F1", "rows_with_accepted_label"} < found.keys()
     line = f"{found['rows_with_accepted_label']:.2%} of the labeled rows have at least one accepted label\n"
     assert line in run("evaluate", tagger, data)[1]

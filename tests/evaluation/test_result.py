@@ -57,15 +57,12 @@ def test_an_evaluation_is_a_mapping_with_counts(tmp_path):
         0,
         0,
     )
-    assert found.to_dict() == {
-        **found,
-        "rows": 120,
-        "rows_without_labels": 60,
-        "skipped_rows": 0,
-        "unknown_labels": 0,
-    }
+    counts = {"rows": 120, "rows_without_labels": 60, "skipped_rows": 0, "unknown_labels": 0}
+    assert found.to_dict() == {**found, **counts, "rows_in_training": found.rows_in_training}
     assert repr(found).startswith(f"Evaluation(P@1={found['P@1']:.4f}, P@3=")
-    assert repr(found).endswith(f"macro_F1={found['macro_F1']:.4f}, rows=120, rows_without_labels=60)")
+    assert repr(found).endswith(
+        f"macro_F1={found['macro_F1']:.4f}, rows=120, rows_without_labels=60, rows_in_training=0.2)"
+    )
     assert f"<td>P</td><td>{100 * found['P@1']:.2f}</td>" in found._repr_html_()
     table = found.per_label
     assert table is found.per_label

@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import sys
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -261,18 +260,6 @@ def test_text_features_must_be_the_models(model):
     other = Dataset(data.X, data.Y, text=SimpleNamespace(contents={"terms": b"a"}))
     with pytest.raises(InputError, match="text features that are not the model's"):
         validation_data(other, model)
-
-
-def test_training_data_is_noticed_in_any_order(model):
-    train = make_data(400)
-    rows = np.random.default_rng(0).permutation(train.n_instances)
-    for data in (train, Dataset.from_matrices(train.X[rows], train.Y[rows])):
-        with pytest.warns(UserWarning, match="looks like the training data"):
-            validation_data(data, model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        validation_data(Dataset.from_matrices(train.X[1:], train.Y[1:]), model)
-        validation_data(make_data(400, seed=5), model)
 
 
 def test_a_model_with_fewer_labels_than_ranks(tmp_path):

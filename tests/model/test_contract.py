@@ -61,6 +61,7 @@ def same(one, other):
     return all(np.array_equal(a, b) for part in range(2) for a, b in zip(one[part], other[part], strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:The data looks like the training data")
 def test_predict_and_evaluate(made):
     model, rows, data = made
     labels, scores = model.predict(rows, top=2, threads=1)

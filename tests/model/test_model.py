@@ -171,6 +171,7 @@ def test_an_error_while_renaming_leaves_the_old_model(model_dir, monkeypatch, at
     assert set(os.listdir(model_dir.parent)) == {model_dir.name, f"{model_dir.name}.work"}
 
 
+@pytest.mark.filterwarnings("ignore:The data looks like the training data")
 def test_evaluation_checks_its_ranks_and_takes_lists(tmp_path):
     data = random_data()
     model = train_small(tmp_path / "model", data)

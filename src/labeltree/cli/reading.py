@@ -206,15 +206,28 @@ class DataFile:
         if model is None and isinstance(reading, Text):
             self._least_rows = reading.min_label_count or 1
 
-    def read(self, stages: Stages, threads: int | None, *, require_labels: bool = True) -> Dataset:
-        """Read the data as one stage of the command; note labels that do not look like those of the model."""
+    def read(
+        self,
+        stages: Stages,
+        threads: int | None,
+        *,
+        require_labels: bool = True,
+        noted: list[str] | None = None,
+    ) -> Dataset:
+        """Read the data as one stage of the command; note labels that do not look like those of the model.
+
+        What is `noted` already, of other models, is not noted again.
+        """
         from labeltree.data.summary import suspicions
 
         with stages.stage("read", f"reading {self.name}") as progress:
             dataset = self.dataset(threads, progress, require_labels=require_labels)
         if self._model is not None and require_labels:
+            noted = [] if noted is None else noted
             for warning in suspicions(dataset, _as_options, self._model):
-                printing.note(warning)
+                if warning not in noted:
+                    printing.note(warning)
+                    noted.append(warning)
         return dataset.drop_rare(self._least_rows)
 
     def held_out(
@@ -299,27 +312,8 @@ def speed_of(rows: int, seconds: float) -> dict[str, Any]:
     return {"rows": rows, "seconds": seconds, "milliseconds_per_row": 1000 * seconds / max(rows, 1)}
 
 
-def note_missed(labeled: Labeled, name: str = "the model", *, rows: bool = True) -> dict[str, int]:
-    """Count and note what no prediction can get right.
-
-    Parameters
-    ----------
-    labeled : Labeled
-    name : str
-        What notes call the model.
-    rows : bool, default True
-        Note more than unknown labels.
-
-    Returns
-    -------
-    dict of str to int
-    """
-    for note in labeled.unknown_note("--label-separator", name):
+def note_missed(labeled: Labeled) -> dict[str, int]:
+    """Count and note what no prediction can get right."""
+    for note in (*labeled.unknown_note("--label-separator"), *labeled.rows_note()):
         printing.note(note)
-    missed = labeled.missed
-    if rows and (skipped := missed["skipped_rows"]):
-        printing.note(f"{printing.plural(skipped, 'row')} without text skipped.")
-    if rows and (unlabeled := missed["rows_without_labels"]):
-        total = printing.plural(labeled.dataset.n_instances, "row")
-        printing.note(f"{unlabeled:,} of {total} without labels, left out of all metrics.")
-    return missed
+    return labeled.missed

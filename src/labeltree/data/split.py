@@ -53,10 +53,12 @@ def text_keys(texts: Iterable[str]) -> Keys:
     return np.frombuffer(b"".join(digests), np.dtype("<u8")).astype(np.uint64)
 
 
-def row_keys(X: sparse.csr_matrix) -> Keys:
-    """Return a key per row of features, equal for equal rows; 0 for a row without features."""
-    values = X.data.astype(np.float32, copy=False).view(np.uint32)
-    return _sums(X.indptr, _mixed(_mixed(X.indices) ^ values))
+def row_keys(X: sparse.csr_matrix, *, by_value: bool = True) -> Keys:
+    """Return a key per row, equal for equal rows or rows of the same features; 0 for a row without any."""
+    keys = _mixed(X.indices)
+    if by_value:
+        keys = _mixed(keys ^ X.data.astype(np.float32, copy=False).view(np.uint32))
+    return _sums(X.indptr, keys)
 
 
 def split_rows(Y: sparse.csr_matrix, keys: Keys, shares: Sequence[float], seed: int = 0) -> NDArray[np.int8]:

@@ -17,7 +17,7 @@ from labeltree.evaluation import metrics
 from labeltree.evaluation.accepted import Decision
 from labeltree.settings import DEFAULT_RANKS, MAX_ACCEPTED
 
-_COUNTS = ("rows", "rows_without_labels", "skipped_rows", "unknown_labels")
+_COUNTS = ("rows", "rows_without_labels", "skipped_rows", "unknown_labels", "rows_in_training")
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +125,9 @@ class Evaluation(Mapping[str, float]):
         Documents without text, which are not among the rows.
     unknown_labels : int
         Labels of the data that the model does not know; they count as missed.
+    rows_in_training : float or None
+        The share of the rows that have the same features, such as words, as a training row: estimated, unless
+        the training data is small. None if the model does not know, or too few rows are compared.
     accepted : AcceptedLabels
     label_names : sequence of str or None
     """
@@ -134,6 +137,7 @@ class Evaluation(Mapping[str, float]):
     rows_without_labels: int
     skipped_rows: int
     unknown_labels: int
+    rows_in_training: float | None
     accepted: AcceptedLabels
     label_names: Sequence[str] | None = None
 
@@ -170,7 +174,7 @@ class Evaluation(Mapping[str, float]):
 
     def _counts(self) -> str:
         counts = {name: getattr(self, name) for name in _COUNTS}
-        return ", ".join(f"{name}={n}" for name, n in counts.items() if n or name == "rows")
+        return ", ".join(f"{name}={round(n, 4)}" for name, n in counts.items() if n or name == "rows")
 
     def __repr__(self) -> str:
         shown = (f"{name}={self[name]:.4f}" for name in self if name.startswith("P@") or name.endswith("F1"))

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from labeltree.model.model import Model
 
 
+_FEWEST = 3  # rows that occur in the training data; fewer are chance
+
+
 @dataclass(frozen=True, eq=False)
 class Labeled:
     """Labeled data, with its labels as a model numbers them.
@@ -110,7 +113,12 @@ class Labeled:
         if decision is not None and scores is not None:
             figures |= accepted.figures(model.n_labels)
         return Evaluation(
-            figures, self.dataset.n_instances, **self.missed, accepted=accepted, label_names=self.names
+            figures,
+            self.dataset.n_instances,
+            **self.missed,
+            rows_in_training=self.rows_in_training,
+            accepted=accepted,
+            label_names=self.names,
         )
 
     @property
@@ -121,6 +129,53 @@ class Labeled:
         wrongly or belongs to another model.
         """
         return 2 * known_occurrences(self.truth, self.model.n_labels) >= self.truth.nnz
+
+    def rows_note(self) -> Iterator[str]:
+        """Describe the rows that do not count, if there are any."""
+        n_rows, skipped = self.dataset.n_instances, self.missed["skipped_rows"]
+        if skipped:
+            yield f"{skipped:,} row{'s' * (skipped != 1)} without text skipped."
+        if unlabeled := self.missed["rows_without_labels"]:
+            rows = f"{n_rows:,} row{'s' * (n_rows != 1)}"
+            yield f"{unlabeled:,} of {rows} without labels, left out of all metrics."
+
+    @cached_property
+    def _in_training(self) -> tuple[float, int] | None:
+        return None if self.model.row_sketch is None else self.model.row_sketch.share(self.dataset.X)
+
+    @property
+    def rows_in_training(self) -> float | None:
+        """The share of the rows that have the same features as a training row; None if too few are known."""
+        return None if self._in_training is None else self._in_training[0]
+
+    def training_note(
+        self, these: str = "these figures do", name: str = "the model", least: float = 2.0
+    ) -> Iterator[str]:
+        """Describe how many rows occur in the training data, too.
+
+        Parameters
+        ----------
+        these : str
+            What is too good if these are more than half of the rows, apart from those that occur there by
+            chance; with its verb.
+        name : str
+            Of the model.
+        least : float, optional
+            A smaller share that is described. Default: none.
+        """
+        if self.model.row_sketch is None or self._in_training is None:
+            return
+        (share, compared), repeated = self._in_training, self.model.row_sketch.repeated
+        kind = "features" if self.dataset.text is None else "words"
+        about = "about " if compared < self.dataset.n_instances else ""
+        same = f"{about}{share:.0%} of the rows have the same {kind} as a training row of {name}"
+        if share - repeated >= (1 - repeated) / 2 > 0:
+            yield (
+                f"The data looks like the training data: {same}. A model is better on its training data than "
+                f"on any other, so {these} not show what to expect on other data."
+            )
+        elif share >= least and share * compared >= _FEWEST:
+            yield f"{same[0].upper()}{same[1:]}; {repeated:.0%} of the training rows repeat another one."
 
     def unknown_note(self, separators: str, name: str = "the model") -> Iterator[str]:
         """Describe the labels that the model does not know, if there are any.
@@ -168,7 +223,7 @@ def read_labeled(
 def validation_data(dataset: Dataset, model: Model) -> Labeled:
     """Match data with a model to choose something by it; unsuitable data is refused.
 
-    Warns about data that looks like the training data: it has as many rows, and as many of each label.
+    Warns about data that looks like the training data.
     """
     if dataset.text is not None and (model.text is None or dataset.text.contents != model.text.contents):
         what = "the validation data was read with text features that are not the model's"
@@ -182,16 +237,9 @@ def validation_data(dataset: Dataset, model: Model) -> Labeled:
     if dataset.Y.nnz == 0:
         raise InputError("the validation data has no labels", hint="use labeled data")
     labeled = Labeled.of(dataset, model)
-    truth = labeled.truth
-    check_known(truth, dataset, model.n_labels)
-    counts = np.bincount(truth.indices, minlength=truth.shape[1])
-    same = counts.size == model.n_labels and np.array_equal(counts, model.label_counts)
-    if same and dataset.n_instances == model.n_instances:
-        warn(
-            "The validation data looks like the training data: it has as many rows, and as many of each "
-            "label. A model is better on its training data than on any other, so this choice does not "
-            "show what to expect on other data."
-        )
+    check_known(labeled.truth, dataset, model.n_labels)
+    for note in labeled.training_note("this choice does"):
+        warn(note)
     return labeled
 
 

@@ -19,6 +19,7 @@ from labeltree.base.limits import OneOf, Optional, Value, Whole, checked
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import DECISION_LIMITS
 from labeltree.evaluation.calibration import CALIBRATION_LIMITS, Calibration
+from labeltree.evaluation.sketch import SKETCH_LIMITS
 from labeltree.model.layout import (
     CODECS,
     LABEL_COUNTS,
@@ -105,6 +106,7 @@ _MANIFEST = _Entries(
         "pruned": _Entries({"threshold": limits.PRUNE}),
         "decision": _Entries(DECISION_LIMITS),
         "calibration": _Entries(CALIBRATION_LIMITS),
+        "row_sketch": _Entries(SKETCH_LIMITS),
         "estimator": _Entries(optional=_ESTIMATOR, is_closed=False),
     },
     is_closed=False,

@@ -23,6 +23,7 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.evaluation.accepted import Decision
 from labeltree.evaluation.calibration import Calibration
 from labeltree.evaluation.result import Evaluation
+from labeltree.evaluation.sketch import RowSketch
 from labeltree.model.blocks import TreeBlocks
 from labeltree.model.compress import Budget, Trial, compress_model
 from labeltree.model.directory import check_apart, check_target, read_manifest
@@ -97,6 +98,8 @@ class Model:
         Which labels to accept: a threshold, or one per label.
     calibration : Calibration or None
         A map from scores to probabilities that ``predict`` applies.
+    row_sketch : RowSketch or None
+        Tells how many rows of other data occur in the training data.
     trees : tuple of TreeBlocks
     text : TextFeatures or None
         Turns documents into features, if the model was trained on text: ``model.text.transform(documents)``.
@@ -130,6 +133,7 @@ class Model:
         self.decision = Decision.stored(manifest.get("decision"), thresholds)
         calibration = manifest.get("calibration")
         self.calibration = None if calibration is None else Calibration.stored(calibration)
+        self.row_sketch = RowSketch.stored(manifest.get("row_sketch"))
 
     def __repr__(self) -> str:
         where = "unsaved" if self.path is None else repr(str(self.path))
@@ -351,7 +355,8 @@ class Model:
         """
         dataset = read_labeled(self, data, labels, text=text, threads=threads, **reading)
         labeled = Labeled.of(dataset, self)
-        for note in () if labeled.is_mostly_known else labeled.unknown_note("separator"):
+        unknown = () if labeled.is_mostly_known else labeled.unknown_note("separator")
+        for note in (*unknown, *labeled.training_note()):
             warn(note)
         return labeled.evaluate(predicted, ks)
 

@@ -15,6 +15,7 @@ from labeltree.base.display import Progress, warn
 from labeltree.base.limits import AUTO, LARGEST_VALUE, SMALLEST_COST
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
+from labeltree.evaluation.sketch import RowSketch
 from labeltree.model.layout import float32_threshold
 from labeltree.model.manifest import stored_as
 from labeltree.model.model import Model, load, load_complete
@@ -284,8 +285,10 @@ def complete_model(
             **({} if decision is None else {"decision": decision.entry()}),
             "not_converged": n_not_converged,
             "notes": work.described["notes"],
+            "row_sketch": RowSketch.of(dataset.X).entry(),
             **stored_as(plan.storage),
         }
+        dataset.release_pages()
         writer.finish(described)  # the manifest comes last
     if not work.is_published:
         remove_loose(work.model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from labeltree.settings import DEFAULT_BEAM, MAX_ACCEPTED
 
 # Rounds in which the models take turns to predict all rows; the fastest counts.
 ROUNDS = 3
+_NAME = "\0"  # in a note, before it is known which models it is about
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +87,17 @@ class Comparison:
             ]
         )
 
+    def notes(self, describe: Callable[[Labeled, str], Iterable[str]]) -> Iterator[str]:
+        """Return what a function notes about the data and the name of a model, for several models once."""
+        found: dict[str, list[str]] = {}
+        for item in self.models:
+            for note in describe(item.data, _NAME):
+                found.setdefault(note, []).append(item.name)
+        for note, names in found.items():
+            yield note.replace(
+                _NAME, "every model" if len(names) == len(self.models) else " and ".join(names)
+            )
+
     def to_dict(self) -> dict[str, Any]:
         """Return all figures, as ``labeltree compare --json`` prints them."""
         models = [
@@ -93,6 +105,7 @@ class Comparison:
                 **item.figures(),
                 "differences": {metric: asdict(gap) for metric, gap in item.differences.items()},
                 **item.data.missed,
+                "rows_in_training": item.data.rows_in_training,
             }
             for item in self.models
         ]

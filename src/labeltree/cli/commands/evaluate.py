@@ -11,14 +11,17 @@ from labeltree.base import limits
 from labeltree.base.display import Stages
 from labeltree.cli import options, printing
 from labeltree.cli.places import local, model_place
-from labeltree.cli.reading import DataFile, Reading, note_missed, open_model, speed_of
+from labeltree.cli.reading import DataFile, Reading, open_model, speed_of
 from labeltree.errors import InputError
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
     from labeltree.evaluation.accepted import Candidates, Decision
     from labeltree.evaluation.calibration import ReliabilityBin
+    from labeltree.model.labeled_data import Labeled
 
+# Of the rows, those that occur in the training data.
+_NOTED_SHARE = 0.01
 _MAX_RANK = max(DEFAULT_RANKS)
 _F1 = {"micro_f1": "micro F1", "macro_f1": "macro F1", "row_f1": "row F1"}
 _PERCENT = {"precision": "P", "recall": "R", **_F1, "coverage": "coverage", "rows_without": "no label"}
@@ -88,7 +91,8 @@ def evaluate(
     if per_label is not None:
         with write_whole(per_label) as stream:
             stream.write(plots.table(list(found.per_label), found.per_label.columns))
-    note_missed(labeled)
+    for note in _notes(labeled):
+        printing.note(note)
     if decision is not None:
         micro, macro, share = (
             f"{100 * found[name]:.2f}%" for name in ("micro_F1", "macro_F1", "rows_with_accepted_label")
@@ -202,11 +206,20 @@ def compare(
         raise InputError("standard input can be read only once", hint="pass a file")
     stages = Stages(quiet or json)
     models = [open_model(stages, local(model_place(name), stages)) for name in names]
-    datasets = read_alike(models, lambda model: DataFile(data, reading, model).read(stages, threads))
+    noted: list[str] = []
+    datasets = read_alike(
+        models, lambda model: DataFile(data, reading, model).read(stages, threads, noted=noted)
+    )
     with printing.warnings_as_notes(), stages.stage("compare", "comparing") as progress:
         found = compare_models(
             models, datasets, names=names, beam=beam, seed=seed, threads=threads, progress=progress
         )
-    for number, item in enumerate(found.models):
-        note_missed(item.data, item.name, rows=number == 0)
+    for note in found.notes(_notes):
+        printing.note(note)
     printing.show(found.to_dict(), [repr(found), *([] if quiet else ["", _F1_NOTE])], json)
+
+
+def _notes(data: Labeled, model: str = "the model") -> list[str]:
+    """Describe what no prediction can get right, and rows that occur in the training data."""
+    unknown = data.unknown_note("--label-separator", model)
+    return [*unknown, *data.rows_note(), *data.training_note(name=model, least=_NOTED_SHARE)]
