@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import mlflow
+import numpy as np
 import pandas as pd
 
 import labeltree
@@ -27,9 +28,12 @@ class Tagger(mlflow.pyfunc.PythonModel):
         """Open the model, which is an artifact."""
         self.model = labeltree.load(context.artifacts["model"])
 
-    def predict(self, context: Any, model_input: list[str], params: dict[str, Any] | None = None) -> Any:
-        """Return a list of labels with scores for each document."""
-        labels, scores = self.model.predict(list(model_input), top=5)
+    def predict(
+        self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
+    ) -> list[list[dict[str, Any]]]:
+        """Return a list of labels with scores for each document: of a list, a Series, an array or a frame."""
+        texts = np.asarray(model_input, dtype=object).ravel()  # a frame with one column, if MLflow makes one
+        labels, scores = self.model.predict(texts, top=(params or {}).get("top", 5))
         return [
             [{"label": str(label), "score": float(score)} for label, score in zip(*row, strict=True)]
             for row in zip(labels, scores, strict=True)
@@ -58,10 +62,11 @@ def main() -> None:
                 name="tagger",
                 python_model=__file__,
                 artifacts={"model": str(model.path)},
+                signature=mlflow.models.infer_signature(pd.Series(arguments.documents), params={"top": 5}),
                 pip_requirements=["labeltree", "pandas"],
             )
     again = mlflow.pyfunc.load_model(logged.model_uri)
-    found = again.predict(arguments.documents)
+    found = again.predict(arguments.documents, params={"top": 2})
     for document, row in zip(arguments.documents, found, strict=True):
         print(document)
         print(pd.DataFrame(row).to_string(index=False))

@@ -287,23 +287,13 @@ def test_weights_are_costs_and_zero_leaves_a_row_out():
     assert (scores[0] != scores[2]).any()
 
 
-def test_weight_two_is_nearly_the_row_twice():
-    weights = np.random.default_rng(0).integers(0, 4, 300)
-    exact = {"max_depth": 1, "threads": 1, "tolerance": 1e-10, "max_iterations": 10_000, "cost": 1}
-    weighted = LabelTreeClassifier(**exact).fit(DATA.X, DATA.Y, sample_weight=weights)
-    rows = np.repeat(np.arange(300), weights)
-    repeated = LabelTreeClassifier(**exact).fit(DATA.X[rows], DATA.Y[rows])
-    scores = [found.predict_proba(TEST.X).toarray() for found in (weighted, repeated)]
-    np.testing.assert_allclose(scores[0], scores[1], rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("max_depth", [1, 6])
-def test_the_default_cost_of_weighted_rows_is_that_of_repeated_rows(max_depth):
+@pytest.mark.parametrize(("max_depth", "loss"), [(1, "squared_hinge"), (6, "squared_hinge"), (6, "logistic")])
+def test_weighted_rows_give_the_model_of_repeated_rows(max_depth, loss):
     weights = np.random.default_rng(0).integers(0, 4, 60)
     rows = np.repeat(np.arange(60), weights)
     X, Y = DATA.X[:60], DATA.Y[:60]
     nested = [[list(range(a, a + 5)) for a in range(b, b + 20, 5)] for b in (0, 20)]
-    exact = {"threads": 1, "tolerance": 1e-10, "max_iterations": 10_000, "tree": nested}
+    exact = {"threads": 1, "tolerance": 1e-10, "max_iterations": 10_000, "tree": nested, "loss": loss}
     exact |= {"tree": None, "max_depth": 1} if max_depth == 1 else {}
     weighted = LabelTreeClassifier(**exact).fit(X, Y, sample_weight=weights)
     repeated = LabelTreeClassifier(**exact).fit(X[rows], Y[rows])

@@ -7,7 +7,7 @@ from labeltree import LabelTreeClassifier
 SPARSE = "predictions of several labels are sparse; the check requires a NumPy array"
 INEXACT = (
     "the solver stops within a tolerance: a row of weight 2 and the same row twice give nearly the same "
-    "model (test_weight_two_is_nearly_the_row_twice), not the same numbers"
+    "model (test_weighted_rows_give_the_model_of_repeated_rows), not the same numbers"
 )
 # Also in docs/scikit-learn.md. A check that passes unexpectedly is an error.
 SPARSE_CHECKS = {

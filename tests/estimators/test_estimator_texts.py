@@ -17,7 +17,10 @@ from sklearn.pipeline import make_pipeline
 import labeltree
 from labeltree import InputError, LabelTreeClassifier
 from labeltree.estimators import scorers
+from labeltree.evaluation.accepted import Decision
+from labeltree.model.labeled_data import Choice
 
+TRUSTED = "labeltree.estimators.classifier.LabelTreeClassifier"  # also in docs/scikit-learn.md
 TEXTS = ["red apple", "green apple", "red car", "blue car", "green pear"] * 4
 NAMES = [text.split() for text in TEXTS]
 FRAME = pd.DataFrame({"title": TEXTS, "pages": 1.0, "labels": NAMES})
@@ -147,6 +150,35 @@ def test_texts_survive_save_and_pickle(fitted, tmp_path):
     labeltree.train(tmp_path / "data.csv", path=tmp_path / "other")
     other = LabelTreeClassifier.load(tmp_path / "other")
     assert other.classes_[other.predict_top(["a whale"], 1)[0][0, 0]] == "sea"
+
+
+def types_in(value):
+    """Return the types of a state, except those of Python and arrays without objects."""
+    if isinstance(value, dict):
+        return {type(key) for key in value} - {str} | types_in(list(value.values()))
+    if type(value) in (list, tuple):
+        return set().union(*map(types_in, value))
+    plain = type(value) in (str, int, float, bool, type(None))
+    return set() if plain or (type(value) is np.ndarray and value.dtype.kind in "biufO") else {type(value)}
+
+
+@pytest.mark.parametrize("parameters", [{}, {"weights": "int8"}, {"prune": 0.01, "trees": 2}])
+def test_the_state_is_arrays_and_builtin_types(parameters):
+    of_texts = classifier(**parameters).fit(TEXTS, NAMES)
+    thresholds = np.linspace(0.4, 0.6, 6, dtype=np.float32)
+    by_label = pickle.loads(pickle.dumps(of_texts))
+    by_label.model_.store(Choice(Decision(0.5, thresholds=thresholds), None, None, 0))
+    for one in (of_texts, by_label):
+        assert types_in(one.__getstate__()) == set()
+        other = pickle.loads(pickle.dumps(one))
+        assert (other.predict(TEXTS) != one.predict(TEXTS)).nnz == 0
+        assert other.model_.text.settings == one.model_.text.settings
+    skops = pytest.importorskip("skops.io")
+    stored = skops.dumps(of_texts)
+    assert skops.get_untrusted_types(data=stored) == [TRUSTED]
+    assert (
+        skops.loads(stored, trusted=[TRUSTED]).predict_proba(TEXTS) != of_texts.predict_proba(TEXTS)
+    ).nnz == 0
 
 
 def test_texts_that_are_left_out(fitted):

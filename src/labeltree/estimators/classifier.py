@@ -23,6 +23,7 @@ from labeltree.estimators.inputs import (
     restore_classes,
 )
 from labeltree.estimators.predictor import TreePredictor
+from labeltree.estimators.state import model_state, restore_model
 from labeltree.hub.loading import load
 from labeltree.model.manifest import storage_of
 from labeltree.settings import (
@@ -306,6 +307,18 @@ class LabelTreeClassifier(TreePredictor):
         estimator.n_features_in_ = model.n_features
         estimator.model_ = model
         return estimator
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle, joblib and skops keep: plain arrays, strings and numbers."""
+        state = dict(super().__getstate__())
+        if "model_" in state:
+            state["model_"] = model_state(state["model_"])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "model_" in state:
+            self.model_ = restore_model(state["model_"])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
