@@ -339,7 +339,7 @@ BAD = {
     "lengths": (DATA.X, DATA.Y[:-1], "X has 300 rows and Y has 299"),
     "lengths of classes": (DATA.X, np.arange(299) % 3, "X has 300 rows and Y has 299"),
     "no y": (DATA.X, None, "the target y is None"),
-    "signs": (DATA.X, 2 * DATA.Y.toarray() - 1, "Y contains the value -1.0, expected only 0 and 1"),
+    "signs": (DATA.X, 2 * DATA.Y.toarray() - 1, "Y contains the value -1, expected only 0 and 1"),
     "lists": (DATA.X, [[1, 2]] * 299 + [[3]], "Y has rows of different lengths"),
     "NaN in y": (DATA.X, np.full(300, np.nan), "y[0] is missing"),
     "continuous y": (DATA.X, np.linspace(0, 1, 300), "Unknown label type: continuous"),

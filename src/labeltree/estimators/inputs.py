@@ -13,14 +13,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from labeltree.data.columns import Columns, is_missing
-from labeltree.data.dataset import Dataset
+from labeltree.data.dataset import Dataset, canonical_csr
 from labeltree.data.frames import Values, as_values, checked_labels, checked_texts, first_value
 from labeltree.data.read import LabelNumbers
 from labeltree.data.tfidf import learn_features
 from labeltree.errors import InputError, NoTermError
 
 # How scikit-learn checks X. `Dataset` checks that the values are finite.
-CHECKS_OF_X: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
+CHECKS_OF_X: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": (np.float32, np.float64),
+    "ensure_all_finite": False,
+}
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
 _HINT = (
     "pass lists of names (strings), or an indicator matrix, as from MultiLabelBinarizer(sparse_output=True)"
@@ -60,19 +64,16 @@ def make_dataset(
     """
     texts = texts_of(X)
     rows: Any = check_matrix(X, check) if texts is None else np.array([text or "" for text in texts], object)
-    check_rows(rows.shape[0], target)
+    check_rows(n_rows := rows.shape[0], target)
     Y, features = target.Y, None
-    weights = None if sample_weight is None else check_weights(sample_weight, rows.shape[0])
-    kept = np.ones(rows.shape[0], bool) if weights is None else weights > 0
+    weights = np.ones(n_rows) if sample_weight is None else check_weights(sample_weight, n_rows)
+    kept = weights > 0
     if texts is not None:
-        blank = np.array([not text or text.isspace() for text in texts], bool)
-        if blank.any():
-            warnings.warn(
-                f"{blank.sum():,} of {len(texts):,} rows have no text and are skipped.", stacklevel=3
-            )
-        kept &= ~blank
+        kept &= (has_text := np.array([bool(text.strip()) for text in rows], bool))
+        if blank := n_rows - has_text.sum():
+            warnings.warn(f"{blank:,} of {n_rows:,} rows have no text and are skipped.", stacklevel=3)
     if not kept.all():
-        rows, Y, weights = rows[kept], Y[kept], None if weights is None else weights[kept]
+        rows, Y, weights = rows[kept], Y[kept], weights[kept]
     if texts is not None and rows.size:
         try:
             features, rows = learn_features(rows.tolist(), threads=threads)
@@ -85,7 +86,7 @@ def make_dataset(
     if Y.count_nonzero() == 0:
         raise InputError("no row of y has a label", hint="pass the labels of at least one row")
     dataset = Dataset.from_matrices(rows, Y, target.label_names)
-    return replace(dataset, text=features), weights
+    return replace(dataset, text=features), None if sample_weight is None else weights
 
 
 def values_of(data: Any, name: str) -> Values | None:
@@ -110,29 +111,20 @@ def texts_of(X: Any) -> list[str | None] | None:
 
 
 def check_matrix(X: Any, check: Callable[[Any], Any]) -> Any:
-    """Return X as `check` does; if it is a frame with a column of text, name that."""
-    failure = None
+    """Return X as `check` does; if that fails and a column of X is text, name it."""
     try:
-        rows = check(X)
-        if rows.dtype != object:
-            return rows
-    except (TypeError, ValueError) as error:
-        failure = error
-    names = column_names(X) if hasattr(X, "shape") else None
-    for name in () if names is None else names:
-        if texts_of(X[name]):
-            what = f"X is a frame, and its column {name!r} is text"
-            raise InputError(what, hint=f"pass only this column, X[{name!r}]")
-    if failure is not None:
-        raise failure
-    return rows
+        return check(X)
+    except (TypeError, ValueError):
+        for name in () if (names := column_names(X)) is None else names:
+            if texts_of(X[name]):
+                what = f"X is a frame, and its column {name!r} is text"
+                raise InputError(what, hint=f"pass only this column, X[{name!r}]") from None
+        raise
 
 
 def column_names(data: Any) -> Any:
-    """Return the names of the columns of a frame or a table; None for other data."""
-    names = getattr(data, "column_names", None)  # of Arrow, whose `columns` are the columns themselves
-    names = getattr(data, "columns", None) if names is None else names
-    return names
+    """Return the names of the columns of a frame, or of an Arrow table, whose `columns` have the values."""
+    return getattr(data, "column_names", getattr(data, "columns", None))
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64]:
@@ -220,14 +212,12 @@ def _are_column_numbers(classes: NDArray[Any]) -> bool:
 
 
 def _indicator(matrix: Any, names: Any, known: NDArray[Any] | None) -> Target:
-    if matrix.ndim != 2:
-        raise InputError(f"Y has {matrix.ndim} dimensions, expected 2", hint=_HINT)
     if matrix.dtype.kind not in "biuf":
         raise InputError(f"Y contains {matrix.dtype} values, expected 0 and 1", hint=_HINT)
-    rows = sparse.csr_matrix(matrix)
-    wrong = rows.data[(rows.data != 0) & (rows.data != 1)]
+    rows = canonical_csr(matrix, "Y")
+    wrong = rows.data[rows.data != 1]
     if wrong.size:
-        raise InputError(f"Y contains the value {wrong[0]}, expected only 0 and 1", hint=_HINT)
+        raise InputError(f"Y contains the value {wrong[0]:g}, expected only 0 and 1", hint=_HINT)
     if known is not None and rows.shape[1] != len(known):
         raise InputError(f"Y has {rows.shape[1]} columns, expected {len(known)} as in fit")
     classes = np.arange(rows.shape[1]) if names is None else np.asarray(names)
