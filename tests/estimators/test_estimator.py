@@ -90,7 +90,7 @@ def test_parameters_have_the_names_and_defaults_of_the_command_line():
     about_answers = {"accepted", "threshold"}  # arguments of predict
     about_trees = {"tree_rest"}  # of a tree in a file
     about_text = {item.name for item in fields(Text)}
-    about_runs = {"dask", "resume", "sync"}
+    about_runs = {"dask", "holdout", "resume", "sync"}
     assert set(shell) - set(ours) == about_files | about_answers | about_runs | about_trees | about_text
 
 

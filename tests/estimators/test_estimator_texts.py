@@ -18,7 +18,6 @@ import labeltree
 from labeltree import InputError, LabelTreeClassifier
 from labeltree.estimators import scorers
 from labeltree.evaluation.accepted import Decision
-from labeltree.model.labeled_data import Choice
 
 TRUSTED = "labeltree.estimators.classifier.LabelTreeClassifier"  # also in docs/scikit-learn.md
 TEXTS = ["red apple", "green apple", "red car", "blue car", "green pear"] * 4
@@ -167,7 +166,7 @@ def test_the_state_is_arrays_and_builtin_types(parameters):
     of_texts = classifier(**parameters).fit(TEXTS, NAMES)
     thresholds = np.linspace(0.4, 0.6, 6, dtype=np.float32)
     by_label = pickle.loads(pickle.dumps(of_texts))
-    by_label.model_.store(Choice(Decision(0.5, thresholds=thresholds), None, None, 0))
+    by_label.model_.store_decision(Decision(0.5, thresholds=thresholds), None)
     for one in (of_texts, by_label):
         assert types_in(one.__getstate__()) == set()
         other = pickle.loads(pickle.dumps(one))

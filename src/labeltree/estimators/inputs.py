@@ -107,7 +107,7 @@ def texts_of(X: Any) -> list[str | None] | None:
     words = isinstance(first, list | tuple) and any(isinstance(word, str) for word in first)
     if values is None or not (words or first is None or isinstance(first, str | bytes)):
         return None
-    return list(checked_texts(values, "X"))
+    return list(checked_texts(values, "X[{}]"))
 
 
 def check_matrix(X: Any, check: Callable[[Any], Any]) -> Any:
