@@ -16,6 +16,7 @@ from playwright.sync_api import Error, sync_playwright
 import labeltree
 from labeltree.cli import main
 from labeltree.errors import InputError
+from labeltree.evaluation.accepted import Decision
 from labeltree.evaluation.calibration import Calibration
 from labeltree.explain.label import path_to
 from labeltree.serve import page as page_module
@@ -177,6 +178,12 @@ def test_damaged_tables_are_refused(tmp_path, read, content, message):
         read(tmp_path / "t.csv", *([10] if read == LabelHits.read else []))
 
 
+def test_unknown_columns_are_ignored(tmp_path):
+    (tmp_path / "t.csv").write_text('name,label,predicted,correct,f1\n"a, ""b""",2,4,3,x\n,1,0,0\n')
+    hits = LabelHits.read(tmp_path / "t.csv", 3)
+    assert (hits.predicted.tolist(), hits.correct.tolist()) == ([0, 0, 4], [0, 0, 3])
+
+
 def test_a_frontier(tmp_path):
     (tmp_path / "f.csv").write_text(POINT)
     [point] = read_frontier(tmp_path / "f.csv")
@@ -305,6 +312,14 @@ def wait_for_name(tab, name):
     tab.wait_for_function(shown, arg=name)
 
 
+def predict(tab, text):
+    """Type a text, and wait for its labels: the ones that are shown are removed first."""
+    tab.fill("#text", "")
+    tab.wait_for_selector("#answer:empty", state="attached")
+    tab.fill("#text", text)
+    tab.wait_for_selector("#answer .row")
+
+
 def text_of(tab, selector):
     return tab.locator(selector).inner_text()
 
@@ -380,8 +395,7 @@ def test_the_service_in_a_browser(tab, tagger, folder, serving, tmp_path):
     # A model whose scores are calibrated explains the number that it shows.
     tab.select_option("#model", "calibrated")
     tab.wait_for_selector("html[data-ready='calibrated']")
-    tab.fill("#text", text)
-    tab.wait_for_selector("#answer .row")
+    predict(tab, text)
     tab.locator("#answer .row").first.click()
     tab.wait_for_selector(".why .steps")
     shown = text_of(tab, "#answer li:first-child .row .score")
@@ -396,6 +410,60 @@ def test_the_service_in_a_browser(tab, tagger, folder, serving, tmp_path):
     tab.wait_for_selector("#answer-status:has-text('Expected index:value, got 1:x')")
     tab.fill("#text", "3:1 21:0.5")
     tab.wait_for_selector("#answer .row")
+
+
+def test_accepted_labels_in_a_browser(tab, tagger, serving, tmp_path):
+    """A line at a threshold; dimmed rows only if labels have thresholds of their own."""
+    one, own, none = (Path(shutil.copytree(tagger, tmp_path / name)) for name in ("one", "own", "none"))
+    model = labeltree.load(tagger)
+    text = "A light for the handlebar of a bicycle"
+    ranked, scores = model.predict(model.text.transform([text]), top=10)
+    names = [model.label_names[label] for label in ranked[0]]
+    threshold = float(scores[0, 3])
+    thresholds = np.full(model.n_labels, threshold, np.float32)
+    thresholds[ranked[0, 1]], thresholds[ranked[0, 8]] = 1, 0
+    labeltree.load(one).store_decision(Decision(threshold, rows=9), None)
+    labeltree.load(own).store_decision(Decision(threshold, rows=9, thresholds=thresholds), None)
+    labeltree.load(none).store_decision(None, None)
+    (one / "frontier.csv").write_text(POINT + "1,int8,,1900,60,50,40,False\n")
+    ready(tab, serving(one, own, none))
+    for name, accepted, status, facts in (
+        ("one", names[:4], ", 4 accepted", f"scores from {threshold:.4g}; chosen by micro F1 on 9 rows"),
+        ("own", [names[0], *names[2:4], names[8]], ", 4 accepted; the others are dimmed", "have their own"),
+        ("none", names, " ms", "no threshold is stored"),
+    ):
+        tab.select_option("#model", name)
+        tab.wait_for_selector(f"html[data-ready='{name}']")
+        predict(tab, text)
+        assert tab.locator("#answer .what").all_inner_texts() == names
+        assert tab.locator("#answer li:not(.below) .what").all_inner_texts() == accepted
+        assert text_of(tab, "#answer-status").endswith(status)
+        assert tab.locator("#answer li:nth-child(5).line").count() == (name == "one")
+        assert facts in text_of(tab, "#facts")
+        if name == "one":
+            assert text_of(tab, ".key") == "Suggested: int8, below 0.1 dropped; 900 bytes, P@1 50.50"
+    assert tab.locator("#found li").count() == 14
+    for width in (1280, 400):  # no row is cut
+        tab.set_viewport_size({"width": width, "height": 900})
+        assert tab.locator("#found").evaluate("list => list.scrollHeight - list.clientHeight") <= 1
+
+
+def test_whole_words_are_found_first(tab, serving, run, tmp_path):
+    names = ["part", "part", "part", "arts", "arts", "state of the art", "Art", "c++", "c"]
+    rows = [json.dumps({"text": f"w{k} {name}", "labels": [name]}) for k, name in enumerate(names)]
+    (tmp_path / "train.jsonl").write_text("\n".join(rows))
+    assert run("train", tmp_path / "train.jsonl", tmp_path / "model", "--quiet")[0] == 0
+    assert run("page", tmp_path / "model", "-o", tmp_path / "page.html", "--quiet")[0] == 0
+    for address in (serving(tmp_path / "model"), (tmp_path / "page.html").as_uri()):
+        ready(tab, address)
+        for search, found in (
+            ("art", ["Art", "state of the art", "part", "arts"]),
+            ("C++", ["c++"]),
+            ("the ar", ["state of the art"]),
+        ):
+            tab.fill("#find", search)
+            shown = "[...document.querySelectorAll('#found .what')].map((e) => e.textContent)"
+            tab.wait_for_function(f"found => {shown}.join() === found", arg=",".join(found))
 
 
 def test_a_service_with_a_token(tab, trained, serving):

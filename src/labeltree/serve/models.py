@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -57,9 +58,14 @@ class ServedModel:
         return [label_name(self.model, label).casefold() for label in range(self.model.n_labels)]
 
     def search(self, part: str) -> list[int]:
-        """Return the labels whose name, or number, contains a text in any case; the most frequent first."""
+        """Return the labels whose name, or number, contains a text in any case.
+
+        Those that have it as whole words come first, then the most frequent.
+        """
         wanted, names = part.casefold(), self._folded_names
-        return [label for label in self._by_frequency.tolist() if wanted in names[label]]
+        found = [label for label in self._by_frequency.tolist() if wanted in names[label]]
+        words = re.compile(rf"(?<!\w){re.escape(wanted)}(?!\w)")
+        return sorted(found, key=lambda label: words.search(names[label]) is None)
 
 
 class Models:

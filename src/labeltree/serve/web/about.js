@@ -19,7 +19,8 @@ function showTraining(about) {
   pairs.push(["Size", `${size(about.bytes)} (${count(about.bytes, "byte")})`]);
   pairs.push(["Solver", list(about.settings)]);
   if (Object.keys(about.notes || {}).length) pairs.push(["Options", list(about.notes)]);
-  pairs.push(["Score", list(about.score)]);
+  pairs.push(["Score", list(about.score) + (about.calibrated ? ", calibrated: a probability" : "")]);
+  pairs.push(["Accepts", about.accepts ? `scores from ${about.accepts}` : "all labels: no threshold is stored"]);
   if (about.text) pairs.push(["Text", `TF-IDF, ${list(about.text)}`]);
   if (about.precision !== null) pairs.push(["Precision", `${digits(100 * about.precision, 1)}% of ${count(about.predictions, "accepted label")} are correct`]);
   byId("facts").replaceChildren(...pairs.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
@@ -88,7 +89,8 @@ function showFrontier(points, bytes) {
     }
     svg.append(draw("text", { x: w - right + 10, y: y(of(all[all.length - 1])) + 4 }, `P@${rank}`));
   }
-  byId("plot").replaceChildren(svg);
+  byId("plot").replaceChildren(svg, ...all.filter((point) => point.chosen).map((point) => make("p", { class: "key small" },
+    make("span", { class: "chosen-dot", "aria-hidden": "true" }), `Suggested: ${form(point)}; ${size(point.bytes)}, P@1 ${digits(point["P@1"], 2)}`)));
   byId("points").replaceChildren(table(["trees", "weights", "bytes", "P@1", "P@3", "P@5", ""], points.map((point) => [
     String(point.trees), form(point), size(point.bytes), ...["P@1", "P@3", "P@5"].map((name) => digits(point[name], 2)), point.chosen ? "suggested" : ""])));
 }

@@ -50,11 +50,14 @@ class Ask {
     this.running = new AbortController();
     const start = performance.now();
     try {
-      const answer = await this.model.predict({ ...asBody(query), top: Number(byId("top").value) }, this.running.signal);
+      const body = { ...asBody(query), top: Number(byId("top").value) };
+      const ask = async (options) => (await this.model.predict({ ...body, ...options }, this.running.signal)).predictions[0].labels;
+      const { decision } = this.overview;
+      const [labels, accepted] = await Promise.all([ask({}), decision ? ask({ accepted: true }) : null]);
       if (number !== this.latest) return;
-      const labels = answer.predictions[0].labels;
       const time = Math.max(1, Math.round(performance.now() - start));
-      this.show(labels, labels.length ? `${count(labels.length, "label")} in ${time} ms` : "No label: the model knows none of these words.", query);
+      const status = `${count(labels.length, "label")} in ${time} ms${accepted ? `, ${accepted.length} accepted` : ""}`;
+      this.show(labels, labels.length ? status : "No label: the model knows none of these words.", query, accepted);
       this.trouble("");
     } catch (error) {
       if (error.name === "AbortError" || number !== this.latest) return;
@@ -63,12 +66,21 @@ class Ask {
     }
   }
 
-  show(labels, status, query) {
-    byId("answer-status").textContent = status;
-    byId("answer").replaceChildren(...labels.map((label) => this.row(label, query)));
+  /** Show labels; what the model does not accept is dimmed, and below a line unless labels have thresholds of their own. */
+  show(labels, status, query, accepted = null) {
+    const numbers = new Set((accepted || labels).map((label) => label.label));
+    const rows = labels.map((label) => this.row(label, query, numbers.has(label.label)));
+    const { threshold = 0 } = this.overview.decision || {};
+    const dimmed = numbers.size < labels.length;
+    // Scores are rounded.
+    const fits = ({ label, score }) => (numbers.has(label) ? score > threshold - 1e-6 : score < threshold + 1e-6);
+    const hasLine = dimmed && labels.every(fits);
+    if (hasLine) rows.splice(numbers.size, 0, make("li", { class: "line small" }, `Not accepted: scores below ${digits(threshold)}`));
+    byId("answer-status").textContent = status + (dimmed && !hasLine ? "; the others are dimmed" : "");
+    byId("answer").replaceChildren(...rows);
   }
 
-  row(label, query) {
+  row(label, query, isAccepted) {
     const name = String(label.name ?? label.label);
     const place = make("div", { class: "why", hidden: true });
     const button = make("button", { type: "button", class: "row", "aria-expanded": "false" },
@@ -89,7 +101,7 @@ class Ask {
         place.replaceChildren(make("p", { class: "small" }, error.message));
       }
     });
-    return make("li", {}, button, place);
+    return make("li", { class: isAccepted ? null : "below" }, button, place);
   }
 }
 

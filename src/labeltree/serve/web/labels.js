@@ -1,7 +1,7 @@
 // Labels: search, pages of results, and what the model has learned about one of them.
 "use strict";
 
-const PAGE = 14;
+const PAGE = matchMedia("(max-width: 60rem)").matches ? 6 : 14;
 
 class Labels {
   constructor(map, trouble) {

@@ -98,8 +98,10 @@ class Embedded {
       },
       labels: async ({ search = "", offset = 0, limit = 20 }) => {
         const wanted = search.toLocaleLowerCase();
-        const places = [];
-        folded.forEach((name, place) => { if (name.includes(wanted)) places.push(place); });
+        const word = new RegExp(`(?<![\\p{L}\\p{N}_])${wanted.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")}(?![\\p{L}\\p{N}_])`, "u");
+        const [words, parts] = [[], []];
+        folded.forEach((name, place) => { if (name.includes(wanted)) (word.test(name) ? words : parts).push(place); });
+        const places = [...words, ...parts];
         const rows = places.slice(offset, offset + limit).map((k) => ({ label: labels.numbers[k], name: labels.names[k], count: labels.counts[k] }));
         return { total: places.length, labels: rows };
       },
