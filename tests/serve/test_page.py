@@ -425,7 +425,7 @@ def test_accepted_labels_in_a_browser(tab, tagger, serving, tmp_path):
     labeltree.load(one).store_decision(Decision(threshold, rows=9), None)
     labeltree.load(own).store_decision(Decision(threshold, rows=9, thresholds=thresholds), None)
     labeltree.load(none).store_decision(None, None)
-    (one / "frontier.csv").write_text(POINT + "1,int8,,1900,60,50,40,False\n")
+    (one / "frontier.csv").write_text(POINT + "1,int8,,1900,0.6,0.5,0.4,False\n")
     ready(tab, serving(one, own, none))
     for name, accepted, status, facts in (
         ("one", names[:4], ", 4 accepted", f"scores from {threshold:.4g}; chosen by micro F1 on 9 rows"),

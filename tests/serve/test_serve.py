@@ -504,9 +504,9 @@ def test_errors_and_settings(tagger):
 def test_results_are_those_of_the_model_that_was_opened(tagger, tmp_path):
     path = tmp_path / "tagger"
     shutil.copytree(tagger, path)
-    (path / "precision.csv").write_text("label,predicted,correct\n0,4,1\n")
+    (path / "precision.csv").write_text("label,predicted,correct\ntea,4,1\n")
     models = Models([path])
-    (path / "precision.csv").write_text("label,predicted,correct\n0,4,4\n")
+    (path / "precision.csv").write_text("label,predicted,correct\ntea,4,4\n")
     os.utime(path / "manifest.json", (0, 0))
     with client_of(models) as client:
         answer = client.get("/models/tagger").json()
