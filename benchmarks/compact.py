@@ -158,7 +158,7 @@ def evaluate_size(train: Dataset, plan: Plan, test: Dataset, place: Path, size: 
         small = model.compress(place / "fitting", max_size=size, threads=plan.threads, overwrite=True)
         storage = storage_of(small.manifest)
         stored = storage.codec if storage.prune is None else f"threshold {storage.prune:g}"
-        rows.append(evaluate(f"{n_trees} in {size}: {stored}", small, test, None))
+        rows.append(evaluate(f"{n_trees} tree{'s' * (n_trees > 1)} in {size}: {stored}", small, test, None))
     return rows
 
 

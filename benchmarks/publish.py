@@ -61,7 +61,8 @@ def load_results():
         "machine": json.loads((RESULTS / "machine.json").read_text()),
         "shapes": shapes,
         "datasets": collect_datasets(read_rows(RESULTS / "peers.jsonl"), shapes),
-        "sizes": [json.loads(line) for line in (RESULTS / "scale.jsonl").read_text().splitlines()],
+        "sizes": read_rows(RESULTS / "scale.jsonl"),
+        "compact": read_rows(RESULTS / "compact.jsonl"),
     }
 
 
@@ -219,6 +220,34 @@ def scale_sentence(records):
     )
 
 
+def compact_table(records):
+    """Return the size and the precision of the forms of each model."""
+    lines = ["| | MB | P@1 | P@3 | P@5 |", "|---|---:|---:|---:|---:|"]
+    for record in records:
+        for row in record["rows"]:
+            name = f"**{record['data']}**, float32" if row["name"] == "float32" else row["name"]
+            if name == "compact":
+                name += f", threshold {record['threshold']:g}"
+            precision = " | ".join(f"{row[key]:.2f}" for key in PRECISIONS)
+            lines.append(f"| {name} | {MEGA * row['model_bytes']:.1f} | {precision} |")
+    return "\n".join(lines)
+
+
+def pruning_sentence(records):
+    """Return how much smaller compact models are, and what they lose of P@k at most."""
+    ratios, lost = [], []
+    for record in records:
+        rows = {row["name"]: row for row in record["rows"]}
+        full, compact = rows["float32"], rows["compact"]
+        ratios.append(full["model_bytes"] / compact["model_bytes"])
+        lost += [full[key] - compact[key] for key in PRECISIONS]
+    return (
+        f"Pruning made [{WORDS[len(records)]} models](benchmarks/RESULTS.md#compact-models) "
+        f"{min(ratios):.0f} to {max(ratios):.0f} times smaller, and cost at most "
+        f"{max(lost):.2f} points of P@k."
+    )
+
+
 def readme_block(results):
     """Return the benchmarks of the README."""
     shape, machine = results["shapes"][SHOWN], results["machine"]
@@ -236,6 +265,7 @@ def blocks(results):
     """Return the generated text of each block, by file."""
     datasets, machine = results["datasets"], results["machine"]
     front = {"benefit": wrap(benefit_sentence(datasets)), "benchmarks": readme_block(results)}
+    front["pruning"] = wrap(pruning_sentence(results["compact"]))
     summary = [
         speed_sentences(datasets),
         precision_sentences(datasets),
@@ -249,6 +279,7 @@ def blocks(results):
             "machine": f"Measured on {machine['description']}, in {machine['date']}.",
             "summary": "\n".join(wrap(text, "- ") for text in summary if text),
             "peers": measured_sections(datasets, level=3, notes=False),
+            "compact": compact_table(results["compact"]),
             "scale": f"{wrap(scale_sentence(results['sizes']))}\n\n{scale}",
         },
     }
