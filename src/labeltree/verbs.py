@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -10,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -35,6 +36,8 @@ from labeltree.data.split import (
 from labeltree.data.summary import describe_data, summary_lines
 from labeltree.errors import InputError
 from labeltree.hub.loading import load
+from labeltree.model.compress import Budget
+from labeltree.model.directory import check_target
 from labeltree.model.labeled_data import read_labeled
 from labeltree.model.model import Model
 from labeltree.settings import (
@@ -72,6 +75,7 @@ def train(
     path: str | os.PathLike[str] | None = None,
     holdout: float | None = None,
     min_label_count: int = 1,
+    max_size: int | str | None = None,
     threads: int | None = None,
     memory_limit: int | str | None = None,
     overwrite: bool = False,
@@ -96,6 +100,9 @@ def train(
         accepts; ``model.holdout`` has the figures.
     min_label_count : int, default 1
         Leave out labels with fewer rows.
+    max_size : int or str, optional
+        Prune the trained weights just enough for the model to fit in this many bytes, or in "50MB". Until
+        then, all weights are kept beside the model, in a directory whose name ends in ``.full``.
     threads : int, optional
         Default: all CPUs.
     memory_limit : int or str, optional
@@ -128,6 +135,8 @@ def train(
     reading, text_settings, settings = _settings(options)
     limit = checked("memory_limit", memory_limit, limits.Optional(limits.MEMORY))
     checked("min_label_count", min_label_count, limits.Whole(1))
+    budget = Budget(None, cast("int | None", max_size))
+    budget.check(options.get("weights"), options.get("prune"), validated=False)
     if path is None:
         given = {"overwrite": overwrite, "resume": resume, "dask": dask}
         name = next((name for name, value in given.items() if value), None)
@@ -136,7 +145,9 @@ def train(
             what = f"{name} is given, but the model has no path"
             raise InputError(what, hint=hint, parameters={"path": None, name: None})
     else:
-        check_run(Path(path), overwrite, resume)
+        if max_size is not None:
+            check_target(Path(path), overwrite)
+        check_run(_whole(Path(path), max_size), overwrite, resume)
     source = open_data(data, labels, text=text, **reading)
     stages, test = Stages(quiet=not progress), None
     with stages.stage("read", f"reading {source.name or 'the data'}") as read:
@@ -149,19 +160,29 @@ def train(
     # The operating system keeps the mapped files of a model as long as this process, or one forked from it,
     # uses them: nothing has to be cleaned up, even after a crash, nor reach the disk.
     unsaved = temporary_directory(Path(tempfile.gettempdir()), "labeltree-train-")
-    with nullcontext(Path(path)) if path is not None else unsaved as place, resumable(place):
-        model = train_dataset(
-            dataset,
-            place if path is not None else place / "model",
-            settings,
-            threads=threads,
-            memory_limit=limit,
-            overwrite=overwrite,
-            resume=resume,
-            sync=path is not None,
-            dask=dask,
-            stage=stages.stage,
-        )[1]
+    with nullcontext(Path(path)) if path is not None else unsaved as place:
+        target = place if path is not None else place / "model"
+        whole = _whole(target, max_size)
+        with resumable(whole) if path is not None else nullcontext():
+            model = train_dataset(
+                dataset,
+                whole,
+                settings,
+                threads=threads,
+                memory_limit=limit,
+                overwrite=overwrite,
+                resume=resume,
+                sync=path is not None,
+                dask=dask,
+                check=lambda plan: budget.check_least(plan.least_bytes),
+                stage=stages.stage,
+            )[1]
+        if max_size is not None:
+            with stages.stage("compress", "fitting the model in its size") as pruned:
+                model = model.compress(
+                    target, max_size=max_size, overwrite=overwrite, threads=threads, progress=pruned
+                )
+            shutil.rmtree(whole)
     if path is None:
         model.path = None
     if test is not None:
@@ -171,6 +192,11 @@ def train(
         if progress:
             print(model.holdout, file=sys.stderr)
     return model
+
+
+def _whole(target: Path, max_size: int | str | None) -> Path:
+    """Return where a model is trained: beside its place, if it is to be pruned to a size."""
+    return target if max_size is None else target.with_name(f"{target.name}.full")
 
 
 @shows(TrainingOptions, *_SETTINGS)

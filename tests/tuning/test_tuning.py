@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import make_data
+from helpers import contents, make_data
 
 import labeltree
 from labeltree import write_svm
@@ -82,6 +82,15 @@ def test_a_search_ends_with_settings_of_a_model_that_fits(tuned, data, tmp_path,
     assert model.bytes <= 6_000
     assert model.manifest["settings"]["cost"] == tuned.settings["cost"]
     assert not (tmp_path / "m.full").exists()
+    for path in (None, tmp_path / "python"):
+        again = labeltree.train(data, **tuned.settings, path=path)
+        assert (again.bytes, again.manifest["settings"]) == (model.bytes, model.manifest["settings"])
+    assert contents(tmp_path / "python").keys() == contents(tmp_path / "m").keys()
+    assert not (tmp_path / "python.full").exists()
+    with pytest.raises(InputError, match="the smallest possible size is"):
+        labeltree.train(data, max_size=100)
+    with pytest.raises(InputError, match="remove prune or max_size"):
+        labeltree.train(data, max_size=100, prune=0.1)
 
 
 def test_the_table_has_every_trial(tuned):

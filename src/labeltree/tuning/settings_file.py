@@ -26,7 +26,7 @@ READING: dict[str, limits.Limit] = {
     "labels": _STRING,
     "separator": _STRINGS,
     "delimiter": _STRING,
-    "format": limits.OneOf(("svm", *limits.TEXT_FORMAT.values)),
+    "format": limits.DATA_FORMAT,
     "one_based": limits.FLAG,
     "strict": limits.FLAG,
 }
