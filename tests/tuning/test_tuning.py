@@ -301,7 +301,7 @@ def test_data_is_read_as_given(small_search, tmp_path):
     given = {"format": "tsv", "separator": ";", "threads": 1, "max_time": 1e-6}
     found = tune(tmp_path / "d.txt", path=tmp_path / "out", validation=0.2, **given)
     assert found.settings.items() >= {"format": "tsv", "separator": ";", "ngrams": [1, 1]}.items()
-    assert "strict" not in found.settings
+    assert not {"strict", "min_label_count"} & set(found.settings)
     model = labeltree.train(tmp_path / "d.txt", **found.settings, threads=1)
     assert set(model.label_names) == {"a", "b", "c"}
     columns = {"text": [line.split("\t")[1] for line in lines], "topics": [x.split("\t")[0] for x in lines]}
@@ -368,11 +368,11 @@ def test_the_settings_say_how_data_is_read(texts, small_search, tmp_path, run):
     reading += [part for text in texts for part in ("--text-column", text)]
     out = tmp_path / "out"
     command = ("tune", tmp_path / "d.txt", "-o", out, "--json", "--max-size", "5kB", "--strict")
-    code, text, err = run(*command, *reading, "--validation", 0.2, "--min-df", 1)
+    code, text, err = run(*command, *reading, "--validation", 0.2, "--min-df", 1, "--min-label-count", 2)
     assert code == 0, err
     report = json.loads(text)
     given = {"text": texts[0] if len(texts) == 1 else texts, "labels": "tags", "separator": "/"}
-    given |= {"delimiter": "|", "format": "csv", "strict": True}
+    given |= {"delimiter": "|", "format": "csv", "strict": True, "min_label_count": 2}
     assert {name: report["settings"].get(name) for name in given} == given
     code, _, err = run(*shlex.split(report["command"])[1:], "--quiet")
     assert code == 0, err

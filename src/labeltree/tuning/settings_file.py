@@ -29,7 +29,9 @@ READING: dict[str, limits.Limit] = {
     "format": limits.DATA_FORMAT,
     "one_based": limits.FLAG,
     "strict": limits.FLAG,
+    "min_label_count": limits.Whole(1),
 }
+_UNSET = (("strict", False), ("min_label_count", 1))
 # Everything that a settings file may contain. The names are those of the library, as in
 # ``labeltree.train(data, **settings)``. A tree is given as a file of its own.
 KEYS: dict[str, limits.Limit] = {
@@ -57,7 +59,7 @@ def reading_settings(given: Mapping[str, Any]) -> dict[str, Any]:
         value = given.get(name)
         if isinstance(value, list | tuple):
             value = value[0] if len(value) == 1 else list(value)
-        if value is not None and (name, value) != ("strict", False):
+        if value is not None and (name, value) not in _UNSET:
             found[name] = value
     return found
 

@@ -113,6 +113,7 @@ def tune(
     start = (settings or TextSettings()) if source.is_text else None
     found = DataSource(read, share, start, searches_terms=source.is_text and settings is None)
     named = {**reading, "text": text, "labels": labels if isinstance(labels, str) else None}
+    named["min_label_count"] = min_label_count
     return search(
         found,
         Path(path),
