@@ -405,6 +405,9 @@ def test_rare_labels_are_dropped(tmp_path, run):
     assert (
         json.loads(run("estimate", path, "--min-label-count", 2, "--json")[1])["data"]["dropped_labels"] == 2
     )
+    options = ["--out", tmp_path / "t", "--min-label-count", 2, "--validation", 0.5]
+    assert run("tune", path, *options, "--max-time", 0.001, "-q")[0] == 0
+    assert json.loads((tmp_path / "t" / "settings.json").read_text())["min_label_count"] == 2
     write_svm(tmp_path / "d.svm", Dataset.from_matrices(np.eye(4), [[1, 0], [1, 0], [1, 0], [0, 1]]))
     assert run("train", tmp_path / "d.svm", model, "--min-label-count", 2, "--overwrite", "-q")[0] == 0
     assert load(model).label_names == ("0",)

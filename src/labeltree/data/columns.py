@@ -125,14 +125,6 @@ def _strings(name: str, value: Any) -> tuple[str, ...]:
     return tuple(values)
 
 
-def checked_columns(columns: Any, default: Columns) -> Columns:
-    """Return the columns, or the default for None; refuse anything else, such as a name."""
-    if columns is not None and not isinstance(columns, Columns):
-        what = f"columns is of type {type(columns).__name__}, expected Columns"
-        raise InputError(what, hint='pass labeltree.Columns(text="...", labels="...")')
-    return default if columns is None else columns
-
-
 def tidy_label(label: str) -> str:
     """Replace whitespace in a label by single spaces, since a tab would break files of labels; bare URIs."""
     tidy = " ".join(label.split())

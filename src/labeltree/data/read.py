@@ -16,7 +16,7 @@ from labeltree.base.display import Progress
 from labeltree.base.paths import Paths, data_files, detected_format, format_of, shown_files
 from labeltree.base.system import threads_to_use
 from labeltree.data.binary import read_npz
-from labeltree.data.columns import Columns, Document, Labels, checked_columns
+from labeltree.data.columns import Columns, Document, Labels
 from labeltree.data.dataset import Dataset, wrap_csr
 from labeltree.data.records import Documents
 from labeltree.data.svm import read_svm
@@ -179,7 +179,7 @@ def read_documents(
         If the file cannot be read, or there is nothing to learn from. The message names the first invalid
         line.
     """
-    columns = checked_columns(columns, Columns() if features is None else features.columns)
+    columns = columns or (Columns() if features is None else features.columns)
     documents = Documents(
         path,
         format,

@@ -19,7 +19,6 @@ from labeltree.data.columns import (
     Columns,
     Document,
     Rules,
-    checked_columns,
     kind_of,
     some_names,
 )
@@ -103,7 +102,7 @@ class Documents:
     ) -> None:
         self.files = data_files(path)
         self._format = check_format(self.files, format, require_labels)
-        self._rules = Rules("", checked_columns(columns, Columns()), require_labels, strict, learns, starts)
+        self._rules = Rules("", columns or Columns(), require_labels, strict, learns, starts)
         self.notes = self._rules.notes
         self._progress, self._eager = progress, eager
         self._lines: Lines | None = None
