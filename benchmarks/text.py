@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import program
 
+import labeltree
 from labeltree import InputError, TextSettings
 from labeltree.base.system import threads_to_use
-from labeltree.data.read import read_documents
-from labeltree.data.records import read_text
+from labeltree.data.records import Documents
 
 N_DOCUMENTS, WORDS, N_TERMS = 50_000, 70, 100_000  # of the synthetic file
 
@@ -47,11 +47,13 @@ def run(path, threads, repeats):
     rows = {}
     for n in sorted({1, threads}):
         *rows[f"labeltree, {n} thread{'s' * (n != 1)}"], dataset = timed(
-            lambda n=n: read_documents(path, threads=n), repeats
+            lambda n=n: labeltree.read_data(path, threads=n), repeats
         )
-    name = "read_text and TfidfVectorizer"
+    name = "Documents and TfidfVectorizer"
     vectorizer = TextSettings().vectorizer()
-    *rows[name], X = timed(lambda: vectorizer.fit_transform(text for text, *_ in read_text(path)), 1)
+    options = {"require_labels": True, "strict": False}
+    documents = Documents(path, None, None, **options)
+    *rows[name], X = timed(lambda: vectorizer.fit_transform(text for text, *_ in documents), 1)
     X = X.astype(np.float32)
     X.sort_indices()
     if X.indices.tobytes() != dataset.X.indices.tobytes() or X.data.tobytes() != dataset.X.data.tobytes():

@@ -8,14 +8,13 @@ import sys
 from sklearn.model_selection import GridSearchCV
 
 import labeltree
-from labeltree.data.read import read_documents
 from labeltree.estimators.scorers import ndcg_at, precision_at
 
 train = labeltree.read_data(sys.argv[1])  # LIBSVM or documents
 if train.text is None:
     test = labeltree.read_svm(sys.argv[2], one_based=train.one_based).widen(train.n_features)
 else:
-    test = read_documents(sys.argv[2], features=train.text)
+    test = labeltree.read_data(sys.argv[2], features=train.text)
 test = test.align(train.label_names, train.n_labels)
 
 search = GridSearchCV(

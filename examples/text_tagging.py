@@ -13,7 +13,6 @@ from pathlib import Path
 
 import labeltree
 from labeltree.base.system import human_bytes
-from labeltree.data.read import read_documents
 
 HERE = Path(__file__).parent
 DOCUMENTS = [
@@ -25,7 +24,7 @@ DOCUMENTS = [
 
 def train(path, directory, clusters):
     """Train a model on a file of documents, and print its size before and after."""
-    data = read_documents(path)  # settings=labeltree.TextSettings(ngrams=(1, 2)) adds word pairs
+    data = labeltree.read_data(path)  # settings=labeltree.TextSettings(ngrams=(1, 2)) adds word pairs
     tree = labeltree.build_tree(data, clusters=clusters)
     plan = labeltree.make_plan(data, tree, labeltree.SolverSettings(cost=4))
     print(f"{data.n_instances:,} documents, {data.n_features:,} words, {data.n_labels:,} labels")

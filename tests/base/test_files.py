@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers import read_text
 
 from labeltree import InputError, read_svm
 from labeltree.base import limits
 from labeltree.base.files import _ahead, check_output, read_pieces, write_whole
-from labeltree.data.records import read_text
 
 COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 

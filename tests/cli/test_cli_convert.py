@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from helpers import read_documents
 from scipy import sparse
 
 from labeltree import load, read_data, read_svm
-from labeltree.data.read import read_documents
 from labeltree.trees.export import tree_text
 from labeltree.trees.tree import LabelTree
 

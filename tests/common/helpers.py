@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,10 @@ from hypothesis import settings
 from scipy import sparse
 
 from labeltree import InputError, _native
+from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
+from labeltree.data.inputs import open_data
+from labeltree.data.records import Documents
 from labeltree.model.model import load
 from labeltree.training.fill import train_model
 from labeltree.training.plan import make_plan
@@ -206,3 +211,23 @@ def killed_after(monkeypatch, n_strips):
         patch.setattr("labeltree.training.fill._native.train_strips", stop)
         with pytest.raises(Killed):
             yield
+
+
+def read_text(path, format=None, columns=None, *, require_labels=True, strict=False, progress=None):
+    """Return the documents of files, one at a time."""
+    options = {"require_labels": require_labels, "strict": strict, "progress": progress}
+    return iter(Documents(path, format, columns, **options))
+
+
+def read_documents(
+    path, format=None, columns=None, *, settings=None, features=None, threads=None, progress=None, **options
+):
+    """Read files of documents whose columns are given as one object."""
+    like = None if features is None else SimpleNamespace(text=features, path=None)
+    if columns is not None:
+        given = {**vars(columns), "separator": columns.separators}
+        del given["separators"]
+        options |= {name: value for name, value in given.items() if value != getattr(Columns(), name, None)}
+    paths = [Path(name) for name in path] if isinstance(path, list | tuple) else Path(path)
+    source = open_data(paths, format=format, like=like, **options)
+    return source.dataset(settings, like=like, threads=threads, progress=progress)

@@ -11,14 +11,13 @@ import zipfile
 import numpy as np
 import pyarrow
 import pytest
+from helpers import read_documents, read_text
 from pyarrow import feather, ipc, parquet
 from scipy import sparse
 
 from labeltree import Dataset, InputError, describe_data, load, read_data
 from labeltree.base.paths import data_files
 from labeltree.data.columns import Columns
-from labeltree.data.read import read_documents
-from labeltree.data.records import read_text
 from labeltree.data.svm import read_svm, write_svm
 
 ROWS = [(f"word{i % 7} common{i % 3}", [f"t{i % 5}", f"u{i % 4}"]) for i in range(60)]

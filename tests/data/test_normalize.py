@@ -9,7 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from helpers import contents, disk_bytes, killed_after, make_data, random_data, topic_data, train_small
+from helpers import (
+    contents,
+    disk_bytes,
+    killed_after,
+    make_data,
+    random_data,
+    read_documents,
+    topic_data,
+    train_small,
+)
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -17,7 +26,6 @@ from hypothesis.extra import numpy as arrays
 import labeltree
 from labeltree import Dataset, InputError, LabelTreeClassifier, TreeSettings, _native, load, write_svm
 from labeltree.data.dataset import TOLERANCE, unit_rows, unit_values
-from labeltree.data.read import read_documents
 from labeltree.hub.card import model_card
 from labeltree.serve.model_quality import Measurements
 from labeltree.serve.page import overview

@@ -5,10 +5,10 @@ import json
 
 import numpy as np
 import pytest
+from helpers import read_documents
 
 import labeltree
 from labeltree import InputError, describe_data, read_data
-from labeltree.data.read import read_documents
 from labeltree.data.summary import summary_lines
 
 TAGS = ["red fruit", "fruit", "sea", "sea", "tool", "kitchen"]

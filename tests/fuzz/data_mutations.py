@@ -7,11 +7,11 @@ import warnings
 from unittest.mock import patch
 
 import numpy as np
+from helpers import read_documents
 from mutations import pick
 
 from labeltree import InputError, read_svm
 from labeltree.data import svm
-from labeltree.data.read import read_documents
 
 FILES = {
     "plain.svm": b"0,2 1:0.5 3:1e-3 # first\n\n1 2:1\n 4:-2.5\n# only a comment\n3,0 1:1 2:2 3:3\r\n",

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from codec_models import drawing, store_model, wide_tree
 from forgery import array, npy, read_files, seal
-from helpers import random_data, train_small
+from helpers import random_data, read_documents, train_small
 from scipy import sparse
 
 from labeltree import InputError, LabelTreeClassifier, load
 from labeltree.cli import main
-from labeltree.data.read import read_documents
 from labeltree.explain import describe_label, explain_prediction, tree_shape
 from labeltree.model.layout import MANIFEST
 from labeltree.settings import SolverSettings

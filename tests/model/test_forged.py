@@ -8,11 +8,10 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 from forgery import array, edit, npy, read_files, seal, write
-from helpers import TREE_FILES, random_data, train_small
+from helpers import TREE_FILES, random_data, read_documents, train_small
 from mutations import DOCUMENTS, command
 
 from labeltree import Dataset, InputError, LabelTree, load, make_plan
-from labeltree.data.read import read_documents
 from labeltree.errors import ResourceError
 from labeltree.explain import describe_label, explain_prediction
 from labeltree.model.layout import MANIFEST

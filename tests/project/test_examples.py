@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import read_documents
 
 from labeltree import synthesize, write_svm
-from labeltree.data.read import read_documents
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

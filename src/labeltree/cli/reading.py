@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from labeltree.base import limits
 from labeltree.base.display import Stages
 from labeltree.cli import printing
-from labeltree.cli.options import parameter, spelled
 from labeltree.errors import InputError
 from labeltree.settings import TextSettings
 
 if TYPE_CHECKING:
     from labeltree.base.display import Progress
-    from labeltree.data.columns import Columns
     from labeltree.data.dataset import Dataset
+    from labeltree.data.inputs import Source
     from labeltree.data.read import Batch
     from labeltree.data.summary import DataSummary
     from labeltree.model.labeled_data import Labeled
     from labeltree.model.model import Model
 
 _TABS = {"tab": "\t", "\\t": "\t"}
-# The formats that an option applies to, if not to all text.
-_APPLIES_TO = {
-    "text_column": "CSV, JSONL, Parquet and Arrow",
-    "label_column": "CSV, JSONL, Parquet and Arrow",
-    "delimiter": "CSV",
-    "id_column": "TSV, CSV, JSONL, Parquet and Arrow",
-    "one_based": "LIBSVM",
-}
-_FORMATS = {"svm": "LIBSVM", "parquet": "Parquet", "arrow": "Arrow", "npz": "NumPy"}
 
 
 @dataclass(frozen=True)
@@ -70,41 +59,6 @@ class Reading:
     delimiter: str | None = None
     strict: bool = False
     one_based: bool | None = None
-
-    def check(self, format: str, id_column: str | None = None, settings: Path | None = None) -> None:
-        """Refuse options, given or from a settings file, that do not apply to data of a format."""
-        shown = _FORMATS.get(format, format.upper())
-        for name, value in {**vars(self), "id_column": id_column}.items():
-            formats = _APPLIES_TO.get(name, "text")
-            applies = shown in re.findall(r"\w+", formats)
-            if formats == "text":
-                applies = format in limits.TEXT_FORMAT.values
-            elif format == "tsv" and name.endswith("_column"):  # its columns have numbers
-                applies |= all(map(str.isdecimal, value if isinstance(value, list) else [value or ""]))
-            applies |= name in ("data_format", "min_label_count") or (name, value) == ("strict", False)
-            if applies or value is None:
-                continue
-            from labeltree.tuning.settings_file import read_settings
-
-            words = {} if settings is None else {parameter(word): word for word in read_settings(settings)}
-            option = words.get(name) or spelled(name, value if name == "one_based" else None)
-            raise InputError(
-                f"{option} applies only to {formats}, but DATA is in {shown} format",
-                file=settings if name in words else None,
-                hint="remove it, or set --data-format",
-            )
-
-    def columns(self, default: Columns, id_column: str | None = None) -> Columns:
-        """Return where to find text, labels and what identifies a document."""
-        texts = self.text_column
-        given: dict[str, Any] = {
-            "text": (texts[0] if len(texts) == 1 else tuple(texts)) if texts else None,
-            "labels": self.label_column,
-            "separators": tuple(self.label_separator) if self.label_separator else None,
-            "id": id_column,
-            "delimiter": _TABS.get(self.delimiter or "", self.delimiter),
-        }
-        return replace(default, **{key: value for key, value in given.items() if value is not None})
 
     def keywords(self) -> dict[str, Any]:
         """Return what was given, by the names of the parameters in Python."""
@@ -142,10 +96,14 @@ class Text(Reading):
     strip_html: bool | None = None
     unicode: str | None = None
 
-    def settings(self) -> TextSettings:
-        """Return the settings, with defaults for options that were not given."""
+    def text_options(self) -> dict[str, Any]:
+        """Return the settings of text that were given."""
         given = {item.name: getattr(self, item.name) for item in fields(TextSettings)}
-        given = {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def settings(self) -> TextSettings:
+        """Return the settings of text, with defaults for options that were not given."""
+        given = self.text_options()
         if self.stop_words == "none":
             del given["stop_words"]
         return TextSettings(**given)
@@ -188,23 +146,33 @@ class DataFile:
         id_column: str | None = None,
         settings: Path | None = None,
     ) -> None:
-        from labeltree.base.paths import data_files, shown_files
-        from labeltree.data.columns import Columns
-        from labeltree.data.read import resolve_format
+        from labeltree.data.inputs import check_options
 
-        self._files = data_files(data)
-        self.name = shown_files(self._files)
-        self._model, self._reading = model, reading
-        self._format = resolve_format(self._files, reading.data_format, model)
-        self.is_text = self._format in limits.TEXT_FORMAT.values
-        reading.check(self._format, id_column, settings)
-        default = Columns() if model is None or model.text is None else model.text.columns
-        self._columns = reading.columns(default, id_column) if self.is_text else None
-        learns = self.is_text and model is None
-        self._settings = reading.settings() if learns and isinstance(reading, Text) else None
-        self._least_rows = 1
+        self._files: Any = data if isinstance(data, str) else [Path(name) for name in data]
+        self._model, self._given = model, reading.keywords()
+        if id_column is not None:
+            self._given["id"] = id_column
+        text = reading.text_options() if isinstance(reading, Text) else {}
+        try:
+            source = self._source()
+            check_options(source.format or "svm", text)
+        except InputError as error:
+            if settings is not None and error.file is None:
+                from labeltree.tuning.settings_file import read_settings
+
+                if not read_settings(settings).keys().isdisjoint(error.parameters or ()):
+                    raise error.replace(file=settings) from None
+            raise
+        self.name, self.is_text = source.name or "", source.is_text
+        self._settings, self._least_rows = None, 1
         if model is None and isinstance(reading, Text):
+            self._settings = reading.settings() if self.is_text else None
             self._least_rows = reading.min_label_count or 1
+
+    def _source(self, *, require_labels: bool = True) -> Source:
+        from labeltree.data.inputs import open_data
+
+        return open_data(self._files, like=self._model, require_labels=require_labels, **self._given)
 
     def read(
         self,
@@ -234,10 +202,9 @@ class DataFile:
         self, stages: Stages, share: float, seed: int, threads: int | None
     ) -> tuple[Dataset, Dataset]:
         """Read the data as training rows and a share of rows that are held out."""
-        from labeltree.data.inputs import open_data
         from labeltree.data.split import held_out
 
-        source = open_data([Path(file) for file in self._files], **self._reading.keywords())
+        source = self._source()
         with stages.stage("read", f"reading {self.name}") as progress:
             train, test = held_out(source, share, seed, self._settings, threads, progress)
         return train.drop_rare(self._least_rows), test
@@ -260,20 +227,8 @@ class DataFile:
 
     def dataset(self, threads: int | None, progress: Progress, *, require_labels: bool = True) -> Dataset:
         """Read the data as part of a stage."""
-        from labeltree.data.read import read_file
-
-        return read_file(
-            self._files,
-            self._reading.data_format,
-            self._columns,
-            settings=self._settings,
-            like=self._model,
-            one_based=self._reading.one_based,
-            require_labels=require_labels,
-            strict=self._reading.strict,
-            threads=threads,
-            progress=progress,
-        )
+        source = self._source(require_labels=require_labels)
+        return source.dataset(self._settings, like=self._model, threads=threads, progress=progress)
 
     def batches(self, threads: int | None, progress: Progress) -> Iterator[Batch]:
         """Read the rows without their labels, batch by batch; LIBSVM data is a single batch."""
@@ -283,13 +238,13 @@ class DataFile:
             data = self.dataset(threads, progress, require_labels=False)
             yield Batch([""] * data.n_instances, data.X)
             return
-        empty = True
+        empty, source = True, self._source(require_labels=False)
         for batch in read_batches(
             self._files,
             self._model.text,
-            self._format,
-            self._columns,
-            strict=self._reading.strict,
+            source.format,
+            source.columns,
+            strict="strict" in self._given,
             threads=threads,
             progress=progress,
         ):

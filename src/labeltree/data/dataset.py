@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Dataset:
     """Instances with their features and labels.
 
-    Create one with `from_matrices`, `labeltree.read_svm` or `labeltree.read_documents`, which validate their
+    Create one with `from_matrices`, `labeltree.read_data` or `labeltree.read_svm`, which validate their
     input.
 
     Parameters

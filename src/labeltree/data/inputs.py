@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from labeltree.base import limits
 from labeltree.base.display import Progress
 from labeltree.base.options import ReadingOptions, shows
 from labeltree.base.paths import data_files, format_of, is_pattern, shown_files
@@ -33,9 +34,9 @@ from labeltree.data.frames import (
     matrix_of,
     text_values,
 )
-from labeltree.data.read import LabelNumbers, documents_dataset, read_file, resolve_format
+from labeltree.data.read import LabelNumbers, documents_dataset, read_features, resolve_format
 from labeltree.data.records import Documents
-from labeltree.errors import InputError
+from labeltree.errors import InputError, alternatives
 from labeltree.settings import TextSettings
 
 if TYPE_CHECKING:
@@ -249,24 +250,23 @@ def _file_source(
     files = data_files(path)
     format, strict = resolve_format(files, given.get("format"), like), bool(given.get("strict"))
     name = shown_files(files)
-    if format in ("svm", "npz"):
-        kept = ("text", "labels", "separator", "delimiter", "id")
-        kind = "a matrix" if format == "npz" else "in LIBSVM format"
-        _refuse(f"the data is {kind}", {option: given.get(option) for option in kept})
+    check_options(format, given)
+    if format not in limits.TEXT_FORMAT.values:
+        detected = not (given.get("format") or format_of(files[0]))
 
         def features(threads: int | None, progress: Progress | None) -> Dataset:
-            return read_file(
+            return read_features(
                 files,
-                given.get("format"),
-                like=like,
+                format,
+                like,
                 one_based=given.get("one_based"),
+                detected=detected,
                 require_labels=require_labels,
                 threads=threads,
                 progress=progress,
             )
 
-        return Source(columns, require_labels, name, "svm", features=features)
-    _refuse("the data is not in LIBSVM format", {"one_based": given.get("one_based")})
+        return Source(columns, require_labels, name, format, features)
 
     def documents(progress: Progress | None) -> Iterable[Document]:
         return Documents(
@@ -280,6 +280,34 @@ def _file_source(
         )
 
     return Source(columns, require_labels, name, format, documents=documents)
+
+
+# The formats that an option applies to, if not to all text.
+_COLUMNAR = ("csv", "jsonl", "parquet", "arrow")
+_APPLIES_TO = {"text": _COLUMNAR, "labels": _COLUMNAR, "delimiter": ("csv",), "one_based": ("svm",)}
+_SHOWN = {"svm": "LIBSVM", "parquet": "Parquet", "arrow": "Arrow", "npz": "NumPy", "txt": "plain text"}
+
+
+def check_options(format: str, given: Mapping[str, Any]) -> None:
+    """Refuse options that do not apply to data of a format."""
+    for name, value in given.items():
+        if value is None or (value is False and name != "one_based"):
+            continue
+        formats = _APPLIES_TO.get(name, limits.TEXT_FORMAT.values)
+        applies = format in formats or name == "format"
+        if format == "tsv" and name in ("text", "labels"):  # its columns have numbers
+            applies = all(
+                str(number).isdecimal() for number in ([value] if isinstance(value, str) else value)
+            )
+        if not applies:
+            kinds = [_SHOWN.get(each, each.upper()) for each in formats]
+            only = "text" if formats is limits.TEXT_FORMAT.values else alternatives(kinds)
+            kind = _SHOWN.get(format, format.upper())
+            raise InputError(
+                f"an option applies only to {only}, but the data is in {kind} format",
+                hint=f"remove {{{name}}}, or set {{format}}",
+                parameters={name: value if name == "one_based" else None, "format": None},
+            )
 
 
 def _memory_source(

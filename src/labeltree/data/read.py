@@ -13,7 +13,7 @@ from scipy import sparse
 
 from labeltree.base import limits
 from labeltree.base.display import Progress
-from labeltree.base.paths import Paths, data_files, detected_format, format_of, shown_files
+from labeltree.base.paths import Paths, data_files, detected_format, shown_files
 from labeltree.base.system import threads_to_use
 from labeltree.data.binary import read_npz
 from labeltree.data.columns import Columns, Document, Labels
@@ -49,66 +49,18 @@ def resolve_format(data: Paths, format: str | None, like: Any) -> str:
     return found
 
 
-def read_file(
-    path: Paths,
-    format: str | None = None,
-    columns: Columns | None = None,
-    *,
-    settings: TextSettings | None = None,
+def read_features(
+    files: tuple[str, ...],
+    format: str,
     like: Any = None,
+    *,
     one_based: bool | None = None,
+    detected: bool = False,
     require_labels: bool = True,
-    strict: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Read files of documents, LIBSVM files or matrices as a dataset, as the command line does.
-
-    Parameters
-    ----------
-    path : path-like, or list of them
-        The file, plain or compressed; "-" for standard input. Several, or a pattern such as "part-*.csv", are
-        read one after the other; two .npz files are the features and the labels.
-    format : {"svm", "npz", "tsv", "csv", "jsonl", "txt", "parquet", "arrow"}, optional
-        Default: detected from the extension of the file name; LIBSVM (svm) if it shows no format.
-    columns : Columns, optional
-        Names of the columns and separators of labels. Default: those of the model.
-    settings : TextSettings, optional
-        How documents become features.
-    like : Model or Dataset, optional
-        Read the file for this model, or like this training data: with the same features, columns and first
-        index.
-    one_based : bool, optional
-        Whether the first feature of a LIBSVM file has the index 1. Default: as in training, or detected.
-    require_labels : bool, default True
-        Reject a file without any labels, and skip documents without text.
-    strict : bool, default False
-        Reject a document without text, and with `require_labels` one without labels.
-    threads : int, optional
-        Default: all CPUs.
-    progress : callable, optional
-        Called periodically with the fraction of the file read so far.
-
-    Returns
-    -------
-    Dataset
-        For a model, with at least its features.
-    """
-    files = data_files(path)
-    given = format or format_of(files[0])
-    format = resolve_format(files, format, like)
-    if format in limits.TEXT_FORMAT.values:
-        return read_documents(
-            files,
-            format,
-            columns,
-            settings=settings,
-            features=None if like is None else like.text,
-            require_labels=require_labels,
-            strict=strict,
-            threads=threads,
-            progress=progress,
-        )
+    """Read LIBSVM or .npz files, with the features of a model; `detected` if no name shows the format."""
     if format == "npz":
         dataset = read_npz(files, require_labels=require_labels)
         return dataset if like is None else dataset.widen(like.n_features)
@@ -120,7 +72,7 @@ def read_file(
             files, one_based=one_based, threads=threads, require_labels=require_labels, progress=progress
         )
     except InputError as error:
-        if given is None and error.line is not None:
+        if detected and error.line is not None:
             hint, more = "set {format} to tsv if the file is text", dict(error.parameters or {})
             raise error.replace(
                 hint=f"{error.hint}, or {hint}" if error.hint else hint, parameters={**more, "format": None}
@@ -133,70 +85,6 @@ def read_file(
             hint="check that this is the right file",
         )
     return dataset if like is None else dataset.widen(like.n_features)
-
-
-def read_documents(
-    path: Paths,
-    format: str | None = None,
-    columns: Columns | None = None,
-    *,
-    settings: TextSettings | None = None,
-    features: TextFeatures | None = None,
-    require_labels: bool = True,
-    strict: bool = False,
-    threads: int | None = None,
-    progress: Callable[[float], None] | None = None,
-) -> Dataset:
-    """Read a file of documents as a dataset. The documents themselves are not kept in memory.
-
-    Documents without text are skipped, and counted in ``n_skipped`` of the dataset, if labels are required.
-
-    Parameters
-    ----------
-    path, format, progress
-        As in :func:`labeltree.read_text`.
-    columns : Columns, optional
-        Names of the columns and separators of labels. Default: those of `features`, if given.
-    settings : TextSettings, optional
-        How documents become features.
-    features : TextFeatures, optional
-        Compute these features (``model.text``) instead of learning new ones.
-    require_labels : bool, default True
-        Reject a file without any labels, and skip documents without text: null, missing or blank.
-    strict : bool, default False
-        Reject a document without text, and with `require_labels` one without labels.
-    threads : int, optional
-        Threads to use; the result does not depend on it. Default: all CPUs.
-
-    Returns
-    -------
-    Dataset
-        Its ``text`` computes the same features for other documents; its labels are sorted by name.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or there is nothing to learn from. The message names the first invalid
-        line.
-    """
-    columns = columns or (Columns() if features is None else features.columns)
-    documents = Documents(
-        path,
-        format,
-        columns,
-        require_labels=require_labels,
-        strict=strict,
-        progress=progress,
-        learns=features is None,
-    )
-    name = shown_files(documents.files)
-    dataset = documents_dataset(
-        documents, columns, settings, features, require_labels=require_labels, threads=threads, name=name
-    )
-    if require_labels and not dataset.label_names:
-        hint = "check the label column ({labels})"
-        raise InputError("no document has a label", file=name, hint=hint, parameters={"labels": None})
-    return dataset
 
 
 def documents_dataset(
@@ -216,8 +104,11 @@ def documents_dataset(
     documents : iterable of Document
     columns : Columns
         Where they were found, to be stored with the features.
-    settings, features, threads
-        As in `read_documents`.
+    settings : TextSettings or None
+        How documents become features.
+    features : TextFeatures or None
+        Compute these features instead of learning new ones.
+    threads : int or None
     require_labels : bool
         Skip and count documents without text.
     name : str, optional
@@ -265,12 +156,10 @@ def read_batches(
 
     Parameters
     ----------
-    path, format, strict, threads, progress
-        As in `read_documents`. Labels are not required.
+    path, format, columns, strict, progress
+        As in `Documents`; the columns are those of `features` by default. Labels are not required.
     features : TextFeatures
         The features to compute.
-    columns : Columns, optional
-        Default: those of `features`.
 
     Yields
     ------

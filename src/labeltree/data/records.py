@@ -26,16 +26,8 @@ from labeltree.data.tsv import parse_tsv
 from labeltree.errors import InputError
 
 
-def read_text(
-    path: Paths,
-    format: str | None = None,
-    columns: Columns | None = None,
-    *,
-    require_labels: bool = True,
-    strict: bool = False,
-    progress: Callable[[float], None] | None = None,
-) -> Iterator[Document]:
-    """Read documents one at a time; only one is in memory.
+class Documents:
+    """The documents of one or several files, read one at a time in each iteration.
 
     Parameters
     ----------
@@ -46,33 +38,13 @@ def read_text(
         Default: detected from the extension of the file name.
     columns : Columns, optional
         Names of the columns and separators of labels.
-    require_labels : bool, default True
+    require_labels : bool
         Reject a file that has no column for labels.
-    strict : bool, default False
+    strict : bool
         Reject a document without text, and with `require_labels` one without labels or with a null among
         them. Otherwise, a text or labels that are null or missing are empty.
     progress : callable, optional
         Called periodically with the fraction of the files read so far, if their length is known.
-
-    Yields
-    ------
-    Document
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read. The message names the first invalid line, or row of a Parquet or Arrow file.
-    """
-    return iter(
-        Documents(path, format, columns, require_labels=require_labels, strict=strict, progress=progress)
-    )
-
-
-class Documents:
-    """The documents of one or several files; the parameters are those of `read_text`.
-
-    Parameters
-    ----------
     eager : bool, default False
         Take from a pipe what it has to give, without waiting for more.
     learns : bool, default False

@@ -38,7 +38,7 @@ _TERM_BYTES = 90  # a Python string and its pointer in a tuple
 class TextFeatures:
     """Terms and their weights, learned from documents, to compute the features of other documents.
 
-    Created by :func:`learn_features` and :func:`labeltree.read_documents`; a model trained on documents has
+    Created by `learn_features`; a model trained on documents has
     one as ``model.text``.
 
     Attributes

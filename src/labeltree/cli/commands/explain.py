@@ -103,6 +103,7 @@ def _read_row(
     """Open the model, and return it with the row to explain and the name of the row."""
     from labeltree.base.files import display_name
     from labeltree.data.dataset import Dataset
+    from labeltree.data.inputs import check_options
     from labeltree.data.svm import parse_svm
     from labeltree.model.model import load
 
@@ -125,7 +126,7 @@ def _read_row(
         return model, row, f"{number} of {display_name(file)}"
     text = " ".join(given or [])
     if model.text is not None:
-        reading.check("txt")
+        check_options("txt", reading.keywords())
         X = model.text.transform([text])
         return model, Dataset.from_matrices(X, [[0]]), _shortened(text)
     if ":" not in text or "\n" in text.strip():
