@@ -227,7 +227,7 @@ def estimate(
     Examples
     --------
     >>> estimate(["red apples", "a blue whale"], ["fruit", "sea"], clusters=2).model_bytes
-    1073
+    1481
     """
     reading, text_settings, settings = _settings(options)
     limit = checked("memory_limit", memory_limit, limits.Optional(limits.MEMORY))

@@ -122,7 +122,7 @@ def test_estimate_and_train_take_the_same_options():
     from labeltree.cli.commands.train import estimate, train
 
     ours, theirs = (inspect.signature(command).parameters for command in (estimate, train))
-    own = {"model", "force", "overwrite", "dask", "max_size", "resume", "settings", "sync"}
+    own = {"model", "force", "overwrite", "dask", "holdout", "max_size", "resume", "settings", "sync"}
     assert set(theirs) == set(ours) | own
     assert all(theirs[name].default == ours[name].default for name in ours.keys() & theirs.keys())
 

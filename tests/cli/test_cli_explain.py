@@ -133,7 +133,9 @@ def test_explain_a_document_of_a_file(run, refused, words):
     message = refused("explain", words / "model", "--file", words / "train.csv", "--row", 1)
     assert "--text-column" in message
     assert "without --file" in refused("explain", words / "model", "cars", *columns)
-    assert "--one-based applies only to LIBSVM" in refused("explain", words / "model", "cars", "--one-based")
+    assert "applies only to LIBSVM, but the data is in plain text format; remove --one-based" in refused(
+        "explain", words / "model", "cars", "--one-based"
+    )
 
 
 @pytest.mark.parametrize(("name", "content"), [("text", "red wheels\nplums\n"), ("rows", "1:1 8:1\n3:1\n")])

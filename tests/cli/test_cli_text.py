@@ -159,14 +159,19 @@ def test_documents_without_terms_are_trained_on_and_evaluated(run, tmp_path):
             "d.tsv",
             b"0\ta\tone\n",
             "--text-column x",
-            "--text-column applies only to CSV, JSONL, Parquet and Arrow",
+            "applies only to CSV, JSONL, Parquet or Arrow, but the data is in TSV format; remove --text-column",
         ),
-        ("d.tsv", b"0\ta\tone\n", "--one-based", "--one-based applies only to LIBSVM"),
+        (
+            "d.tsv",
+            b"0\ta\tone\n",
+            "--one-based",
+            "applies only to LIBSVM, but the data is in TSV format; remove --one-based",
+        ),
         (
             "d.svm",
             b"0 1:1\n",
             "--text-column x",
-            "Parquet and Arrow, but DATA is in LIBSVM format",
+            "Parquet or Arrow, but the data is in LIBSVM format",
         ),
         ("d.txt", b"0\ta\tone\n", "--data-format txt", "plain text (txt) has no labels"),
         ("d.tsv", b"0\ta\tone\n", "--label-separator=", "a label separator is empty"),
@@ -216,7 +221,7 @@ def test_models_refuse_other_kinds_of_data(refused, folder, place):
     assert f"the file is text, but the model {folder / 'model'} was trained on LIBSVM" in message
     message = refused("predict", place / "model", folder / "test.svm")
     assert "was trained on text" in message
-    assert "--label-column applies only to CSV, JSONL, Parquet and Arrow" in refused(
+    assert "applies only to CSV, JSONL, Parquet or Arrow" in refused(
         "evaluate", folder / "model", folder / "test.svm", "--label-column", "x"
     )
 

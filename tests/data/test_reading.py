@@ -193,6 +193,7 @@ def test_texts_that_are_refused(model, tmp_path):
         other.predict(["a"])
 
 
+@pytest.mark.filterwarnings("ignore:The data looks like the training data")
 def test_train_in_one_call(model, tmp_path, run, capsys):
     assert model.manifest["settings"]["cost"] == 2
     assert model.text.settings.min_df == 2

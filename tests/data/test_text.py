@@ -11,14 +11,14 @@ import lzma
 import numpy as np
 import pytest
 import text_twin
-from helpers import examples, read_documents
+from helpers import examples, read_documents, read_text
 from hypothesis import given
 from hypothesis import strategies as st
 
 from labeltree import InputError, TextSettings
 from labeltree.base.paths import format_of
 from labeltree.data.columns import Columns
-from labeltree.data.records import _PIECE_BYTES, read_text
+from labeltree.data.records import _PIECE_BYTES
 
 DOCUMENTS = [("one two", ["a", "b"]), ("Größe, “drei”", ["c"]), ("", []), ("four", ["a"])]
 

@@ -51,13 +51,13 @@ def test_settings_files(run, refused, folder, tmp_path):
         assert message in refused(*arguments)
     file.write_text('{"text": "title"}')
     assert (
-        f"error: {file}: text applies only to CSV, JSONL, Parquet and Arrow, but DATA is in LIBSVM"
+        f"error: {file}: an option applies only to CSV, JSONL, Parquet or Arrow, but the data is in LIBSVM"
         in refused(*arguments)
     )
     file.write_text(json.dumps(settings))
-    what = "ngrams applies only to text, but DATA is in LIBSVM format; remove it, or set --data-format"
+    what = "an option applies only to text, but the data is in LIBSVM format; remove --ngrams, or set --data-format"
     assert refused(*arguments) == f"error: {file}: {what}"
-    assert "error: --analyzer applies only to text" in refused(*arguments, "--analyzer", "char")
+    assert "remove --analyzer" in refused(*arguments, "--analyzer", "char")
 
 
 def test_training_to_a_size(run, refused, folder, tmp_path):
