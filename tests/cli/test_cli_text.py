@@ -159,7 +159,7 @@ def test_documents_without_terms_are_trained_on_and_evaluated(run, tmp_path):
             "d.tsv",
             b"0\ta\tone\n",
             "--text-column x",
-            "applies only to CSV, JSONL, Parquet or Arrow, but the data is in TSV format; remove --text-column",
+            "JSONL, Parquet or Arrow, but the data is in TSV format; remove --text-column",
         ),
         (
             "d.tsv",

@@ -170,7 +170,7 @@ def test_columnar_files(tmp_path, run, refused, kind):
     assert (code, f"d.{kind}:4: the document has no text" in err) == (2, True)
     name = "Parquet" if kind == "parquet" else "Arrow"
     message = refused("estimate", path, "--delimiter", ";")
-    assert f"--delimiter applies only to CSV, but DATA is in {name} format" in message
+    assert f"applies only to CSV, but the data is in {name} format" in message
 
 
 def test_labels_of_columnar_files_may_be_strings(tmp_path):

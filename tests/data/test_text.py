@@ -259,7 +259,7 @@ def test_columns_default_to_those_of_the_features(tmp_path):
     data = read_documents(tmp_path / "d.csv", columns=Columns("body", "tags", (";",)))
     assert data.label_names == ("a", "b")
     assert read_documents(tmp_path / "d.csv", features=data.text).label_names == ("a", "b")
-    again = read_documents(tmp_path / "d.csv", columns=Columns("body", "tags"), features=data.text)
+    again = read_documents(tmp_path / "d.csv", columns=Columns("body", "tags", (",",)), features=data.text)
     assert again.label_names == ("a;b",)
 
 

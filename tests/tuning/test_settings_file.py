@@ -55,8 +55,8 @@ def test_settings_files(run, refused, folder, tmp_path):
         in refused(*arguments)
     )
     file.write_text(json.dumps(settings))
-    what = "an option applies only to text, but the data is in LIBSVM format; remove --ngrams, or set --data-format"
-    assert refused(*arguments) == f"error: {file}: {what}"
+    what = "an option applies only to text, but the data is in LIBSVM format; remove --ngrams"
+    assert refused(*arguments) == f"error: {file}: {what}, or set --data-format"
     assert "remove --analyzer" in refused(*arguments, "--analyzer", "char")
 
 
