@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, overload
 
@@ -12,21 +11,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree import _native
 from labeltree.base import limits
-from labeltree.base.display import Progress, html_table, warn
+from labeltree.base.display import Progress, warn
 from labeltree.base.options import ReadingOptions
-from labeltree.base.system import available_memory, free_disk, human_bytes, threads_to_use
-from labeltree.base.table import Facts
-from labeltree.data.tfidf import TextFeatures
+from labeltree.base.system import available_memory, threads_to_use
+from labeltree.base.table import Facts, Table
 from labeltree.errors import InputError, ResourceError
 from labeltree.evaluation.accepted import Decision
-from labeltree.evaluation.calibration import Calibration
 from labeltree.evaluation.result import Evaluation
-from labeltree.evaluation.sketch import RowSketch
-from labeltree.model.blocks import TreeBlocks
-from labeltree.model.compress import Budget, Trial, compress_model
-from labeltree.model.directory import check_apart, check_target, read_manifest
+from labeltree.model.compress import Budget, Trial, compress_model, measure_forms
+from labeltree.model.directory import check_apart, check_target
 from labeltree.model.labeled_data import (
     Choice,
     Labeled,
@@ -35,13 +29,13 @@ from labeltree.model.labeled_data import (
     read_labeled,
     validation_data,
 )
-from labeltree.model.layout import tree_folder
-from labeltree.model.manifest import RESTORE, Manifest
+from labeltree.model.manifest import RESTORE
 from labeltree.model.open import read_parts
 from labeltree.model.pack import check_source, write_model
 from labeltree.model.queries import batches, is_matrix
-from labeltree.model.ranker import Ranker, as_matrix, check_options, named_labels
-from labeltree.model.writer import ModelWriter, amend_model, decided, new_model
+from labeltree.model.ranker import as_matrix, check_options, named_labels
+from labeltree.model.stored import StoredModel
+from labeltree.model.writer import ModelWriter
 from labeltree.settings import (
     DEFAULT_BEAM,
     DEFAULT_RANKS,
@@ -51,7 +45,6 @@ from labeltree.settings import (
     ScoreSettings,
     StorageSettings,
 )
-from labeltree.trees.tree import DepthSummary, describe_depths
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,108 +62,12 @@ class SparseMatrix(Protocol):
         """Number of stored values."""
 
 
-class Model:
+class Model(StoredModel):
     """A trained model. Use ``labeltree.load`` to open one.
 
-    Attributes
-    ----------
-    path : Path or None
-        Its directory; None for a model that was unpickled, or fitted by an estimator and not saved.
-    address : str or None
-        Where it was downloaded from.
-    holdout : Evaluation or None
-        How good it is on rows that `labeltree.train` held out.
-    manifest : dict
-        The contents of ``manifest.json``: shapes, settings, versions, files.
-    n_features, n_labels, n_instances : int
-        The shape of the training data.
-    label_names : tuple of str or None
-        Names of the labels; None if labels are integers.
-    one_based : bool or None
-        Whether the training file numbers features from 1; None if it was not read from a file.
-    normalized : bool
-        Whether rows were scaled to length 1 for training; those to predict are scaled in the same way.
-    label_counts : ndarray of int64
-        Training instances of each label.
-    score : ScoreSettings
-        How margins become scores by default.
-    decision : Decision or None
-        Which labels to accept: a threshold, or one per label.
-    calibration : Calibration or None
-        A map from scores to probabilities that ``predict`` applies.
-    row_sketch : RowSketch or None
-        Tells how many rows of other data occur in the training data.
-    trees : tuple of TreeBlocks
-    text : TextFeatures or None
-        Turns documents into features, if the model was trained on text: ``model.text.transform(documents)``.
+    Its attributes are those of `StoredModel`: ``path``, ``n_features``, ``n_labels``, ``label_names``,
+    ``decision``, ``calibration``, ``text`` and more.
     """
-
-    def __init__(
-        self,
-        path: Path | None,
-        manifest: Manifest,
-        trees: tuple[TreeBlocks, ...],
-        label_counts: NDArray[np.int64],
-        label_names: tuple[str, ...] | None,
-        text: TextFeatures | None = None,
-        thresholds: NDArray[np.float32] | None = None,
-    ) -> None:
-        self.path = path
-        self.address: str | None = None
-        self.holdout: Evaluation | None = None
-        self.manifest = manifest
-        self.trees = trees
-        self.label_counts = label_counts
-        self.label_names = label_names
-        self.text = text
-        self.n_instances: int = manifest["instances"]
-        self.n_features: int = manifest["features"]
-        self.n_labels: int = manifest["labels"]
-        self.one_based: bool | None = manifest["one_based"]
-        self.normalized: bool = manifest["normalized"]
-        self.bias: float = manifest["settings"]["bias"]
-        self.score = ScoreSettings(**manifest["score"])
-        self.decision = Decision.stored(manifest.get("decision"), thresholds)
-        calibration = manifest.get("calibration")
-        self.calibration = None if calibration is None else Calibration.stored(calibration)
-        self.row_sketch = RowSketch.stored(manifest.get("row_sketch"))
-
-    def __repr__(self) -> str:
-        where = "unsaved" if self.path is None else repr(str(self.path))
-        shape = f"n_labels={self.n_labels}, n_features={self.n_features}, trees={len(self.trees)}"
-        return f"{type(self).__name__}({where}, {shape}, bytes={self.bytes})"
-
-    def _repr_html_(self) -> str:
-        trees = f"{sum(part.tree.n_nodes for part in self.trees):,} nodes in {len(self.trees)} trees"
-        rows = [
-            ["training data", f"{self.n_instances:,} instances, {self.n_features:,} features"],
-            *([["rows", "scaled to length 1"]] if self.normalized else []),
-            ["labels", f"{self.n_labels:,}"],
-            ["trees", trees if len(self.trees) > 1 else trees.removesuffix("s")],
-            ["size", f"{human_bytes(self.bytes)} ({self.bytes:,} bytes)"],
-            ["settings", ", ".join(f"{name} {value}" for name, value in self.manifest["settings"].items())],
-        ]
-        return html_table(f"Model {self.path or '(unsaved)'}", ["", ""], rows)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what pickle keeps: all arrays. The copy is in memory and has no directory."""
-        return {**{key: value for key, value in vars(self).items() if key != "_search"}, "path": None}
-
-    @property
-    def bytes(self) -> int:
-        """Size of the model directory without its manifest."""
-        return sum(entry["bytes"] for entry in self.manifest["files"].values())
-
-    @property
-    def codec(self) -> str:
-        """How the weights are stored: "float32", "float16", "int8", or "sparse" if small ones are dropped."""
-        return self.trees[0].codec
-
-    @cached_property
-    def _search(self) -> Ranker:
-        blocks = [part.native for part in self.trees]
-        search = _native.BeamSearch(blocks, self.n_features, self.n_labels, self.bias)
-        return Ranker(search, self.n_features, self.normalized, self.text is not None)
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # arrays of numbers are iterable, too
@@ -496,65 +393,13 @@ class Model:
 
         return Facts(f"Model {self.path or '(unsaved)'}", describe_model(self))
 
-    def depths(self, tree: int = 0) -> list[DepthSummary]:
-        """Describe a tree depth by depth: nodes, children, mean used features, alpha, weights."""
-        part = self.trees[tree]
-        return describe_depths(part.tree, part.used_features)
-
-    def block(self, node: int, tree: int = 0) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Return the features of a node, sorted, and its weights, features x children.
-
-        Both are mapped from disk if weights are stored as float32. With a bias, the last feature is
-        ``self.n_features``, the constant one.
-        """
-        part = self.trees[tree]
-        limits.checked("node", node, limits.Whole(0, part.tree.n_nodes - 1))
-        return part.block(node)
-
-    def verify(self, threads: int | None = None) -> None:
-        """Read every block, compare it with its checksum, and check that its contents are valid.
-
-        Everything else was checked when the model was opened.
-
-        Raises
-        ------
-        InputError
-            If a block is damaged, or contains what no writer stores.
-        """
-        for t, part in enumerate(self.trees):
-            folder = tree_folder(t)
-            place = f"{folder} of an unsaved model" if self.path is None else str(self.path / folder)
-            part.verify(place, threads_to_use(threads))
-
-    def save(
-        self, path: Path | str, *, overwrite: bool = False, extra: Mapping[str, Any] | None = None
-    ) -> None:
-        """Write the model to a directory, which appears once it is complete.
-
-        Parameters
-        ----------
-        path : path-like
-            The directory to write.
-        overwrite : bool, default False
-            Replace an existing model, once the new one is complete.
-        extra : mapping, optional
-            More entries for the manifest (JSON).
-        """
-        path = Path(path)
-        with new_model(path, overwrite) as writer:
-            free = free_disk(path.parent)
-            if self.bytes > free:
-                what = f"the model takes {human_bytes(self.bytes)}, but only {human_bytes(free)} are free"
-                raise ResourceError(what, file=path.parent, hint="choose another directory")
-            write_model(writer, self, StorageSettings(), extra=extra)
-
     def compress(
         self,
         path: Path | str,
         *,
         weights: str | None = None,
         prune: float | None = None,
-        max_loss: float | None = None,
+        max_loss: float | str | None = None,
         max_size: int | str | None = None,
         validation: Data | tuple[Data, Labels] | None = None,
         overwrite: bool = False,
@@ -576,9 +421,9 @@ class Model:
         prune : float, optional
             Drop weights with a smaller absolute value; the others are stored as int8. 0 drops only what
             rounds to zero. Bias weights are kept. Default: store all weights.
-        max_loss : float, optional
+        max_loss : float or str, optional
             Find the smallest model whose P@1, P@3 and P@5 on the validation data are each at most this
-            many percentage points below those of this model, by bisection and a few more trials.
+            much lower (a fraction, or a string such as "0.1%"), by bisection and a few more trials.
         max_size : int or str, optional
             Find the best model of at most this many bytes, or a string such as "50MB", not counting the
             manifest: the one with the largest sum of P@1, P@3 and P@5 on the validation data, or without
@@ -600,7 +445,10 @@ class Model:
             The compact model, opened from disk. With a budget, its weights are still float32 if every
             smaller form loses more than ``max_loss``, or if this model fits in ``max_size``.
         """
-        budget, path = Budget(max_loss, cast("int | None", max_size)), Path(os.path.abspath(path))
+        budget, path = (
+            Budget(cast("float | None", max_loss), cast("int | None", max_size)),
+            Path(os.path.abspath(path)),
+        )
         budget.check(weights, prune, validation is not None)
         limits.checked("weights", weights, limits.Optional(limits.SMALL_WEIGHTS))
         storage = StorageSettings(weights or "int8", prune)
@@ -615,6 +463,36 @@ class Model:
         compress_model(self, path, storage, budget, data, overwrite, threads, progress, report)
         return load_complete(path)
 
+    def frontier(
+        self,
+        validation: Data | tuple[Data, Labels],
+        *,
+        max_loss: float | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Table:
+        """Measure the model in many compact forms: its size and precision, from the largest to the smallest.
+
+        Parameters
+        ----------
+        validation : path-like, frame, Dataset or pair of texts and labels
+            Labeled data that the model was not trained on.
+        max_loss : float, optional
+            What the ``chosen`` form may lose of P@1, P@3 or P@5. Default: 0.001.
+        threads : int, optional
+            Default: all CPUs.
+        progress : callable, optional
+            Called periodically with the fraction of the work that is done.
+
+        Returns
+        -------
+        Table
+            A row per form: ``weights``, ``threshold``, ``nonzeros``, ``model_bytes``, ``P@1``, ``P@3``,
+            ``P@5`` and whether it is the ``chosen`` one, the smallest that loses at most ``max_loss``.
+        """
+        data = validation_data(read_labeled(self, validation), self)
+        return measure_forms(self, data, max_loss=max_loss, threads=threads, progress=progress)
+
     def write_copy(
         self, place: Path, storage: StorageSettings, threads: int, progress: Progress | None
     ) -> Model:
@@ -622,29 +500,6 @@ class Model:
         place.mkdir()
         write_model(ModelWriter(place), self, storage, threads, progress)
         return load(place, verify=False)
-
-    def store_decision(self, decision: Decision | None, calibration: Calibration | None) -> Model:
-        """Use a decision and a calibration, and store them in the directory of the model, if it has one.
-
-        The directory is replaced by one that links to the same files: readers find the old model or the new
-        one, and a process that is killed leaves one of them.
-        """
-        self._check_own()
-        if self.path is not None:
-            amend_model(self.path, self.manifest, decision, calibration)
-            self.manifest = read_manifest(self.path)
-        else:
-            self.manifest = decided(self.manifest, decision, calibration)
-        self.decision, self.calibration = decision, calibration
-        return self
-
-    def _check_own(self) -> None:
-        """Refuse to change a model that was downloaded: the next download would replace it."""
-        if self.address is not None:
-            what = "a downloaded model cannot be changed"
-            raise InputError(
-                what, file=self.address, hint="save a copy with `model.save(path)` and load that"
-            )
 
 
 def load(path: Path | str, *, verify: bool | None = None) -> Model:

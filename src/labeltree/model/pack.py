@@ -37,7 +37,7 @@ from labeltree.settings import StorageSettings
 from labeltree.trees.tree import LabelTree, pointers
 
 if TYPE_CHECKING:
-    from labeltree.model.model import Model
+    from labeltree.model.stored import StoredModel
 
 _LOOSE, _PACKED = ".loose", ".packed"
 # When so many bytes are moved, they are released where they were.
@@ -228,7 +228,7 @@ def check_source(path: Path | None, trees: Sequence[TreeBlocks]) -> None:
 
 def write_model(
     writer: ModelWriter,
-    model: Model,
+    model: StoredModel,
     storage: StorageSettings,
     threads: int = 1,
     progress: Progress | None = None,
