@@ -143,7 +143,8 @@ def checked_labels(
     split: Callable[[str], list[str]] = columns.split(",")
     for number, value in enumerate(values):
         labels = cell_labels(value, split, f"{where}[{number}]", strict=strict)
-        if len(labels) > len(set(labels)) and set(labels) <= {"0", "1"}:
+        is_repeated = len(labels) > len(set(labels))
+        if is_repeated and set(labels) <= {"0", "1"} and not any(isinstance(label, str) for label in value):
             what = f"{where}[{number}] repeats 0 or 1, as if labels were the rows of an indicator matrix"
             raise InputError(what, hint="pass numpy.array(labels), or lists of the labels of each row")
         yield labels
