@@ -36,65 +36,20 @@ DEFAULTS: dict[str, Any] = {
     **{name: _DEFAULTS[name] for name in TRAINING},
     "beam": DEFAULT_BEAM,
 }
-_FLAGS = dict.fromkeys(("1", "yes", "true", "on"), True) | dict.fromkeys(("0", "no", "false", "off"), False)
 
 
 def parse(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the parameters of a project.
-
-    Parameters
-    ----------
-    given : mapping of str to object
-        A section of projects.cfg, whose values are text, or of projects.toml. Other keys are ignored.
-
-    Returns
-    -------
-    dict of str to object
-        A value for each parameter, as in `DEFAULTS`.
-
-    Examples
-    --------
-    >>> parse({"clusters": "20", "prune": "0.05", "language": "en"})["clusters"]
-    20
-    """
+    """Return the value of each parameter in a section of projects.cfg or projects.toml, checked."""
     found = dict(DEFAULTS)
     for name, limit in LIMITS.items():
         value = given.get(name)
-        if isinstance(value, str):
-            value = _from_text(value.strip(), limit)
-        if value is not None:
-            found[name] = limits.checked(name, value, limit)
+        if value not in (None, ""):
+            found[name] = limits.checked(name, limits.from_text(value, limit), limit)
     StorageSettings(found["weights"], found["prune"])  # checks that they go together
     return found
 
 
 def misspelled(given: Mapping[str, Any]) -> dict[str, str]:
-    """Return the keys that are almost the name of a parameter, each with that name.
-
-    Examples
-    --------
-    >>> misspelled({"cluster": "20", "language": "en", "beam": "5"})
-    {'cluster': 'clusters'}
-    """
+    """Return the keys that are almost the name of a parameter, each with that name."""
     close = {name: difflib.get_close_matches(name, LIMITS, 1, 0.8) for name in given if name not in LIMITS}
     return {name: found[0] for name, found in close.items() if found}
-
-
-def _from_text(text: str, limit: limits.Limit) -> Any:
-    """Parse a value; return the text itself if it cannot be parsed, and None if it is empty."""
-    if isinstance(limit, limits.Optional):
-        limit = limit.limit
-    if not text:
-        return None
-    if limit is limits.FLAG:
-        return _FLAGS.get(text.lower(), text)
-    if isinstance(limit, limits.PerDepth) and "," in text:
-        return tuple(_number(part) for part in text.split(","))
-    return text if isinstance(limit, limits.OneOf) else _number(text)
-
-
-def _number(text: str) -> Any:
-    try:
-        return float(text) if set(text) & set(".eEnN") else int(text)
-    except ValueError:
-        return text

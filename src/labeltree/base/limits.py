@@ -247,6 +247,7 @@ def _words(value: Any) -> str | tuple[str, ...] | None:
 
 
 FLAG = OneOf((True, False))
+_FLAGS = dict.fromkeys(("1", "yes", "true", "on"), True) | dict.fromkeys(("0", "no", "false", "off"), False)
 
 # The tree.
 CLUSTERS = Whole(2)
@@ -343,6 +344,30 @@ def checked(name: str, value: Any, limit: Limit) -> Any:
             expected = f"at most {limit.most:,}"
         raise InputError(f"{name} is {reprlib.repr(value)}, expected {expected}")
     return plain
+
+
+def from_text(value: Any, limit: Limit) -> Any:
+    """Return what the text of a value means; other values, and text that means nothing, stay as they are."""
+    if not isinstance(value, str):
+        return value
+    limit, text = (limit.limit if isinstance(limit, Optional) else limit), value.strip()
+    try:
+        if isinstance(limit, Whole):
+            return int(text)
+        if isinstance(limit, Number):
+            return float(text)
+        if isinstance(limit, PerDepth):
+            numbers = tuple(map(float, text.split(",")))
+            return numbers if len(numbers) > 1 else numbers[0]
+        if isinstance(limit, Span):
+            ends = tuple(map(int, text.split(",")))
+            return ends * 2 if len(ends) == 1 else ends
+    except ValueError:
+        return value
+    if limit is FLAG:
+        return _FLAGS.get(text.lower(), value)
+    underscored = text.replace("-", "_")  # squared-hinge is squared_hinge
+    return underscored if isinstance(limit, OneOf) and underscored in limit.values else value
 
 
 def check_fields(target: Any, table: Mapping[str, Limit]) -> None:

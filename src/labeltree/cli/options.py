@@ -274,7 +274,7 @@ def _declared(item: inspect.Parameter, helps: dict[str, _Help]) -> inspect.Param
 def _parsing(name: str, limit: limits.Limit) -> dict[str, Any]:
     def parse(value: Any) -> Any:
         try:
-            return limits.checked(name, _from_text(value, limit), limit)
+            return limits.checked(name, limits.from_text(value, limit), limit)
         except InputError as error:
             # Typer's own kind of error: it keeps track of the command.
             raise typer.BadParameter(error.what) from None
@@ -282,26 +282,6 @@ def _parsing(name: str, limit: limits.Limit) -> dict[str, Any]:
     if isinstance(limit, limits.OneOf):
         return {"parser": parse, "autocompletion": lambda: list(limit.values)}
     return {"parser": parse}
-
-
-def _from_text(value: Any, limit: limits.Limit) -> Any:
-    """Convert the text of a number; other text is left for the limit to check."""
-    try:
-        if isinstance(limit, limits.Whole):
-            return int(value)
-        if isinstance(limit, limits.Number):
-            return float(value)
-        if isinstance(limit, limits.PerDepth):
-            numbers = tuple(map(float, str(value).split(",")))
-            return numbers if len(numbers) > 1 else numbers[0]
-        if isinstance(limit, limits.Span):
-            ends = tuple(map(int, str(value).split(",")))
-            return ends * 2 if len(ends) == 1 else ends
-    except ValueError:
-        return value
-    # squared-hinge is squared_hinge.
-    underscored = str(value).replace("-", "_")
-    return underscored if isinstance(limit, limits.OneOf) and underscored in limit.values else value
 
 
 def _show_all(context: typer.Context, given: bool) -> None:

@@ -132,18 +132,7 @@ class LabelProfile:
 
 
 def find_label(model: Model, name: str | int) -> int:
-    """Find a label by its name or number. A string is a number only if labels have no names.
-
-    Parameters
-    ----------
-    model : Model
-    name : str or int
-
-    Returns
-    -------
-    int
-        The label's number.
-    """
+    """Return the number of a label with this name or number. A string is a number only without names."""
     if not isinstance(name, str):
         number = Whole(0, model.n_labels - 1)
         if (label := number.plain(name)) is None:
@@ -170,22 +159,7 @@ def find_label(model: Model, name: str | int) -> int:
 def describe_label(
     model: Model, label: str | int, *, words: int = DEFAULT_WORDS, siblings: int = 10
 ) -> LabelProfile:
-    """Describe a label's path through each tree, its siblings, and the words for and against it.
-
-    Parameters
-    ----------
-    model : Model
-    label : str or int
-        Its name or number.
-    words : int, default 5
-        Maximum number of words for and against each step.
-    siblings : int, default 10
-        Maximum number of sibling labels to name.
-
-    Returns
-    -------
-    LabelProfile
-    """
+    """Describe a label, given by its name or number; see `labeltree.Model.label`."""
     label = find_label(model, label)
     words, siblings = checked("words", words, WORDS), checked("siblings", siblings, Whole(0))
     paths = []

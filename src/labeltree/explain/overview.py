@@ -16,17 +16,7 @@ if TYPE_CHECKING:
 
 
 def describe_model(model: Model) -> dict[str, Any]:
-    """Describe a model: its data, trees, size and settings.
-
-    Parameters
-    ----------
-    model : Model
-
-    Returns
-    -------
-    dict
-        What ``labeltree info --json`` prints.
-    """
+    """Return what ``labeltree info --json`` prints: the data, trees, size and settings of a model."""
     manifest = model.manifest
     ovr_bytes = one_vs_rest_bytes(model)
     float32_bytes = None  # not known of pruned weights
@@ -67,7 +57,11 @@ def describe_model(model: Model) -> dict[str, Any]:
 
 
 class DepthShape(DepthSummary):
-    """One depth of a tree: what :meth:`labeltree.Model.depths` reports, and three more figures."""
+    """One depth of a tree: what :meth:`labeltree.Model.depths` reports of its nodes, and three more figures.
+
+    `labels` counts their leaf children, `label_instances` the training instances of these labels, an instance
+    once per label; `bytes` is the size on disk of their blocks and their part of the tree.
+    """
 
     labels: int
     label_instances: int
@@ -75,20 +69,9 @@ class DepthShape(DepthSummary):
 
 
 def tree_shape(model: Model, tree: int = 0) -> list[DepthShape]:
-    """Describe a tree depth by depth, with labels, instances and bytes.
+    """Describe a tree, a row per depth.
 
-    Parameters
-    ----------
-    model : Model
-    tree : int, default 0
-
-    Returns
-    -------
-    list of dict
-        What :meth:`Model.depths` reports about the nodes of each depth, and: ``labels``, the number of their
-        leaf children; ``label_instances``, the training instances of these labels, where an instance counts
-        once per label; ``bytes``, the size on disk of the nodes' blocks and of their part of the tree.
-        The rest of the model's bytes are file headers, label counts and names, and the text features.
+    The bytes that are not of any depth are file headers, label counts and names, and the text features.
     """
     part = model.trees[tree]
     depth_of_child = np.repeat(part.tree.node_depth, part.tree.child_count)

@@ -119,27 +119,7 @@ def explain_prediction(
     score_scale: float | None = None,
     words: int = DEFAULT_WORDS,
 ) -> list[Explanation]:
-    """Explain the labels predicted for one row: their paths, and the words for and against each step.
-
-    Parameters
-    ----------
-    model : Model
-    row : sparse matrix or array of one row; or str
-        As accepted by ``Model.predict``, or an array with one dimension; or a document, if the model was
-        trained on text.
-    labels : sequence of str or int, optional
-        Explain these labels, by name or number, predicted or not, instead of the best ones.
-    top, beam, score, score_scale
-        As in ``Model.predict``.
-    words : int, default 5
-        Maximum number of words for and against each step.
-
-    Returns
-    -------
-    list of Explanation
-        One for each label that ``Model.predict`` returns, best first, with its path through each tree; or one
-        for each of `labels`, whose score is 0 if the beam does not reach it.
-    """
+    """Explain the labels predicted for a row of features or a document; see `labeltree.Model.explain`."""
     words = checked("words", words, WORDS)
     check_options(top, beam, None)
     if isinstance(row, str):
