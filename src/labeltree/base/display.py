@@ -102,22 +102,7 @@ def silent(name: str, description: str) -> Iterator[Progress]:
 
 
 def part_of(progress: Progress | None, number: int, total: int) -> Progress | None:
-    """Return the progress of one of several equal parts of the work.
-
-    Parameters
-    ----------
-    progress : callable or None
-        Takes the fraction of all the work that is done.
-    number : int
-        The part, from 0.
-    total : int
-        How many parts there are.
-
-    Returns
-    -------
-    callable or None
-        Takes the fraction of the part that is done; None if ``progress`` is None.
-    """
+    """Return the progress of one of ``total`` equal parts of the work, numbered from 0."""
     if progress is None:
         return None
     return lambda done: progress((number + done) / total)
@@ -129,18 +114,7 @@ _MIN_SECONDS = 2.0
 
 
 class Stages:
-    """The stages of a command, and how many seconds each took.
-
-    Parameters
-    ----------
-    quiet : bool
-        Measure, but show nothing.
-
-    Attributes
-    ----------
-    seconds : dict of str to float
-        By the names of the stages.
-    """
+    """The stages of a command, shown unless `quiet`; `seconds` has how long each took, by its name."""
 
     def __init__(self, quiet: bool) -> None:
         self.seconds: dict[str, float] = {}
@@ -148,20 +122,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str, description: str) -> Iterator[Progress]:
-        """Show and time one stage.
-
-        Parameters
-        ----------
-        name : str
-            Its key in `seconds`.
-        description : str
-            What is shown, such as "reading train.svm".
-
-        Yields
-        ------
-        callable
-            Takes the fraction that is done, if the work reports it.
-        """
+        """Show and time a stage: `name` is its key in `seconds`, `description` what is shown."""
         terminal, description = sys.stderr.isatty(), escaped(description)
         show = (
             silent(name, description)

@@ -27,21 +27,9 @@ EXTRAS = {
 
 
 def optional(name: str) -> ModuleType:
-    """Import an optional package, or a module of it.
+    """Import an optional package, or a module of it such as ``matplotlib.figure``.
 
-    Parameters
-    ----------
-    name : str
-        Such as ``matplotlib.figure``; its first part is a key of `EXTRAS`, or a package without an extra.
-
-    Returns
-    -------
-    module
-
-    Raises
-    ------
-    InputError
-        If the package is not installed; the hint says how to install it.
+    If the package is not installed, the error says how to install it.
     """
     package = name.partition(".")[0]
     try:

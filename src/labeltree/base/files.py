@@ -46,30 +46,12 @@ def read_pieces(
     *,
     eager: bool = False,
 ) -> Generator[tuple[NDArray[np.uint8], bool], None, None]:
-    """Read a text file in pieces. gzip, bzip2 and xz are detected from the first bytes and decompressed.
+    """Read a text file in pieces; compressed files are detected from their first bytes and decompressed.
 
-    Parameters
-    ----------
-    path : path-like
-        The file; "-" for standard input.
-    piece_bytes : int
-        Length of every piece except the last.
-    progress : callable, optional
-        Called after each piece with the fraction of the file that has been read; not for pipes.
-    eager : bool, default False
-        Yield what a pipe or a terminal has to give at once, in shorter pieces.
-
-    Yields
-    ------
-    piece : ndarray of uint8
-        Valid until the next piece is requested, which replaces it in memory.
-    last : bool
-        Whether this is the last piece, which may be empty.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be opened or read, is damaged, or is not in UTF-8 but in UTF-16.
+    Each piece but the last has `piece_bytes`, is yielded with whether it is the last, which may be empty, and
+    is valid until the next one is requested. The path "-" is standard input. `progress` is called with the
+    fraction of the file that has been read, unless it is a pipe. If `eager`, shorter pieces have what a pipe
+    or a terminal has to give at once.
     """
     name = display_name(path)
     with contextlib.ExitStack() as stack:
@@ -114,21 +96,8 @@ def read_pieces(
 def write_whole(path: str | os.PathLike[str]) -> Iterator[io.BufferedIOBase]:
     """Open a file for writing that appears under its name once it is complete.
 
-    Parameters
-    ----------
-    path : path-like
-        The file; compressed if its name ends in .gz, .bz2 or .xz. An existing file is replaced at the end, a
-        symbolic link is followed, and a pipe or device such as /dev/null is written to directly.
-
-    Yields
-    ------
-    binary file
-        To write to.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be written.
+    It is compressed if its name ends in .gz, .bz2 or .xz. An existing file is replaced at the end, a symbolic
+    link is followed, and a pipe or device such as /dev/null is written to directly.
     """
     given = Path(path)
     check_place(given)
@@ -330,21 +299,10 @@ def unusable(name: str, error: OSError) -> InputError:
 
 @contextlib.contextmanager
 def temporary_directory(parent: Path, prefix: str) -> Iterator[Path]:
-    """Make a directory that is removed with its contents at the end.
+    """Make a directory whose name begins with `prefix`, and remove it with its contents at the end.
 
     If this process is killed before, the next that makes a directory with the same prefix removes it: the
     lock of its owner is then free.
-
-    Parameters
-    ----------
-    parent : Path
-        Where to make it.
-    prefix : str
-        How its name begins.
-
-    Yields
-    ------
-    Path
     """
     remove_leftovers(parent, prefix)
     work, lock = _locked_directory(parent, prefix)

@@ -9,22 +9,9 @@ from typing import Any, NoReturn
 
 
 def parse_json(content: bytes) -> Any:
-    """Parse JSON in UTF-8.
+    """Parse JSON in UTF-8, whose numbers must be finite, and whose strings must be valid Unicode.
 
-    Unlike ``json.loads``, numbers must be finite, and strings must be valid Unicode.
-
-    Parameters
-    ----------
-    content : bytes
-
-    Returns
-    -------
-    object
-
-    Raises
-    ------
-    ValueError
-        If it is not such a document. The message is one short clause.
+    The message of a ValueError is one short clause.
     """
     try:
         text = content.decode()

@@ -315,26 +315,7 @@ TEST_SHARE = Number(0.0, 1.0, above=True)
 
 
 def checked(name: str, value: Any, limit: Limit) -> Any:
-    """Check one value.
-
-    Parameters
-    ----------
-    name : str
-        What messages call it.
-    value : object
-    limit : Limit
-        What it may be.
-
-    Returns
-    -------
-    object
-        The value as a plain Python number or string.
-
-    Raises
-    ------
-    InputError
-        If it is not allowed.
-    """
+    """Return a value as a plain Python object; refuse one that is not allowed, under this name."""
     if value is None and isinstance(limit, Optional):
         return None
     plain = None if value is None else limit.plain(value)

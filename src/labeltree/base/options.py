@@ -92,15 +92,7 @@ Verb = TypeVar("Verb", bound=Callable[..., Any])
 def shows(options: type, *settings: Any) -> Callable[[Verb], Verb]:
     """Return a decorator for a function with ``**options``: its signature shows and accepts only these.
 
-    Parameters
-    ----------
-    options : TypedDict
-    *settings : dataclass
-        Whose fields have the defaults that are shown.
-
-    Returns
-    -------
-    callable
+    The fields of the `settings`, which are dataclasses, have the defaults that are shown.
     """
     defaults = {
         item.name: item.default for kind in settings for item in fields(kind) if item.default is not MISSING

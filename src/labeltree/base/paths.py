@@ -54,21 +54,9 @@ _MAGIC = {
 
 
 def data_files(data: Any) -> tuple[str, ...]:
-    """Return the files of one dataset.
+    """Return the files of one dataset: a path, several, or a pattern.
 
-    Parameters
-    ----------
-    data : path-like, or list or tuple of them
-        A name with ``*``, ``?`` or ``[`` that is no file stands for all files that match, in sorted order.
-
-    Returns
-    -------
-    tuple of str
-
-    Raises
-    ------
-    InputError
-        If nothing matches, or `data` is something else, such as a matrix.
+    A name with ``*``, ``?`` or ``[`` that is no file stands for all files that match, in sorted order.
     """
     given = data if isinstance(data, list | tuple) else [data]
     for path in given:
@@ -112,17 +100,7 @@ def shares(
 
 
 def format_of(path: PathLike) -> str | None:
-    """Return the format of a data file, detected from the extension of its name.
-
-    Parameters
-    ----------
-    path : str or path-like
-        Extensions of compressed files, such as .gz, are ignored.
-
-    Returns
-    -------
-    str or None
-        "tsv", "csv", "jsonl", "parquet", "arrow", "svm" or "npz"; None for any other extension.
+    """Return the format that the name of a data file shows, compressed or not; None if it shows none.
 
     Examples
     --------

@@ -151,10 +151,7 @@ def log_axes(axes: Axes, x_unit: str | None = "", y_unit: str | None = "") -> No
 def frontier_figure(points: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw the precision of the forms of a model over their size: a panel for each of P@1, P@3 and P@5.
 
-    Parameters
-    ----------
-    points : sequence of mapping
-        With the keys of `Trial.report`, and whether each is ``chosen``.
+    The points have the keys of `Trial.report`, and whether each is ``chosen``.
     """
     dense = {"float32": "s", "float16": "D", "int8": "^"}
     metrics = ("P@1", "P@3", "P@5")

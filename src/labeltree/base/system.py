@@ -31,12 +31,7 @@ _UMASK_LOCK = threading.Lock()
 
 
 def total_memory() -> int:
-    """Return the bytes of memory of the machine, or of the tightest cgroup that this process is in.
-
-    Returns
-    -------
-    int
-    """
+    """Return the bytes of memory of the machine, or of the tightest cgroup that this process is in."""
     return min([_meminfo("MemTotal"), *(limit for limit, _ in _memory_limits())])
 
 
@@ -45,33 +40,19 @@ def available_memory() -> int:
 
     The minimum of what the machine has available and what each cgroup of this process has left. Cached files
     that the kernel can drop count as available. On systems that do not report it (macOS), all memory does.
-
-    Returns
-    -------
-    int
     """
     return min([_meminfo("MemAvailable"), *(max(0, limit - used) for limit, used in _memory_limits())])
 
 
 def usable_memory() -> int:
-    """Return the total bytes of memory that this process can use: what it uses already, and what is left.
-
-    Returns
-    -------
-    int
-    """
+    """Return the total bytes of memory that this process can use: what it uses already, and what is left."""
     resident = _integers(ROOT / "proc/self/statm")[1:2]
     held = resident[0] * os.sysconf("SC_PAGE_SIZE") if resident else 0
     return min(total_memory(), held + available_memory())
 
 
 def peak_memory() -> int:
-    """Return the peak of this process's resident memory, in bytes.
-
-    Returns
-    -------
-    int
-    """
+    """Return the peak of this process's resident memory, in bytes."""
     known = _fields(ROOT / "proc/self/status").get("VmHWM:")
     if known is not None:
         return known * 1024
@@ -81,17 +62,7 @@ def peak_memory() -> int:
 
 
 def free_disk(path: str | os.PathLike[str]) -> int:
-    """Return the free bytes on the file system that holds `path`, which need not exist yet.
-
-    Parameters
-    ----------
-    path : path-like
-        A file or directory; the nearest existing parent is used.
-
-    Returns
-    -------
-    int
-    """
+    """Return the free bytes on the file system that holds `path`, which need not exist yet."""
     place = Path(path).absolute()
     while not place.exists():
         place = place.parent
@@ -99,14 +70,10 @@ def free_disk(path: str | os.PathLike[str]) -> int:
 
 
 def cache_directory(kind: str, directory: Path | str | None = None) -> Path:
-    """Return where downloads of a kind are kept; it need not exist.
+    """Return where downloads of a kind, "models" or "data", are kept; it need not exist.
 
-    Parameters
-    ----------
-    kind : {"models", "data"}
-    directory : str or path-like, optional
-        Default: the environment variable ``LABELTREE_CACHE`` or ``LABELTREE_DATA``, or else the directory
-        labeltree/models or labeltree in the user's cache, which is ``XDG_CACHE_HOME`` or ``~/.cache``.
+    Default: the environment variable ``LABELTREE_CACHE`` or ``LABELTREE_DATA``, or else the directory
+    labeltree/models or labeltree in the user's cache, which is ``XDG_CACHE_HOME`` or ``~/.cache``.
     """
     variable, folder = _CACHES[kind]
     chosen = directory or os.environ.get(variable)
@@ -124,26 +91,14 @@ def cache_directory(kind: str, directory: Path | str | None = None) -> Path:
 def usable_cpus() -> int:
     """Return how many CPUs this process may use, by its affinity and the CPU quotas of its cgroups.
 
-    Returns
-    -------
-    int
-        At least 1; a quota of 1.5 CPUs counts as 2.
+    A quota of 1.5 CPUs counts as 2.
     """
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min([cpus, *(math.ceil(quota) for quota in _cpu_quotas())]))
 
 
 def threads_to_use(threads: int | None) -> int:
-    """Return the given number of threads, validated, or the number of usable CPUs.
-
-    Parameters
-    ----------
-    threads : int or None
-
-    Returns
-    -------
-    int
-    """
+    """Return the given number of threads, validated, or the number of usable CPUs."""
     chosen: int | None = limits.checked("threads", threads, limits.OPTIONAL_THREADS)
     return usable_cpus() if chosen is None else chosen
 
@@ -168,15 +123,6 @@ def umask() -> int:
 
 def human_bytes(size: int) -> str:
     """Format a number of bytes in decimal units: 1 kB is 1000 bytes.
-
-    Parameters
-    ----------
-    size : int
-        A number of bytes, at least 0.
-
-    Returns
-    -------
-    str
 
     Examples
     --------

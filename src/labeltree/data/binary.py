@@ -90,19 +90,7 @@ def _wanted(rules: Rules, names: list[str]) -> list[str]:
 
 
 def read_npz(files: Sequence[str], *, require_labels: bool = True) -> Dataset:
-    """Read the features and the labels of two files, or a file as `labeltree convert` writes it.
-
-    Parameters
-    ----------
-    files : sequence of str
-        X and Y, as `scipy.sparse.save_npz` writes them, or a single file with both or without labels.
-    require_labels : bool, default True
-        Reject a file without labels.
-
-    Returns
-    -------
-    Dataset
-    """
+    """Read X and Y from two files of `scipy.sparse.save_npz`, or a file that `labeltree convert` wrote."""
     if len(files) > 2:
         what = f"there are {len(files)} .npz files, expected two"
         raise InputError(what, hint="pass the features and the labels, such as X.npz Y.npz")

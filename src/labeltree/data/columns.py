@@ -39,24 +39,13 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """Where to find the text and the labels of a document.
+    """Where to find the text and the labels of a document: names of columns, in TSV numbers from 1.
 
-    Parameters
-    ----------
-    text : str or tuple of str
-        Name of the column with the text, in CSV and JSONL; the texts of several are joined by a space.
-    labels : str
-        Name of the column with the labels, in CSV and JSONL.
-    separators : str or tuple of str, optional
-        Strings that separate labels; a space stands for any whitespace. Default: whitespace in TSV, a comma
-        in other formats. Whitespace around a label is removed, and whitespace within it becomes a single
-        space.
-    id : str, optional
-        Name of a column that identifies a document, to find it again among predictions. In TSV, it is "id",
-        the first of three columns.
-    delimiter : str, optional
-        The character that separates the fields of a CSV file. Default: detected from the header, one of
-        comma, semicolon, tab and ``|``.
+    The texts of several columns are joined by a space. `separators` are strings that separate labels; a space
+    stands for any whitespace. Default: whitespace in TSV, a comma in other formats. Whitespace around a label
+    is removed, and whitespace within it becomes a single space. `id` is a column that identifies a document;
+    in TSV, "id" is the first of three. `delimiter` separates the fields of a CSV file. Default: detected from
+    the header, one of comma, semicolon, tab and ``|``.
     """
 
     text: str | tuple[str, ...] = "text"
@@ -142,28 +131,11 @@ def is_missing(cell: Any) -> bool:
 
 
 def cell_labels(cell: Any, split: Split, name: str = "labels", *, strict: bool = False) -> Labels:
-    """Return the labels in a cell of a table or a member of a JSON object.
+    """Return the labels in a cell of a table or a member of a JSON object; errors do not name the line.
 
-    Parameters
-    ----------
-    cell : object
-        A string, which is split; an integer; a list, tuple, set or array of strings, integers and objects
-        with a ``uri``, as Annif writes them; or nothing (None, NaN or NA). A float may stand for an integer.
-    split : callable
-        Splits a string of labels; see `Columns.split`.
-    name : str
-        Of the column, for messages.
-    strict : bool, default False
-        Refuse a list that contains nothing instead of leaving that out.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    InputError
-        Without a file and a line.
+    A cell is a string, which is split; an integer; a list, tuple, set or array of strings, integers and
+    objects with a ``uri``, as Annif writes them; or nothing (None, NaN or NA). A float may stand for an
+    integer. If `strict`, a list must not contain nothing, which is otherwise left out.
 
     Examples
     --------

@@ -278,18 +278,9 @@ def _file_map(array: NDArray[Any]) -> mmap.mmap | None:
 def csr_arrays(
     matrix: sparse.csr_matrix,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Return the arrays of a matrix as the kernels take them, copied only if type or layout differ.
+    """Return indptr, indices and data as the kernels take them, copied only if type or layout differ.
 
-    Parameters
-    ----------
-    matrix : scipy.sparse.csr_matrix
-        With fewer than 2**31 columns, as in every Dataset.
-
-    Returns
-    -------
-    indptr : ndarray of int64
-    indices : ndarray of int32
-    data : ndarray of float32
+    The matrix must have fewer than 2**31 columns, as in every Dataset.
     """
     return (
         np.ascontiguousarray(matrix.indptr, dtype=np.int64),
@@ -309,19 +300,7 @@ def wrap_csr(
 
 
 def canonical_csr(matrix: Any, name: str) -> sparse.csr_matrix:
-    """Validate a matrix and bring it into the form of `Dataset.X`, without changing the caller's.
-
-    Parameters
-    ----------
-    matrix : sparse matrix or array-like with two dimensions
-    name : str
-        Its name in messages: "X" or "Y".
-
-    Returns
-    -------
-    csr_matrix of float32
-        Sorted indices, no duplicates, no explicit zeros, every value finite.
-    """
+    """Return a matrix in the form of `Dataset.X`, validated; messages call it `name`, "X" or "Y"."""
     if not sparse.issparse(matrix):
         try:
             matrix = np.asarray(matrix)
@@ -385,16 +364,8 @@ TOLERANCE = _native.UNIT_TOLERANCE
 def unit_rows(X: sparse.csr_matrix) -> sparse.csr_matrix:
     """Scale rows to length 1, except those that have it already and those without values.
 
-    Parameters
-    ----------
-    X : csr_matrix of float32
-        Every value finite.
-
-    Returns
-    -------
-    csr_matrix of float32
-        The same object if no row changes. Otherwise a matrix with other values that shares the indices; if a
-        value becomes too small for float32, it has its own indices without that entry.
+    Returns the same object if no row changes. Otherwise a matrix with other values that shares the indices;
+    if a value becomes too small for float32, it has its own indices without that entry.
     """
     values = unit_values(X.indptr, X.data)
     if values is X.data:

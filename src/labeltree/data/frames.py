@@ -20,12 +20,7 @@ _SLICE = 10_000  # values of a column that are Python objects at a time
 
 
 class Column:
-    """The values of a column of a frame, as Python values, a few at a time.
-
-    Parameters
-    ----------
-    series : narwhals.Series
-    """
+    """The values of a column of a frame, as Python values, a few at a time."""
 
     def __init__(self, series: nw.Series[Any]) -> None:
         self._series = series

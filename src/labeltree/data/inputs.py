@@ -106,22 +106,10 @@ def read_data(
 class Source:
     """Data in any form, which can be read several times: once for each choice of features, or of rows.
 
-    Attributes
-    ----------
-    columns : Columns
-        Where texts and labels are.
-    require_labels : bool
-        Whether rows without text are skipped, and data without labels is refused.
-    name : str or None
-        The file, or how many they are.
-    format : str or None
-        Of the file; "svm" for any with features.
-    features : callable or None
-        Takes a number of threads and a progress callback, and reads rows of features.
-    documents : callable or None
-        Takes a progress callback, and reads documents; exactly one of the two is given.
-    flags : tuple of csr_matrix and names, or None
-        The labels of the documents, if they are an indicator matrix.
+    If labels are required, rows without text are skipped, and data without labels is refused. `name` is the
+    file, or how many they are, and `format` that of the file, "svm" for any with features. Exactly one of
+    `features`, which reads rows of features, and `documents` is given; both take a progress callback. `flags`
+    are the labels of the documents and their names, if they are an indicator matrix.
     """
 
     columns: Columns
@@ -146,23 +134,7 @@ class Source:
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> Dataset:
-        """Read the data.
-
-        Parameters
-        ----------
-        settings : TextSettings, optional
-            How documents become features.
-        like : Model or Dataset, optional
-            Whose features are computed, instead of new ones.
-        rows : ndarray of bool, optional
-            Which rows to keep, also of those without text.
-        threads, progress
-            As in `read_data`.
-
-        Returns
-        -------
-        Dataset
-        """
+        """Read the data as `read_data` does; `rows` is which rows to keep, also of those without text."""
         if self.documents is None:
             assert self.features is not None
             if settings is not None:

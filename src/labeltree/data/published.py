@@ -24,14 +24,7 @@ ATTENTION_XML = "https://github.com/yourh/AttentionXML"
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a training set.
-
-    Attributes
-    ----------
-    n_instances, n_features, n_labels : int
-    features_per_instance, labels_per_instance : float
-        Average number of non-zeros in a row of X and of Y.
-    """
+    """The size of a training set; the floats are average numbers of non-zeros in a row of X and of Y."""
 
     n_instances: int
     n_features: int
@@ -44,18 +37,9 @@ class Shape:
 class Source:
     """Where a dataset comes from, and what was published about it.
 
-    Attributes
-    ----------
-    n_instances, n_features, n_labels : int
-        Size of the training set, from Table 5 of the paper.
-    x_nnz, y_nnz : int
-        Non-zeros of the training set's X and Y, from PECOS's table of the same datasets. Its wiki10-31k has
-        another vocabulary.
-    n_test_instances : int
-    train_file, test_file : str
-        Names of the files at `LIBSVM`; empty if the dataset must be downloaded by hand.
-    title : str
-        Its name at `ATTENTION_XML`, if it must be downloaded there by hand.
+    The size of the training set is from Table 5 of the paper, the non-zeros of its X and Y from PECOS's table
+    of the same datasets, whose wiki10-31k has another vocabulary. The files are at `LIBSVM`; a dataset
+    without must be downloaded by hand, and has this title at `ATTENTION_XML`.
     """
 
     n_instances: int
@@ -69,18 +53,9 @@ class Source:
     title: str = ""
 
     def scaled(self, scale: float) -> Shape:
-        """Return the shape of a smaller or larger dataset.
+        """Return the shape of a dataset with so many times the instances and labels.
 
         Rows are equally dense; the number of features grows with the square root of the scale (Heaps' law).
-
-        Parameters
-        ----------
-        scale : float
-            Multiplies the number of instances and of labels.
-
-        Returns
-        -------
-        Shape
         """
         n_features = max(200, round(self.n_features * math.sqrt(scale)))
         n_labels = max(2, round(self.n_labels * scale))

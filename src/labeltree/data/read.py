@@ -97,26 +97,10 @@ def documents_dataset(
     threads: int | None,
     name: str | None = None,
 ) -> Dataset:
-    """Learn or compute the features of documents from any source, and number their labels.
+    """Learn the features of documents from any source, or compute given ones, and number their labels.
 
-    Parameters
-    ----------
-    documents : iterable of Document
-    columns : Columns
-        Where they were found, to be stored with the features.
-    settings : TextSettings or None
-        How documents become features.
-    features : TextFeatures or None
-        Compute these features instead of learning new ones.
-    threads : int or None
-    require_labels : bool
-        Skip and count documents without text.
-    name : str, optional
-        The file of the documents, for messages.
-
-    Returns
-    -------
-    Dataset
+    The columns are stored with the features. If labels are required, documents without text are skipped and
+    counted. `name` is the file, for messages.
     """
     labels, threads = LabelNumbers(), threads_to_use(threads)
     texts = labels.collect(documents, skip=require_labels)
@@ -154,22 +138,9 @@ def read_batches(
 ) -> Iterator[Batch]:
     """Read the features of documents batch by batch, as soon as a pipe or a terminal has them.
 
-    Parameters
-    ----------
-    path, format, columns, strict, progress
-        As in `Documents`; the columns are those of `features` by default. Labels are not required.
-    features : TextFeatures
-        The features to compute.
-
-    Yields
-    ------
-    Batch
-        Every document is in one of them, in the order of the file; one without text has no features.
-
-    Raises
-    ------
-    InputError
-        If a line is invalid, after the documents before it.
+    Every document is in a batch, in the order of the file; one without text has no features. Labels are not
+    required, and the columns are those of `features` by default. An invalid line is an error after the
+    documents before it.
     """
     documents = Documents(
         path,

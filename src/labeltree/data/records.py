@@ -29,15 +29,13 @@ from labeltree.errors import InputError
 class Documents:
     """The documents of one or several files, read one at a time in each iteration.
 
+    Files are in UTF-8, plain or compressed; "-" is standard input. Several are read one after the other, and
+    have the same format and the same columns.
+
     Parameters
     ----------
-    path : path-like, or list of them
-        The file, in UTF-8, plain or compressed; "-" for standard input. Several, or a pattern such as
-        "part-*.csv", are read one after the other; they have the same format and the same columns.
-    format : {"tsv", "csv", "jsonl", "txt", "parquet", "arrow"}, optional
-        Default: detected from the extension of the file name.
-    columns : Columns, optional
-        Names of the columns and separators of labels.
+    path, format, columns
+        The format is detected from the extension of the file name if it is None.
     require_labels : bool
         Reject a file that has no column for labels.
     strict : bool
@@ -54,7 +52,6 @@ class Documents:
 
     Attributes
     ----------
-    files : tuple of str
     notes : dict
         Its keys are sentences about what was read in another way than it is written, after the iteration.
     """
@@ -102,17 +99,8 @@ _PIECE_BYTES = 1 << 20
 class Lines:
     """The lines of a file of documents, without their line ends.
 
-    Parameters
-    ----------
-    path, progress
-        As in :func:`labeltree.read_text`.
-    eager : bool, default False
-        Take from a pipe what it has to give, without waiting for more.
-
-    Attributes
-    ----------
-    waiting : bool
-        Whether the next line with a document has still to be read from the file.
+    If `eager`, a pipe gives what it has without waiting for more; `waiting` is whether the next line with a
+    document has still to be read from the file.
     """
 
     def __init__(

@@ -58,17 +58,6 @@ def split_lines(
     """Write the lines of the documents of a file to the file of their part, each as it is.
 
     Lines before the first document, such as the header of a CSV file, are written to all of them.
-
-    Parameters
-    ----------
-    path : path-like
-    format : str
-        One of `LINES`.
-    columns : Columns
-    parts : ndarray of int8
-        The part of each document.
-    outputs : sequence of Path
-        A file per part.
     """
     starts: list[int] = []
     for _ in Documents(path, format, columns, require_labels=False, strict=False, starts=starts):

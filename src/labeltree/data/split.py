@@ -62,25 +62,12 @@ def row_keys(X: sparse.csr_matrix, *, by_value: bool = True) -> Keys:
 
 
 def split_rows(Y: sparse.csr_matrix, keys: Keys, shares: Sequence[float], seed: int = 0) -> NDArray[np.int8]:
-    """Split rows into parts with about the same share of each label.
+    """Return the part of each row, numbered from 0, with about the same share of each label in each part.
 
-    The order of the rows and of the labels does not matter. Labels that are too rare for one row in a part
-    have one there with the probability that keeps the share of rare labels. Rows without labels count as a
-    label.
-
-    Parameters
-    ----------
-    Y : csr_matrix, rows x labels
-    keys : ndarray of uint64
-        Rows with the same key are put into the same part; 0 for a row on its own.
-    shares : sequence of float
-        The share of the rows of each part but the first, which has the rest.
-    seed : int, default 0
-
-    Returns
-    -------
-    ndarray of int8
-        The part of each row: 0 for the rest, then in the order of the shares.
+    `shares` are those of the parts but the first, which has the rest. Rows with the same key are put into the
+    same part; 0 is the key of a row on its own. The order of the rows and of the labels does not matter.
+    Labels that are too rare for one row in a part have one there with the probability that keeps the share of
+    rare labels. Rows without labels count as a label.
     """
     n_rows = Y.shape[0]
     keys, single = keys.copy(), np.flatnonzero(keys == 0)
@@ -198,15 +185,7 @@ def held_out(
 ) -> tuple[Dataset, Dataset]:
     """Read data as training rows and a share of rows that are held out, with the same features.
 
-    Parameters
-    ----------
-    source : Source
-    share : float
-    seed : int
-    settings : TextSettings or None
-        How documents become features, which are learned from the training rows alone.
-    threads, progress
-        As in `labeltree.read_data`.
+    Those of documents are learned from the training rows alone.
     """
     shares = [limits.checked("holdout", share, limits.VALIDATION_SHARE)]
     Y, keys, dataset = labels_and_keys(source, threads, progress)

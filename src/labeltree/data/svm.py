@@ -130,21 +130,7 @@ def _pieces(
 
 
 def parse_svm(text: str, name: str, *, one_based: bool | None = None) -> Dataset:
-    """Parse LIBSVM text that is in memory; labels are not required.
-
-    Parameters
-    ----------
-    text : str
-        The contents of a file.
-    name : str
-        Its name in messages.
-    one_based : bool, optional
-        As in `read_svm`.
-
-    Returns
-    -------
-    Dataset
-    """
+    """Parse LIBSVM text that is in memory and has this name in messages; labels are not required."""
     pieces = [(np.frombuffer(text.encode("utf-8", "replace"), np.uint8), True)]
     return _parse(name, pieces, 1, one_based, require_labels=False)
 

@@ -129,28 +129,9 @@ def learn_features(
 ) -> tuple[TextFeatures, sparse.csr_matrix]:
     """Learn terms and their weights from documents, and compute the features of the same documents.
 
-    Only the matrix, the vocabulary and a few documents at a time are in memory.
-
-    Parameters
-    ----------
-    documents : iterable of str
-        Read one at a time and not kept.
-    settings : TextSettings, optional
-    columns : Columns, optional
-        Where the text was found, to be stored with the terms.
-    threads : int, optional
-        Threads to use; the result does not depend on it. Default: all CPUs.
-
-    Returns
-    -------
-    features : TextFeatures
-    X : scipy.sparse.csr_matrix of float32, shape (documents, terms)
-        As from ``TfidfVectorizer.fit_transform``.
-
-    Raises
-    ------
-    NoTermError
-        If no term is left. It is an InputError.
+    Only the matrix, the vocabulary and a few documents at a time are in memory. X is as from
+    ``TfidfVectorizer.fit_transform``, on any number of threads; `columns`, where the text was found, is
+    stored with the terms. If no term is left, the error is a NoTermError.
     """
     settings, threads = (settings or TextSettings()).resolved(), threads_to_use(threads)
     _warn_about_stop_words(settings)
