@@ -222,7 +222,7 @@ def estimate(
     -------
     Plan
         Its ``model_bytes`` is the size of the model directory without its manifest, with ``prune`` at most;
-        ``to_dict()`` has all figures.
+        ``report()`` has all figures.
 
     Examples
     --------

@@ -40,23 +40,12 @@ def default_costs(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> 
     """Return the cost at the root, and the most that it becomes in smaller nodes, if none is given.
 
     The first is ``length_cost`` times 0.7 (F / n)^(1/3), from 0.5 to 2; the second is the larger of it and
-    ``length_cost``.
+    ``length_cost``. ``weights`` is how often each instance counts: 2 is the same row twice.
 
     F is the number of features that occur, n the number of instances that have any. On samples of a dataset,
     the cost that ranks best becomes smaller as instances are added. For long and for dense rows, a smaller
-    cost than 1 can rank much worse, even with few features, so the factor is at least (mean number of
-    non-zero features) / 128, up to 1.
-
-    Parameters
-    ----------
-    X : csr_matrix of float32
-    weights : ndarray of float64, optional
-        How often each instance counts; a weight of 2 counts like the same row twice. Default: once.
-
-    Returns
-    -------
-    cost, max_cost : float
-        With two significant digits, so that rounding of the sum does not change them.
+    cost than 1 can rank much worse, even with few features, so the factor is at least (mean number of non-
+    zero features) / 128, up to 1.
     """
     lengths = np.diff(X.indptr)
     counts = (lengths > 0).astype(np.float64) if weights is None else weights * (lengths > 0)
@@ -74,23 +63,11 @@ def default_costs(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> 
 
 
 def length_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> float:
-    """Return the cost that fits rows as closely as 1 fits rows of length 1.
+    """Return the cost that fits rows as closely as 1 fits rows of length 1, with two significant digits.
 
-    It is 1 / (mean squared norm of the instances), from 0.01 to 100. With it, longer rows are not fitted more
-    closely: what a model predicts depends little on the unit of the features, apart from the bias. The limits
-    are for data in which a few features are far larger than the others.
-
-    Parameters
-    ----------
-    X : csr_matrix of float32
-        Rows without features are left out of the mean.
-    weights : ndarray of float64, optional
-        How often each instance counts in the mean. Default: once.
-
-    Returns
-    -------
-    float
-        With two significant digits, so that rounding of the sum does not change it.
+    It is 1 / (mean squared norm of the instances that have features), from 0.01 to 100. With it, longer rows
+    are not fitted more closely: what a model predicts depends little on the unit of the features, apart from
+    the bias. The limits are for data in which a few features are far larger than the others.
     """
     filled = np.diff(X.indptr) > 0
     if weights is not None:
@@ -109,6 +86,6 @@ def length_cost(X: csr_matrix, weights: NDArray[np.float64] | None = None) -> fl
 
 
 def _rounded(cost: float) -> float:
-    """Return a cost with two digits."""
+    """Return a cost with two digits, so that rounding of sums does not change it."""
     # Ten digits first: 0.125 must not become 0.12 or 0.13 by chance.
     return float(f"{float(f'{cost:.10g}'):.2g}")

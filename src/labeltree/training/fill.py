@@ -194,20 +194,7 @@ def fill_blocks(
     progress: Progress | None = None,
     share: tuple[int, int] = (0, 1),
 ) -> None:
-    """Train the strips that are not recorded yet, or one of several shares of them.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    plan : Plan
-    work : WorkDirectory
-    costs : ndarray of float32, optional
-        The weight of each instance.
-    progress : callable, optional
-        Called periodically with the fraction of the share that is done.
-    share : (int, int), default (0, 1)
-        The share, from 0, and the number of shares that all strips are divided into.
-    """
+    """Train the strips that are not recorded yet, of one of several shares of about equal work."""
     number, n_shares = share
     amounts = [part.strips.work for part in plan.trees]
     for t, amount in enumerate(amounts):

@@ -67,14 +67,9 @@ def _crc(content: bytes) -> int:
 
 
 class Journal:
-    """A journal that one process appends to.
+    """A journal that one process appends to, in the directory of the journals of all processes.
 
-    Parameters
-    ----------
-    directory : Path
-        Where the journals of all processes are.
-    sync : bool
-        Wait until data is on disk. Without it, a power failure may lose what was recorded.
+    Without ``sync``, a power failure may lose what was recorded.
     """
 
     def __init__(self, directory: Path, sync: bool) -> None:
@@ -94,26 +89,11 @@ class Journal:
     def recording(
         self, tree: int, finished: _native.FinishedStrips, files: Sequence[int], records: dict[int, bytes]
     ) -> Iterator[Callable[[], None]]:
-        """Record strips while they are finished, in a thread.
+        """Record the strips of a tree in a thread while they are finished, and add them to ``records``.
 
-        If the journal cannot be written, it is tried again until the end. If data cannot be written to disk,
-        what was finished since the last entry may be lost, and nothing more is recorded.
-
-        Parameters
-        ----------
-        tree : int
-            Number of the tree.
-        finished : FinishedStrips
-            Gives the records of strips.
-        files : sequence of int
-            Descriptors of the files that hold the strips' data.
-        records : dict of int to bytes
-            The records by strip, to which new ones are added.
-
-        Yields
-        ------
-        callable
-            Raises the error, if data could not be written to disk.
+        ``files`` are descriptors of the files that hold their data. If the journal cannot be written, it is
+        tried again until the end. If data cannot be written to disk, what was finished since the last entry
+        may be lost, and nothing more is recorded: the callable that is yielded raises the error.
         """
         stop, failure, pending = threading.Event(), list[OSError](), list[bytes]()
 

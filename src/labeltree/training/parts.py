@@ -42,23 +42,7 @@ def plan_parts(
     notes: dict[str, Any] | None = None,
     sync: bool = True,
 ) -> None:
-    """Make a work directory with data, trees and plan.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        The data that the plan was made for, as in ``train_model``.
-    plan : Plan
-        From ``make_plan`` or ``build_plan``.
-    path : path-like
-        The directory to make.
-    score : ScoreSettings or "auto", default "auto"
-        As in ``train_model``.
-    notes : dict, optional
-        As in ``train_model``.
-    sync : bool, default True
-        Wait until everything is on disk.
-    """
+    """Make a work directory with data, trees and plan; the arguments are those of ``train_model``."""
     dataset = plan.rows_of(dataset)
     checked_costs(None, dataset, plan.settings)
     described = describe_run(dataset, plan.settings, plan.storage, score, notes, n_trees=len(plan.trees))
@@ -91,29 +75,10 @@ def fill_part(
     progress: Progress | None = None,
     opened: tuple[Dataset, Plan] | None = None,
 ) -> int:
-    """Train one of several shares of the blocks of a work directory, as far as they are not trained yet.
+    """Train one of several shares of about equal work, from 1, as far as it is not trained yet.
 
-    Parameters
-    ----------
-    path : path-like
-        From ``plan_parts``.
-    part : int, default 1
-        The share, from 1.
-    n_parts : int, default 1
-        Number of shares of about equal work.
-    threads : int, optional
-        Default: all CPUs.
-    sync : bool, default True
-        Wait until blocks are on disk before they are recorded.
-    progress : callable, optional
-        Called periodically with the fraction of the share that is done.
-    opened : (Dataset, Plan), optional
-        From ``open_parts``, if this process trains several shares; ``threads`` is then that of the plan.
-
-    Returns
-    -------
-    int
-        Number of strips that are not trained yet, as far as is known.
+    ``opened`` is what ``open_parts`` returned, if this process trains several shares; ``threads`` is then
+    that of the plan. Returns the number of strips that are not trained yet, as far as is known.
     """
     limits.checked("n_parts", n_parts, limits.PARTS)
     limits.checked("part", part, limits.Whole(1, n_parts))
@@ -124,20 +89,7 @@ def fill_part(
 
 
 def open_parts(path: Path | str, *, threads: int | None = None) -> tuple[Dataset, Plan]:
-    """Map the data and read the plan of a work directory.
-
-    Parameters
-    ----------
-    path : path-like
-        From ``plan_parts``.
-    threads : int, optional
-        Of the plan. Default: all CPUs.
-
-    Returns
-    -------
-    dataset : Dataset
-    plan : Plan
-    """
+    """Map the data of a work directory, and read its plan."""
     with WorkDirectory(_absolute(path), shared=True) as work:
         return mapped_data(work), _plan(work, threads)
 
@@ -152,22 +104,7 @@ def join_parts(
 ) -> Model:
     """Complete the model of a work directory whose blocks are all trained; the directory is then removed.
 
-    Parameters
-    ----------
-    path : path-like
-        From ``plan_parts``.
-    model : path-like
-        The model directory to write. If it is on another file system, the model is copied.
-    overwrite : bool, default False
-        Replace an existing model.
-    threads : int, optional
-        Default: all CPUs.
-    sync : bool, default True
-        Wait until the model is on disk before it takes its place.
-
-    Returns
-    -------
-    Model
+    If the model is to be on another file system, it is copied.
     """
     target = _absolute(model)
     with WorkDirectory(_absolute(path), target=target, overwrite=overwrite, sync=sync) as work:

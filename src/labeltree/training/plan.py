@@ -248,21 +248,11 @@ class Plan:
         return describe_depths(self.trees[0].tree, self.trees[0].used_features)
 
     def check_resources(self, path: Path, memory_limit: int | None = None, allocated_bytes: int = 0) -> None:
-        """Refuse a plan that does not fit in memory or on disk; the error suggests one that does.
+        """Raise a ResourceError if the plan does not fit in memory or on disk; it suggests one that does.
 
-        Parameters
-        ----------
-        path : Path
-            Where the model is to be written.
-        memory_limit : int, optional
-            Bytes that training may use, including the data that is already in memory. Default: what this
-            process uses plus what the machine (or its cgroup) has available.
-        allocated_bytes : int, default 0
-            Disk space that an unfinished run has already.
-
-        Raises
-        ------
-        ResourceError
+        ``memory_limit`` includes the data that is already in memory; by default it is what this process uses
+        plus what the machine (or its cgroup) has available. ``allocated_bytes`` is the disk space that an
+        unfinished run has already.
         """
         memory = usable_memory() if memory_limit is None else memory_limit
         if self.training_memory_bytes > memory:

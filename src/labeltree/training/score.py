@@ -55,20 +55,8 @@ class HeldOut:
     Labels are ranked by margins without the effect of the row itself: if the row is removed from the training
     data of a node, one step of Newton's method, with the diagonal of the Hessian, changes its margins there.
 
-    Parameters
-    ----------
-    dataset : Dataset
-        The training data.
-    plan : Plan
-    blocks : sequence of TrainedBlocks
-        The trained blocks of each tree.
-    costs : ndarray of float32 or None
-        The weight of each instance in training.
-
-    Attributes
-    ----------
-    rows : ndarray of int32
-        Rows with labels in random order, as many as can be ranked with these trees.
+    Its ``rows`` are those with labels in random order, as many as can be ranked with these trees. ``costs``
+    is the weight of each instance in training.
     """
 
     def __init__(
@@ -176,18 +164,9 @@ def choose_score(held_out: HeldOut) -> ScoreSettings:
 
 
 def choose_decision(held_out: HeldOut, score: ScoreSettings) -> Decision | None:
-    """Choose the threshold with the largest micro F1 on held-out rows.
+    """Choose the threshold with the largest micro F1 on held-out rows, with the score function of the model.
 
-    Parameters
-    ----------
-    held_out : HeldOut
-    score : ScoreSettings
-        The score function of the model.
-
-    Returns
-    -------
-    Decision or None
-        None if fewer than 50 rows have labels, with the hinge loss, and for a large one-vs-rest model.
+    Returns None if fewer than 50 rows have labels, with the hinge loss, and for a large one-vs-rest model.
     """
     plan, n_rows = held_out.plan, held_out.rows.size
     # The memory that is planned for training can hold all weights of a node of a tree. One-vs-rest is a

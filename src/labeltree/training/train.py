@@ -54,28 +54,9 @@ def train_dataset(
 ) -> tuple[Plan, Model]:
     """Train a model in a work directory of its own, from which an interrupted run continues.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    path : Path
-        The model directory to write.
-    settings : ModelSettings
-    threads, memory_limit
-        As in `build_plan`.
-    force : bool, default False
-        Train even if memory or disk seem too small.
-    overwrite, resume, sync, costs
-        As in `train_model`.
-    dask : distributed.Client, optional
-        Whose workers fill the blocks.
-    check : callable, optional
-        Takes the plan before training, and refuses it with an error.
-    stage : callable, optional
-        Shows the progress of each stage.
-
-    Returns
-    -------
-    (Plan, Model)
+    With ``force``, it is trained even if memory or disk seem too small. ``dask`` is a client whose workers
+    fill the blocks. ``check`` takes the plan before training, and refuses it with an error. The other
+    arguments are those of `build_plan` and `train_model`.
     """
     if dask is not None and costs is not None:
         raise InputError("rows with weights cannot be trained with Dask", hint="train without it")

@@ -134,13 +134,7 @@ class TreePlan:
 class TreeStrips:
     """The strips of a tree: runs of a node's children that are trained together.
 
-    Attributes
-    ----------
-    part : TreePlan
-    strip_bytes : int
-        A strip has at most so many bytes of weights, or 32 children.
-    node, first_child, n_children : ndarray of int64
-        Of each strip.
+    A strip has at most ``strip_bytes`` of weights, or 32 children. The arrays have one entry per strip.
     """
 
     part: TreePlan
@@ -166,19 +160,9 @@ class TreeStrips:
         return np.dtype(fields + [(name, "<f4", (n_scales,)) for name in ("scales", "biases")])
 
     def gather(self, records: Mapping[int, bytes], files: BlockFiles) -> tuple[WrittenBlocks, int]:
-        """Join the records of all strips.
+        """Join the records of all strips; return what is written, and how many problems did not converge.
 
-        Parameters
-        ----------
-        records : mapping of int to bytes
-            By strip.
-        files : BlockFiles
-            The files that the blocks are in. Blocks that were written in strips are read for their checksums.
-
-        Returns
-        -------
-        written : WrittenBlocks
-        n_not_converged : int
+        Blocks that were written in strips are read from the files for their checksums.
         """
         tree, codec, dtype = self.part.tree, self.part.codec, self.record_dtype()
         heads = np.frombuffer(b"".join(record[: dtype.itemsize] for record in records.values()), dtype)
@@ -203,19 +187,7 @@ class TreeStrips:
 
 
 def shares(work: NDArray[np.int64], n_parts: int) -> NDArray[np.int64]:
-    """Divide pieces of work into parts of about equal work, the same way every time.
-
-    Parameters
-    ----------
-    work : ndarray of int64
-        Of each piece.
-    n_parts : int
-
-    Returns
-    -------
-    ndarray of int64
-        The part of each piece, from 0.
-    """
+    """Divide pieces of work into parts of about equal work, always alike; return the part of each, from 0."""
     part = np.zeros(work.size, np.int64)
     if n_parts == 1:
         return part

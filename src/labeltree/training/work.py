@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,23 +56,10 @@ def work_path(model: Path | str) -> Path:
 class WorkDirectory:
     """A work directory that this process uses, as a context manager.
 
-    Parameters
-    ----------
-    path : Path
-    described : mapping, optional
-        What the model depends on: data and settings, as JSON. If the directory exists, it must have the same
-        description. Default: that of the directory, which must exist.
-    target : Path, optional
-        The model directory to write. If the context ends without results that are worth keeping, the work
-        directory is removed.
-    resume : bool, default False
-        Use the directory if it exists.
-    overwrite : bool, default False
-        Replace the model at ``target``.
-    sync : bool, default True
-        Wait for the disk before anything is claimed to be done, so that it survives a power failure.
-    shared : bool, default False
-        Several processes use the directory at the same time.
+    What the model depends on is ``described``, as JSON: data and settings. A directory that exists must have
+    the same description; without one, the directory must exist. If the context ends without results that are
+    worth keeping for the model at ``target``, the work directory is removed. With ``shared``, several
+    processes use it at the same time.
     """
 
     def __init__(
@@ -132,7 +119,7 @@ class WorkDirectory:
 
     def _open(self, described: Mapping[str, Any] | None) -> None:
         if (self.path / _DESCRIPTION).is_file():
-            self.described = read_description(self.path)["described"]
+            self.described = read_description(self.path)
             if described is not None:
                 _check_same(self.path, self.described, described)
         else:
@@ -273,7 +260,7 @@ def check_run(model: Path, overwrite: bool, resume: bool) -> None:
 
 
 def read_description(path: Path) -> dict[str, Any]:
-    """Read and check ``work.json``."""
+    """Read and check ``work.json``; return what it describes."""
     try:
         content = json.loads((path / _DESCRIPTION).read_text(encoding="utf-8"))
         if content["format"] != FORMAT or not isinstance(content["described"], dict):
@@ -288,7 +275,7 @@ def read_description(path: Path) -> dict[str, Any]:
             file=path,
             hint="continue with the same version, or remove the directory to start again",
         )
-    return dict(content)
+    return dict(content["described"])
 
 
 @contextmanager
@@ -354,36 +341,12 @@ def _difference(before: Any, now: Any) -> str:
     return f"{before} before, {now} now"
 
 
-class WorkStatus(TypedDict):
-    """The state of a work directory; what is not known yet is None."""
+def work_status(path: Path) -> dict[str, Any]:
+    """Describe an unfinished run; what is not known yet is None.
 
-    work: str
-    running: bool
-    process: str | None
-    data: dict[str, Any]
-    trees: int
-    strips: int | None
-    trained: int
-    done: float | None
-    seconds: float
-    seconds_left: float | None
-    complete: bool
-
-
-def work_status(path: Path) -> WorkStatus:
-    """Describe an unfinished run.
-
-    Parameters
-    ----------
-    path : Path
-        A work directory.
-
-    Returns
-    -------
-    WorkStatus
-        ``done`` is the share of the multiply-adds, ``seconds`` the time that processes have spent on it.
+    ``done`` is the share of the multiply-adds, ``seconds`` the time that processes have spent on it.
     """
-    described = read_description(path)["described"]
+    described = read_description(path)
     records = read_journals(path / "journal")
     n_trees = len(list(path.glob("tree-*.npz")))
     files = [path / f"strips-{t}.npz" for t in range(n_trees)]

@@ -16,22 +16,10 @@ _LONGEST_NAME = 40
 
 
 def tree_text(tree: LabelTree, names: Sequence[str] | None, form: str, most: int | None = None) -> str:
-    """Return a tree as text.
+    """Return a tree as nested lists (for ``labeltree train --tree``), as a graph, or as a drawing.
 
-    Parameters
-    ----------
-    tree : LabelTree
-    names : sequence of str or None
-        The names of the labels; None to use their numbers.
-    form : {"json", "dot", "svg"}
-        Nested lists of labels, as ``labeltree train --tree`` reads them; a graph; or a drawing.
-    most : int, optional
-        Show only so many children of each node, and how many there are in all. Not for JSON, which is
-        always complete. Default: all.
-
-    Returns
-    -------
-    str
+    Without names, labels are numbers. ``most`` is how many children of each node are shown, with the number
+    of the others; JSON is always complete.
     """
     if form == "json":
         return json.dumps(_nested(tree, names), ensure_ascii=False, indent=0) + "\n"

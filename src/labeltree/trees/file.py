@@ -60,14 +60,6 @@ class TreeFile:
 
         Labels without instances need not be in the file: as in ``build_tree``, they become a separate child
         of the root. Such labels are, for example, numbers that the data skips.
-
-        Parameters
-        ----------
-        dataset : Dataset
-
-        Returns
-        -------
-        LabelTree
         """
         numbers = label_numbers(dataset.n_labels if dataset.label_names is None else dataset.label_names)
         unused = np.diff(dataset.by_label[0]) == 0

@@ -209,8 +209,6 @@ def number_labels(nested: list[Any], numbers: Mapping[str, int]) -> list[Any]:
     root: list[Any] = []
     queue: list[tuple[list[Any], list[Any]]] = [(nested, root)]
     for original, copy in queue:  # the queue gets longer during the loop
-        if not original:
-            raise InputError("a node of the tree has no children", hint="remove its empty list")
         for child in original:
             if isinstance(child, list):
                 copy.append([])
@@ -227,24 +225,11 @@ def make_tree(
     add_missing: bool,
     unused: NDArray[np.bool_] | None = None,
 ) -> LabelTree:
-    """Make a tree from nested lists of label numbers.
+    """Make a tree from nested lists of label numbers (which it changes), given all labels in order.
 
     A node with one child is replaced by the child, since its classifier could not distinguish anything.
-
-    Parameters
-    ----------
-    nested : list
-        The root. It is changed.
-    numbers : mapping of str to int
-        All labels, by name, in the order of their numbers.
-    add_missing : bool
-        Add labels that are missing as a separate child of the root; otherwise they are an error.
-    unused : ndarray of bool, optional
-        Labels without instances, which are added in any case.
-
-    Returns
-    -------
-    LabelTree
+    Labels that are missing become a separate child of the root, if they are ``unused`` (have no instances) or
+    with ``add_missing``; otherwise they are an error.
     """
     nodes = [nested]
     for node in nodes:  # the list gets longer during the loop

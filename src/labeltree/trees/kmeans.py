@@ -143,26 +143,16 @@ def build_tree(
 
 @dataclass(eq=False)
 class LabelVectors:
-    """The label vectors of a dataset (v_j), computed when a tree first needs them.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    """
+    """The label vectors of a dataset (v_j), computed when a tree first needs them."""
 
     dataset: Dataset
     _ptr: NDArray[np.int64] | None = field(default=None, init=False, repr=False)
     _rows: _native.SparseRows | None = field(default=None, init=False, repr=False)
 
     def make(self, clusters: int, threads: int, memory_limit: int | None) -> tuple[_native.SparseRows, int]:
-        """Compute the vectors, unless that was done before.
+        """Return the vectors, one row per label, and the bytes that clustering takes with them.
 
-        Returns
-        -------
-        vectors : SparseRows
-            One row per label, as the kernels take it.
-        scratch : int
-            Memory that clustering takes, including the vectors.
+        They are computed unless that was done before.
         """
         data = self.dataset
         if self._ptr is None:

@@ -288,19 +288,9 @@ def mean_alpha(alpha: NDArray[np.float64], n_children: NDArray[np.int64]) -> flo
 
 
 def describe_depths(tree: LabelTree, used_features: NDArray[np.int64]) -> list[DepthSummary]:
-    """Describe a tree depth by depth.
+    """Describe a tree depth by depth, from the features that each node uses (F_u), without the bias.
 
-    Parameters
-    ----------
-    tree : LabelTree
-    used_features : ndarray of int64
-        Features that each node uses (F_u), without the bias.
-
-    Returns
-    -------
-    list of dict
-        For the nodes of each depth: ``depth``, ``nodes``, ``children``, ``mean_used_features``, ``alpha``,
-        ``weights``. See `node_alpha` and `mean_alpha` for alpha; the root has none.
+    See `node_alpha` and `mean_alpha` for alpha; the root has none.
     """
     alpha = node_alpha(tree, used_features)
     rows: list[DepthSummary] = []
