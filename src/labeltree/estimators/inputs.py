@@ -33,21 +33,11 @@ _HINT = (
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The labels of each row.
-
-    Attributes
-    ----------
-    Y : scipy.sparse.csr_matrix, shape (rows, labels)
-        Non-zero where the row has the label.
-    classes : ndarray
-        The label of each column of Y.
-    single : bool
-        Whether y was one-dimensional, with one class per row.
-    """
+    """The labels of each row: an indicator matrix, and the class of each of its columns."""
 
     Y: sparse.csr_matrix
     classes: NDArray[Any]
-    single: bool
+    single: bool  # whether y was one-dimensional, with one class per row
 
     @property
     def label_names(self) -> tuple[str, ...] | None:
@@ -149,20 +139,9 @@ def check_rows(n_rows: int, target: Target) -> None:
 
 
 def read_target(y: Any, known: NDArray[Any] | None = None) -> Target:
-    """Convert y from any form that scikit-learn accepts.
+    """Convert y from any form that `LabelTreeClassifier.fit` accepts.
 
-    Parameters
-    ----------
-    y : sparse matrix, array-like, frame or column
-        A list or column of lists, tuples or sets of names: the labels of each row. With two dimensions of
-        numbers, 1 where the row has the label. With one dimension, or with a single dense column (which
-        scikit-learn accepts with a warning), the class of each row.
-    known : ndarray, optional
-        The classes of a fitted estimator, in order. New classes get columns after them.
-
-    Returns
-    -------
-    Target
+    `known` are the classes of a fitted estimator, in order; new classes get columns after them.
     """
     if y is None:
         raise InputError("the estimator requires y to be passed, but the target y is None", hint=_HINT)

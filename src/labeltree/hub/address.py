@@ -44,28 +44,10 @@ class HubPath(NamedTuple):
 
 
 class Address:
-    """The address of a model.
+    """The address of the directory of a model; an `InputError` if no model can be there.
 
-    Parameters
-    ----------
-    url : str
-        The address of its directory.
-
-    Attributes
-    ----------
-    scheme : str
-        In lowercase, such as https.
-    shown : str
-        The address for messages, without passwords and keys.
-    name : str
-        The name of the model: the last part of the path, as a file name.
-    hub : HubPath or None
-        The place on the Hugging Face Hub of an address that begins with hf://.
-
-    Raises
-    ------
-    InputError
-        If no model can be there.
+    `shown` is the address for messages, without passwords and keys; `scheme` is in lowercase; `name` is the
+    last part of the path, as a file name; `hub` is the place of an address that begins with hf://.
     """
 
     def __init__(self, url: str) -> None:

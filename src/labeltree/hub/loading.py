@@ -67,27 +67,8 @@ def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -
 
     The manifest is always read, so that a model that has changed is downloaded again. All files are verified
     before the model appears in the cache; processes that download the same model wait for the first one.
-    If the address cannot be reached, a model from an earlier download is used, with a warning.
-
-    Parameters
-    ----------
-    url : str
-        The address of the model, such as ``hf://user/name``.
-    cache : str or path-like, optional
-        As in `load`.
-    stage : callable, optional
-        Called as ``stage(name, description)`` if the model is downloaded; returns a context manager that
-        gives a progress callback.
-
-    Returns
-    -------
-    Path
-        A model directory. Do not change it.
-
-    Raises
-    ------
-    InputError
-        If there is no model, it cannot be read, or it is damaged.
+    If the address cannot be reached, a model from an earlier download is used, with a warning. Do not change
+    the directory that is returned.
     """
     address = Address(url)
     place = cache_directory("models", cache) / address.key / address.name

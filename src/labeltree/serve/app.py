@@ -9,8 +9,9 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from anyio.to_thread import current_default_thread_limiter, run_sync
-from fastapi import FastAPI, Path, Query, Request
+from fastapi import APIRouter, FastAPI, Path, Query, Request, Security
 from fastapi.exceptions import RequestValidationError
+from fastapi.security import HTTPBearer
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response
@@ -21,14 +22,14 @@ from labeltree.errors import InputError
 from labeltree.evaluation.accepted import Decision
 from labeltree.explain.label import describe_label
 from labeltree.explain.prediction import explain_prediction
-from labeltree.serve import schemas
+from labeltree.serve import responses, schemas
 from labeltree.serve.batcher import Batcher, Queries, Ranked
 from labeltree.serve.errors import JsonResponse, RequestError
-from labeltree.serve.guard import OPEN_PATHS, Guard
+from labeltree.serve.guard import Guard
 from labeltree.serve.models import Models, ServedModel
 from labeltree.serve.page import FILES, SECURITY_POLICY, overview, page_file
 from labeltree.serve.prometheus import Metrics
-from labeltree.serve.responses import complete_document
+from labeltree.serve.responses import COMMON_ERRORS, PLAIN_TEXT, errors
 from labeltree.serve.settings import MOST_ANSWERS, MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.serve.tree_map import tree_map
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
@@ -48,18 +49,7 @@ T = TypeVar("T")
 def create_app(
     models: Models, settings: ServiceSettings | None = None, metrics: Metrics | None = None
 ) -> FastAPI:
-    """Return the service as an ASGI application.
-
-    Parameters
-    ----------
-    models : Models
-    settings : ServiceSettings, optional
-    metrics : Metrics, optional
-
-    Returns
-    -------
-    FastAPI
-    """
+    """Return the service as an ASGI application."""
     settings, metrics = settings or ServiceSettings(), metrics or Metrics()
     batcher = Batcher(metrics, settings.max_waiting)
 
@@ -77,15 +67,21 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         default_response_class=JsonResponse,
+        responses=COMMON_ERRORS,
         generate_unique_id_function=lambda route: route.name,
         exception_handlers=dict.fromkeys(_ERRORS, _answer_error),
     )
     app.add_middleware(Guard, settings=settings, metrics=metrics)
-    _add_predictions(app, models, settings, batcher)
-    _add_models(app, models)
-    _add_page(app, models)
-    _add_operation(app, metrics)
-    complete_document(app, None if settings.token is None else OPEN_PATHS)
+    _add_health(app)
+    protected = APIRouter()
+    if settings.token is not None:  # which the guard compares; this documents it
+        bearer = Security(HTTPBearer(scheme_name="token", auto_error=False))
+        protected = APIRouter(dependencies=[bearer], responses=errors(401))
+    _add_predictions(protected, models, settings, batcher)
+    _add_models(protected, models)
+    _add_page(protected, models)
+    _add_metrics(protected, metrics)
+    app.include_router(protected)
     return app
 
 
@@ -93,8 +89,13 @@ async def _answer_error(_: Request, error: Exception) -> Response:
     return RequestError.of(error).response()
 
 
-def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, batcher: Batcher) -> None:
-    @app.post("/predict", summary="Predict the labels of texts or rows")
+def _add_predictions(router: APIRouter, models: Models, settings: ServiceSettings, batcher: Batcher) -> None:
+    @router.post(
+        "/predict",
+        summary="Predict the labels of texts or rows",
+        response_model=responses.PredictResponse,
+        responses=errors(400, 404, 409),
+    )
     async def predict(body: schemas.PredictRequest) -> Response:
         served = models.find(body.model)
         texts = body.texts if body.text is None else [body.text]
@@ -118,7 +119,12 @@ def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, ba
             ranked = decision.accept(*ranked)
         return await _convert(ranked[0].size, _predictions, served, ranked)
 
-    @app.post("/explain", summary="Explain the labels of a text or a row: paths, and words for and against")
+    @router.post(
+        "/explain",
+        summary="Explain the labels of a text or a row: paths, and words for and against",
+        response_model=responses.ExplainResponse,
+        responses=errors(400, 404, 409),
+    )
     def explain(body: schemas.ExplainRequest) -> Response:
         served = models.find(body.model)
         model = served.model
@@ -133,9 +139,11 @@ def _add_predictions(app: FastAPI, models: Models, settings: ServiceSettings, ba
 
     form = {"application/x-www-form-urlencoded": {"schema": schemas.SuggestRequest.model_json_schema()}}
 
-    @app.post(
+    @router.post(
         "/models/{name}/suggest",
         summary="Predict the labels of a text, in the format of Annif's http backend",
+        response_model=responses.SuggestResponse,
+        responses=errors(400, 404, 409),
         openapi_extra={"requestBody": {"required": True, "content": form}},
     )
     async def suggest(name: str, request: Request) -> Response:
@@ -190,8 +198,8 @@ def _suggestions(served: ServedModel, ranked: Ranked) -> list[dict[str, Any]]:
     return results
 
 
-def _add_models(app: FastAPI, models: Models) -> None:
-    @app.get("/models", summary="List the models")
+def _add_models(router: APIRouter, models: Models) -> None:
+    @router.get("/models", summary="List the models", response_model=responses.ModelsResponse)
     async def list_models() -> Response:
         lines = [
             {
@@ -207,13 +215,23 @@ def _add_models(app: FastAPI, models: Models) -> None:
         ]
         return JsonResponse({"models": lines})
 
-    @app.get("/models/{name}", summary="Describe a model, as `labeltree info` does, with measured results")
+    @router.get(
+        "/models/{name}",
+        summary="Describe a model, as `labeltree info` does, with measured results",
+        response_model=responses.ModelResponse,
+        responses=errors(404),
+    )
     def describe_model(name: str) -> Response:
         served = models.find(name)
         annif = {"is_trained": True, "modification_time": served.measured.written}
         return JsonResponse({"model": name, **overview(served.model, served.measured), **annif})
 
-    @app.get("/models/{name}/labels", summary="Search the labels of a model by a part of their names")
+    @router.get(
+        "/models/{name}/labels",
+        summary="Search the labels of a model by a part of their names",
+        response_model=responses.LabelsResponse,
+        responses=errors(400, 404),
+    )
     def search_labels(
         name: str,
         search: Annotated[str, Query(max_length=MOST_NAME, description="A part of the name.")] = "",
@@ -229,7 +247,12 @@ def _add_models(app: FastAPI, models: Models) -> None:
         ]
         return JsonResponse({"total": len(found), "labels": page})
 
-    @app.get("/models/{name}/labels/{label:path}", summary="Describe a label, given by its number or name")
+    @router.get(
+        "/models/{name}/labels/{label:path}",
+        summary="Describe a label, given by its number or name",
+        response_model=responses.LabelResponse,
+        responses=errors(400, 404),
+    )
     def label(
         name: str,
         label: Annotated[str, Path(max_length=MOST_NAME)],
@@ -241,19 +264,24 @@ def _add_models(app: FastAPI, models: Models) -> None:
         return JsonResponse({"model": name, **asdict(found)})
 
 
-def _add_page(app: FastAPI, models: Models) -> None:
-    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+def _add_page(router: APIRouter, models: Models) -> None:
+    @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page() -> Response:
         return await file("index.html")
 
-    @app.api_route("/page/{name}", methods=["GET", "HEAD"], include_in_schema=False)
+    @router.api_route("/page/{name}", methods=["GET", "HEAD"], include_in_schema=False)
     async def file(name: str) -> Response:
         if name not in FILES:
             raise HTTPException(404)
         headers = {"Content-Security-Policy": SECURITY_POLICY, "Cache-Control": "no-cache"}
         return Response(page_file(name), media_type=FILES[name], headers=headers)
 
-    @app.get("/models/{name}/tree", summary="Describe a node of a tree and the largest parts below it")
+    @router.get(
+        "/models/{name}/tree",
+        summary="Describe a node of a tree and the largest parts below it",
+        response_model=responses.TreeResponse,
+        responses=errors(400, 404),
+    )
     def tree(
         name: str,
         tree: Number = 0,
@@ -272,14 +300,27 @@ def _add_page(app: FastAPI, models: Models) -> None:
         )
 
 
-def _add_operation(app: FastAPI, metrics: Metrics) -> None:
-    text = PlainTextResponse
-
-    @app.get("/healthz", summary="Whether the process is alive", response_class=text)
-    @app.get("/readyz", summary="Whether requests are answered", response_class=text, name="ready")
-    async def health() -> PlainTextResponse:
+def _add_health(app: FastAPI) -> None:
+    @app.get(
+        "/healthz", summary="Whether the process is alive", response_class=Response, responses=PLAIN_TEXT
+    )
+    @app.get(
+        "/readyz",
+        summary="Whether requests are answered",
+        response_class=Response,
+        responses=PLAIN_TEXT,
+        name="ready",
+    )
+    async def health() -> Response:
         return PlainTextResponse("ok\n")
 
-    @app.get("/metrics", summary="Metrics in the format of Prometheus", response_class=text)
-    def prometheus() -> PlainTextResponse:
+
+def _add_metrics(router: APIRouter, metrics: Metrics) -> None:
+    @router.get(
+        "/metrics",
+        summary="Metrics in the format of Prometheus",
+        response_class=Response,
+        responses=PLAIN_TEXT,
+    )
+    def prometheus() -> Response:
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

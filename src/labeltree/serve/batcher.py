@@ -45,12 +45,6 @@ class Batcher:
     starts when the current one ends: there is no timer, and batches grow with the load. A request with many
     rows is cut into pieces that queue one after the other, so that small requests need not wait for all.
     There is a queue for the texts and one for the rows of each model; they take turns.
-
-    Parameters
-    ----------
-    metrics : Metrics
-    max_waiting : int
-        Rows that may wait.
     """
 
     def __init__(self, metrics: Metrics, max_waiting: int) -> None:
@@ -61,13 +55,7 @@ class Batcher:
         self.n_waiting = 0
 
     async def predict(self, served: ServedModel, queries: Queries, top: int) -> Ranked:
-        """Return the best labels of each query and their scores, queries x top.
-
-        Raises
-        ------
-        RequestError
-            If too many are waiting.
-        """
+        """Return the best labels of each query; a RequestError if too many are waiting."""
         size = n_rows(queries)
         if self.n_waiting + size > self._max_waiting:
             self._metrics.refused.inc()

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import JSONResponse
 
 from labeltree.base.json import to_json
 from labeltree.errors import InputError
@@ -23,10 +23,8 @@ _HEADERS = {
 }
 
 
-class JsonResponse(Response):
+class JsonResponse(JSONResponse):
     """JSON without NaN and infinity, which become null."""
-
-    media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """Return the content as bytes."""
@@ -34,19 +32,7 @@ class JsonResponse(Response):
 
 
 class RequestError(Exception):
-    """A request cannot be answered.
-
-    Parameters
-    ----------
-    status : int
-        The HTTP status.
-    message : str
-        What is wrong.
-    hint : str, optional
-        What to do about it.
-    headers : mapping of str to str, optional
-        Sent besides those that belong to the status.
-    """
+    """A request cannot be answered: the HTTP status, what is wrong, and what to do about it."""
 
     def __init__(
         self, status: int, message: str, hint: str | None = None, headers: Mapping[str, str] | None = None

@@ -29,14 +29,7 @@ _SAFETY = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-re
 
 
 class Guard:
-    """Middleware that lets only permitted requests pass, with their whole body, and counts all of them.
-
-    Parameters
-    ----------
-    app : ASGI application
-    settings : ServiceSettings
-    metrics : Metrics
-    """
+    """Middleware that lets only permitted requests pass, with their whole body, and counts all of them."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings, metrics: Metrics) -> None:
         self._app, self._settings, self._metrics = app, settings, metrics

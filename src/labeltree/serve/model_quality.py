@@ -32,12 +32,7 @@ _MOST_POINTS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class LabelHits:
-    """How often each label was accepted for some labeled data, and how often correctly.
-
-    Attributes
-    ----------
-    predicted, correct : ndarray of int64
-    """
+    """How often each label was accepted for some labeled data, and how often correctly."""
 
     predicted: NDArray[np.int64]
     correct: NDArray[np.int64]
@@ -72,23 +67,12 @@ class LabelHits:
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """What was measured about a model.
-
-    Attributes
-    ----------
-    frontier : list of dict or None
-        Size and precision of other stored forms of the model.
-    hits : LabelHits or None
-    faults : list of str
-        What is wrong with the files, if they cannot be read.
-    written : str or None
-        When the model was written, if known.
-    """
+    """What was measured about a model, and what is wrong with the files that cannot be read."""
 
     frontier: list[dict[str, Any]] | None = None
     hits: LabelHits | None = None
     faults: list[str] = field(default_factory=list)
-    written: str | None = None
+    written: str | None = None  # the time when the model was written
 
     @classmethod
     def read(cls, model: Model, frontier: Path | None = None, precision: Path | None = None) -> Measurements:

@@ -32,21 +32,11 @@ Version: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A model as it was when it was opened; a request uses one from beginning to end.
-
-    Attributes
-    ----------
-    name : str
-    model : Model
-    version : tuple of int or None
-        Identifies the files that were opened, or later ones that could not be.
-    measured : Measurements
-        Results in the directory of the model when it was opened.
-    """
+    """A model as it was when it was opened; a request uses one from beginning to end."""
 
     name: str
     model: Model
-    version: Version | None
+    version: Version | None  # of the files that were opened, or of later ones that could not be
     measured: Measurements
 
     @cached_property
@@ -69,15 +59,7 @@ class ServedModel:
 
 
 class Models:
-    """The served models by name.
-
-    Parameters
-    ----------
-    paths : iterable of Path
-        Model directories; a model has the name of its directory.
-    metrics : Metrics, optional
-        Counts the models that are exchanged.
-    """
+    """The served models by name, which is that of the directory."""
 
     def __init__(self, paths: Iterable[Path], metrics: Metrics | None = None) -> None:
         self._paths: dict[str, Path] = {}
@@ -95,13 +77,7 @@ class Models:
         return iter(self._served.values())
 
     def find(self, name: str | None = None) -> ServedModel:
-        """Return a model; without a name, the first one.
-
-        Raises
-        ------
-        RequestError
-            With status 404, if there is no model of this name.
-        """
+        """Return a model, without a name the first one; a RequestError if there is none."""
         name = next(iter(self._served)) if name is None else name
         if name not in self._served:
             raise RequestError(404, f"there is no model {name[:100]!r}", "GET /models lists the models")

@@ -68,22 +68,7 @@ def overview(model: Model, measured: Measurements) -> dict[str, Any]:
 
 
 def make_page(model: Model, name: str, measured: Measurements) -> tuple[str, int, int]:
-    """Make a page that needs nothing else: no service, no network, no other file.
-
-    Parameters
-    ----------
-    model : Model
-    name : str
-        What the page calls the model.
-    measured : Measurements
-
-    Returns
-    -------
-    content : str
-        HTML with the largest groups of each tree and the most frequent labels; the rest is summed up.
-    n_boxes, n_labels : int
-        How many groups and labels are in it.
-    """
+    """Return a page that needs no service and no other file, and how many boxes and labels are in it."""
     limit = max(_LEAST_BOXES, _BOXES // len(model.trees))
     roots = [
         tree_map(model, tree, depth=MAP_DEPTH.most, limit=limit, hits=measured.hits)["root"]

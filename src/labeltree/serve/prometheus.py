@@ -14,18 +14,7 @@ _ROWS = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Metrics:
-    """What the service counts.
-
-    Attributes
-    ----------
-    requests : Counter
-        By endpoint and status; 499 if the client closed the connection before the answer.
-    seconds : Histogram
-        Time per request, by endpoint.
-    rows : Histogram
-        Texts and rows per batch.
-    refused, reloads, reload_failures : Counter
-    """
+    """What the service counts; the status 499 is for a client that left before the answer."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]

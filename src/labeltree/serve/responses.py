@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from types import GenericAlias
 from typing import Any
 
-from fastapi import FastAPI
 from pydantic import create_model
-from pydantic.json_schema import models_json_schema
 
 from labeltree.explain.label import LabelStep
 from labeltree.explain.prediction import Explanation
 
-_STATUSES = {
+_STATUSES: dict[int | str, str] = {
     400: "The request is malformed",
     401: "The bearer token is missing or wrong",
     403: "The host name is not allowed",
@@ -25,9 +22,8 @@ _STATUSES = {
     500: "The service failed",
     503: "Too many requests are waiting",
     504: "The request was not answered in time",
+    "default": "Any other error",
 }
-_OF_ALL_PATHS = (403, 408, 413, 415, 500, 503, 504)
-_REFERENCE = "#/components/schemas/{model}"
 
 
 def _object(title: str, /, **fields: Any) -> Any:
@@ -71,43 +67,15 @@ _SHARES = dict.fromkeys(("alpha", "precision"), (float | None, None))
 _BELOW = {"children": ("list[Box] | None", None), "rest": (dict[str, int] | None, None)}
 Box = _object("Box", bytes=int, labels=int, **_BOX, **_NAMES, **_SHARES, **_BELOW)
 TreeResponse = _object("TreeResponse", tree=int, trees=int, path=_list(Box), root=Box)
-_PATHS: dict[str, tuple[Any, ...]] = {
-    "/predict": (PredictResponse, 400, 404, 409),
-    "/explain": (ExplainResponse, 400, 404, 409),
-    "/models": (ModelsResponse,),
-    "/models/{name}": (ModelResponse, 404),
-    "/models/{name}/suggest": (SuggestResponse, 400, 404, 409),
-    "/models/{name}/labels": (LabelsResponse, 400, 404),
-    "/models/{name}/labels/{label}": (LabelResponse, 400, 404),
-    "/models/{name}/tree": (TreeResponse, 400, 404),
+
+
+def errors(*statuses: int | str) -> dict[int | str, dict[str, Any]]:
+    """Return the errors that a path may answer with, as FastAPI documents them."""
+    return {status: {"model": ErrorResponse, "description": _STATUSES[status]} for status in statuses}
+
+
+# Of all paths; the last one also keeps FastAPI from documenting 422, which the service does not use.
+COMMON_ERRORS = errors(403, 408, 413, 415, 500, 503, 504, "default")
+PLAIN_TEXT: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/plain": {"schema": {"type": "string"}}}}
 }
-
-
-def complete_document(app: FastAPI, without_token: Container[str] | None) -> None:
-    """Add responses to the OpenAPI document of an application, and the token if some path needs one."""
-    document = app.openapi()  # the application keeps it
-    models = [ErrorResponse, *(model for model, *_ in _PATHS.values())]
-    _, schemas = models_json_schema([(model, "serialization") for model in models], ref_template=_REFERENCE)
-    components = document["components"]
-    components["schemas"] |= schemas["$defs"]
-    for name in ("HTTPValidationError", "ValidationError"):  # 422, which the service does not use
-        del components["schemas"][name]
-    for path, operations in document["paths"].items():
-        model, *statuses = _PATHS.get(path, (None,))
-        if without_token is not None and path not in without_token:
-            statuses.append(401)
-        for operation in operations.values():
-            successful = operation["responses"]["200"]
-            if model is not None:
-                successful |= _json(model)
-            operation["responses"] = {"200": successful} | {
-                str(status): {"description": _STATUSES[status], **_json(ErrorResponse)}
-                for status in sorted((*statuses, *_OF_ALL_PATHS))
-            }
-            if 401 in statuses:
-                operation["security"] = [{"token": []}]
-                components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-
-
-def _json(model: Any) -> dict[str, Any]:
-    return {"content": {"application/json": {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}}}

@@ -35,19 +35,7 @@ log = logging.getLogger("labeltree.serve")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open the listening socket.
-
-    Parameters
-    ----------
-    host : str
-        A name or an address, of IPv4 or IPv6.
-    port : int
-        0 for any port that is free.
-
-    Returns
-    -------
-    socket
-    """
+    """Open the listening socket; port 0 is any free one."""
     try:
         [(family, *_, address), *_] = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -70,18 +58,8 @@ def listen(host: str, port: int) -> socket.socket:
 def allowed_hosts(listening: socket.socket, own: str, more: Sequence[str]) -> frozenset[str] | None:
     """Return the names by which clients may address the service.
 
-    Parameters
-    ----------
-    listening : socket
-    own : str
-        The name of this machine that was given to listen on.
-    more : sequence of str
-        Other names that were given.
-
-    Returns
-    -------
-    frozenset of str or None
-        None for any name: if none is given, and the service can be reached from other machines.
+    `own` is the host to listen on. The result is None for any name: if no more names are given, and the
+    service can be reached from other machines.
     """
     if not (more or ip_address(listening.getsockname()[0]).is_loopback):
         return None
@@ -96,19 +74,7 @@ def run(
     *,
     quiet: bool = False,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; running requests are finished. SIGHUP opens new versions of the models.
-
-    Parameters
-    ----------
-    paths : sequence of Path
-        Model directories.
-    settings : ServiceSettings
-    listening : socket
-    workers : int, default 1
-        Number of processes. With one, it is this process.
-    quiet : bool, default False
-        Print errors only.
-    """
+    """Serve until SIGTERM or SIGINT, and finish running requests; SIGHUP opens new versions of the models."""
     _start_log(quiet)
     metrics = Metrics()
     models = Models(paths, metrics)

@@ -52,26 +52,8 @@ def tree_map(
     The bytes of a node's block belong to its children in equal shares, so that every byte of the tree is
     in one of the root's children. A child has its share and all that is below it.
 
-    Parameters
-    ----------
-    model : Model
-    tree : int
-    node : int, optional
-        Default: the node above the label, or the root without one.
-    depth : int, default 2
-        Number of levels below the node.
-    limit : int, default 400
-        Maximum number of boxes in the answer. The largest ones are opened first; what is left of the
-        children of a node is summed up as its ``rest``.
-    label : int, optional
-        A label below the node, which is listed even if it is small.
-    hits : LabelHits, optional
-        Of the labels, for the precision of boxes.
-
-    Returns
-    -------
-    dict
-        The ``tree`` and the number of ``trees``; the ``path`` of boxes above the node, and its box, ``root``.
+    The default node is the one above the label, which is listed even if it is small; or the root. Of at most
+    `limit` boxes, the largest are opened first; other children are summed up as the `rest` of their node.
     """
     checked("tree", tree, Whole(0, len(model.trees) - 1))
     boxes = _Boxes(model, tree, hits)
