@@ -243,10 +243,7 @@ class SolverSettings:
         return self.tolerance < 1e-4
 
     def node_costs(self, n_instances: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the cost of nodes with so many instances, or such a sum of their weights, the root first.
-
-        The costs must be set.
-        """
+        """Return the cost of nodes with so many instances (or sum of their weights), the root first."""
         import numpy as np
 
         assert self.cost is not None
@@ -268,9 +265,7 @@ class ModelSettings:
 
     Parameters
     ----------
-    tree : TreeSettings
-    solver : SolverSettings
-    storage : StorageSettings
+    tree, solver, storage
     score : ScoreSettings or "auto"
         How the model turns margins into scores; "auto" chooses it on the training data.
     normalize : bool, default True

@@ -23,16 +23,7 @@ from labeltree.base.options import ReadingOptions, TrainingOptions, shows
 from labeltree.data.dataset import Dataset
 from labeltree.data.inputs import is_file, open_data
 from labeltree.data.rows import output_files, take_rows, write_parts
-from labeltree.data.split import (
-    TEST,
-    TRAIN,
-    VALIDATION,
-    checked_shares,
-    held_out,
-    labels_and_keys,
-    share_error,
-    split_rows,
-)
+from labeltree.data.split import checked_shares, held_out, labels_and_keys, share_error, split_rows
 from labeltree.data.summary import describe_data, summary_lines
 from labeltree.errors import InputError
 from labeltree.hub.loading import load
@@ -233,8 +224,7 @@ def estimate(
     limit = checked("memory_limit", memory_limit, limits.Optional(limits.MEMORY))
     source, stages = open_data(data, labels, text=text, **reading), Stages(quiet=not progress)
     with stages.stage("read", f"reading {source.name or 'the data'}") as read:
-        dataset = source.dataset(text_settings, threads=threads, progress=read)
-        dataset = dataset.drop_rare(min_label_count)
+        dataset = source.dataset(text_settings, threads=threads, progress=read).drop_rare(min_label_count)
     _show(dataset, progress)
     return build_plan(
         dataset,
@@ -374,7 +364,7 @@ def split(
     shares = checked_shares(test, validation)
     limits.checked("seed", seed, limits.SEED)
     source = open_data(data, labels, text=text, **reading)
-    names = (TRAIN, *shares)
+    names = ("train", *shares)
     files: list[Path] = []
     if is_file(data):
         if path is None:
@@ -389,13 +379,15 @@ def split(
         found: list[Any] = files
     else:
         rows = [np.flatnonzero(parts == number) for number in range(len(names))]
-        has_labels = labels is not None and not isinstance(labels, str | int)
-        pairs = [(take_rows(data, kept), take_rows(labels, kept) if has_labels else None) for kept in rows]
-        found = pairs if has_labels else [part for part, _ in pairs]
+        found = [take_rows(data, kept) for kept in rows]
+        if labels is not None and not isinstance(labels, str | int):
+            found = [(part, take_rows(labels, kept)) for part, kept in zip(found, rows, strict=True)]
     counts = np.bincount(parts, minlength=len(names)).tolist()
     error = share_error(Y, parts, list(shares.values()))
-    of = dict(zip(names, found, strict=True))
-    return Split(of[TRAIN], of[TEST], of.get(VALIDATION), dict(zip(names, counts, strict=True)), *error)
+    of = {"validation": None, **dict(zip(names, found, strict=True))}
+    return Split(
+        **of, rows=dict(zip(names, counts, strict=True)), largest_error=error[0], compared_labels=error[1]
+    )
 
 
 def _settings(options: TrainingOptions) -> tuple[ReadingOptions, TextSettings | None, ModelSettings]:

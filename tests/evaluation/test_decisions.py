@@ -23,7 +23,6 @@ from labeltree.evaluation.calibration import (
     fit_calibration,
     reliability,
 )
-from labeltree.model.labeled_data import decide
 
 
 def ranked(rows=60, labels=12, top=6, seed=0):
@@ -268,11 +267,11 @@ def test_choices_are_checked(trained):
     folder, data = trained
     model = load(folder / "model")
     with pytest.raises(InputError, match="one goal"):
-        decide(model, data, metric="row_f1", min_recall=0.5)
+        model.choose_threshold(data, metric="row_f1", min_recall=0.5)
     with pytest.raises(InputError, match="metric is 'f1'"):
-        decide(model, data, metric="f1")
+        model.choose_threshold(data, metric="f1")
     with pytest.warns(UserWarning, match="looks like the training data"):
-        choice = decide(model, data, calibrate=True)
+        choice = model.choose_threshold(data, calibrate=True)
     assert choice.figures()["micro_f1"] > 0.3
 
 
@@ -417,7 +416,7 @@ def test_data_with_mostly_unknown_labels_is_refused(run, refused, tagger, tsv):
     assert "(--label-separator)" in message
     model = load(tagger)
     with pytest.raises(InputError, match=r"^only \d+ of \d+ label occurrences .* \(separator\)"):
-        decide(model, labeltree.read_data(wrong, like=model))
+        model.choose_threshold(labeltree.read_data(wrong, like=model))
     assert (tagger / "manifest.json").read_bytes() == before
     assert run("threshold", tagger, wrong, "--label-separator", "+")[0] == 0
     # Many labels are unknown, but each is rare.
@@ -438,7 +437,7 @@ def test_few_rows_are_noted(run, tagger, tsv):
     assert "random" not in run("threshold", tagger, tsv(documents(50, 1)))[2]
     model = load(tagger)
     with pytest.warns(UserWarning, match="the best threshold is mostly random"):
-        decide(model, labeltree.read_data(tsv(documents(49, 1)), like=model))
+        model.choose_threshold(labeltree.read_data(tsv(documents(49, 1)), like=model))
 
 
 def test_goals_are_checked_before_anything_is_read(refused, tmp_path):

@@ -35,7 +35,7 @@ class FakeTrials:
     """Trials with given precisions; records what is measured, and what is kept."""
 
     def __init__(self, precision):
-        self.precision = precision
+        self.precision = self.validation = precision
         self.measured, self.kept = [], None
 
     def measure(self, form, progress=None):
@@ -65,7 +65,7 @@ def test_the_smallest_that_loses_little_is_found(n_forms, last, max_loss, worst)
         values[worst] -= 0 if k == 0 else max_loss * k / max(last, 1) if k <= last else max_loss + 1e-4
         precision[form] = tuple(values)
     trials, seen = FakeTrials(precision), []
-    found = choose(forms, Budget(max_loss=max_loss), trials, True, seen.append)
+    found = choose(forms, Budget(max_loss=max_loss), trials, seen.append)
     assert found.form == forms[last]
     assert loss(Trial(forms[0], precision[forms[0]]), found) <= max_loss + 1e-9
     assert len(trials.measured) <= 1 + math.ceil(math.log2(n_forms)) + 6
@@ -78,16 +78,16 @@ def test_the_smallest_that_loses_little_is_found(n_forms, last, max_loss, worst)
 def test_the_best_that_fits():
     forms = made_forms([1000, 900, 800, 700, 600, 500])
     precision = {form: (0.8, 0.6, 0.4 - 0.01 * k) for k, form in enumerate(forms)}
-    assert choose(forms, Budget(max_size=850), FakeTrials(None), False).form == forms[2]
+    assert choose(forms, Budget(max_size=850), FakeTrials(None)).form == forms[2]
     trials = FakeTrials(precision)
-    assert choose(forms, Budget(max_size=850), trials, True).form == forms[2]
+    assert choose(forms, Budget(max_size=850), trials).form == forms[2]
     assert trials.measured == [forms[0], forms[2], forms[3], forms[4]]  # the original, to compare with
     precision[forms[4]] = (0.85, 0.6, 0.4)
     trials = FakeTrials(precision)
-    assert choose(forms, Budget(max_size=850), trials, True).form == trials.kept == forms[4]
-    assert choose(forms, Budget(max_size=1000), FakeTrials(None), False).form == forms[0]
+    assert choose(forms, Budget(max_size=850), trials).form == trials.kept == forms[4]
+    assert choose(forms, Budget(max_size=1000), FakeTrials(None)).form == forms[0]
     with pytest.raises(InputError, match=r"499 bytes\), the smallest possible size is .*500 bytes"):
-        choose(forms, Budget(max_size=499), FakeTrials(None), False)
+        choose(forms, Budget(max_size=499), FakeTrials(None))
 
 
 def test_forms_shrink_and_have_exact_sizes(trained, tmp_path):
@@ -274,7 +274,7 @@ def test_a_smaller_form_after_one_that_loses_too_much_is_found():
     forms = made_forms([1000 - k for k in range(9)])
     losses = [0, 0, 0, 0, 0.002, 0.002, 0.001, 0.002, 0.002]
     precision = {form: (0.8 - lost, 0.6, 0.4) for form, lost in zip(forms, losses, strict=True)}
-    assert choose(forms, Budget(max_loss=0.001), FakeTrials(precision), True).form == forms[6]
+    assert choose(forms, Budget(max_loss=0.001), FakeTrials(precision)).form == forms[6]
 
 
 # Reports

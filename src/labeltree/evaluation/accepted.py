@@ -96,20 +96,10 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The ranked labels of all rows, sorted by decreasing score, and which of them are correct.
+    """The ranked labels of all rows, sorted by decreasing score, and which of them are correct."""
 
-    Attributes
-    ----------
-    truth : csr_matrix, rows x labels
-    n_labels : int
-        The labels of the model, which macro F1 is the mean over; others may follow them.
-    rows, labels : ndarray of int64
-    scores : ndarray of float32
-    hits : ndarray of bool
-    """
-
-    truth: sp.csr_matrix
-    n_labels: int
+    truth: sp.csr_matrix  # rows x labels
+    n_labels: int  # those of the model, which macro F1 is the mean over; others may follow them
     rows: NDArray[np.int64]
     labels: NDArray[np.int64]
     scores: NDArray[np.float32]
@@ -266,16 +256,11 @@ def labeled_candidates(
     return candidates.of_rows(labeled) if unlabeled else candidates, unlabeled
 
 
-def known_occurrences(truth: sp.csr_matrix, n_labels: int) -> int:
-    """Return how many pairs of a row and a label have one of the first labels, those of a model."""
-    return int((truth.indices < n_labels).sum())
-
-
 def check_known(
     truth: sp.csr_matrix, dataset: Dataset, n_labels: int, known_to: str = "known to the model"
 ) -> None:
     """Refuse validation data of which a model knows less than half of the label occurrences."""
-    known = known_occurrences(truth, n_labels)
+    known = int((truth.indices < n_labels).sum())
     if 2 * known >= truth.nnz:
         return
     what = f"no label of the validation data is {known_to}"
@@ -290,25 +275,15 @@ def check_known(
 
 @dataclass(frozen=True, eq=False)
 class _Groups:
-    """The candidates of each label or of each row, in the order of their scores.
+    """The candidates of each label or of each row, in the order of their scores."""
 
-    Attributes
-    ----------
-    rank, found : ndarray of int64
-        Of each candidate: its rank in its group from 1, and the correct ones up to it.
-    mean_f1 : ndarray of float64
-        The mean F1 of the groups, if the first 0, 1, 2, ... candidates are accepted.
-    share_found : ndarray of float64
-        The share of the groups with true entries that have a correct candidate among those.
-    n_reached : ndarray of int64
-        The number of groups with any candidate among those.
-    """
-
+    # Of each candidate: its rank in its group from 1, and the correct ones up to it.
     rank: NDArray[np.int64]
     found: NDArray[np.int64]
-    mean_f1: _Floats
-    share_found: _Floats
-    n_reached: NDArray[np.int64]
+    # If the first 0, 1, 2, ... candidates are accepted:
+    mean_f1: _Floats  # the mean F1 of the groups
+    share_found: _Floats  # the share of the groups with true entries that have a correct candidate
+    n_reached: NDArray[np.int64]  # the number of groups with any candidate
 
     @classmethod
     def of(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeltree.base import limits
+from labeltree.base.table import Table
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import Candidates, Decision
 
@@ -28,24 +29,11 @@ MIN_DECISION_ROWS = 50
 _Floats = NDArray[np.float64]
 
 
-class ReliabilityBin(TypedDict):
-    """Labels whose scores are in an interval."""
-
-    low: float
-    high: float
-    labels: int
-    mean_score: float
-    observed: float
-
-
 @dataclass(frozen=True)
 class Calibration:
     """A map from scores to probabilities that keeps their order: linear between a few points.
 
-    Parameters
-    ----------
-    scores, probabilities : sequence of float
-        The points, both increasing; the scores go from 0 to 1.
+    Both coordinates of the points increase; the scores go from 0 to 1.
     """
 
     scores: tuple[float, ...]
@@ -120,41 +108,28 @@ def _log_loss(scores: NDArray[np.float32], hits: NDArray[np.bool_]) -> float:
     return float(-np.log(np.maximum(likely, 1e-7)).mean())
 
 
-def reliability(candidates: Candidates, n_bins: int = N_BINS) -> tuple[list[ReliabilityBin], float]:
-    """Compare scores with how often they are correct.
+def reliability(candidates: Candidates) -> tuple[list[dict[str, Any]], float]:
+    """Compare scores with how often they are correct: a row per interval, and the error over all labels.
 
-    Parameters
-    ----------
-    candidates : Candidates
-    n_bins : int, default 10
-        Number of intervals of equal width.
-
-    Returns
-    -------
-    bins : list of ReliabilityBin
-        Those that contain scores.
-    error : float
-        The expected calibration error (ECE): the mean over all ranked labels of the difference between mean
-        score and observed frequency of their interval.
+    The expected calibration error (ECE) is the mean over all ranked labels of the difference between mean
+    score and observed frequency of their interval.
     """
-    bins = np.minimum((candidates.scores.astype(np.float64) * n_bins).astype(np.int64), n_bins - 1)
-    counts = np.bincount(bins, minlength=n_bins)
+    bins = np.minimum((candidates.scores.astype(np.float64) * N_BINS).astype(np.int64), N_BINS - 1)
+    counts = np.bincount(bins, minlength=N_BINS)
     means, observed = (
-        np.bincount(bins, values, minlength=n_bins) / np.maximum(counts, 1)
+        np.bincount(bins, values, minlength=N_BINS) / np.maximum(counts, 1)
         for values in (candidates.scores.astype(np.float64), candidates.hits)
     )
     error = float(np.abs(means - observed) @ counts / max(1, counts.sum()))
-    rows: list[ReliabilityBin] = [
-        {
-            "low": number / n_bins,
-            "high": (number + 1) / n_bins,
-            "labels": int(counts[number]),
-            "mean_score": float(means[number]),
-            "observed": float(observed[number]),
-        }
-        for number in np.flatnonzero(counts).tolist()
-    ]
-    return rows, error
+    used = np.flatnonzero(counts)
+    columns = {
+        "low": used / N_BINS,
+        "high": (used + 1) / N_BINS,
+        "labels": counts[used],
+        "mean_score": means[used],
+        "observed": observed[used],
+    }
+    return list(Table(columns)), error
 
 
 def choose_threshold(
@@ -165,30 +140,9 @@ def choose_threshold(
     n_labels: int | None = None,
     held_out: bool = False,
 ) -> Decision:
-    """Choose the threshold that is best on labeled data.
+    """Choose the threshold with the largest F1 on labeled data, or with at least a precision or a recall.
 
-    Parameters
-    ----------
-    candidates : Candidates
-    metric : {"micro_f1", "macro_f1", "row_f1", "precision", "recall"}
-        The largest F1 over all pairs of row and label, on average over labels, or on average over rows. With
-        a target, the largest recall with at least this precision, or the largest precision with at least
-        this recall.
-    target : float, optional
-        The precision or recall to be reached.
-    n_labels : int, optional
-        The labels of the model: with "macro_f1", choose a threshold for each of them.
-    held_out : bool, default False
-        Recorded in the decision.
-
-    Returns
-    -------
-    Decision
-
-    Raises
-    ------
-    InputError
-        If no threshold reaches the target.
+    With "macro_f1" and the labels of the model, choose a threshold for each of them.
     """
     ends = candidates.ends
     if ends.size == 0 or candidates.n_true == 0:

@@ -209,12 +209,9 @@ def evaluate(
 
 @dataclass(frozen=True, eq=False)
 class RowMetric:
-    """A metric as a ratio of two sums over rows.
+    """A metric as a ratio of two sums over rows, of what was gained and what was possible.
 
-    Attributes
-    ----------
-    gained, possible : ndarray of float64, shape (rows,)
-        The metric is the sum of one divided by the sum of the other: for P@k, the share of hits and 1.
+    For P@k, these are the share of hits and 1.
     """
 
     gained: _Floats

@@ -13,18 +13,12 @@ from labeltree.base import limits
 from labeltree.evaluation.accepted import Decision, labeled_candidates
 from labeltree.evaluation.calibration import choose_threshold
 from labeltree.evaluation.metrics import Propensities, Ranking, RowMetric, pad_labels
-from labeltree.settings import MAX_ACCEPTED
 
 METRIC = limits.TUNING_METRIC
 # Labels per row that are ranked; a threshold for F1 may accept more.
 RANKED = 5
 # Resamples of the rows for each interval and p-value.
 RESAMPLES = 2000
-
-
-def labels_needed(metric: str) -> int:
-    """Return how many labels per row a metric looks at."""
-    return MAX_ACCEPTED if metric == "F1" else RANKED
 
 
 def row_metrics(
@@ -35,25 +29,10 @@ def row_metrics(
     names: tuple[str, ...] = METRIC.values,
     decision: Decision | None = None,
 ) -> dict[str, RowMetric]:
-    """Compute metrics row by row.
+    """Compute metrics of the labels and scores that `Model.predict` returns, row by row.
 
-    Parameters
-    ----------
-    truth : csr_matrix, rows x labels
-        The true labels, as the model numbers them.
-    labels, scores : ndarray, rows x top
-        What `Model.predict` returns.
-    propensities : Propensities
-        Of the training labels, for PSP@k.
-    names : tuple of str
-        Which metrics to compute.
-    decision : Decision, optional
-        The labels that F1 counts as accepted. Default: those whose score reaches the threshold
-        with the largest F1.
-
-    Returns
-    -------
-    dict of str to RowMetric
+    F1 counts the labels that a decision accepts; without one, those that reach the threshold with the largest
+    F1.
     """
     ranking = Ranking.of(truth, pad_labels(labels, RANKED), RANKED, propensities)
     return {

@@ -25,18 +25,11 @@ class RowSketch:
     """The smallest keys of rows (a bottom-k sketch); rows of the same features have the same key.
 
     Other rows with keys in this range are a random sample of them, and of each it is certain whether it
-    occurs. Rows without features do not count.
-
-    Attributes
-    ----------
-    keys : ndarray of uint64
-        Increasing, at most 1,024.
-    repeated : float
-        The share of the rows that have the features of another one. About as many rows of other data that is
-        like this one occur in it by chance.
+    occurs. Rows without features do not count. A share of the rows repeat the features of another one: about
+    as many rows of other data that is like this one occur in it by chance.
     """
 
-    keys: Keys
+    keys: Keys  # increasing, at most 1,024
     repeated: float
 
     @classmethod

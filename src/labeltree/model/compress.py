@@ -45,15 +45,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Budget:
-    """What a compact model may lose, or how large it may be.
-
-    Parameters
-    ----------
-    max_loss : float or str, optional
-        What P@1, P@3 and P@5 may each lose: 0.001, or "0.1%", is a tenth of a percentage point.
-    max_size : int or str, optional
-        Bytes that the model directory may take without its manifest, or a string such as "50MB".
-    """
+    """What a compact model may lose, or how large it may be: the arguments of `Model.compress`."""
 
     max_loss: float | None = None
     max_size: int | None = None
@@ -103,20 +95,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Form:
-    """One way to store a model, and its size.
-
-    Attributes
-    ----------
-    storage : StorageSettings
-    model_bytes : int
-        Size of the model directory without its manifest.
-    n_nonzeros : int or None
-        The weights that are stored, if small ones are dropped.
-    """
+    """One way to store a model, and its size."""
 
     storage: StorageSettings
-    model_bytes: int
-    n_nonzeros: int | None = None
+    model_bytes: int  # of the model directory without its manifest
+    n_nonzeros: int | None = None  # the weights that are stored, if small ones are dropped
 
 
 @dataclass(frozen=True)
@@ -157,25 +140,16 @@ def list_forms(
 ) -> list[Form]:
     """Return the ways to store a float32 model, from the largest to the smallest.
 
-    What loses more comes later, and is left out if it is not smaller than all that lose less.
-
-    Parameters
-    ----------
-    trees : sequence of TreeBlocks
-    other_bytes : int
-        Size of the other files of the model.
-    threads : int
-    per_decade : int
-        Number of thresholds per power of ten.
+    What loses more comes later, and is left out if it is not smaller than all that lose less. The other files
+    of the model have `other_bytes`.
     """
     forms = [
         Form(StorageSettings(codec), other_bytes + dense_bytes(trees, codec))
         for codec in ("float32", "float16", "int8")
     ]
     thresholds = [0.0, *threshold_grid(trees, per_decade)]
-    for threshold, size, stored in zip(
-        thresholds, *sparse_bytes(trees, np.array(thresholds), threads), strict=True
-    ):
+    sizes, counts = sparse_bytes(trees, np.array(thresholds), threads)
+    for threshold, size, stored in zip(thresholds, sizes, counts, strict=True):
         forms.append(Form(StorageSettings(prune=threshold), other_bytes + int(size), int(stored)))
     smaller = forms[:1]
     for form in forms[1:]:
@@ -186,26 +160,13 @@ def list_forms(
 
 @dataclass(eq=False)
 class Trials:
-    """Compact copies of a model in a temporary directory, of which only the best so far is kept.
-
-    Parameters
-    ----------
-    source : Model
-        The float32 model.
-    directory : Path
-        It must exist.
-    validation : Labeled, optional
-        What copies are evaluated on. Default: they are not evaluated.
-    threads : int
-    report : callable, optional
-        Called with each trial.
-    """
+    """Compact copies of a float32 model in a temporary directory, of which only the best so far is kept."""
 
     source: Model
     directory: Path
-    validation: Labeled | None
+    validation: Labeled | None  # None: copies are not evaluated
     threads: int
-    report: Callable[[Trial], None] | None = None
+    report: Callable[[Trial], None] | None = None  # called with each trial
     _copies: dict[Form, Path] = field(default_factory=dict, init=False)
 
     def measure(self, form: Form, progress: Progress | None = None) -> Trial:
@@ -241,28 +202,14 @@ class Trials:
         return self.source.write_copy(place, form.storage, self.threads, progress)
 
 
-def choose(
-    forms: Sequence[Form], budget: Budget, trials: Trials, validated: bool, progress: Progress | None = None
-) -> Trial:
-    """Return the form of a model that a budget allows, and its precision if there is validation data.
-
-    Parameters
-    ----------
-    forms : sequence of Form
-        As `list_forms` returns them; the first is the float32 model.
-    budget : Budget
-    trials : Trials
-        Measures forms; at the end it keeps at most the copy of the form that is returned.
-    validated : bool
-        Whether there is validation data.
-    progress : callable, optional
-    """
+def choose(forms: Sequence[Form], budget: Budget, trials: Trials, progress: Progress | None = None) -> Trial:
+    """Return the form that a budget allows, of those of `list_forms`, and its precision if it is measured."""
     if budget.max_loss is not None:
         return _smallest(forms, budget.max_loss, trials, progress)
     assert budget.max_size is not None
     budget.check_least(forms[-1].model_bytes)
     fitting = [form for form in forms if form.model_bytes <= budget.max_size]
-    if not validated:
+    if trials.validation is None:
         return trials.measure(fitting[0], progress)
     return _best(forms[0], fitting, trials, progress)
 
@@ -335,7 +282,7 @@ def compress_model(
         other_bytes = model.bytes - dense_bytes(model.trees, "float32")
         if budget:
             forms = list_forms(model.trees, other_bytes, threads)
-            form = choose(forms, budget, trials, validation is not None, progress).form
+            form = choose(forms, budget, trials, progress).form
         else:
             size, stored = dense_bytes(model.trees, storage.codec), None
             if storage.prune is not None:
@@ -357,28 +304,10 @@ def measure_forms(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Table:
-    """Evaluate a model in many forms, and find the smallest one that loses little.
+    """Evaluate a float32 model in many forms; see `Model.frontier`.
 
-    Parameters
-    ----------
-    model : Model
-        With float32 weights.
-    validation : Labeled
-        Labeled data that the model was not trained on.
-    max_loss : float, optional
-        What the chosen form may lose of P@1, P@3 or P@5. Default: `REPORTED_LOSS`.
-    directory : Path, optional
-        An existing directory, where one compact copy exists at a time, in a temporary directory. Default:
-        that of temporary files.
-    threads : int, optional
-        Default: all CPUs.
-    progress : callable, optional
-
-    Returns
-    -------
-    Table
-        A row per form, from the largest to the smallest, with the figures of `Trial.report` and whether it is
-        the ``chosen`` one. Thresholds that keep almost all weights, or almost none, are left out.
+    Thresholds that keep almost all weights, or almost none, are left out. Compact copies are written one at a
+    time below `directory`, by default that of temporary files.
     """
     check_source(model.path, model.trees)
     threads = threads_to_use(threads)

@@ -55,13 +55,7 @@ class ModelDirectory:
         os.close(self._handle)
 
     def open(self, name: str) -> BinaryIO:
-        """Open a file for reading.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there is no such file, or it is not a regular one.
-        """
+        """Open a regular file for reading; for anything else, raise FileNotFoundError."""
         return open(name, "rb", opener=self._open)
 
     def _open(self, name: str, flags: int) -> int:
@@ -227,33 +221,14 @@ def temporary_directory(path: Path) -> AbstractContextManager[Path]:
     return files.temporary_directory(path.parent, f".{path.name}.")
 
 
-def publish(
-    new: Path,
-    path: Path,
-    overwrite: bool,
-    *,
-    sync: bool = True,
-    record: Path | None = None,
-) -> None:
+def publish(new: Path, path: Path, overwrite: bool, *, sync: bool = True, record: Path | None = None) -> None:
     """Move a complete model directory to its place, where it may replace another model.
 
     At every moment the name leads to a whole model, where the system can exchange two directories (Linux).
-    Elsewhere, the old model has another name for a moment, under which it is still found.
-
-    Parameters
-    ----------
-    new : Path
-        The complete directory, on the same file system. Afterwards it does not exist; if the process is
-        killed before, it may be the old model.
-    path : Path
-        Its place.
-    overwrite : bool
-        Whether a model there may be replaced.
-    sync : bool, default True
-        Wait until the new model is on disk before it takes its place, and until it has its place before
-        the old one is removed, so that a power failure leaves one of them.
-    record : Path, optional
-        A file to write before the move, from which `is_published` recognizes the new model.
+    Elsewhere, the old model has another name for a moment, under which it is still found. `new` is on the
+    same file system; if the process is killed, it may be the old model. With `sync`, a power failure leaves
+    one of them, too: the new model is on disk before it takes its place. `record` is a file to write before
+    the move, from which `is_published` recognizes the new model.
     """
     kept = reports(new)
     check_target(path, overwrite, kept)  # it may have appeared in the meantime

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,13 +19,7 @@ from labeltree.data.inputs import open_data
 from labeltree.data.summary import as_arguments, suspicions
 from labeltree.errors import InputError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.accepted import (
-    Candidates,
-    Decision,
-    check_known,
-    known_occurrences,
-    labeled_candidates,
-)
+from labeltree.evaluation.accepted import Candidates, Decision, check_known, labeled_candidates
 from labeltree.evaluation.calibration import (
     MIN_DECISION_ROWS,
     Calibration,
@@ -49,22 +43,12 @@ _FEWEST = 3  # rows that occur in the training data; fewer are chance
 
 @dataclass(frozen=True, eq=False)
 class Labeled:
-    """Labeled data, with its labels as a model numbers them.
-
-    Attributes
-    ----------
-    dataset : Dataset
-    truth : csr_matrix, rows x labels
-        Labels that the model does not know follow those of the model.
-    model : Model
-    names : sequence of str or None
-        Of all these labels; None if they are integers.
-    """
+    """Labeled data, with its labels as a model numbers them."""
 
     dataset: Dataset
-    truth: sp.csr_matrix
+    truth: sp.csr_matrix  # rows x labels; those that the model does not know follow its own
     model: Model
-    names: Sequence[str] | None = None
+    names: Sequence[str] | None = None  # of all these labels, if they are not integers
 
     @classmethod
     def of(cls, dataset: Dataset, model: Model) -> Labeled:
@@ -121,6 +105,11 @@ class Labeled:
             label_names=self.names,
         )
 
+    @cached_property
+    def _known(self) -> int:
+        """The number of label occurrences that the model knows."""
+        return int((self.truth.indices < self.model.n_labels).sum())
+
     @property
     def is_mostly_known(self) -> bool:
         """Whether the model knows at least half of the label occurrences.
@@ -128,7 +117,7 @@ class Labeled:
         Many distinct labels may be unknown, because they are rare. If most occurrences are, the data was read
         wrongly or belongs to another model.
         """
-        return 2 * known_occurrences(self.truth, self.model.n_labels) >= self.truth.nnz
+        return 2 * self._known >= self.truth.nnz
 
     def rows_note(self) -> Iterator[str]:
         """Describe the rows that do not count, if there are any."""
@@ -151,17 +140,10 @@ class Labeled:
     def training_note(
         self, these: str = "these figures do", name: str = "the model", least: float = 2.0
     ) -> Iterator[str]:
-        """Describe how many rows occur in the training data, too.
+        """Describe how many rows occur in the training data, too: if more than half of them, or `least`.
 
-        Parameters
-        ----------
-        these : str
-            What is too good if these are more than half of the rows, apart from those that occur there by
-            chance; with its verb.
-        name : str
-            Of the model.
-        least : float, optional
-            A smaller share that is described. Default: none.
+        Rows that occur there by chance do not count for the half, from which on `these` (a noun and a verb)
+        are too good.
         """
         if self.model.row_sketch is None or self._in_training is None:
             return
@@ -178,16 +160,8 @@ class Labeled:
             yield f"{same[0].upper()}{same[1:]}; {repeated:.0%} of the training rows repeat another one."
 
     def unknown_note(self, separators: str, name: str = "the model") -> Iterator[str]:
-        """Describe the labels that the model does not know, if there are any.
-
-        Parameters
-        ----------
-        separators : str
-            How the separators of labels are set.
-        name : str
-            Of the model.
-        """
-        unknown, known = self.missed["unknown_labels"], known_occurrences(self.truth, self.model.n_labels)
+        """Describe the labels that the model does not know; `separators` is how those of labels are set."""
+        unknown, known = self.missed["unknown_labels"], self._known
         check = f"check that the data belongs to {name}"
         if self.dataset.text is not None:
             check += f", and how labels are separated ({separators})"
@@ -300,8 +274,15 @@ class Choice:
         return None if own is None else cross_validate(self.candidates, own.size)
 
 
-def check_goal(metric: str | None, min_precision: float | None, min_recall: float | None) -> None:
-    """Refuse several goals, and unknown ones."""
+class Goal(NamedTuple):
+    """What a threshold is chosen by: an F1 to maximize, or a precision or recall to reach."""
+
+    metric: str = "micro_f1"
+    target: float | None = None
+
+
+def goal_of(metric: str | None, min_precision: float | None, min_recall: float | None) -> Goal:
+    """Return the goal of `Model.choose_threshold`; several and unknown ones are refused."""
     given = {"metric": metric, "min_precision": min_precision, "min_recall": min_recall}
     names = [name for name, value in given.items() if value is not None]
     if len(names) > 1:
@@ -310,53 +291,16 @@ def check_goal(metric: str | None, min_precision: float | None, min_recall: floa
             "a threshold has one goal, but several are given", hint=hint, parameters=dict.fromkeys(names[:2])
         )
     limits.checked("metric", metric, limits.Optional(limits.F1))
-    for name, value in (("min_precision", min_precision), ("min_recall", min_recall)):
-        limits.checked(name, value, limits.Optional(limits.TARGET))
+    for name in ("min_precision", "min_recall"):
+        if name in names:
+            return Goal(name.removeprefix("min_"), limits.checked(name, given[name], limits.TARGET))
+    return Goal() if metric is None else Goal(metric)
 
 
 def decide(
-    model: Model,
-    validation: Dataset,
-    *,
-    metric: str | None = None,
-    min_precision: float | None = None,
-    min_recall: float | None = None,
-    calibrate: bool | None = None,
-    threads: int | None = None,
+    model: Model, validation: Dataset, goal: Goal, *, calibrate: bool | None, threads: int | None
 ) -> Choice:
-    """Choose which labels a model should accept.
-
-    Use ``model.store_decision(choice.decision, choice.calibration)`` to store the choice.
-
-    Parameters
-    ----------
-    model : Model
-    validation : Dataset
-        Labeled data that the model was not trained on. Rows without labels are left out.
-    metric : {"micro_f1", "macro_f1", "row_f1"}, optional
-        The F1 to maximize. "macro_f1" can give labels their own thresholds. Default: "micro_f1".
-    min_precision, min_recall : float, optional
-        Instead: the largest recall with this precision, or the largest precision with this recall.
-    calibrate : bool, optional
-        Fit a map from scores to probabilities, if it lowers the log loss; or use none. Default: the model's.
-    threads : int, optional
-        Default: all CPUs.
-
-    Returns
-    -------
-    Choice
-
-    Raises
-    ------
-    InputError
-        If no threshold reaches the goal, or the model knows fewer than half of the label occurrences.
-
-    Warns
-    -----
-    UserWarning
-        If fewer than 50 rows have labels, or the data looks like the training data.
-    """
-    check_goal(metric, min_precision, min_recall)
+    """Choose which labels a model should accept; see `Model.choose_threshold`."""
     data = validation_data(validation, model)
     labels, scores = model.predict(data.dataset.X, top=MAX_ACCEPTED, calibrated=False, threads=threads)
     candidates, unlabeled = labeled_candidates(data.truth, labels, scores, model.n_labels)
@@ -371,7 +315,5 @@ def decide(
         calibration = fit_calibration(candidates)
     if calibration is not None:
         candidates = replace(candidates, scores=calibration.apply(candidates.scores))
-    goal = "precision" if min_precision is not None else "recall" if min_recall is not None else metric
-    target = min_recall if min_precision is None else min_precision
-    decision = choose_threshold(candidates, goal or "micro_f1", target, n_labels=model.n_labels)
+    decision = choose_threshold(candidates, *goal, n_labels=model.n_labels)
     return Choice(decision, calibration, candidates, unlabeled)

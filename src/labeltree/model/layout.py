@@ -31,26 +31,13 @@ SPARSE = "sparse"
 
 @dataclass(frozen=True)
 class TreeFile:
-    """An array of a stored tree.
-
-    Attributes
-    ----------
-    name : str
-    dtypes : mapping of str to str
-        Its type for each codec that has it.
-    per : {"node", "child", "block", "segment", "feature", "weight"}
-        What it has an element for.
-    is_pointer : bool
-        Whether it has one more element, the end.
-    is_large : bool
-        Whether its checksums are those of the blocks.
-    """
+    """An array of a stored tree."""
 
     name: str
-    dtypes: Mapping[str, str]
-    per: str
-    is_pointer: bool = False
-    is_large: bool = False
+    dtypes: Mapping[str, str]  # for each codec that has the array
+    per: str  # what it has an element for
+    is_pointer: bool = False  # one more element, the end
+    is_large: bool = False  # its checksums are those of the blocks
 
 
 def is_scaled(codec: str) -> bool:
@@ -126,21 +113,11 @@ def float32_threshold(threshold: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The blocks of a tree: one per node, or for sparse blocks one per 256 children of a node.
+    """The blocks of a tree: one per node, or for sparse blocks one per 256 children of a node."""
 
-    Attributes
-    ----------
-    node : ndarray of int64
-        The node of each block.
-    width : ndarray of int64
-        Number of children of each block.
-    ptr : ndarray of int64, n_nodes + 1
-        The first block of each node, and the end of the last.
-    """
-
-    node: NDArray[np.int64]
-    width: NDArray[np.int64]
-    ptr: NDArray[np.int64]
+    node: NDArray[np.int64]  # of each block
+    width: NDArray[np.int64]  # the number of children of each block
+    ptr: NDArray[np.int64]  # the first block of each node, and the end of the last
 
     @classmethod
     def of(cls, tree: LabelTree, codec: str) -> Blocks:
@@ -158,13 +135,7 @@ class Blocks:
 class Layout:
     """Where the blocks of a tree are in its two large files: exact, or a bound if blocks are sparse.
 
-    Attributes
-    ----------
-    tree : LabelTree
-    codec : str
-    n_segments : int
-    feature_ptr, weight_ptr : ndarray of int64
-        Start of each block's features and weights in elements of the two files, and the end of the last.
+    The pointers are the start of each block in elements of a file, and the end of the last.
     """
 
     tree: LabelTree
@@ -217,16 +188,7 @@ class Layout:
 def decode_sparse(
     block: NDArray[np.uint8], n_rows: int, n_children: int, rows: NDArray[np.int64]
 ) -> NDArray[np.int8]:
-    """Return some rows of a sparse block as stored integers, rows x children.
-
-    Parameters
-    ----------
-    block : ndarray of uint8
-    n_rows, n_children : int
-        Rows of the block, and children of the block.
-    rows : ndarray of int64
-        The rows to return.
-    """
+    """Return some rows of a sparse block of so many rows and children as stored integers, rows x children."""
     group = np.arange(n_rows) // _native.SPARSE_GROUP  # each begins with four bytes
     places = _native.SPARSE_HEADER_BYTES + 4 * (group + 1) + np.arange(n_rows)
     sizes = block[places].astype(np.int64) + 1

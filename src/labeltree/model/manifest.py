@@ -20,17 +20,7 @@ from labeltree.errors import InputError
 from labeltree.evaluation.accepted import DECISION_LIMITS
 from labeltree.evaluation.calibration import CALIBRATION_LIMITS, Calibration
 from labeltree.evaluation.sketch import SKETCH_LIMITS
-from labeltree.model.layout import (
-    CODECS,
-    LABEL_COUNTS,
-    LABEL_NAMES,
-    MANIFEST,
-    SPARSE,
-    TEXT_FILES,
-    THRESHOLDS,
-    tree_files,
-    tree_folder,
-)
+from labeltree.model import layout
 from labeltree.settings import SOLVER_LIMITS, StorageSettings
 
 FORMAT = "labeltree model"
@@ -93,7 +83,7 @@ _MANIFEST = _Entries(
         "labels": _COUNT,
         "one_based": Optional(limits.FLAG),
         "normalized": limits.FLAG,
-        "codec": OneOf(CODECS),
+        "codec": OneOf(layout.CODECS),
         "trees": _LIST,
         "weights": _TOTAL,
         "settings": _Entries({**SOLVER_LIMITS, "cost": limits.COST}, is_closed=False),
@@ -121,26 +111,28 @@ def _check_entries(manifest: Manifest) -> None:
     checked("the number of trees", len(manifest["trees"]), limits.TREES)
     if "calibration" in manifest:
         Calibration.stored(manifest["calibration"])
-    if ("pruned" in manifest) != (manifest["codec"] == SPARSE):
+    if ("pruned" in manifest) != (manifest["codec"] == layout.SPARSE):
         raise InputError("sparse models have the entry pruned, and only these")
     names = manifest.get("estimator", {}).get("feature_names")
     if names is not None and len(names) != manifest["features"]:
         raise InputError(f"there are {len(names):,} feature names for {manifest['features']:,} features")
     # The files of a model and no others, so that no name leads elsewhere.
     files, codec = manifest["files"], manifest["codec"]
-    folders = [tree_folder(t) for t in range(len(manifest["trees"]))]
-    is_large = {f"{folder}/{file.name}": file.is_large for folder in folders for file in tree_files(codec)}
-    required = [LABEL_COUNTS, *is_large]
-    if not files.keys().isdisjoint(TEXT_FILES):
-        required += TEXT_FILES
+    folders = [layout.tree_folder(t) for t in range(len(manifest["trees"]))]
+    is_large = {
+        f"{folder}/{file.name}": file.is_large for folder in folders for file in layout.tree_files(codec)
+    }
+    required = [layout.LABEL_COUNTS, *is_large]
+    if not files.keys().isdisjoint(layout.TEXT_FILES):
+        required += layout.TEXT_FILES
     for name in required:
         if name not in files:
             raise InputError(f"{name} is not listed")
-    unknown = files.keys() - set(required) - {LABEL_NAMES, THRESHOLDS}
+    unknown = files.keys() - set(required) - {layout.LABEL_NAMES, layout.THRESHOLDS}
     if unknown:
         raise InputError(f"{min(unknown)!r} is listed, which is not a file of a model")
-    if THRESHOLDS in files and "decision" not in manifest:
-        raise InputError(f"{THRESHOLDS} is listed, but there is no decision")
+    if layout.THRESHOLDS in files and "decision" not in manifest:
+        raise InputError(f"{layout.THRESHOLDS} is listed, but there is no decision")
     for name, entry in files.items():
         _check(f"files[{name!r}]", entry, _LARGE_FILE if is_large.get(name) else _SMALL_FILE)
 
@@ -170,7 +162,7 @@ def stored_as(storage: StorageSettings) -> dict[str, Any]:
 
 def storage_of(manifest: Manifest) -> StorageSettings:
     """Return the settings that a model's weights are stored with."""
-    if manifest["codec"] == SPARSE:
+    if manifest["codec"] == layout.SPARSE:
         return StorageSettings(prune=manifest["pruned"]["threshold"])
     return StorageSettings(None if manifest["codec"] == "float32" else manifest["codec"])
 
@@ -198,18 +190,18 @@ def parse_manifest(content: bytes, path: Path) -> Manifest:
         checksum = manifest_checksum(manifest) if isinstance(manifest, dict) else 0
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"the manifest cannot be read ({error})", file=path / MANIFEST, hint=RESTORE
+            f"the manifest cannot be read ({error})", file=path / layout.MANIFEST, hint=RESTORE
         ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError("not the manifest of a labeltree model", file=path / MANIFEST)
+        raise InputError("not the manifest of a labeltree model", file=path / layout.MANIFEST)
     version = manifest.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
         what = f"the model has format version {reprlib.repr(version)}, but only version {FORMAT_VERSION} is"
         raise VersionError(f"{what} supported", file=path, hint="install a newer version of labeltree")
     if type(manifest.get("crc32c")) is not int or manifest["crc32c"] != checksum:
-        raise InputError("checksum mismatch: the file is damaged", file=path / MANIFEST, hint=RESTORE)
+        raise InputError("checksum mismatch: the file is damaged", file=path / layout.MANIFEST, hint=RESTORE)
     try:
         _check_entries(manifest)
     except InputError as error:
-        raise error.replace(file=path / MANIFEST, hint=RESTORE) from None
+        raise error.replace(file=path / layout.MANIFEST, hint=RESTORE) from None
     return manifest

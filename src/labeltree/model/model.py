@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from labeltree.base import limits
@@ -17,34 +16,16 @@ from labeltree.base.options import ReadingOptions
 from labeltree.base.system import available_memory, threads_to_use
 from labeltree.base.table import Facts, Table
 from labeltree.errors import InputError, ResourceError
-from labeltree.evaluation.accepted import Decision
 from labeltree.evaluation.result import Evaluation
 from labeltree.model.compress import Budget, Trial, compress_model, measure_forms
 from labeltree.model.directory import check_apart, check_target
-from labeltree.model.labeled_data import (
-    Choice,
-    Labeled,
-    check_goal,
-    decide,
-    read_labeled,
-    validation_data,
-)
+from labeltree.model.labeled_data import Choice, Labeled, decide, goal_of, read_labeled, validation_data
 from labeltree.model.manifest import RESTORE
 from labeltree.model.open import read_parts
 from labeltree.model.pack import check_source, write_model
-from labeltree.model.queries import batches, is_matrix
-from labeltree.model.ranker import as_matrix, check_options, named_labels
-from labeltree.model.stored import StoredModel
+from labeltree.model.prediction import Predictor
 from labeltree.model.writer import ModelWriter
-from labeltree.settings import (
-    DEFAULT_BEAM,
-    DEFAULT_RANKS,
-    DEFAULT_TOP,
-    DEFAULT_WORDS,
-    MAX_ACCEPTED,
-    ScoreSettings,
-    StorageSettings,
-)
+from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, DEFAULT_TOP, DEFAULT_WORDS, StorageSettings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -54,163 +35,12 @@ if TYPE_CHECKING:
     from labeltree.explain.prediction import Explanation
 
 
-class SparseMatrix(Protocol):
-    """A sparse matrix of SciPy, for type checkers that do not know SciPy."""
-
-    @property
-    def nnz(self) -> int:
-        """Number of stored values."""
-
-
-class Model(StoredModel):
+class Model(Predictor):
     """A trained model. Use ``labeltree.load`` to open one.
 
     Its attributes are those of `StoredModel`: ``path``, ``n_features``, ``n_labels``, ``label_names``,
     ``decision``, ``calibration``, ``text`` and more.
     """
-
-    @overload
-    def predict(  # type: ignore[overload-overlap]  # arrays of numbers are iterable, too
-        self,
-        data: SparseMatrix | NDArray[np.number[Any]],
-        *,
-        top: int | None = ...,
-        beam: int = ...,
-        score: str | None = ...,
-        score_scale: float | None = ...,
-        threshold: float | Decision | Literal["stored"] | None = ...,
-        calibrated: bool = ...,
-        threads: int | None = ...,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
-
-    @overload
-    def predict(
-        self,
-        data: Data,
-        *,
-        text: str | Sequence[str] | None = ...,
-        top: int | None = ...,
-        beam: int = ...,
-        score: str | None = ...,
-        score_scale: float | None = ...,
-        threshold: float | Decision | Literal["stored"] | None = ...,
-        calibrated: bool = ...,
-        threads: int | None = ...,
-        **reading: Unpack[ReadingOptions],
-    ) -> tuple[list[list[str]], list[NDArray[np.float32]]]: ...
-
-    def predict(
-        self,
-        data: Any,
-        *,
-        text: str | Sequence[str] | None = None,
-        top: int | None = None,
-        beam: int = DEFAULT_BEAM,
-        score: str | None = None,
-        score_scale: float | None = None,
-        threshold: float | Decision | Literal["stored"] | None = None,
-        calibrated: bool = True,
-        threads: int | None = None,
-        **reading: Unpack[ReadingOptions],
-    ) -> tuple[Any, Any]:
-        """Find the best labels of each document, or of each row of a matrix, by beam search.
-
-        Parameters
-        ----------
-        data : texts, frame, path-like, Dataset, or sparse matrix or array of rows x features
-            As in :func:`labeltree.read_data`, without labels; texts may come from a generator, too. A single
-            text is passed as ``[text]``. Features beyond those of the model are ignored, with a warning, and
-            a matrix with fewer is refused. If the model is normalized, rows are then scaled to length 1.
-            A row without features is predicted from the bias; a document without known terms gets no label.
-        text : str or sequence of str, optional
-            The column with the text, if the data has columns. Default: as in training.
-        top : int, optional
-            Number of labels per row (k). Default: 5; with a threshold, at most 100 labels are accepted.
-        beam : int, default 10
-            Nodes kept at each depth; a beam as wide as the tree gives the exhaustive ranking.
-        score : {"sigmoid", "hinge2", "hinge3"}, optional
-            How a margin s becomes a factor of the score: sigmoid(a s) with the scale a, or
-            exp(-max(0, 1 - s)^p) with p = 2 or 3. Default: as stored in the model.
-        score_scale : float, optional
-            The scale a of the sigmoid, which it selects if `score` is not given; the other functions ignore
-            it. Default: as stored in the model.
-        threshold : float, Decision or "stored", optional
-            Only accept labels with at least this score, or those of a decision: "stored" is
-            ``self.decision``. Default: all.
-        calibrated : bool, default True
-            Map scores to probabilities, if the model is calibrated and has its own score function.
-        threads : int, optional
-            Default: all CPUs.
-        **reading
-            How files are read: ``delimiter``, ``format``, ``one_based``, ``strict``.
-
-        Returns
-        -------
-        labels : list of list of str; or ndarray of int32, rows x top
-            Best first: the names of the labels of each row (their numbers, if they have no names). For a
-            matrix, their numbers, and -1 if fewer labels were reached, or in place of labels that are not
-            accepted.
-        scores : list of ndarray of float32; or ndarray of float32, rows x top
-            In (0, 1], the mean over the model's trees; 0 where the label is -1. Scores rank the labels of a
-            row. They are probabilities only if the model is calibrated.
-        """
-        settings = self.score.replace(score, score_scale)
-        accepted = self._accepted(threshold, settings, calibrated)
-        top = (DEFAULT_TOP if accepted is None else MAX_ACCEPTED) if top is None else top
-        check_options(top, beam, threads)
-        calibration = self.calibration if calibrated and settings == self.score else None
-
-        def ranked(rows: Any) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-            labels, scores = self._search.rank(rows, min(top, self.n_labels), beam, settings, threads)
-            scores = scores if calibration is None else calibration.apply(scores)
-            return (labels, scores) if accepted is None else accepted.accept(labels, scores)
-
-        if is_matrix(data, self.text is not None):
-            return ranked(data)
-        names: list[list[Any]] = []
-        scores: list[NDArray[np.float32]] = []
-        for rows in batches(self, data, text, reading, threads):
-            named = named_labels(*ranked(rows), self.label_names)
-            names += named[0]
-            scores += named[1]
-        return names, scores
-
-    def _accepted(
-        self,
-        threshold: float | Decision | Literal["stored"] | None,
-        settings: ScoreSettings,
-        calibrated: bool,
-    ) -> Decision | None:
-        """Return the labels to accept; None for all."""
-        if threshold is None or isinstance(threshold, Decision):
-            return threshold
-        if not (isinstance(threshold, str) and threshold == "stored"):
-            return Decision(threshold)
-        if self.decision is None:
-            raise InputError(
-                "the model has no threshold",
-                file=self.path,
-                hint="choose one with `choose_threshold`, or set {threshold} to a number instead",
-                parameters={"threshold": None},
-            )
-        if settings != self.score or (self.calibration is not None and not calibrated):
-            raise InputError(
-                "the threshold of the model is for its own scores",
-                file=self.path,
-                hint="remove {score} and {score_scale}, or set {threshold} to a number instead",
-                parameters=dict.fromkeys(("score", "score_scale", "threshold")),
-            )
-        return self.decision
-
-    def predict_matrix(self, data: Any, **options: Any) -> sp.csr_matrix:
-        """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
-        if not is_matrix(data, self.text is not None):
-            found = batches(self, data, None, {}, options.get("threads"))
-            data = sp.vstack(
-                [sp.csr_matrix(np.zeros((0, self.n_features), np.float32)), *found], format="csr"
-            )
-        labels, scores = self.predict(data, **options)
-        return as_matrix(labels, scores, self.n_labels)
 
     def evaluate(
         self,
@@ -302,19 +132,11 @@ class Model(StoredModel):
         InputError
             If no threshold reaches the goal, or the model knows fewer than half of the label occurrences.
         """
-        check_goal(metric, min_precision, min_recall)
+        goal = goal_of(metric, min_precision, min_recall)
         if save:
             self._check_own()
         dataset = read_labeled(self, data, labels, text=text, threads=threads, **reading)
-        choice = decide(
-            self,
-            dataset,
-            metric=metric,
-            min_precision=min_precision,
-            min_recall=min_recall,
-            calibrate=calibrate,
-            threads=threads,
-        )
+        choice = decide(self, dataset, goal, calibrate=calibrate, threads=threads)
         if save:
             self.store_decision(choice.decision, choice.calibration)
         return choice
@@ -445,10 +267,8 @@ class Model(StoredModel):
             The compact model, opened from disk. With a budget, its weights are still float32 if every
             smaller form loses more than ``max_loss``, or if this model fits in ``max_size``.
         """
-        budget, path = (
-            Budget(cast("float | None", max_loss), cast("int | None", max_size)),
-            Path(os.path.abspath(path)),
-        )
+        path = Path(os.path.abspath(path))
+        budget = Budget(cast("float | None", max_loss), cast("int | None", max_size))
         budget.check(weights, prune, validation is not None)
         limits.checked("weights", weights, limits.Optional(limits.SMALL_WEIGHTS))
         storage = StorageSettings(weights or "int8", prune)

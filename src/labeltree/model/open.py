@@ -27,21 +27,9 @@ from labeltree.base.system import available_memory, human_bytes
 from labeltree.data.columns import Columns
 from labeltree.data.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE, TextFeatures
 from labeltree.errors import InputError, ResourceError
+from labeltree.model import layout
 from labeltree.model.blocks import NO_FLOATS, TreeBlocks
 from labeltree.model.directory import ModelDirectory, read_manifest, read_whole
-from labeltree.model.layout import (
-    LABEL_COUNTS,
-    LABEL_NAMES,
-    SPARSE,
-    TEXT_FILES,
-    THRESHOLDS,
-    ArrayFile,
-    Blocks,
-    is_scaled,
-    n_segments,
-    tree_files,
-    tree_folder,
-)
 from labeltree.model.manifest import RESTORE, Manifest
 from labeltree.settings import CLEANING, TextSettings
 from labeltree.trees.tree import LabelTree, pointers
@@ -53,7 +41,7 @@ _HEADER = re.compile(
     rb"\{'descr': '([<|][iuf][1248])', 'fortran_order': False, 'shape': \(([0-9]{1,18}),\), \} *\n"
 )
 # The largest absolute value of a stored weight, which is multiplied by a scale.
-_LARGEST_STORED = {"float16": 65504.0, "int8": 128.0, SPARSE: 128.0}
+_LARGEST_STORED = {"float16": 65504.0, "int8": 128.0, layout.SPARSE: 128.0}
 
 
 class ModelParts(NamedTuple):
@@ -84,17 +72,21 @@ def _read_parts(directory: ModelDirectory) -> ModelParts:
         if n_weights != manifest["weights"]:
             what = f"the model has {n_weights:,} weights, but the manifest records {manifest['weights']:,}"
             raise _damaged(what, path)
-    counts = reader.array(LABEL_COUNTS, "<i8", manifest["labels"])
+    counts = reader.array(layout.LABEL_COUNTS, "<i8", manifest["labels"])
     if (counts < 0).any() or (counts > manifest["instances"]).any():
         what = f"a label has a number of instances that is not from 0 to {manifest['instances']:,}"
-        raise _damaged(what, path / LABEL_COUNTS)
-    names = _read_names(reader, manifest["labels"]) if LABEL_NAMES in manifest["files"] else None
-    text = read_text_features(reader, manifest["features"]) if TEXT_FILES[0] in manifest["files"] else None
+        raise _damaged(what, path / layout.LABEL_COUNTS)
+    names = _read_names(reader, manifest["labels"]) if layout.LABEL_NAMES in manifest["files"] else None
+    text = (
+        read_text_features(reader, manifest["features"])
+        if layout.TEXT_FILES[0] in manifest["files"]
+        else None
+    )
     thresholds = None
-    if THRESHOLDS in manifest["files"]:
-        thresholds = reader.array(THRESHOLDS, "<f4", manifest["labels"])
+    if layout.THRESHOLDS in manifest["files"]:
+        thresholds = reader.array(layout.THRESHOLDS, "<f4", manifest["labels"])
         if not ((thresholds >= 0) & (thresholds <= 1)).all():
-            raise _damaged("a threshold is not from 0 to 1", path / THRESHOLDS)
+            raise _damaged("a threshold is not from 0 to 1", path / layout.THRESHOLDS)
     return ModelParts(path, manifest, trees, counts, names, text, thresholds)
 
 
@@ -112,11 +104,11 @@ def _check_memory(path: Path, manifest: Manifest) -> None:
 
 def _read_tree(reader: ModelReader, number: int, manifest: Manifest) -> TreeBlocks:
     """Read the small arrays of a tree, and map its blocks."""
-    folder, codec = tree_folder(number), manifest["codec"]
+    folder, codec = layout.tree_folder(number), manifest["codec"]
     n_nodes, n_features = manifest["trees"][number]["nodes"], manifest["features"]
     has_bias = manifest["settings"]["bias"] != 0
     place = reader.path / folder
-    files = {file.name: file for file in tree_files(codec)}
+    files = {file.name: file for file in layout.tree_files(codec)}
     n_children = n_nodes - 1 + manifest["labels"]
     counts = {"node": n_nodes, "child": n_children}
 
@@ -127,11 +119,11 @@ def _read_tree(reader: ModelReader, number: int, manifest: Manifest) -> TreeBloc
 
     tree = LabelTree(read("child_ptr.npy"), read("children.npy"))
     _check_tree(tree, manifest["trees"][number]["depth"], place)
-    counts["block"] = Blocks.of(tree, codec).node.size
-    counts["segment"] = counts["block"] * n_segments(codec, n_features)
+    counts["block"] = layout.Blocks.of(tree, codec).node.size
+    counts["segment"] = counts["block"] * layout.n_segments(codec, n_features)
     feature_ptr = read("feature_ptr.npy")
     _check_feature_ptr(feature_ptr, codec, n_features, has_bias, place / "feature_ptr.npy")
-    if codec == SPARSE:
+    if codec == layout.SPARSE:
         weight_ptr = read("weight_ptr.npy")
         _check_pointers(weight_ptr, place / "weight_ptr.npy")
     else:
@@ -140,7 +132,7 @@ def _read_tree(reader: ModelReader, number: int, manifest: Manifest) -> TreeBloc
             raise _damaged("there are too many weights", place / "feature_ptr.npy")
         weight_ptr = pointers(np.diff(feature_ptr) * tree.child_count)
     scales = biases = NO_FLOATS
-    if is_scaled(codec):
+    if layout.is_scaled(codec):
         scales, biases = read("scales.npy"), read("biases.npy")
         _check_scales(scales, biases, codec, has_bias, place)
     counts |= {"feature": int(feature_ptr[-1]), "weight": int(weight_ptr[-1])}
@@ -188,9 +180,9 @@ def _check_feature_ptr(
     """Check that no block lists more features than there are, and that it has a row for the bias."""
     _check_pointers(feature_ptr, file)
     rows = np.diff(feature_ptr)
-    n_bias_rows = int(has_bias and not is_scaled(codec))
+    n_bias_rows = int(has_bias and not layout.is_scaled(codec))
     most = n_features + n_bias_rows
-    if codec == SPARSE:
+    if codec == layout.SPARSE:
         most = min(n_features, 2**16)
     if (rows > most).any():
         raise _damaged("a node has more features than the data", file)
@@ -217,11 +209,13 @@ def _check_scales(
 
 
 def _read_names(reader: ModelReader, n_labels: int) -> tuple[str, ...]:
-    names = reader.json(LABEL_NAMES)
+    names = reader.json(layout.LABEL_NAMES)
     if not _are_strings(names, n_labels):
-        raise _damaged(f"expected a name for each of the {n_labels:,} labels", reader.path / LABEL_NAMES)
+        raise _damaged(
+            f"expected a name for each of the {n_labels:,} labels", reader.path / layout.LABEL_NAMES
+        )
     if len(set(names)) != n_labels:
-        raise _damaged("a name occurs twice", reader.path / LABEL_NAMES)
+        raise _damaged("a name occurs twice", reader.path / layout.LABEL_NAMES)
     return tuple(names)
 
 
@@ -287,7 +281,7 @@ class ModelReader:
     def array(self, name: str, dtype: str, length: int, *, mapped: bool = False) -> NDArray[Any]:
         """Read, or map, an array that must have this type and length."""
         with self._checked(name) as stream:
-            start = _data_start(stream, self.path / name, ArrayFile(dtype, length))
+            start = _data_start(stream, self.path / name, layout.ArrayFile(dtype, length))
             if not mapped or not length:
                 stream.seek(start)
                 return np.fromfile(stream, dtype, length)
@@ -306,7 +300,7 @@ class ModelReader:
             raise _damaged(f"the file cannot be read ({error})", self.path / name) from None
 
 
-def _data_start(stream: BinaryIO, target: Path, expected: ArrayFile) -> int:
+def _data_start(stream: BinaryIO, target: Path, expected: layout.ArrayFile) -> int:
     """Read the header of an array, which must be the expected one, and return where its data begins.
 
     Only the padding may differ. The header is not parsed as NumPy does it, which evaluates it as Python.

@@ -234,18 +234,9 @@ def write_model(
     progress: Progress | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a model as it is, or a float32 model with another codec.
+    """Write a model as it is if `storage` is float32, the default; or a float32 model with another codec.
 
-    Parameters
-    ----------
-    writer : ModelWriter
-    model : Model
-    storage : StorageSettings
-        With float32, the default, the model is written as it is.
-    threads : int
-    progress : callable, optional
-    extra : mapping, optional
-        More entries for the manifest.
+    `extra` are more entries for the manifest.
     """
     own = None if model.decision is None else model.decision.thresholds
     writer.write_common(model.label_counts, model.label_names, model.text, own)

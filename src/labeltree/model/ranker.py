@@ -124,61 +124,49 @@ def unit_queries(queries: Queries, n_features: int) -> Queries:
     return Queries((indptr, indices, unit_values(indptr, values)), queries.n_rows, n_features)
 
 
-class Ranker:
-    """The beam search of a model over queries in any form.
+class Ranker(NamedTuple):
+    """The beam search of a model over queries in any form."""
 
-    Parameters
-    ----------
-    search : BeamSearch
-        The trees.
-    n_features : int
-    normalized : bool
-        Scale rows to length 1.
-    is_text : bool
-        Rows without features get no label, instead of those that the bias prefers.
-    """
-
-    def __init__(self, search: _native.BeamSearch, n_features: int, normalized: bool, is_text: bool) -> None:
-        self._search = search
-        self._n_features = n_features
-        self._normalized = normalized
-        self._is_text = is_text
+    search: _native.BeamSearch
+    n_features: int
+    normalized: bool  # scale rows to length 1
+    is_text: bool  # rows without features get no label, instead of those that the bias prefers
 
     def rank(
         self, X: Any, top: int, beam: int, settings: ScoreSettings, threads: int | None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the best labels of each row, and their scores before calibration."""
         if is_csr_row(X):
-            check_width(X.shape[1], self._n_features)
-            found = self._search.search_row(
-                X.indices, X.data, beam, top, settings.function, settings.scale, self._normalized
+            check_width(X.shape[1], self.n_features)
+            found = self.search.search_row(
+                X.indices, X.data, beam, top, settings.function, settings.scale, self.normalized
             )
             if found is not None:
                 self._warn_of_features(X.shape[1])
-                if self._is_text and X.data.size == 0:
+                if self.is_text and X.data.size == 0:
                     found[0].fill(-1)
                     found[1].fill(0)
                 return found
         queries = check_queries(X)
-        check_width(queries.n_features, self._n_features)
+        check_width(queries.n_features, self.n_features)
         self._warn_of_features(queries.n_features)
-        if self._normalized:
-            queries = unit_queries(queries, self._n_features)
+        if self.normalized:
+            queries = unit_queries(queries, self.n_features)
         # One row needs no second thread, and finding the number of CPUs would take longer than the search.
         workers = 1 if queries.n_rows == 1 else threads_to_use(threads)
-        labels, scores = self._search.search(
+        labels, scores = self.search.search(
             *queries.arrays, beam, top, settings.function, settings.scale, workers
         )
         labels, scores = labels.reshape(queries.n_rows, top), scores.reshape(queries.n_rows, top)
-        if self._is_text:
+        if self.is_text:
             unknown = np.diff(queries.arrays[0]) == 0
             labels[unknown], scores[unknown] = -1, 0
         return labels, scores
 
     def _warn_of_features(self, n_features: int) -> None:
-        if n_features > self._n_features:
+        if n_features > self.n_features:
             warn(
-                f"The data has {n_features:,} features, but the model has {self._n_features:,}; "
+                f"The data has {n_features:,} features, but the model has {self.n_features:,}; "
                 "the additional ones are ignored."
             )
 

@@ -19,21 +19,9 @@ from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import Decision
 from labeltree.evaluation.calibration import Calibration
-from labeltree.model.directory import (
-    check_target,
-    publish,
-    read_manifest,
-    reports,
-    temporary_directory,
-)
+from labeltree.model.directory import check_target, publish, read_manifest, reports, temporary_directory
 from labeltree.model.layout import LABEL_COUNTS, LABEL_NAMES, MANIFEST, THRESHOLDS, ArrayFile
-from labeltree.model.manifest import (
-    FORMAT,
-    FORMAT_VERSION,
-    Manifest,
-    carried_over,
-    manifest_checksum,
-)
+from labeltree.model.manifest import FORMAT, FORMAT_VERSION, Manifest, carried_over, manifest_checksum
 
 
 def names_bytes(label_names: tuple[str, ...]) -> bytes:
@@ -154,16 +142,8 @@ def amend_model(
 ) -> None:
     """Replace a model directory by one with the same files, and another decision and calibration.
 
-    Reports and the card are kept. The files are linked, or copied where the file system has no links.
-
-    Parameters
-    ----------
-    path : Path
-        The model directory.
-    manifest : Manifest
-        What it contained when it was opened; a model that has changed since is not replaced.
-    decision : Decision or None
-    calibration : Calibration or None
+    Reports and the card are kept. The files are linked, or copied where the file system has no links. A model
+    that has another manifest by now is not replaced.
     """
     place = Path(os.path.realpath(path))
     kept = reports(place)

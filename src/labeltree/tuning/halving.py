@@ -17,9 +17,10 @@ from labeltree.base.system import human_bytes
 from labeltree.data.dataset import Dataset
 from labeltree.errors import ResourceError
 from labeltree.evaluation import metrics
-from labeltree.evaluation.paired import METRIC, labels_needed, row_metrics
+from labeltree.evaluation.paired import METRIC, RANKED, row_metrics
 from labeltree.model.labeled_data import validation_data
 from labeltree.model.layout import SPARSE
+from labeltree.settings import MAX_ACCEPTED
 from labeltree.training.fill import train_model
 from labeltree.training.plan import Plan
 from labeltree.tuning.rows import TuningRows
@@ -210,7 +211,8 @@ class Halving:
                     work / "small", max_loss=_MAX_LOSS, validation=validation, threads=plan.threads
                 )
             data = validation_data(validation, model)
-            labels, scores = model.predict(data.dataset.X, top=labels_needed(metric), threads=plan.threads)
+            top = MAX_ACCEPTED if metric == "F1" else RANKED
+            labels, scores = model.predict(data.dataset.X, top=top, threads=plan.threads)
             propensities = metrics.propensities(model.label_counts, model.n_instances)
             names = METRIC.values if metric == "F1" else METRIC.values[:-1]
             found = row_metrics(data.truth, labels, scores, propensities, names)

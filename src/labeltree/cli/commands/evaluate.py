@@ -17,7 +17,6 @@ from labeltree.settings import DEFAULT_BEAM, DEFAULT_RANKS, MAX_ACCEPTED
 
 if TYPE_CHECKING:
     from labeltree.evaluation.accepted import Candidates, Decision
-    from labeltree.evaluation.calibration import ReliabilityBin
     from labeltree.model.labeled_data import Labeled
 
 # Of the rows, those that occur in the training data.
@@ -158,7 +157,7 @@ def _threshold_table(rows: list[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _reliability_table(bins: list[ReliabilityBin], error: float) -> list[str]:
+def _reliability_table(bins: list[dict[str, Any]], error: float) -> list[str]:
     """Return how often labels with a score are correct, and the expected calibration error."""
     cells = (
         [

@@ -50,23 +50,22 @@ def threshold(
     min_recall
         Accept labels as precisely as possible with a recall of at least X, such as 0.8.
     """
-    from labeltree.model.labeled_data import Labeled, check_goal, decide
+    from labeltree.model.labeled_data import Labeled, goal_of
 
-    check_goal(metric, min_precision, min_recall)
+    goal_of(metric, min_precision, min_recall)
     stages = Stages(quiet or json)
     opened = open_model(stages, model)
     dataset = DataFile(validation, reading, opened).read(stages, threads)
     with printing.warnings_as_notes(), stages.stage("choose", "choosing a threshold"):
-        choice = decide(
-            opened,
+        choice = opened.choose_threshold(
             dataset,
             metric=metric,
             min_precision=min_precision,
             min_recall=min_recall,
             calibrate=calibrate,
+            save=True,
             threads=threads,
         )
-        opened.store_decision(choice.decision, choice.calibration)
     missed = note_missed(Labeled.of(dataset, opened))
     if calibrate and choice.calibration is None:
         printing.note("Calibration does not make the scores better, so they stay as they are.")
