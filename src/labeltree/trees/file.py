@@ -22,7 +22,7 @@ from labeltree.base.files import display_name, read_pieces
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError
 from labeltree.trees.given import (
-    Rows,
+    Row,
     label_numbers,
     make_tree,
     nest_parents,
@@ -131,9 +131,8 @@ def _parse_json(name: str, text: str) -> list[Any]:
     except (ValueError, RecursionError) as error:  # a huge integer, or lists that are nested too deeply
         raise InputError(f"not a tree in JSON ({error})", file=name) from None
     if not isinstance(nested, list):
-        kinds = {dict: "an object", str: "a string", bool: "a boolean", type(None): "null"}
-        got = kinds.get(type(nested), "a number")
-        raise InputError(f"expected nested lists of labels in JSON, got {got}", file=name)
+        what = f"expected nested lists of labels in JSON, got {shorten(text.strip())}"
+        raise InputError(what, file=name)
     return nested
 
 
@@ -141,35 +140,31 @@ def _columns(header: str, separator: str) -> list[str]:
     return [cell.strip().strip('"').lower() for cell in header.split(separator)]
 
 
-def _read_table(name: str, text: str, separator: str) -> Rows:
+def _read_table(name: str, text: str, separator: str) -> list[Row]:
     """Read a table of labels and parents. Quotes have a meaning only if tabs do not separate the cells."""
     lines = io.StringIO(text, newline="")
     if separator == "\t":
         reader = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
     else:
         reader = csv.reader(lines, delimiter=separator)
-    columns: tuple[int, int] | None = None
-    labels: list[str] = []
-    parents: list[str] = []
-    line_numbers: list[int] = []
+    header: list[str] = []
+    rows: list[Row] = []
     try:
         for row in reader:
             cells = [cell.strip() for cell in row]
             if not any(cells):
                 continue
-            if columns is None:
+            if not header:
                 header = [cell.strip('"').lower() for cell in cells]
-                columns = header.index("label"), header.index("parent")
                 continue
-            label, parent = (cells[c] if c < len(cells) else "" for c in columns)
-            if not label:
+            named = dict(zip(header, cells, strict=False))
+            if not named.get("label"):
                 raise InputError("the row has no label", file=name, line=reader.line_num)
-            labels.append(label)
-            parents.append(parent)
-            line_numbers.append(reader.line_num)
+            line = reader.line_num
+            rows.append(Row(named["label"], named.get("parent") or None, f"line {line}", line))
     except csv.Error as error:
         raise InputError(f"not a table ({error})", file=name, line=reader.line_num) from None
-    return Rows(labels, parents, line_numbers)
+    return rows
 
 
 def _split_clusters(text: str) -> list[tuple[int, list[str]]]:

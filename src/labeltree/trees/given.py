@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +11,6 @@ from numpy.typing import NDArray
 from labeltree.base.display import warn
 from labeltree.errors import InputError
 from labeltree.trees.tree import LabelTree, label_number
-
-# Positions of parents that are not names. The root's children are kept in the last place, which is -1.
-_ROOT, _UNKNOWN = -1, -2
 
 
 def from_parents(
@@ -55,97 +51,85 @@ def from_parents(
     """
     if len(names) != len(parents):
         raise InputError(f"expected one parent per name, got {len(names)} names and {len(parents)} parents")
-    rows = Rows([str(name) for name in names], ["" if parent is None else str(parent) for parent in parents])
+    rows = [
+        Row(str(name), None if parent in (None, "") else str(parent), f"names[{number}]")
+        for number, (name, parent) in enumerate(zip(names, parents, strict=True))
+    ]
     numbers = label_numbers(label_names)
     return make_tree(nest_parents(rows, numbers), numbers, add_missing=add_missing)
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a hierarchy: a name and its parent each, "" for the root; and where they were read."""
+class Row(NamedTuple):
+    """A row of a hierarchy: a name, its parent (None for the root), and where it was given."""
 
-    names: list[str]
-    parents: list[str]
-    lines: list[int] | None = None
-
-    def line(self, row: int) -> int | None:
-        """Return the line of a row, if it was read from a file."""
-        return None if self.lines is None else self.lines[row]
-
-    def place(self, row: int) -> str:
-        """Describe where a row is, within a sentence."""
-        return f"names[{row}]" if self.lines is None else f"line {self.lines[row]}"
+    name: str
+    parent: str | None
+    place: str
+    line: int | None = None
 
 
-def nest_parents(rows: Rows, numbers: Mapping[str, int]) -> list[Any]:
+def nest_parents(rows: Sequence[Row], numbers: Mapping[str, int]) -> list[Any]:
     """Nest a hierarchy as lists of label numbers. A label with children is the first child of its node."""
-    place: dict[str, int] = {}  # of each name, in order of appearance
-    parent: list[int] = []  # place of the parent, _ROOT or _UNKNOWN
-    row_of: list[int] = []  # where the parent was given
-
-    def find(name: str) -> int:
-        if name not in place:
-            place[name] = len(parent)
-            parent.append(_UNKNOWN)
-            row_of.append(-1)
-        return place[name]
-
-    for row, (name, upper) in enumerate(zip(rows.names, rows.parents, strict=True)):
-        me, above = find(name), find(upper) if upper else _ROOT
-        if parent[me] not in (_UNKNOWN, above):
-            first = "the root" if parent[me] == _ROOT else repr(list(place)[parent[me]])
-            second = repr(upper) if upper else "the root"
-            both = f"{first} ({rows.place(row_of[me])}) and {second} ({rows.place(row)})"
+    given: dict[str, Row | None] = {}  # by name; None if it is only a parent
+    for row in rows:
+        other = given.get(row.name)
+        if other and other.parent != row.parent:
+            both = " and ".join(f"{_quoted(one.parent)} ({one.place})" for one in (other, row))
             raise InputError(
-                f"{name!r} has two parents, {both}", line=rows.line(row), hint="remove one of them"
+                f"{row.name!r} has two parents, {both}", line=row.line, hint="remove one of them"
             )
-        parent[me], row_of[me] = above, row
-    below: list[list[int]] = [[] for _ in range(len(parent) + 1)]  # the last are the root's
-    for me, above in enumerate(parent):
-        below[max(above, _ROOT)].append(me)
-    order = list(below[-1])
-    for me in order:  # the list gets longer during the loop
-        order.extend(below[me])
-    names = list(place)
-    if len(order) < len(parent):
-        _raise_cycle(rows, names, parent, row_of, set(order))
-    content: list[list[Any]] = [[] for _ in below]
+        given[row.name] = row
+        if row.parent is not None:
+            given.setdefault(row.parent, None)
+    parents = {name: row.parent if row else None for name, row in given.items()}
+    below: dict[str | None, list[str]] = {name: [] for name in (None, *parents)}
+    for name, parent in parents.items():
+        below[parent].append(name)
+    order = list(below[None])
+    for name in order:  # the list gets longer during the loop
+        order.extend(below[name])
+    if len(order) < len(parents):
+        raise _cycle([row for row in given.values() if row], set(order))
+    content: dict[str | None, list[Any]] = {name: [] for name in below}
     n_empty = 0
-    for me in reversed(order):  # children before their parents, the last first
-        label = numbers.get(names[me])
-        own = ([] if label is None else [label]) + content[me][::-1]
+    for name in reversed(order):  # children before their parents, the last first
+        own = ([numbers[name]] if name in numbers else []) + content[name][::-1]
         if own:
-            content[max(parent[me], _ROOT)].append(own)
+            content[parents[name]].append(own)
         n_empty += not own
-    if not content[-1]:
-        shown = f" ({shorten(', '.join(names[:3]))})" if names else ""
+    if not content[None]:
+        shown = f" ({shorten(', '.join(list(parents)[:3]))})" if parents else ""
         raise InputError(
             f"no name in the hierarchy is a label of the data{shown}",
-            line=rows.line(0) if names else None,
+            line=rows[0].line if rows else None,
             hint="use the names of the labels as they are in the data",
         )
     if n_empty:
         warn(
-            f"{n_empty:,} of the {len(names):,} names in the hierarchy are not labels of the data and have "
+            f"{n_empty:,} of the {len(parents):,} names in the hierarchy are not labels of the data and have "
             "no labels below them; they are ignored."
         )
-    return content[-1][::-1]
+    return content[None][::-1]
 
 
-def _raise_cycle(
-    rows: Rows, names: list[str], parent: list[int], row_of: list[int], reached: set[int]
-) -> NoReturn:
-    me = next(k for k in range(len(names)) if k not in reached)
-    seen: dict[int, None] = {}  # in the order of the way up
-    while me not in seen:
-        seen[me] = None
-        me = parent[me]
-    way = list(seen)
-    cycle = [repr(names[k]) for k in way[way.index(me) :]]
+def _quoted(parent: str | None) -> str:
+    return "the root" if parent is None else repr(parent)
+
+
+def _cycle(rows: Sequence[Row], reached: set[str]) -> InputError:
+    """Return the error for a name that cannot be reached from the root: going up from it leads to a cycle."""
+    row_of = {row.name: row for row in rows}
+    row = next(row for row in rows if row.name not in reached)
+    way: dict[str, Row] = {}
+    while row.name not in way:
+        way[row.name] = row
+        assert row.parent is not None  # the root's children are reached
+        row = row_of[row.parent]
+    names = list(way)
+    cycle = [repr(name) for name in names[names.index(row.name) :]]
     shown = " below ".join(cycle[:3] + ["..."] * (len(cycle) > 3) + cycle[:1])
-    raise InputError(
-        f"the hierarchy has a cycle: {shown}", line=rows.line(row_of[me]), hint="change one of these parents"
-    )
+    hint = "change one of these parents"
+    return InputError(f"the hierarchy has a cycle: {shown}", line=row.line, hint=hint)
 
 
 def from_clusters(
