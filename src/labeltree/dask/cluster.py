@@ -69,30 +69,10 @@ def train_on_cluster(
     sync: bool = True,
     stage: Stage = silent,
 ) -> tuple[Plan, Model]:
-    """Plan a model here, fill its work directory on a cluster, and join it here.
+    """Plan a model here with `build`, fill its work directory on a cluster, and join it here.
 
-    The work directory is next to the model, and is continued if it exists.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    dataset : Dataset
-        With the rows that are trained on.
-    path : Path
-        The model directory to write.
-    described : dict
-        What the model depends on, from ``describe_run``.
-    build : callable
-        Builds the trees and returns the plan.
-    threads : int, optional
-        Of this process.
-    overwrite, sync : bool
-    stage : callable, optional
-        Shows the progress of each stage.
-
-    Returns
-    -------
-    (Plan, Model)
+    The work directory is next to the model, and is continued if it exists; `described` is what the model
+    depends on, from ``describe_run``. The rows of the dataset are those that are trained on.
     """
     work = work_path(path)
     check_target(path, overwrite)
@@ -129,22 +109,10 @@ def train_on_cluster(
 def fill_on_cluster(
     client: Any, path: Path, n_parts: int, *, sync: bool = True, progress: Progress | None = None
 ) -> None:
-    """Train all blocks of a work directory that are not trained yet.
+    """Train all blocks of a work directory that are not trained yet, on a file system that all workers see.
 
     A task that fails is tried again, on another worker if its own is lost. If this process is interrupted,
     the tasks end soon; what they have trained is recorded.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    path : Path
-        From ``plan_parts``, on a file system that all workers see.
-    n_parts : int
-        Number of tasks.
-    sync : bool, default True
-        Wait until blocks are on disk before they are recorded.
-    progress : callable, optional
-        Called periodically with the fraction of the work that is done.
     """
     run = uuid.uuid4().hex
     numbers = range(1, n_parts + 1)

@@ -41,15 +41,7 @@ LAST_COLUMNS = (
 def alpha(
     session: Session, progress: Progress = ignore, *, clusters: int = CLUSTERS, max_depth: int = 6
 ) -> list[Table]:
-    """Compute alpha of every node, and its average per depth, weighted by the number of children.
-
-    Parameters
-    ----------
-    session : Session
-    progress : callable, optional
-    clusters, max_depth : int, default 100 and 6
-        K and d_max.
-    """
+    """Compute alpha of every node, and its average per depth, weighted by the number of children."""
     nodes: list[Row] = []
     averages: list[Row] = []
     for (split, seed), part in steps(product(session.splits, session.seeds), progress):
@@ -118,14 +110,7 @@ def last_depth(
 ) -> list[Table]:
     """Compare the nodes that only d_max keeps from being split with the other nodes of the last depth.
 
-    Parameters
-    ----------
-    session : Session
-    progress : callable, optional
-    clusters : int, default 100
-        K.
-    depths : sequence of int, default 2 to 6
-        The values of d_max. All depths of a seed come from one tree.
+    The ``depths`` are the values of d_max. All depths of a seed come from one tree.
     """
     rows: list[Row] = []
     for (split, seed), part in steps(product(session.splits, session.seeds), progress):

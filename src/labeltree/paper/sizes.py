@@ -60,17 +60,7 @@ def fixed_k(
     clusters: int = CLUSTERS,
     depths: Sequence[int] = DEPTHS,
 ) -> list[Table]:
-    """Compute sizes with the same K for all depths, from one deep tree per seed.
-
-    Parameters
-    ----------
-    session : Session
-    progress : callable, optional
-    clusters : int, default 100
-        K.
-    depths : sequence of int, default 2 to 6
-        The values of d_max, in increasing order.
-    """
+    """Compute sizes with the same K for all depths (values of d_max), from one deep tree per seed."""
     rows: list[Row] = []
     for (split, seed), part in steps(product(session.splits, session.seeds), progress):
         deep = session.plan(split, clusters, max(depths), seed, part)
@@ -83,15 +73,7 @@ def fixed_k(
 def varied_k(
     session: Session, progress: Progress = ignore, *, depths: Sequence[int] = (2, 3, 4)
 ) -> list[Table]:
-    """Compute sizes with K = ceil(L^(1/d_max)), and the ratio with K = 100 for comparison.
-
-    Parameters
-    ----------
-    session : Session
-    progress : callable, optional
-    depths : sequence of int, default 2 to 4
-        The values of d_max.
-    """
+    """Compute sizes with K = ceil(L^(1/d_max)), and the ratio with K = 100 for comparison."""
     rows: list[Row] = []
     for (split, max_depth, seed), part in steps(product(session.splits, depths, session.seeds), progress):
         clusters = root_above(split.train.n_labels, max_depth)

@@ -33,21 +33,11 @@ def theory_tables(
     instances: int = 1_000_000,
     nonzeros: float = 100.0,
 ) -> list[Table]:
-    """Compute sizes and training costs of balanced trees relative to one-vs-rest.
+    """Compute sizes and training costs of balanced trees relative to one-vs-rest; no data is needed.
 
-    Parameters
-    ----------
-    session : Session
-        Not used: no data is needed.
-    progress : callable, optional
-    labels, clusters : int
-        L and K. Default: the paper's example.
-    features : int
-        Features that occur in the data (n). The ratios do not depend on it.
-    alphas : sequence of float
-        Shares of its parent's features that a node uses. Default: the paper's.
-    instances, nonzeros : int, float
-        Instances, and non-zero features of an average instance (l, n-bar), for the training costs.
+    The labels and clusters (L and K) and the alphas default to the paper's example. The ratios do not depend
+    on the features that occur (n); the instances and the non-zeros of an average one (l, n-bar) are for the
+    costs.
     """
     if not alphas or not all(0 < alpha < 1 for alpha in alphas):
         raise InputError(f"alphas is {list(alphas)}, expected values between 0 and 1")

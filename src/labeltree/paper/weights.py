@@ -45,16 +45,7 @@ def tight_bound(
     clusters: int = CLUSTERS,
     max_depth: int = 6,
 ) -> list[Table]:
-    """Train a tree per dataset, loss and seed (the first three), and count its non-zero weights.
-
-    Parameters
-    ----------
-    session : Session
-    progress : callable, optional
-    losses : sequence of str
-    clusters, max_depth : int
-        K and d_max.
-    """
+    """Train a tree per dataset, loss and seed (the first three), and count its non-zero weights."""
     rows: list[Row] = []
     runs = product(session.splits, session.seeds[:3], losses)
     for (split, seed, loss), part in steps(runs, progress):
@@ -114,20 +105,8 @@ def pruning(
 ) -> list[Table]:
     """Train per dataset and seed (the first three), prune with each threshold, and evaluate on test data.
 
-    Parameters
-    ----------
-    session : Session
-        Datasets without test data are skipped.
-    progress : callable, optional
-    thresholds : sequence of float
-        The paper's is 0.1.
-    clusters, max_depth : int
-        K and d_max.
-    tolerance : float, default 0.001
-        Tolerance of the solver; the default is the smallest for which it works in single precision.
-    beam : int
-    score : str
-        How margins become scores. The default is that of LibMultiLabel 0.6, which the paper used.
+    Datasets without test data are skipped. The default tolerance is the smallest for which the solver works
+    in single precision, and the default score is that of LibMultiLabel 0.6, which the paper used.
     """
     tried = sorted({0.0, *map(float, thresholds)})
     settings = SolverSettings(cost=1, tolerance=tolerance, max_iterations=1000, bias=0)

@@ -172,24 +172,9 @@ def compare_models(
 ) -> Comparison:
     """Compare models with the first of them on the same rows.
 
-    Parameters
-    ----------
-    models : sequence of Model
-    datasets : Dataset or sequence of Dataset
-        Labeled data that no model was trained on; one for all, or one per model if the models read it
-        differently. Rows and labels must be the same. Rows without labels are left out.
-    names : sequence of str, optional
-        What the models are called. Default: their directories.
-    beam : int, default 10
-    seed : int, default 0
-        Of the resampling.
-    threads : int, optional
-        Default: all CPUs.
-    progress : callable, optional
-
-    Returns
-    -------
-    Comparison
+    The datasets are labeled data that no model was trained on: one for all, or one per model if the models
+    read it differently, with the same rows and labels. Rows without labels are left out. Models are called by
+    their directories, if no names are given. The seed is that of the resampling.
     """
     data = [datasets] * len(models) if isinstance(datasets, Dataset) else list(datasets)
     if len(models) < 2:

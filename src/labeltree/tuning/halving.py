@@ -47,15 +47,10 @@ _CAUTION = 1.3
 
 @dataclass(frozen=True)
 class Goal:
-    """What is searched for.
+    """The metric to maximize, and the budget.
 
-    Attributes
-    ----------
-    metric : str
-    max_size : int or None
-        Bytes that the model of all rows may take.
-    max_time : float or None
-        Seconds for the search and for training the final model.
+    A model of all rows may take `max_size` bytes; the search and training the final model, `max_time`
+    seconds.
     """
 
     metric: str

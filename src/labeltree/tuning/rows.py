@@ -31,17 +31,9 @@ _SOLVER = ("cost", "max_cost", "positive_cost", "seed")
 class DataSource:
     """Where the data of a search comes from.
 
-    Attributes
-    ----------
-    read : callable
-        Takes `TextSettings`, or None for data that is not text, and returns the dataset.
-    validation : float or callable
-        The share of the rows to validate on; or takes the training data and returns other data with the
-        same features.
-    text : TextSettings or None
-        The settings to begin with; None if the data is not text.
-    searches_terms : bool
-        Whether n-grams and min_df are searched.
+    `read` takes the settings of text, or None for data that is not text. `validation` is the share of the
+    rows to validate on, or takes the training data and returns other data with the same features. `text` has
+    the settings to begin with; n-grams and min_df are searched only with `searches_terms`.
     """
 
     read: Callable[[TextSettings | None], Dataset]
@@ -53,19 +45,9 @@ class DataSource:
 class TuningRows:
     """Training and validation rows. Those of one text setting are in memory at a time.
 
-    Parameters
-    ----------
-    source : DataSource
-    seed : int
-        Of the split, of the trees and of the solver.
-    threads : int
-
-    Attributes
-    ----------
-    defaults : dict of str to object
-        The settings that variants change, with their defaults for this data.
-    train, held_out : Dataset
-        Training rows in random order, and validation rows, of the text setting that was read last.
+    The `seed` is that of the split, of the trees and of the solver. `defaults` are the settings that variants
+    change, with their defaults for this data. `train` has the training rows in random order, and `held_out`
+    the validation rows, of the text setting that was read last.
     """
 
     train: Dataset

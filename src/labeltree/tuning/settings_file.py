@@ -67,19 +67,8 @@ def reading_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 def read_settings(path: Path | str) -> dict[str, Any]:
     """Read a settings file; every value is checked as the option of the same name is.
 
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    dict of str to object
-        Plain values by the names of the library. What the file leaves out, or gives as null, is not in it.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, or has a key or a value that is not allowed.
+    Values are plain objects by the names of the library. What the file leaves out, or gives as null, is not
+    among them.
     """
     try:
         content = parse_json(Path(path).read_bytes())
