@@ -30,17 +30,10 @@ __all__ = ["EXPERIMENTS", "Experiment", "Result", "Session", "Split", "Table", "
 
 @dataclass(frozen=True)
 class Experiment:
-    """A declared experiment.
+    """A declared experiment: its title, and the part of the paper that it reproduces (``source``).
 
-    Attributes
-    ----------
-    measure : callable
-        Takes a session, a progress callback and the options of the experiment; returns its tables.
-    title : str
-    source : str
-        The part of the paper that it reproduces.
-    needs_data, needs_test : bool
-        It runs on datasets, or only on those with test data.
+    ``measure`` takes a session, a progress callback and the options of the experiment, and returns its
+    tables. It runs on datasets if it ``needs_data``, and only on those with test data if it ``needs_test``.
     """
 
     measure: Callable[..., list[Table]]
@@ -82,23 +75,10 @@ EXPERIMENTS = {
 
 
 def run(name: str, session: Session, *, progress: Progress = ignore, **options: Any) -> Result:
-    """Run one experiment.
+    """Run one of `EXPERIMENTS`, as ``labeltree reproduce NAME`` does; the ``save`` of the result writes it.
 
-    Parameters
-    ----------
-    name : str
-        One of `EXPERIMENTS`, as in ``labeltree reproduce NAME``.
-    session : Session
-        The datasets. Experiments that are given the same session share its trees and label vectors.
-    progress : callable, optional
-        Called periodically with the fraction of the work that is done.
-    **options
-        Options of the experiment, such as ``clusters=50`` for fixed-k.
-
-    Returns
-    -------
-    Result
-        ``save`` writes it.
+    Experiments that are given the same session share its trees and label vectors. The options are those of
+    the experiment, such as ``clusters=50`` for fixed-k.
     """
     if name not in EXPERIMENTS:
         raise InputError(f"no such experiment: {name!r}", hint=f"use one of {', '.join(EXPERIMENTS)}")

@@ -39,16 +39,10 @@ class Split:
 
 @dataclass(eq=False)
 class Session:
-    """The datasets of a run, with everything that was computed from them so far.
+    """The datasets of a run, with different names, and everything that was computed from them so far.
 
-    Parameters
-    ----------
-    splits : sequence of Split, optional
-        With different names. Some experiments need no data.
-    seeds : sequence of int, default 0 to 4
-        One tree is built per seed. An experiment that trains uses the first few.
-    threads : int, optional
-        Default: all CPUs.
+    One tree is built per seed; an experiment that trains uses the first few. The default number of threads is
+    that of all CPUs.
     """
 
     splits: Sequence[Split] = ()
@@ -123,23 +117,11 @@ def load_splits(
     threads: int | None = None,
     stage: Stage = silent,
 ) -> list[Split]:
-    """Read datasets.
+    """Read datasets, in the given order, named after their directories.
 
-    Parameters
-    ----------
-    data : iterable of path-like
-        Each a directory with train.svm and optionally test.svm (or .txt, or documents in .tsv, .csv or
-        .jsonl, with the default columns; plain or compressed), a training file, or the name of a downloaded
-        dataset of the paper.
-    threads : int, optional
-        Default: all CPUs.
-    stage : callable, optional
-        Shows the progress of each step, as ``labeltree.base.display.Stages.stage`` does.
-
-    Returns
-    -------
-    list of Split
-        In the given order, named after their directories.
+    Each is a directory with train.svm and optionally test.svm (or .txt, or documents in .tsv, .csv or .jsonl,
+    with the default columns; plain or compressed), a training file, or the name of a downloaded dataset of
+    the paper.
     """
     places = [(str(given), *_find(str(given))) for given in data]  # find all before reading the first
     check_names([name for _, name, _ in places])

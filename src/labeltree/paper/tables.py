@@ -35,20 +35,9 @@ SYMBOLS = {"clusters": "K", "max_depth": "d_max", "vector_nonzeros": "nnz(V)"}
 class Table:
     """A table of an experiment, written as a CSV file, and as PNG and SVG files if it has a figure.
 
-    Attributes
-    ----------
-    name : str
-        Name of the files, without their extensions.
-    caption : str
-        What the table lists.
-    columns : sequence of str
-        Keys of the columns that the report shows, in order.
-    rows : sequence of dict
-        One per measurement, or per mean of several. The CSV file contains all their keys.
-    shown : bool
-        Show the table in the report. A long table is only linked.
-    figure : matplotlib.figure.Figure, optional
-        None also if matplotlib is not installed.
+    The files have its ``name``, with extensions. There is one row per measurement, or per mean of several;
+    the CSV file contains all their keys, and the report those of the ``columns``. A table that is not
+    ``shown`` is only linked. Without matplotlib, there is no figure.
     """
 
     name: str
@@ -79,18 +68,9 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The results of one experiment.
+    """The tables of one experiment, with its options and the seeds as ``settings``.
 
-    Attributes
-    ----------
-    name : str
-        As in ``labeltree reproduce NAME``.
-    title : str
-    source : str
-        The part of the paper that it reproduces, such as "Figure 4".
-    settings : dict
-        The options of the experiment, and the seeds.
-    tables : sequence of Table
+    ``source`` is the part of the paper that it reproduces, such as "Figure 4".
     """
 
     name: str
@@ -190,20 +170,9 @@ def format_cell(key: str, value: Any) -> str:
 
 
 def save(results: Sequence[Result], out: Path | str, *, overwrite: bool = False) -> Path:
-    """Write every table and figure, and a report that shows them.
+    """Write every table and figure to a directory, and a report that shows them; return its path.
 
-    Parameters
-    ----------
-    results : sequence of Result
-    out : path-like
-        The directory; created if it does not exist.
-    overwrite : bool, default False
-        Replace existing files of the same names.
-
-    Returns
-    -------
-    Path
-        The report.
+    The directory is created if it does not exist; existing files are replaced only with ``overwrite``.
     """
     check_out(out := Path(out), [result.name for result in results], overwrite)
     for result in results:
