@@ -72,16 +72,14 @@ def create_app(
         exception_handlers=dict.fromkeys(_ERRORS, _answer_error),
     )
     app.add_middleware(Guard, settings=settings, metrics=metrics)
-    _add_health(app)
-    protected = APIRouter()
+    access: dict[str, Any] = {}
     if settings.token is not None:  # which the guard compares; this documents it
         bearer = Security(HTTPBearer(scheme_name="token", auto_error=False))
-        protected = APIRouter(dependencies=[bearer], responses=errors(401))
-    _add_predictions(protected, models, settings, batcher)
-    _add_models(protected, models)
-    _add_page(protected, models)
-    _add_metrics(protected, metrics)
-    app.include_router(protected)
+        access = {"dependencies": [bearer], "responses": errors(401)}
+    app.include_router(_prediction_paths(models, settings, batcher), **access)
+    app.include_router(_model_paths(models), **access)
+    app.include_router(_metrics_path(metrics), **access)
+    app.include_router(_open_paths())
     return app
 
 
@@ -89,12 +87,13 @@ async def _answer_error(_: Request, error: Exception) -> Response:
     return RequestError.of(error).response()
 
 
-def _add_predictions(router: APIRouter, models: Models, settings: ServiceSettings, batcher: Batcher) -> None:
+def _prediction_paths(models: Models, settings: ServiceSettings, batcher: Batcher) -> APIRouter:
+    router = APIRouter(responses=errors(400, 404, 409))
+
     @router.post(
         "/predict",
         summary="Predict the labels of texts or rows",
         response_model=responses.PredictResponse,
-        responses=errors(400, 404, 409),
     )
     async def predict(body: schemas.PredictRequest) -> Response:
         served = models.find(body.model)
@@ -117,13 +116,12 @@ def _add_predictions(router: APIRouter, models: Models, settings: ServiceSetting
         ranked = await batcher.predict(served, queries, top)
         if decision is not None and number:
             ranked = decision.accept(*ranked)
-        return await _convert(ranked[0].size, _predictions, served, ranked)
+        return await _convert(ranked[0].size, _answer, served, ranked)
 
     @router.post(
         "/explain",
         summary="Explain the labels of a text or a row: paths, and words for and against",
         response_model=responses.ExplainResponse,
-        responses=errors(400, 404, 409),
     )
     def explain(body: schemas.ExplainRequest) -> Response:
         served = models.find(body.model)
@@ -143,7 +141,6 @@ def _add_predictions(router: APIRouter, models: Models, settings: ServiceSetting
         "/models/{name}/suggest",
         summary="Predict the labels of a text, in the format of Annif's http backend",
         response_model=responses.SuggestResponse,
-        responses=errors(400, 404, 409),
         openapi_extra={"requestBody": {"required": True, "content": form}},
     )
     async def suggest(name: str, request: Request) -> Response:
@@ -157,6 +154,8 @@ def _add_predictions(router: APIRouter, models: Models, settings: ServiceSetting
         texts = schemas.check_texts(served.model, [body.text], settings)
         ranked = await batcher.predict(served, texts, body.limit)
         return JsonResponse({"results": _suggestions(served, ranked)})
+
+    return router
 
 
 async def _convert(size: int, function: Callable[..., T], *arguments: Any) -> T:
@@ -174,7 +173,7 @@ def _decision(served: ServedModel, body: schemas.PredictRequest) -> Decision | N
     return served.model.decision
 
 
-def _predictions(served: ServedModel, ranked: Ranked) -> Response:
+def _answer(served: ServedModel, ranked: Ranked) -> Response:
     names = served.model.label_names
     rows = []
     for labels, scores in zip(ranked[0].tolist(), ranked[1].tolist(), strict=True):
@@ -198,7 +197,9 @@ def _suggestions(served: ServedModel, ranked: Ranked) -> list[dict[str, Any]]:
     return results
 
 
-def _add_models(router: APIRouter, models: Models) -> None:
+def _model_paths(models: Models) -> APIRouter:
+    router = APIRouter(responses=errors(400, 404))
+
     @router.get("/models", summary="List the models", response_model=responses.ModelsResponse)
     async def list_models() -> Response:
         lines = [
@@ -219,7 +220,6 @@ def _add_models(router: APIRouter, models: Models) -> None:
         "/models/{name}",
         summary="Describe a model, as `labeltree info` does, with measured results",
         response_model=responses.ModelResponse,
-        responses=errors(404),
     )
     def describe_model(name: str) -> Response:
         served = models.find(name)
@@ -230,7 +230,6 @@ def _add_models(router: APIRouter, models: Models) -> None:
         "/models/{name}/labels",
         summary="Search the labels of a model by a part of their names",
         response_model=responses.LabelsResponse,
-        responses=errors(400, 404),
     )
     def search_labels(
         name: str,
@@ -251,7 +250,6 @@ def _add_models(router: APIRouter, models: Models) -> None:
         "/models/{name}/labels/{label:path}",
         summary="Describe a label, given by its number or name",
         response_model=responses.LabelResponse,
-        responses=errors(400, 404),
     )
     def label(
         name: str,
@@ -263,24 +261,10 @@ def _add_models(router: APIRouter, models: Models) -> None:
         found = describe_label(model, int(label) if is_number else label, words=words)
         return JsonResponse({"model": name, **asdict(found)})
 
-
-def _add_page(router: APIRouter, models: Models) -> None:
-    @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    async def page() -> Response:
-        return await file("index.html")
-
-    @router.api_route("/page/{name}", methods=["GET", "HEAD"], include_in_schema=False)
-    async def file(name: str) -> Response:
-        if name not in FILES:
-            raise HTTPException(404)
-        headers = {"Content-Security-Policy": SECURITY_POLICY, "Cache-Control": "no-cache"}
-        return Response(page_file(name), media_type=FILES[name], headers=headers)
-
     @router.get(
         "/models/{name}/tree",
         summary="Describe a node of a tree and the largest parts below it",
         response_model=responses.TreeResponse,
-        responses=errors(400, 404),
     )
     def tree(
         name: str,
@@ -299,28 +283,36 @@ def _add_page(router: APIRouter, models: Models) -> None:
             tree_map(served.model, tree, node, depth=depth, limit=limit, label=label, hits=hits)
         )
 
+    return router
 
-def _add_health(app: FastAPI) -> None:
-    @app.get(
-        "/healthz", summary="Whether the process is alive", response_class=Response, responses=PLAIN_TEXT
-    )
-    @app.get(
-        "/readyz",
-        summary="Whether requests are answered",
-        response_class=Response,
-        responses=PLAIN_TEXT,
-        name="ready",
-    )
+
+def _open_paths() -> APIRouter:
+    router = APIRouter()
+
+    @router.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
+    async def page() -> Response:
+        return await file("index.html")
+
+    @router.api_route("/page/{name}", methods=["GET", "HEAD"], include_in_schema=False)
+    async def file(name: str) -> Response:
+        if name not in FILES:
+            raise HTTPException(404)
+        headers = {"Content-Security-Policy": SECURITY_POLICY, "Cache-Control": "no-cache"}
+        return Response(page_file(name), media_type=FILES[name], headers=headers)
+
+    @router.get("/healthz", summary="Whether the process is alive", **PLAIN_TEXT)
+    @router.get("/readyz", summary="Whether requests are answered", **PLAIN_TEXT, name="ready")
     async def health() -> Response:
         return PlainTextResponse("ok\n")
 
+    return router
 
-def _add_metrics(router: APIRouter, metrics: Metrics) -> None:
-    @router.get(
-        "/metrics",
-        summary="Metrics in the format of Prometheus",
-        response_class=Response,
-        responses=PLAIN_TEXT,
-    )
+
+def _metrics_path(metrics: Metrics) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/metrics", summary="Metrics in the format of Prometheus", **PLAIN_TEXT)
     def prometheus() -> Response:
         return PlainTextResponse(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    return router

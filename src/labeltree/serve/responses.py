@@ -6,6 +6,7 @@ from types import GenericAlias
 from typing import Any
 
 from pydantic import create_model
+from starlette.responses import Response
 
 from labeltree.explain.label import LabelStep
 from labeltree.explain.prediction import Explanation
@@ -76,6 +77,8 @@ def errors(*statuses: int | str) -> dict[int | str, dict[str, Any]]:
 
 # Of all paths; the last one also keeps FastAPI from documenting 422, which the service does not use.
 COMMON_ERRORS = errors(403, 408, 413, 415, 500, 503, 504, "default")
-PLAIN_TEXT: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/plain": {"schema": {"type": "string"}}}}
+# Of paths that answer with text; their errors are JSON.
+PLAIN_TEXT: dict[str, Any] = {
+    "response_class": Response,
+    "responses": {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 }
