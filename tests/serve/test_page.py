@@ -160,7 +160,6 @@ POINT = "trees,weights,threshold,model_bytes,P@1,P@3,P@5,chosen\n1,int8,0.1,900,
     [
         (LabelHits.read, "label,predicted\n1,2\n", "the column 'correct' is missing"),
         *((LabelHits.read, f"{COUNTS}{row}\n", ":2: not the counts") for row in ("1,x,2", "1,2,3", "10,2,1")),
-        (read_frontier, POINT + POINT.splitlines(True)[1] * 10_000, "there are more than 10,000 rows"),
         *(
             (read_frontier, POINT + row, ":3: not a point of a frontier; measure it again")
             for row in (

@@ -512,3 +512,5 @@ def test_results_are_those_of_the_model_that_was_opened(tagger, tmp_path):
         answer = client.get("/models/tagger").json()
     assert answer["precision"] == 0.25
     assert not answer["written"].startswith("1970")
+    (path / "precision.csv").write_text("damaged")
+    assert Models([path]).find().measured.hits is None

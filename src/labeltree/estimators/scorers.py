@@ -19,41 +19,18 @@ class RankingScorer:
 
     It accepts any classifier. For a ``LabelTreeClassifier``, alone or at the end of a ``Pipeline``, it uses
     ``predict_top``; for other classifiers, ``decision_function`` or ``predict_proba``.
-
-    Parameters
-    ----------
-    metric : {"P", "R", "nDCG", "PSP", "PSnDCG"}
-    k : int
-    propensities : Propensities, optional
-        Required by the propensity-scored metrics.
     """
 
-    metric: str
+    metric: str  # P, R, nDCG, PSP or PSnDCG; the last two need propensities
     k: int
     propensities: Propensities | None = None
 
     def __post_init__(self) -> None:
         checked("k", self.k, TOP)
-        self._requests: dict[str, bool | str | None] = {}
+        self._sample_weight: bool | str | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Evaluate a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : classifier
-            It must be fitted.
-        X : anything the estimator accepts
-        y : indicator matrix, or the class of each row
-            The true labels.
-        sample_weight : array-like of float, optional
-            Weights of the rows.
-
-        Returns
-        -------
-        float
-            A fraction in [0, 1]; larger is better.
-        """
+        """Return the metric of a fitted estimator as a fraction; `y` is as in ``fit``."""
         target = read_target(y, estimator.classes_)
         ranking = Ranking.of(target.Y, _rank_labels(estimator, X, self.k), self.k, self.propensities)
         rows = ranking.metric(f"{self.metric}@{self.k}")
@@ -63,20 +40,8 @@ class RankingScorer:
         return rows.fraction
 
     def set_score_request(self, *, sample_weight: bool | str | None = None) -> RankingScorer:
-        """Request metadata, if scikit-learn's metadata routing is enabled.
-
-        Parameters
-        ----------
-        sample_weight : bool, str or None
-            True to request the weights, False to ignore them, a string for weights of another name, and None
-            for an error if they are passed.
-
-        Returns
-        -------
-        RankingScorer
-            The scorer itself.
-        """
-        self._requests = {"sample_weight": sample_weight}
+        """Request weights for the metadata routing, as ``set_score_request`` of an estimator does."""
+        self._sample_weight = sample_weight
         return self
 
     def get_metadata_routing(self) -> Any:
@@ -84,8 +49,7 @@ class RankingScorer:
         from sklearn.utils.metadata_routing import MetadataRequest
 
         request = MetadataRequest(owner=self)
-        for name, alias in {"sample_weight": None, **self._requests}.items():
-            request.score.add_request(param=name, alias=alias)
+        request.score.add_request(param="sample_weight", alias=self._sample_weight)
         return request
 
 

@@ -125,7 +125,12 @@ def _open(name: str, path: Path) -> ServedModel:
     model = load(path)
     if model.text is not None:
         model.text.transform([""])  # makes the vocabulary, for which the first request would have to wait
-    return ServedModel(name, model, version, Measurements.of(model))
+    try:
+        measured = Measurements.read(model)
+    except InputError as error:
+        log.warning("%s: left out results that cannot be read: %s", name, error)
+        measured = Measurements()
+    return ServedModel(name, model, version, measured)
 
 
 def _version(path: Path) -> Version | None:

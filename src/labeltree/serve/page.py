@@ -63,7 +63,6 @@ def overview(model: Model, measured: Measurements) -> dict[str, Any]:
         "frontier": measured.frontier,
         "precision": None if hits is None else hits.precision(),
         "predictions": 0 if hits is None else int(hits.predicted.sum()),
-        "faults": measured.faults,
     }
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.sparse as sp
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from labeltree.base.limits import LARGEST_INT32, LARGEST_VALUE
 from labeltree.errors import alternatives
@@ -15,20 +15,14 @@ from labeltree.serve.errors import RequestError
 from labeltree.serve.settings import MOST_LABELS, MOST_NAME, MOST_WORDS, ServiceSettings
 from labeltree.settings import DEFAULT_TOP, DEFAULT_WORDS, MAX_ACCEPTED
 
-
-def _whole(value: Any) -> Any:
-    """Return 5.0 as 5, also in a list: both are integers in JSON Schema."""
-    if isinstance(value, list):
-        return [_whole(item) for item in value] if float in set(map(type, value)) else value
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 # A limit of the length also refuses unpaired surrogates. The longest text is a setting.
 Text = Annotated[str, StringConstraints(max_length=LARGEST_INT32)]
 ModelName = Annotated[str | None, Field(description="Name of the model. Default: the first one.")]
-Whole = BeforeValidator(_whole)
-Top = Annotated[int, Field(ge=1, le=MOST_LABELS, description="Maximum number of labels per text."), Whole]
-Index = Annotated[int, Field(ge=0, le=LARGEST_INT32)]
+# Not strict: 5.0 is an integer in JSON Schema.
+Top = Annotated[
+    int, Field(ge=1, le=MOST_LABELS, strict=False, description="Maximum number of labels per text.")
+]
+Index = Annotated[int, Field(ge=0, le=LARGEST_INT32, strict=False)]
 Value = Annotated[float, Field(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
@@ -57,7 +51,7 @@ def _one_of(**types: str) -> dict[str, Any]:
 class Row(_Request):
     """The features of a row that are not zero: as many indices as values."""
 
-    indices: Annotated[list[Index], Whole] = Field(
+    indices: list[Index] = Field(
         description="Features from 0, each at most once.", json_schema_extra={"uniqueItems": True}
     )
     values: list[Value]
@@ -106,11 +100,11 @@ class ExplainRequest(_Request):
     model: ModelName = None
     text: Text | None = None
     row: Row | None = None
-    label: Annotated[Index | Annotated[str, StringConstraints(max_length=MOST_NAME)] | None, Whole] = Field(
+    label: Index | Annotated[str, StringConstraints(max_length=MOST_NAME)] | None = Field(
         default=None, description="Name or number of a label to explain, predicted or not."
     )
-    top: Annotated[int, Field(ge=1, le=100), Whole] = DEFAULT_TOP
-    words: Annotated[int, Field(ge=0, le=MOST_WORDS), Whole] = DEFAULT_WORDS
+    top: Annotated[int, Field(ge=1, le=100, strict=False)] = DEFAULT_TOP
+    words: Annotated[int, Field(ge=0, le=MOST_WORDS, strict=False)] = DEFAULT_WORDS
 
     @model_validator(mode="after")
     def _check(self) -> ExplainRequest:

@@ -40,22 +40,12 @@ class RequestLimits:
 class ServiceSettings(RequestLimits):
     """All settings of the service.
 
-    Attributes
-    ----------
-    max_buffered : int
-        Bytes of the bodies of all requests that arrive or wait in one process; with more, requests are
-        refused with 503.
-    max_waiting : int
-        Texts and rows of all requests that wait in one process; with more, requests are refused with 503.
-    watch : float
-        Seconds between checks for new versions of the models; 0 to check only after SIGHUP.
-    hosts : frozenset of str or None
-        The names by which clients may address the service; None for any. A page in a browser cannot
-        choose the name, so it cannot reach a local service under a name of its own (DNS rebinding).
-    token : str or None
-        The bearer token that a request needs.
+    The names by which clients may address the service are ``hosts``; None for any. A page in a browser cannot
+    choose the name, so it cannot reach a local service under a name of its own (DNS rebinding).
     """
 
+    # Of all requests in one process, which are refused with 503 if there is more: the bytes of the bodies
+    # that arrive or wait, and the texts and rows that wait.
     max_buffered: int = 256_000_000
     max_waiting: int = 10_000
     watch: Annotated[float, limits.WATCH] = 0.0

@@ -47,7 +47,7 @@
     try {
       const about = await model.overview();
       if (number !== opened) return;
-      trouble((about.faults || [])[0] || "");
+      trouble("");
       document.title = `${name} · labeltree`;
       byId("name").textContent = name;
       byId("summary").textContent = summary(about);
