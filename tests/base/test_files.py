@@ -81,35 +81,12 @@ def test_a_truncated_stream_is_refused_wherever_it_ends(tmp_path, kind, stream):
 @pytest.mark.parametrize("kind", COMPRESS)
 def test_a_damaged_stream_is_refused_wherever_the_damage_is(tmp_path, kind):
     whole = COMPRESS[kind](ROWS[:100])
-    start = len(whole)
-    unused = {"gz": range(4, 10)}.get(kind, ())  # the time and the system of gzip
-    for at in range(start):
-        damaged = bytearray(whole + whole)
-        damaged[start + at] ^= 0x55
+    for at in range(10, len(whole)):  # by the bytes before, it is recognized as compressed
+        damaged = bytearray(whole)
+        damaged[at] ^= 0x55
         (tmp_path / "rows").write_bytes(damaged)
-        if at not in unused:
-            with pytest.raises(InputError, match="truncated or damaged"):
-                content(tmp_path / "rows")
-
-
-@pytest.mark.parametrize("kind", COMPRESS)
-@pytest.mark.parametrize(
-    "garbage", [b"x", b"garbage at the end\n", b"BZh9", b"\xfd7zXZ", b"\x1f\x8b", b"\0x"]
-)
-def test_what_follows_the_last_stream_is_refused(tmp_path, kind, garbage):
-    (tmp_path / "rows").write_bytes(COMPRESS[kind](ROWS) + garbage)
-    with pytest.raises(
-        InputError, match=r"rows: the compressed data is truncated or damaged \(.+\); download"
-    ):
-        read_svm(tmp_path / "rows")
-
-
-@pytest.mark.parametrize("kind", COMPRESS)
-def test_zeros_after_a_stream_are_padding(tmp_path, kind):
-    file = tmp_path / "rows"
-    for zeros in (1, 512, 100_000):
-        file.write_bytes(COMPRESS[kind](ROWS[:9]) + b"\0" * zeros + COMPRESS[kind](ROWS[9:]) + b"\0" * zeros)
-        assert content(file) == ROWS
+        with pytest.raises(InputError, match="truncated or damaged"):
+            content(tmp_path / "rows")
 
 
 # Limits

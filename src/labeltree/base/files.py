@@ -17,7 +17,6 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,8 +57,7 @@ def read_pieces(
         try:
             standard = os.fspath(path) == "-"
             raw = stack.enter_context(open(0 if standard else path, "rb", closefd=not standard))
-            packed = _Counted(raw)
-            file = stack.enter_context(_decompressed(raw, packed))
+            file = stack.enter_context(_decompressed(raw))
         except OSError as error:
             raise unusable(name, error) from None
         # Pipes and terminals are read by this thread, so that Ctrl-C can interrupt; files are read ahead.
@@ -69,7 +67,7 @@ def read_pieces(
         try:
             read_on = _ahead if regular else _as_available if eager else _in_turn
             pieces = read_on(file, piece_bytes)
-            for piece in _limited(pieces, name, None if file is raw else packed):
+            for piece in _limited(pieces, name, status.st_size if regular and file is not raw else None):
                 if first and piece[0][:2].tobytes() in _UTF16_MARKS:
                     raise InputError(
                         "the file is in UTF-16, expected UTF-8",
@@ -181,22 +179,8 @@ def _fill(file: io.BufferedIOBase, buffer: NDArray[np.uint8]) -> int:
     return filled
 
 
-class _Counted:
-    """A binary file that counts what is read."""
-
-    def __init__(self, raw: io.BufferedReader) -> None:
-        self.n_bytes = 0
-        self._raw = raw
-
-    def read(self, size: int = -1) -> bytes:
-        """Read up to `size` bytes."""
-        content = self._raw.read(size)
-        self.n_bytes += len(content)
-        return content
-
-
 def _limited(
-    pieces: Iterator[tuple[NDArray[np.uint8], bool]], name: str, packed: _Counted | None
+    pieces: Iterator[tuple[NDArray[np.uint8], bool]], name: str, packed_bytes: int | None
 ) -> Iterator[tuple[NDArray[np.uint8], bool]]:
     """Yield pieces of a file until one of its lines is too long, or too much is compressed in it."""
     line_bytes = unpacked = 0
@@ -210,68 +194,24 @@ def _limited(
             what = f"a line is longer than {limits.LONGEST_LINE:,} bytes"
             raise InputError(what, file=name, hint="check that this is the right file")
         unpacked += len(piece)
-        if packed and unpacked > max(limits.UNPACKED_BYTES, limits.UNPACKED_RATIO * packed.n_bytes):
+        if packed_bytes and unpacked > max(limits.UNPACKED_BYTES, limits.UNPACKED_RATIO * packed_bytes):
             raise InputError(
-                f"{packed.n_bytes:,} compressed bytes expand to more than {(unpacked - 1) // 10**6:,} MB",
+                f"{packed_bytes:,} compressed bytes expand to more than {(unpacked - 1) // 10**6:,} MB",
                 file=name,
                 hint="if this is intended, decompress the file first",
             )
         yield piece, last
 
 
-def _decompressed(raw: io.BufferedReader, packed: _Counted) -> io.BufferedIOBase:
+def _decompressed(raw: io.BufferedReader) -> io.BufferedIOBase:
     head = raw.peek(10)
     if head.startswith(b"\x1f\x8b"):
-        return gzip.GzipFile(fileobj=cast(Any, packed))
+        return gzip.GzipFile(fileobj=raw)
     if head.startswith(b"BZh") and head[3:4].isdigit() and b"1AY&SY".startswith(head[4:10]):
-        return io.BufferedReader(_Streams(packed, bz2.BZ2Decompressor))
+        return bz2.BZ2File(raw)
     if head.startswith(b"\xfd7zXZ\x00"):
-        return io.BufferedReader(_Streams(packed, lzma.LZMADecompressor))
+        return lzma.LZMAFile(raw)
     return raw
-
-
-class _Streams(io.RawIOBase):
-    """The content of compressed streams, one after another; zeros after a stream are padding.
-
-    Damage in any of them is refused. `bz2.BZ2File` and `lzma.LZMAFile` would end without an error where a
-    later stream is damaged at its beginning.
-
-    Parameters
-    ----------
-    raw : binary file
-    start : callable
-        Returns a new decompressor.
-    """
-
-    def __init__(
-        self, raw: _Counted, start: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]
-    ) -> None:
-        self._raw, self._start, self._stream = raw, start, start()
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read some bytes, at least one unless the file has ended."""
-        content = fresh = b""
-        while not content:
-            if self._stream.eof:
-                fresh = self._stream.unused_data.lstrip(b"\0")
-                while not fresh:
-                    read = self._raw.read(io.DEFAULT_BUFFER_SIZE)
-                    if not read:
-                        return 0
-                    fresh = read.lstrip(b"\0")
-                self._stream = self._start()
-            elif self._stream.needs_input:
-                fresh = self._raw.read(io.DEFAULT_BUFFER_SIZE)
-                if not fresh:
-                    raise EOFError("the file ends too early")
-            content = self._stream.decompress(fresh, len(buffer))
-            fresh = b""
-        buffer[: len(content)] = content
-        return len(content)
 
 
 def _compressed(raw: io.BufferedWriter, suffix: str) -> io.BufferedIOBase:
