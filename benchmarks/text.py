@@ -15,7 +15,9 @@ import program
 
 import labeltree
 from labeltree import InputError, TextSettings
+from labeltree.base.paths import format_of
 from labeltree.base.system import threads_to_use
+from labeltree.data.columns import Columns
 from labeltree.data.records import Documents
 
 N_DOCUMENTS, WORDS, N_TERMS = 50_000, 70, 100_000  # of the synthetic file
@@ -51,8 +53,7 @@ def run(path, threads, repeats):
         )
     name = "Documents and TfidfVectorizer"
     vectorizer = TextSettings().vectorizer()
-    options = {"require_labels": True, "strict": False}
-    documents = Documents(path, None, None, **options)
+    documents = Documents([str(path)], format_of(path), Columns(), require_labels=True, strict=False)
     *rows[name], X = timed(lambda: vectorizer.fit_transform(text for text, *_ in documents), 1)
     X = X.astype(np.float32)
     X.sort_indices()

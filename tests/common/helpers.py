@@ -15,6 +15,7 @@ from hypothesis import settings
 from scipy import sparse
 
 from labeltree import InputError, _native
+from labeltree.base.paths import format_of
 from labeltree.data.columns import Columns
 from labeltree.data.dataset import Dataset
 from labeltree.data.inputs import open_data
@@ -216,7 +217,7 @@ def killed_after(monkeypatch, n_strips):
 def read_text(path, format=None, columns=None, *, require_labels=True, strict=False, progress=None):
     """Return the documents of files, one at a time."""
     options = {"require_labels": require_labels, "strict": strict, "progress": progress}
-    return iter(Documents(path, format, columns, **options))
+    return iter(Documents([str(path)], format or format_of(path), columns or Columns(), **options))
 
 
 def read_documents(

@@ -9,7 +9,6 @@ from itertools import accumulate
 from pathlib import PurePath
 from typing import Any
 
-from labeltree.base import limits
 from labeltree.base.files import display_name, unusable
 from labeltree.errors import InputError
 
@@ -33,21 +32,11 @@ _COMPRESSED = (".gz", ".bz2", ".xz")
 BINARY = ("parquet", "arrow", "npz")  # not read in lines
 
 _SAVE, _UNPACK = "save it as CSV", "unpack it, and pass the files in it"
-_FOREIGN = {
-    ".xlsx": ("an Excel workbook", _SAVE),
-    ".xls": ("an Excel workbook", _SAVE),
-    ".ods": ("an OpenDocument spreadsheet", _SAVE),
-    ".zip": ("a ZIP archive", _UNPACK),
-    ".7z": ("a 7z archive", _UNPACK),
-    ".tar": ("a tar archive", _UNPACK),
-    ".tgz": ("a tar archive", _UNPACK),
-}
-# The position of bytes that show what a file is, whatever its name.
+# What the bytes at a position show a file to be, whatever its name, and what to do.
 _MAGIC = {
     (0, b"PK\x03\x04"): ("a ZIP archive or a spreadsheet", f"{_UNPACK}, or {_SAVE}"),
-    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"): _FOREIGN[".xls"],
-    (0, b"7z\xbc\xaf\x27\x1c"): _FOREIGN[".7z"],
-    (257, b"ustar"): _FOREIGN[".tar"],
+    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"): ("an Excel workbook", _SAVE),
+    (257, b"ustar"): ("a tar archive", _UNPACK),
     (0, b"PAR1"): ("a Parquet file", "set {format} to parquet"),
     (0, b"ARROW1"): ("an Arrow file", "set {format} to arrow"),
 }
@@ -107,14 +96,10 @@ def format_of(path: PathLike) -> str | None:
     >>> format_of("train.tsv.bz2"), format_of("train.svm"), format_of("train.txt")
     ('tsv', 'svm', None)
     """
-    return _EXTENSIONS.get(_extension(path))
-
-
-def _extension(path: PathLike) -> str:
     name = PurePath(path)
     if name.suffix.lower() in _COMPRESSED:
         name = name.with_suffix("")
-    return name.suffix.lower()
+    return _EXTENSIONS.get(name.suffix.lower())
 
 
 def detected_format(files: Sequence[str], format: str | None) -> str | None:
@@ -128,44 +113,22 @@ def detected_format(files: Sequence[str], format: str | None) -> str | None:
             what = f"the format is {found or 'unknown'}, but that of {files[0]} is {first or 'unknown'}"
             hint = "pass files of one format, or set {format}"
             raise InputError(what, file=file, hint=hint, parameters={"format": None})
-        foreign = _FOREIGN.get(_extension(file))
-        if found in BINARY and (PurePath(file).suffix.lower() in _COMPRESSED or _is_pipe(file)):
-            foreign = ("compressed or from a pipe", f"pass a plain .{found} file")
-        elif foreign is None and not _is_pipe(file):
-            try:
-                with open(file, "rb") as stream:
-                    head = b"" if found in BINARY else stream.read(512)
-            except OSError as error:
-                if found in BINARY:
-                    raise unusable(file, error) from None
-                head = b""  # its reader refuses it
-            foreign = next((what for (at, magic), what in _MAGIC.items() if head.startswith(magic, at)), None)
-        if foreign is not None:
+        if foreign := _foreign(file, found):
             what, hint = f"the file is {foreign[0]}, which cannot be read", foreign[1]
             raise InputError(what, file=display_name(file), hint=hint, parameters={"format": None})
     return format or format_of(files[0])
 
 
-def _is_pipe(file: str) -> bool:
-    return file == "-" or (os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file))
-
-
-def check_format(files: Sequence[str], format: str | None, require_labels: bool) -> str:
-    """Return the format of files of documents, given or detected; refuse any other files."""
-    name, found = shown_files(files), format or format_of(files[0])
-    choices = ", ".join(limits.TEXT_FORMAT.values)
-    if found is not None and found not in limits.TEXT_FORMAT.values:
-        raise InputError(f"the format is {found!r}, expected one of {choices}", file=name)
-    if found == "txt" and require_labels:
-        raise InputError(
-            "plain text (txt) has no labels",
-            file=name,
-            hint="use TSV, CSV or JSONL, or set another {format}",
-            parameters={"format": None},
-        )
-    detected_format(files, format)
-    if found is None:
-        what = "the format cannot be detected from the name of the file"
-        hint = f"set {{format}} to one of {choices}"
-        raise InputError(what, file=name, hint=hint, parameters={"format": None})
-    return found
+def _foreign(file: str, format: str | None) -> tuple[str, str] | None:
+    """Return what a file is that cannot be read in a format, and what to do; None if it may be readable."""
+    is_pipe = file == "-" or (os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file))
+    if format in BINARY and (is_pipe or PurePath(file).suffix.lower() in _COMPRESSED):
+        return "compressed or from a pipe", f"pass a plain .{format} file"
+    if is_pipe:
+        return None
+    try:
+        with open(file, "rb") as stream:
+            head = b"" if format in BINARY else stream.read(512)
+    except OSError as error:
+        raise unusable(file, error) from None
+    return next((what for (at, magic), what in _MAGIC.items() if head.startswith(magic, at)), None)

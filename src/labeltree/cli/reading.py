@@ -234,20 +234,14 @@ class DataFile:
         """Read the rows without their labels, batch by batch; LIBSVM data is a single batch."""
         from labeltree.data.read import Batch, read_batches
 
-        if self._model is None or self._model.text is None:
+        source = self._source(require_labels=False)
+        features = None if self._model is None else self._model.text
+        if features is None or source.documents is None:
             data = self.dataset(threads, progress, require_labels=False)
             yield Batch([""] * data.n_instances, data.X)
             return
-        empty, source = True, self._source(require_labels=False)
-        for batch in read_batches(
-            self._files,
-            self._model.text,
-            source.format,
-            source.columns,
-            strict="strict" in self._given,
-            threads=threads,
-            progress=progress,
-        ):
+        empty = True
+        for batch in read_batches(source.documents(progress), features, threads=threads):
             yield batch
             empty = False
         if empty:

@@ -77,14 +77,9 @@ class Columns:
         return (self.text,) if isinstance(self.text, str) else tuple(self.text)
 
     def stored(self) -> dict[str, Any]:
-        """Return what a model keeps, as `restored` takes it; without what only some files need."""
+        """Return what a model keeps, as keyword arguments; without what only some files need."""
         kept = asdict(self)
         return {key: value for key, value in kept.items() if key not in ("id", "delimiter") or value}
-
-    @classmethod
-    def restored(cls, stored: dict[str, Any]) -> Columns:
-        """Return the columns that a model keeps; a ValueError or TypeError if they cannot be."""
-        return cls(**stored)
 
     def label_columns(self) -> dict[str, Split]:
         """Return how to split labels, by the column that they may be in: those of Annif come last."""

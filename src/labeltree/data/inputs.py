@@ -220,7 +220,7 @@ def _file_source(
         hint = "a string is the name of a file; pass a list of texts"
         raise InputError("no such file", file=reprlib.repr(path), hint=hint)
     files = data_files(path)
-    format, strict = resolve_format(files, given.get("format"), like), bool(given.get("strict"))
+    format = resolve_format(files, given.get("format"), like)
     name = shown_files(files)
     check_options(format, given)
     if format not in limits.TEXT_FORMAT.values:
@@ -246,8 +246,9 @@ def _file_source(
             format,
             columns,
             require_labels=require_labels,
-            strict=strict,
+            strict=bool(given.get("strict")),
             progress=progress,
+            eager=not require_labels,
             learns=like is None,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from scipy import sparse
 
 from labeltree.base import limits
 from labeltree.base.display import Progress
-from labeltree.base.paths import Paths, data_files, detected_format, shown_files
+from labeltree.base.paths import detected_format, shown_files
 from labeltree.base.system import threads_to_use
 from labeltree.data.binary import read_npz
 from labeltree.data.columns import Columns, Document, Labels
@@ -27,12 +27,11 @@ from labeltree.settings import TextSettings
 _BATCH_ROWS = 10_000
 
 
-def resolve_format(data: Paths, format: str | None, like: Any) -> str:
+def resolve_format(files: Sequence[str], format: str | None, like: Any) -> str:
     """Return the format of data files, given or detected; refuse one that a model cannot use.
 
     A file whose name shows no format is in LIBSVM format, or plain text if a model was trained on text.
     """
-    files = data_files(data)
     found = detected_format(files, format)
     found = found or ("svm" if like is None or like.text is None else "txt")
     is_text = found in limits.TEXT_FORMAT.values
@@ -127,30 +126,13 @@ class Batch:
 
 
 def read_batches(
-    path: Paths,
-    features: TextFeatures,
-    format: str | None = None,
-    columns: Columns | None = None,
-    *,
-    strict: bool = False,
-    threads: int | None = None,
-    progress: Callable[[float], None] | None = None,
+    documents: Iterable[Document], features: TextFeatures, *, threads: int | None = None
 ) -> Iterator[Batch]:
-    """Read the features of documents batch by batch, as soon as a pipe or a terminal has them.
+    """Compute the features of documents batch by batch, as soon as a pipe or a terminal has them.
 
-    Every document is in a batch, in the order of the file; one without text has no features. Labels are not
-    required, and the columns are those of `features` by default. An invalid line is an error after the
-    documents before it.
+    Every document is in a batch, in order; one without text has no features. If a document cannot be read,
+    the error comes after those before it.
     """
-    documents = Documents(
-        path,
-        format,
-        columns or features.columns,
-        require_labels=False,
-        strict=strict,
-        progress=progress,
-        eager=True,
-    )
     ids: list[str] = []
     texts: list[str] = []
     error = None
@@ -158,7 +140,8 @@ def read_batches(
         for text, _, key in documents:
             ids.append(key)
             texts.append(text)
-            if documents.waiting or len(texts) == _BATCH_ROWS:
+            is_last = isinstance(documents, Documents) and documents.waiting  # of those that a pipe has
+            if is_last or len(texts) == _BATCH_ROWS:
                 yield Batch(ids, features.transform(texts, threads=threads))
                 ids, texts = [], []
     except InputError as invalid:  # the rows before it are answered first

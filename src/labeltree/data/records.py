@@ -9,19 +9,12 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from labeltree.base.files import display_name, read_pieces
-from labeltree.base.paths import BINARY, Paths, check_format, data_files, shares
-from labeltree.data.columns import (
-    KINDS,
-    Columns,
-    Document,
-    Rules,
-    kind_of,
-    some_names,
-)
+from labeltree.base.paths import BINARY, shares, shown_files
+from labeltree.data.columns import KINDS, Columns, Document, Rules, kind_of, some_names
 from labeltree.data.tsv import parse_tsv
 from labeltree.errors import InputError
 
@@ -34,8 +27,6 @@ class Documents:
 
     Parameters
     ----------
-    path, format, columns
-        The format is detected from the extension of the file name if it is None.
     require_labels : bool
         Reject a file that has no column for labels.
     strict : bool
@@ -58,9 +49,9 @@ class Documents:
 
     def __init__(
         self,
-        path: Paths,
-        format: str | None,
-        columns: Columns | None,
+        files: Sequence[str],
+        format: str,
+        columns: Columns,
         *,
         require_labels: bool,
         strict: bool,
@@ -69,9 +60,11 @@ class Documents:
         learns: bool = False,
         starts: list[int] | None = None,
     ) -> None:
-        self.files = data_files(path)
-        self._format = check_format(self.files, format, require_labels)
-        self._rules = Rules("", columns or Columns(), require_labels, strict, learns, starts)
+        if format == "txt" and require_labels:
+            what, hint = "plain text (txt) has no labels", "use TSV, CSV or JSONL, or set another {format}"
+            raise InputError(what, file=shown_files(files), hint=hint, parameters={"format": None})
+        self._files, self._format = files, format
+        self._rules = Rules("", columns, require_labels, strict, learns, starts)
         self.notes = self._rules.notes
         self._progress, self._eager = progress, eager
         self._lines: Lines | None = None
@@ -82,7 +75,7 @@ class Documents:
         return self._lines is not None and self._lines.waiting
 
     def __iter__(self) -> Iterator[Document]:
-        for file, progress in shares(self.files, self._progress):
+        for file, progress in shares(self._files, self._progress):
             self._rules.name = display_name(file)
             if self._format in BINARY:
                 from labeltree.data.binary import parse_arrow

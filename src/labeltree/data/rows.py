@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -49,7 +48,7 @@ def take_rows(data: Any, rows: NDArray[Any]) -> Any:
 
 
 def split_lines(
-    path: str | os.PathLike[str],
+    path: str,
     format: str,
     columns: Columns,
     parts: NDArray[np.int8],
@@ -60,7 +59,7 @@ def split_lines(
     Lines before the first document, such as the header of a CSV file, are written to all of them.
     """
     starts: list[int] = []
-    for _ in Documents(path, format, columns, require_labels=False, strict=False, starts=starts):
+    for _ in Documents([path], format, columns, require_labels=False, strict=False, starts=starts):
         pass
     if len(starts) != len(parts):
         raise InputError("the file has changed", file=path, hint="split it again")
@@ -80,7 +79,8 @@ def write_parts(
 ) -> None:
     """Write the parts of a file, or of several that are read one after the other, as one file each."""
     if dataset is not None:
-        split_features(dataset, parts, outputs)
+        for number, output in enumerate(outputs):
+            write_svm(output, dataset.take(np.flatnonzero(parts == number)))
     elif source.format in LINES and len(files := data_files(data)) == 1:
         split_lines(files[0], source.format, source.columns, parts, outputs)
     else:
@@ -89,12 +89,6 @@ def write_parts(
         raise InputError(
             what, file=source.name, hint="pass a frame or a list of texts, or concatenate the files"
         )
-
-
-def split_features(dataset: Dataset, parts: NDArray[np.int8], outputs: Sequence[Path]) -> None:
-    """Write the rows of a dataset as LIBSVM files, one per part."""
-    for number, output in enumerate(outputs):
-        write_svm(output, dataset.take(np.flatnonzero(parts == number)))
 
 
 def output_files(path: Path, names: Sequence[str], format: str, overwrite: bool) -> list[Path]:

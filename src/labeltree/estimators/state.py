@@ -35,6 +35,6 @@ def restore_model(state: dict[str, Any]) -> Model:
     given = dict(state)
     if given["text"]:
         settings, names, idf, columns = given["text"]
-        given["text"] = TextFeatures(TextSettings(**settings), names, idf, Columns.restored(columns))
+        given["text"] = TextFeatures(TextSettings(**settings), names, idf, Columns(**columns))
     given["trees"] = tuple(TreeBlocks(**part | {"tree": LabelTree(*part["tree"])}) for part in given["trees"])
     return Model(None, **given)

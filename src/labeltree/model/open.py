@@ -236,7 +236,7 @@ def read_text_features(reader: ModelReader, n_features: int) -> TextFeatures:
     if not (_are_strings(names, n_features) and len(set(names)) == n_features):
         raise _damaged(f"expected {n_features:,} distinct terms, one per feature", reader.path / TERMS_FILE)
     try:
-        settings, columns = stored["tfidf"], Columns.restored(stored["columns"])
+        settings, columns = stored["tfidf"], Columns(**stored["columns"])
         if {*settings, *CLEANING} != {item.name for item in fields(TextSettings)}:
             raise ValueError(stored)
         return TextFeatures(TextSettings(**settings), tuple(names), idf, columns)

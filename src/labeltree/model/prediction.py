@@ -207,18 +207,11 @@ def _batches(
     features = model.text
     if is_file(data):
         source = open_data(data, text=text, like=model, require_labels=False, **reading)
-        if features is None or not source.is_text:
+        if features is None or source.documents is None:
             yield source.dataset(like=model, threads=threads).X
-            return
-        found = read_batches(
-            data,
-            features,
-            reading.get("format"),
-            source.columns,
-            strict=bool(reading.get("strict")),
-            threads=threads,
-        )
-        yield from (batch.X for batch in found)
+        else:
+            found = read_batches(source.documents(None), features, threads=threads)
+            yield from (batch.X for batch in found)
         return
     frame = as_frame(data)
     if frame is not None and features is None:
