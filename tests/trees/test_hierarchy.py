@@ -260,7 +260,7 @@ def test_missing_labels(given_tree, pets):
         ),
         ("label,parent\n", r"no name in the hierarchy"),
         ("cat dog\npersian lion\n", r"tree.txt:2: 'lion' is not a label of the data"),
-        ("cat dog\n\npersian cat\n", r"tree.txt:3: the label 'cat' is also on line 1"),
+        ("cat dog\n\npersian cat\n", r"tree.txt: the tree contains 'cat' more than once"),
         ("[[0, 1]]", r"tree.txt: .* contains 0, which is not a label of the data"),
         ('[["cat", "dog"], ["cat"]]', r"tree.txt: the tree contains 'cat' more than once"),
         ('["cat", [], "dog", "persian", "rose"]', r"tree.txt: .* empty list"),

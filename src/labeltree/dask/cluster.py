@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -238,25 +239,20 @@ def _fill(number: int, path: str, n_parts: int, run: str, sync: bool) -> int:
             raise _Stopped
         worker.log_event(_topic(run), (number - 1, done))
 
-    return fill_part(path, number, n_parts, sync=sync, progress=report, opened=_opened(path))
+    with _open_lock:
+        opened = _opened(path, stop.parent.stat().st_ino)
+    return fill_part(path, number, n_parts, sync=sync, progress=report, opened=opened)
 
 
-# What the tasks of this worker use, by path and identity of the directory.
-_open: dict[tuple[str, int], tuple[Dataset, Plan]] = {}
 _open_lock = threading.Lock()
 
 
-def _opened(path: str) -> tuple[Dataset, Plan]:
-    """Open a work directory once for all tasks of this worker."""
-    with _open_lock:
-        key = path, Path(path).stat().st_ino
-        if key not in _open:
-            _open.clear()
-            _open[key] = open_parts(path, threads=1)
-        return _open[key]
+@lru_cache(maxsize=1)
+def _opened(path: str, inode: int) -> tuple[Dataset, Plan]:
+    """Open a work directory, recognized by its inode, once for all tasks of this worker."""
+    return open_parts(path, threads=1)
 
 
 def forget() -> None:
     """Close the work directory that this worker has opened."""
-    with _open_lock:
-        _open.clear()
+    _opened.cache_clear()

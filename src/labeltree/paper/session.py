@@ -112,10 +112,7 @@ def check_seeds(seeds: Sequence[int]) -> None:
 
 
 def load_splits(
-    data: Iterable[str | Path],
-    *,
-    threads: int | None = None,
-    stage: Stage = silent,
+    data: Iterable[str | Path], *, threads: int | None = None, stage: Stage = silent
 ) -> list[Split]:
     """Read datasets, in the given order, named after their directories.
 

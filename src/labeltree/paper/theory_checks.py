@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,22 +15,29 @@ Array: TypeAlias = NDArray[np.float64]
 
 def whole(name: str, value: ArrayLike, least: int) -> Array:
     """Return integers of at least ``least`` as floats."""
-    numbers = _numbers(name, value)
-    _require(numbers, (numbers >= least) & (numbers % 1 == 0), name, f"an integer of at least {least}")
-    return numbers
+    return _checked(name, value, lambda x: (x >= least) & (x % 1 == 0), f"an integer of at least {least}")
 
 
 def amount(name: str, value: ArrayLike) -> Array:
     """Return numbers of at least 0 as floats."""
-    numbers = _numbers(name, value)
-    _require(numbers, numbers >= 0, name, "a number of at least 0")
-    return numbers
+    return _checked(name, value, lambda x: x >= 0, "a number of at least 0")
 
 
 def share(value: ArrayLike) -> Array:
     """Return alpha, the share of a node's features that a child uses, as floats."""
-    numbers = _numbers("alpha", value)
-    _require(numbers, (numbers > 0) & (numbers <= 1), "alpha", "a positive number of at most 1")
+    return _checked("alpha", value, lambda x: (x > 0) & (x <= 1), "a positive number of at most 1")
+
+
+def _checked(name: str, value: ArrayLike, allowed: Callable[[Array], Any], expected: str) -> Array:
+    """Return finite numbers as float64; refuse those that are not allowed."""
+    try:
+        numbers = np.asarray(value, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} is {value!r:.60}, expected a number or an array of numbers") from None
+    for condition, wanted in ((np.isfinite, "a finite number"), (allowed, expected)):
+        good = np.asarray(condition(numbers))
+        if not good.all():
+            raise InputError(f"{name} is {numbers[~good].flat[0]:.12g}, expected {wanted}")
     return numbers
 
 
@@ -92,18 +100,3 @@ def root_below_1(c: Array, m: Array) -> Array:
     for _ in range(8):  # each step doubles the correct digits, and the first guess is within a factor of 2
         x = x + (m * np.log1p(-x) + np.log1p(c - x)) / (m / (1 - x) + 1 / (1 + c - x))
     return x
-
-
-def _numbers(name: str, value: ArrayLike) -> Array:
-    """Return finite numbers as float64."""
-    try:
-        numbers = np.asarray(value, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{name} is {value!r:.60}, expected a number or an array of numbers") from None
-    _require(numbers, np.isfinite(numbers), name, "a finite number")
-    return numbers
-
-
-def _require(numbers: Array, good: Any, name: str, expected: str) -> None:
-    if not np.all(good):
-        raise InputError(f"{name} is {numbers[~np.asarray(good)].flat[0]:.12g}, expected {expected}")

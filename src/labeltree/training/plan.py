@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 from labeltree import _native
 from labeltree.base import limits
 from labeltree.base.display import html_table
-from labeltree.base.system import (
-    INTERPRETER_BYTES,
-    free_disk,
-    human_bytes,
-    threads_to_use,
-    usable_memory,
-)
+from labeltree.base.system import INTERPRETER_BYTES, free_disk, human_bytes, threads_to_use, usable_memory
 from labeltree.data.dataset import Dataset
 from labeltree.data.tfidf import TextFeatures
 from labeltree.errors import InputError, ResourceError

@@ -19,12 +19,7 @@ from labeltree.base.system import available_memory, human_bytes, threads_to_use
 from labeltree.data.dataset import Dataset
 from labeltree.errors import InputError, ResourceError
 from labeltree.model.model import Model
-from labeltree.settings import (
-    ModelSettings,
-    SolverSettings,
-    StorageSettings,
-    TreeSettings,
-)
+from labeltree.settings import ModelSettings, SolverSettings, StorageSettings, TreeSettings
 from labeltree.training.default_cost import with_costs
 from labeltree.training.fill import checked_costs, describe_run, train_planned
 from labeltree.training.plan import Plan, make_plan

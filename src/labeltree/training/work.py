@@ -124,11 +124,7 @@ class WorkDirectory:
                 _check_same(self.path, self.described, described)
         else:
             self.described = dict(described or {})
-            content = {
-                "format": FORMAT,
-                "labeltree_version": __version__,
-                "described": described,
-            }
+            content = {"format": FORMAT, "labeltree_version": __version__, "described": described}
             self.write(_DESCRIPTION, json.dumps(content, indent=2).encode())
         if (self.path / _PUBLISHED).exists() and not (self.is_complete or self.is_published):
             what = "the run is complete, but its model no longer exists"

@@ -160,26 +160,15 @@ def from_clusters(
 
 def number_clusters(lines: Sequence[tuple[int, Sequence[str]]], numbers: Mapping[str, int]) -> list[Any]:
     """Replace the names by label numbers in clusters of a file, given with their line numbers."""
-    line_of: dict[int, int] = {}
-    nested = []
     for line, names in lines:
-        for name in names:
-            if name not in numbers:
-                raise InputError(
-                    f"{shorten(name)} is not a label of the data",
-                    line=line,
-                    hint="write one cluster of labels per line, or a table with the header label,parent",
-                )
-            label = numbers[name]
-            if label in line_of:
-                raise InputError(
-                    f"the label {name!r} is also on line {line_of[label]}",
-                    line=line,
-                    hint="keep each label once",
-                )
-            line_of[label] = line
-        nested.append([numbers[name] for name in names])
-    return nested
+        unknown = next((name for name in names if name not in numbers), None)
+        if unknown is not None:
+            raise InputError(
+                f"{shorten(unknown)} is not a label of the data",
+                line=line,
+                hint="write one cluster of labels per line, or a table with the header label,parent",
+            )
+    return [[numbers[name] for name in names] for _, names in lines]
 
 
 def label_numbers(label_names: Sequence[str] | int) -> dict[str, int]:

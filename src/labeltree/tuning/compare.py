@@ -29,18 +29,10 @@ _NAME = "\0"  # in a note, before it is known which models it is about
 class Compared:
     """One of the models that were compared.
 
-    Attributes
-    ----------
-    name : str
-    data : Labeled
-        The data, with the labels as the model numbers them; ``data.model`` is the model.
-    metrics : dict of str to RowMetric
-        F1 is that of the labels that the model accepts; if it has no threshold, the one that makes F1
-        largest on these rows is used.
-    differences : dict of str to Difference
-        Against the first model; empty for the first model itself.
-    milliseconds_per_row : float
-        Time to predict all rows together, the shortest of several rounds.
+    ``data`` has the labels as the model, ``data.model``, numbers them. The F1 among the metrics is that of
+    the labels that the model accepts; if it has no threshold, the one that makes F1 largest on these rows is
+    used. The differences are those to the first model, which has none. The time is that of predicting all
+    rows together, the shortest of several rounds.
     """
 
     name: str

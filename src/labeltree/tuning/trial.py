@@ -23,29 +23,14 @@ _VERSION = 6
 
 @dataclass(frozen=True)
 class TuningTrial:
-    """A variant that was trained on some rows.
+    """A variant of the defaults that was trained on a share of the training rows, or skipped for the given
+    reason.
 
-    Attributes
-    ----------
-    changes : dict of str to object
-        What the variant changes in the defaults.
-    share : float
-        Share of the training rows.
-    skipped : str
-        Why it was not trained.
-    model_bytes : int
-        Bytes of the model in the form that was evaluated.
-    storage : dict of str to object
-        How weights are stored: ``weights``, or ``prune``, as in `StorageSettings`.
-    metrics : dict of str to float
-        On the validation rows, as fractions.
-    error : float
-        Standard error of the metric that is searched for.
-    rows : list of float
-        What each validation row contributes to this metric, to compare trials row by row.
-    seconds : float
-    work : int
-        Multiply-adds of one pass of the solver over all nodes.
+    The model takes ``model_bytes`` in the form that was evaluated, with ``weights`` or ``prune`` of
+    `StorageSettings` as ``storage``. Metrics are those on the validation rows, as fractions; ``error`` is the
+    standard error of the metric that is searched for, and ``rows`` is what each validation row contributes to
+    it, to compare trials row by row. The ``work`` is in multiply-adds of one pass of the solver over all
+    nodes.
     """
 
     changes: Changes

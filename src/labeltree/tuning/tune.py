@@ -115,14 +115,7 @@ def tune(
     named = {**reading, "text": text, "labels": labels if isinstance(labels, str) else None}
     named["min_label_count"] = min_label_count
     return search(
-        found,
-        Path(path),
-        goal,
-        reading=named,
-        seed=seed,
-        resume=resume,
-        threads=threads,
-        quiet=not progress,
+        found, Path(path), goal, reading=named, seed=seed, resume=resume, threads=threads, quiet=not progress
     )
 
 
