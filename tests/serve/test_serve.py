@@ -297,7 +297,7 @@ def limited(models):
         ("/predict", {"text": "a", "accepted": True, "threshold": 0.5}, 400, "exclude each other"),
         ("/predict", {"text": "a", "model": "b"}, 404, "there is no model 'b'"),
         ("/predict", {"text": "a", "model": "model"}, 409, "the model was not trained on text"),
-        ("/predict", {"rows": [{"indices": [0], "values": []}]}, 400, "different lengths"),
+        ("/predict", {"rows": [{"indices": [0], "values": []}]}, 409, "different lengths"),
         ("/predict", {"rows": [{"indices": [-1], "values": [1]}]}, 400, "rows[0].indices[0]: "),
         ("/predict", {"rows": [{"indices": [10**6], "values": [1]}]}, 404, "there is no feature 1000000"),
         ("/predict", {"rows": [{"indices": [1, 1], "values": [1, 2]}]}, 400, "a row has a feature twice"),

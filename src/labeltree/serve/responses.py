@@ -17,7 +17,7 @@ _STATUSES: dict[int | str, str] = {
     403: "The host name is not allowed",
     404: "There is no such model, label, feature or node",
     408: "The request did not arrive in time",
-    409: "The model was not trained on text, or has no threshold",
+    409: "The model was not trained on text, or has no threshold; or a row contradicts itself",
     413: "The request, or what it asks for, is too large",
     415: "The encoding of the body is not supported",
     500: "The service failed",

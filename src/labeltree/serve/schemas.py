@@ -56,12 +56,6 @@ class Row(_Request):
     )
     values: list[Value]
 
-    @model_validator(mode="after")
-    def _check(self) -> Row:
-        if len(self.indices) != len(self.values):
-            raise ValueError("indices and values have different lengths")
-        return self
-
 
 class PredictRequest(_Request):
     """What POST /predict asks for: labels for a text, for texts, or for rows of features."""
@@ -132,6 +126,9 @@ def check_texts(model: Model, texts: list[str], settings: ServiceSettings) -> li
 
 def to_matrix(model: Model, rows: list[Row], settings: ServiceSettings) -> sp.csr_matrix:
     """Return rows as a matrix, if the model and the limits allow them."""
+    for row in rows:
+        if len(row.indices) != len(row.values):  # JSON Schema has no words for it, so not 400
+            raise RequestError(409, "indices and values have different lengths")
     ptr = np.cumsum([0, *(len(row.indices) for row in rows)], dtype=np.int64)
     if rows and np.diff(ptr).max() > settings.max_length:
         what = f"a row has {np.diff(ptr).max():,} features, expected at most {settings.max_length:,}"
