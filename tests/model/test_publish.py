@@ -50,6 +50,7 @@ def test_reports_and_cards_follow_the_model(run, refused, folder, tmp_path):
     assert run("compress", target, "--report", target, "--validation", data, "-q")[0] == 0
     card = run("push", target, f"file://{tmp_path}/published", "--dry-run")[1]
     (target / "README.md").write_text(card.replace("## Labels", "## Our labels"))
+    assert run("page", target, "-o", target / "page.html", "-q")[0] == 0
     written = {name: (target / name).read_bytes() for name in (*REPORTS, CARD)}
     train = ("train", folder / "train.svm", target, "--overwrite", "-q")
 

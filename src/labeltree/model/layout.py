@@ -20,7 +20,7 @@ THRESHOLDS = "thresholds.npy"
 TEXT_FILES = ("text/settings.json", "text/terms.json", "text/idf.npy")
 # What labeltree writes about a model into its directory: no part of the model, and gone with it.
 PRECISION, FRONTIER = "precision.csv", "frontier.csv"
-REPORTS = (FRONTIER, "frontier.png", "frontier.svg", PRECISION)
+REPORTS = (FRONTIER, "frontier.png", "frontier.svg", PRECISION, "page.html")
 CARD = "README.md"
 # The last line of a card. A card without it was edited, and is kept when the model is replaced.
 CARD_MARK = "<!-- Written by labeltree and rewritten with each model. Remove this line to keep the card. -->"
