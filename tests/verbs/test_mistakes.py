@@ -246,6 +246,16 @@ MISTAKES = [
         "the data is text, but the model was not trained on text; pass a matrix of features",
     ),
     (
+        "predict words",
+        lambda: M.predict([["red", "apples"]]),
+        "the first text is of type list, expected a string; join its words, or pass labels as the second argument",
+    ),
+    (
+        "predict strict",
+        lambda: M.predict(iter(["a", None]), strict=True),
+        "row 1 has no text; correct it, or remove strict",
+    ),
+    (
         "predict set",
         lambda: M.predict(set(T)),
         "the data is of type set; pass a list, because a set has no order",

@@ -306,9 +306,7 @@ def _memory_source(
         values = None if is_table else as_values(data)
         first = None if values is None else first_value(values)
         if is_table or sparse.issparse(data) or isinstance(first, list | tuple | np.ndarray):
-            if isinstance(first, list | tuple) and any(isinstance(value, str) for value in first):
-                what = f"the first text is of type {type(first).__name__}, expected a string"
-                raise InputError(what, hint="join its words, or pass labels as the second argument")
+            check_not_words(first)
             return _matrix_source(data, labels, columns, require_labels, strict)
         if values is None:
             raise unusable(data)
@@ -332,11 +330,7 @@ def _memory_source(
         for number, (found, names) in enumerate(zip(texts(), rows, strict=False)):
             missing = "text" if not found or found.isspace() else "label"
             if strict and (missing == "text" or (require_labels and cells is not None and not names)):
-                raise InputError(
-                    f"row {number} has no {missing}",
-                    hint="correct it, or remove {strict}",
-                    parameters={"strict": None},
-                )
+                raise incomplete(number, missing)
             yield Document(found or "", names)
 
     return Source(columns, require_labels, documents=documents, flags=flags)
@@ -363,6 +357,19 @@ def _matrix_source(X: Any, labels: Any, columns: Columns, require_labels: bool, 
         return Dataset.from_matrices(X, Y, label_names)
 
     return Source(columns, require_labels, features=features)
+
+
+def check_not_words(first: Any) -> None:
+    """Refuse rows of strings: the first one is neither a text nor a row of numbers."""
+    if isinstance(first, list | tuple) and any(isinstance(value, str) for value in first):
+        what = f"the first text is of type {type(first).__name__}, expected a string"
+        raise InputError(what, hint="join its words, or pass labels as the second argument")
+
+
+def incomplete(number: int, missing: str) -> InputError:
+    """Return the error for a row without text or label, if nothing may be missing."""
+    hint = "correct it, or remove {strict}"
+    return InputError(f"row {number} has no {missing}", hint=hint, parameters={"strict": None})
 
 
 def _n_rows(X: Any) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from labeltree.base.options import ReadingOptions
 from labeltree.data.dataset import Dataset
 from labeltree.data.frames import as_frame, as_values, checked_texts, first_value, matrix_of, text_values
-from labeltree.data.inputs import is_file, open_data, unusable
+from labeltree.data.inputs import check_not_words, incomplete, is_file, open_data, unusable
 from labeltree.data.read import read_batches
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import Decision
@@ -191,7 +191,8 @@ def _is_matrix(data: Any, for_text: bool) -> bool:
     """
     if isinstance(data, list | tuple):
         rows = (list, tuple, np.ndarray)
-        return isinstance(first_value(data), rows if for_text else (*rows, int, float))
+        check_not_words(first := first_value(data))
+        return isinstance(first, rows if for_text else (*rows, int, float))
     if isinstance(data, np.ndarray):
         return data.ndim != 1 or data.dtype.kind not in "OSUT"
     return sp.issparse(data)
@@ -229,5 +230,10 @@ def _batches(
         texts = text_values(frame, columns)
     else:
         texts = checked_texts(values)
-    while batch := list(itertools.islice(texts, _BATCH if in_turn else None)):
-        yield features.transform([found or "" for found in batch], threads=threads)
+    first = 0
+    while batch := [found or "" for found in itertools.islice(texts, _BATCH if in_turn else None)]:
+        empty = next((at for at, found in enumerate(batch, first) if not found.strip()), None)
+        if reading.get("strict") and empty is not None:
+            raise incomplete(empty, "text")
+        yield features.transform(batch, threads=threads)
+        first += len(batch)
