@@ -295,6 +295,7 @@ URIS = {
         json.dumps({"text": text, "subjects": [{"uri": uri, "label": "x"} for uri in uris]}) + "\n"
         for text, uris in CITIES
     ),
+    "labels.csv": "text,labels\n" + "".join(f"{text},{' '.join(uris)}\n" for text, uris in CITIES),
     "first.tsv": "".join(f"{' '.join(f'<{uri}>' for uri in uris)}\t{text}\n" for text, uris in CITIES[::-1]),
 }
 
@@ -309,8 +310,21 @@ def test_files_of_annif_are_read_as_they_are(tmp_path, name):
     assert describe_data(data)["warnings"] == []
     if name == "d.tsv":  # not read as id, labels and text
         (tmp_path / name).write_text(f"a\tb c\t<{PARIS}>\n")
-        with pytest.raises(InputError, match="the last of three columns has URIs, where text is ex"):
+        with pytest.raises(InputError, match="the last of three columns has URIs, where text") as caught:
             read_data(tmp_path / name)
+        assert caught.value.parameters == {"text": 2, "labels": 3}
+
+
+def test_uris_in_a_string_are_separated_by_spaces():
+    for cell in ("<{}> <{}>", "{} {}", "{}, {}", "<{}>,<{}>"):
+        assert Columns().split(",")(cell.format(PARIS, ROME)) == [PARIS, ROME]
+    assert Columns().split(",")(f"see {PARIS}, a:b c") == [f"see {PARIS}", "a:b c"]
+    assert Columns(separators=";").split(",")(f"{PARIS} {ROME}") == [f"{PARIS} {ROME}"]
+
+
+def test_long_texts_with_uris_are_looked_at_in_no_time(tmp_path):
+    (tmp_path / "d.tsv").write_text(f"a\t{'x://y' * 10_000} <<\n")
+    assert read_data(tmp_path / "d.tsv").label_names == ("a",)
 
 
 def test_files_of_pecos_are_read_as_they_are(tmp_path):
@@ -338,7 +352,7 @@ def test_the_columns_of_tsv_can_be_numbered(tmp_path, run, refused):
     path.write_text("".join(f"{title}\tx{i % 7} y{i % 5}\n" for i, title in enumerate(TITLES)))
     message = refused("train", path, model)
     assert "d.tsv: it is not clear which of the two columns has the labels; number the columns" in message
-    assert message.endswith("as in --text-column 2 and --label-column 1")
+    assert message.endswith("as in --text-column 1 and --label-column 2")
     data = read_data(path, labels=2, text=1)
     assert (data.n_instances, data.n_labels) == (60, 12)
     assert run("train", path, model, "--text-column", 1, "--label-column", 2, "--clusters", 2, "-q")[0] == 0

@@ -23,6 +23,7 @@ from labeltree.errors import InputError
 
 # The columns in which Annif has labels, and what separates them there.
 _OF_ANNIF = {"subject_uris": " ", "subjects": ","}
+_URI = re.compile(r"<\w[\w+.-]*:[^\s<>]+>|\w[\w+.-]*://[^\s<>,]+")  # as a word of several
 _BRACKETED_URI = re.compile(r"<\w[\w+.-]*:[^\s<>]+>")
 
 Labels = list[str]
@@ -91,9 +92,11 @@ class Columns:
         separators = (default,) if self.separators is None else tuple(self.separators)
         if all(separator.isspace() for separator in separators):
             return _words
+        if self.separators is None:
+            return _words_or_parts
         if len(separators) == 1:
             (one,) = separators
-            return lambda labels: [label for part in labels.split(one) if (label := tidy_label(part))]
+            return lambda labels: _parts(labels, one)
         pattern = re.compile("|".join(r"\s+" if s.isspace() else re.escape(s) for s in separators))
         return lambda labels: [label for part in pattern.split(labels) if (label := tidy_label(part))]
 
@@ -117,6 +120,16 @@ def tidy_label(label: str) -> str:
 
 def _words(labels: str) -> Labels:
     return labels.split() if "<" not in labels else [tidy_label(label) for label in labels.split()]
+
+
+def _parts(labels: str, separator: str) -> Labels:
+    return [label for part in labels.split(separator) if (label := tidy_label(part))]
+
+
+def _words_or_parts(labels: str) -> Labels:
+    """Split labels at commas; URIs, which contain no spaces, at these."""
+    is_uris = ":" in labels and all(map(_URI.fullmatch, labels.split()))
+    return _words(labels) if is_uris else _parts(labels, ",")
 
 
 def is_missing(cell: Any) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ID = "id"  # what the first of three columns is called
 _LOOK_LINES, _LOOK_CHARACTERS = 1000, 1 << 20
 _LEAST_LINES = 20  # to judge columns by their words
-_URIS = re.compile(r"\s*(<?\w[\w+.-]*://[^\s<>]+>?\s*)+")
+_URIS = re.compile(r"\s*(<?\w[\w+.-]*://[^\s<>]+>?(\s+|$))+")
 _NUMBERS = re.compile(r"\s*(\d+\s*)+")
 # Labels of PECOS, some of them with relevance, such as 1::0.5,7::1.
 _OF_PECOS = re.compile(r"\d+(::[\d.eE+-]+)?(,\d+(::[\d.eE+-]+)?)*")
@@ -115,7 +115,7 @@ def _layout(rules: Rules, head: list[tuple[int, str]]) -> tuple[_Layout, Split]:
     ends = [end for cell in last if (end := cell.rpartition("\t")[2].strip())]
     if _all(_URIS, ends) and not _all(_URIS, before):
         if n_columns == 3:
-            raise _unclear(rules, "the last of three columns has URIs, where text is expected")
+            raise _unclear(rules, "the last of three columns has URIs, where text is expected", 2)
         return _Layout(2, (0,), 1, None), split
     if n_columns != 2:
         return layout, split
@@ -125,7 +125,7 @@ def _layout(rules: Rules, head: list[tuple[int, str]]) -> tuple[_Layout, Split]:
         return layout, _pecos_labels
     is_clear = not rules.learns or _all(_URIS, before) or _all(_NUMBERS, before)
     if min(len(before), len(last)) >= _LEAST_LINES and not is_clear and _are_texts(before, last):
-        raise _unclear(rules, "it is not clear which of the two columns has the labels")
+        raise _unclear(rules, "it is not clear which of the two columns has the labels", 1)
     return layout, split
 
 
@@ -173,9 +173,10 @@ def _wrong_columns(rules: Rules, expected: str, n_found: int, line: int) -> Inpu
     )
 
 
-def _unclear(rules: Rules, what: str) -> InputError:
+def _unclear(rules: Rules, what: str, text: int) -> InputError:
+    """Return the error for columns that cannot be told apart, of which one looks like the text."""
     hint = "number the columns, as in {text} and {labels}"
-    return InputError(what, file=rules.name, hint=hint, parameters={"text": 2, "labels": 1})
+    return InputError(what, file=rules.name, hint=hint, parameters={"text": text, "labels": text + 1})
 
 
 def _are_texts(cells: Sequence[str], others: Sequence[str]) -> bool:
