@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,12 +22,10 @@ from labeltree.base.options import ReadingOptions, TrainingOptions, shows
 from labeltree.data.dataset import Dataset
 from labeltree.data.inputs import is_file, open_data
 from labeltree.data.rows import output_files, take_rows, write_parts
-from labeltree.data.split import checked_shares, held_out, labels_and_keys, share_error, split_rows
+from labeltree.data.split import checked_shares, labels_and_keys, share_error, split_rows
 from labeltree.data.summary import describe_data, summary_lines
 from labeltree.errors import InputError
 from labeltree.hub.loading import load
-from labeltree.model.compress import Budget
-from labeltree.model.directory import check_target
 from labeltree.model.labeled_data import read_labeled
 from labeltree.model.model import Model
 from labeltree.settings import (
@@ -43,8 +40,8 @@ from labeltree.settings import (
     stored_score,
 )
 from labeltree.training.plan import Plan
-from labeltree.training.train import build_plan, train_dataset
-from labeltree.training.work import check_run, resumable
+from labeltree.training.train import build_plan, place_of_training, train_source
+from labeltree.training.work import resumable
 from labeltree.tuning.compare import Comparison, compare_models, read_alike
 
 if TYPE_CHECKING:
@@ -126,8 +123,7 @@ def train(
     reading, text_settings, settings = _settings(options)
     limit = checked("memory_limit", memory_limit, limits.Optional(limits.MEMORY))
     checked("min_label_count", min_label_count, limits.Whole(1))
-    budget = Budget(None, cast("int | None", max_size))
-    budget.check(options.get("weights"), options.get("prune"), validated=False)
+    most = checked("max_size", max_size, limits.Optional(limits.MAX_SIZE))
     if path is None:
         given = {"overwrite": overwrite, "resume": resume, "dask": dask}
         name = next((name for name, value in given.items() if value), None)
@@ -135,59 +131,35 @@ def train(
             hint = f"add {{path}}, or remove {{{name}}}"
             what = f"{name} is given, but the model has no path"
             raise InputError(what, hint=hint, parameters={"path": None, name: None})
-    else:
-        if max_size is not None:
-            check_target(Path(path), overwrite)
-        check_run(_whole(Path(path), max_size), overwrite, resume)
     source = open_data(data, labels, text=text, **reading)
-    stages, test = Stages(quiet=not progress), None
-    with stages.stage("read", f"reading {source.name or 'the data'}") as read:
-        if holdout is None:
-            dataset = source.dataset(text_settings, threads=threads, progress=read)
-        else:
-            dataset, test = held_out(source, holdout, settings.tree.seed, text_settings, threads, read)
-        dataset = dataset.drop_rare(min_label_count)
-    _show(dataset, progress)
     # The operating system keeps the mapped files of a model as long as this process, or one forked from it,
     # uses them: nothing has to be cleaned up, even after a crash, nor reach the disk.
     unsaved = temporary_directory(Path(tempfile.gettempdir()), "labeltree-train-")
     with nullcontext(Path(path)) if path is not None else unsaved as place:
         target = place if path is not None else place / "model"
-        whole = _whole(target, max_size)
-        with resumable(whole) if path is not None else nullcontext():
-            model = train_dataset(
-                dataset,
-                whole,
+        with resumable(place_of_training(target, most)) if path is not None else nullcontext():
+            _, model = train_source(
+                source,
+                target,
                 settings,
+                text_settings,
+                prepare=partial(_show, progress=progress),
+                min_label_count=min_label_count,
+                holdout=holdout,
+                max_size=most,
                 threads=threads,
                 memory_limit=limit,
                 overwrite=overwrite,
                 resume=resume,
                 sync=path is not None,
                 dask=dask,
-                check=lambda plan: budget.check_least(plan.least_bytes),
-                stage=stages.stage,
-            )[1]
-        if max_size is not None:
-            with stages.stage("compress", "fitting the model in its size") as pruned:
-                model = model.compress(
-                    target, max_size=max_size, overwrite=overwrite, threads=threads, progress=pruned
-                )
-            shutil.rmtree(whole)
+                stage=Stages(quiet=not progress).stage,
+            )
     if path is None:
         model.path = None
-    if test is not None:
-        with stages.stage("evaluate", f"evaluating on {test.n_instances:,} rows that were held out"):
-            model.choose_threshold(test, save=True, threads=threads)
-            model.holdout = model.evaluate(test, threads=threads)
-        if progress:
-            print(model.holdout, file=sys.stderr)
+    if progress and model.holdout is not None:
+        print(model.holdout, file=sys.stderr)
     return model
-
-
-def _whole(target: Path, max_size: int | str | None) -> Path:
-    """Return where a model is trained: beside its place, if it is to be pruned to a size."""
-    return target if max_size is None else target.with_name(f"{target.name}.full")
 
 
 @shows(TrainingOptions, *_SETTINGS)
@@ -225,9 +197,8 @@ def estimate(
     source, stages = open_data(data, labels, text=text, **reading), Stages(quiet=not progress)
     with stages.stage("read", f"reading {source.name or 'the data'}") as read:
         dataset = source.dataset(text_settings, threads=threads, progress=read).drop_rare(min_label_count)
-    _show(dataset, progress)
     return build_plan(
-        dataset,
+        _show(dataset, progress),
         settings.tree,
         settings.solver,
         settings.storage,
@@ -397,10 +368,11 @@ def _settings(options: TrainingOptions) -> tuple[ReadingOptions, TextSettings | 
     return *split_options(options), settings
 
 
-def _show(dataset: Dataset, progress: bool) -> None:
-    """Show what was read, and warn, at the caller of the verb, of what looks wrong."""
+def _show(dataset: Dataset, progress: bool) -> Dataset:
+    """Show what was read, and warn, at the caller of the verb, of what looks wrong; return it."""
     summary = describe_data(dataset)
     if progress:
         print(*summary_lines(summary), sep="\n", file=sys.stderr)
     for warning in summary["warnings"]:
         warn(warning)
+    return dataset

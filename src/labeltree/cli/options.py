@@ -14,15 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 
 from labeltree import settings
 from labeltree.base import limits
 from labeltree.base.display import Stages
-from labeltree.base.limits import AUTO
-from labeltree.cli import printing
 from labeltree.cli.places import local, model_place
 from labeltree.errors import InputError, alternatives
 from labeltree.settings import (
@@ -33,9 +31,6 @@ from labeltree.settings import (
     TextSettings,
     TreeSettings,
 )
-
-if TYPE_CHECKING:
-    from labeltree.data.dataset import Dataset
 
 # The sections of the help that settings are in; where two classes have the same one, the last counts.
 _SECTIONS: dict[type[Any], str] = {
@@ -317,69 +312,6 @@ Words = Annotated[int, limits.WORDS]
 
 
 # Groups of options
-
-
-@dataclass(frozen=True)
-class Training:
-    """How the trees of a model are built, how its classifiers are trained, and how weights are stored.
-
-    Label tree
-    ----------
-    tree : FILE (rare)
-        Use this tree instead of clustering: nested lists (JSON), a table with the columns label and parent,
-        or one cluster of labels per line.
-    tree_rest (rare)
-        Put labels missing from FILE under a separate child of the root.
-
-    Classifiers
-    -----------
-    score (rare)
-        Function that maps classifier outputs to scores, stored as the model's default.
-    score_scale : A (rare)
-        Scale of the sigmoid, stored as the model's default. Default: chosen with the function,
-        {ScoreSettings.scale:g} with --score sigmoid.
-    """
-
-    clusters: int = TreeSettings.clusters
-    max_depth: int = TreeSettings.max_depth
-    trees: int = TreeSettings.trees
-    seed: int = TreeSettings.seed
-    tree: Path | None = None
-    tree_rest: bool = False
-    loss: str = SolverSettings.loss
-    cost: float | None = SolverSettings.cost
-    max_cost: float | None = SolverSettings.max_cost
-    positive_cost: Any = SolverSettings.positive_cost
-    tolerance: float = SolverSettings.tolerance
-    max_iterations: int = SolverSettings.max_iterations
-    bias: float = SolverSettings.bias
-    normalize: bool = True
-    score: Annotated[str, limits.STORED_SCORE] = AUTO
-    score_scale: Annotated[float | None, limits.SCORE_SCALE] = None
-    weights: str | None = StorageSettings.weights
-    prune: float | None = StorageSettings.prune
-
-    def model_settings(self) -> ModelSettings:
-        """Return all settings of a model; reads the file of a given tree."""
-        from labeltree.trees.file import read_tree
-
-        if self.tree_rest and self.tree is None:
-            raise InputError("--tree-rest is given without --tree", hint="add --tree FILE, or leave it out")
-        given = None if self.tree is None else read_tree(self.tree, add_missing=self.tree_rest)
-        score = settings.stored_score(self.score, self.score_scale)
-        return ModelSettings.of({**vars(self), "tree": given}, score, self.normalize)
-
-    def rows_of(self, dataset: Dataset, *, quiet: bool) -> Dataset:
-        """Return the data to train on; notes report that rows are scaled, or what their length changes."""
-        from labeltree.training.default_cost import default_costs, length_cost
-
-        scaled = dataset.normalize() if self.normalize else dataset
-        if scaled.X is not dataset.X and not quiet:
-            printing.note("rows are scaled to length 1; --no-normalize keeps their lengths")
-        if self.cost is None and not quiet and length_cost(scaled.X) != 1:
-            cost = default_costs(scaled.X)[0]
-            printing.note(f"the cost is {cost:g}, because of the length of the rows; --cost sets another")
-        return scaled
 
 
 @dataclass(frozen=True)

@@ -117,25 +117,8 @@ def _as_options(separator: str, format: str | None) -> str:
 class DataFile:
     """A data file and how to read it; options that do not match it are refused before it is read.
 
-    Parameters
-    ----------
-    data : str or list of str
-        The files, or a pattern; "-" for standard input.
-    reading : Reading
-        How to read text; a `Text` if the data is for training.
-    model : Model or Dataset, optional
-        The model that will use the data, or its training data: decides on features, columns and first index.
-    id_column : str, optional
-        The column that identifies a document.
-    settings : Path, optional
-        A settings file that options may come from.
-
-    Attributes
-    ----------
-    name : str
-        The name of the file for messages.
-    is_text : bool
-        Whether it contains documents.
+    The model that will use the data, or its training data, decides on features, columns and first index.
+    Options may come from a settings file, which errors then name.
     """
 
     def __init__(
@@ -154,8 +137,8 @@ class DataFile:
             self._given["id"] = id_column
         text = reading.text_options() if isinstance(reading, Text) else {}
         try:
-            source = self._source()
-            check_options(source.format or "svm", text)
+            self.source = self._source()
+            check_options(self.source.format or "svm", text)
         except InputError as error:
             if settings is not None and error.file is None:
                 from labeltree.tuning.settings_file import read_settings
@@ -163,11 +146,11 @@ class DataFile:
                 if not read_settings(settings).keys().isdisjoint(error.parameters or ()):
                     raise error.replace(file=settings) from None
             raise
-        self.name, self.is_text = source.name or "", source.is_text
-        self._settings, self._least_rows = None, 1
+        self.name, self.is_text = self.source.name or "", self.source.is_text
+        self.settings, self.least_rows = None, 1
         if model is None and isinstance(reading, Text):
-            self._settings = reading.settings() if self.is_text else None
-            self._least_rows = reading.min_label_count or 1
+            self.settings = reading.settings() if self.is_text else None
+            self.least_rows = reading.min_label_count or 1
 
     def _source(self, *, require_labels: bool = True) -> Source:
         from labeltree.data.inputs import open_data
@@ -196,18 +179,7 @@ class DataFile:
                 if warning not in noted:
                     printing.note(warning)
                     noted.append(warning)
-        return dataset.drop_rare(self._least_rows)
-
-    def held_out(
-        self, stages: Stages, share: float, seed: int, threads: int | None
-    ) -> tuple[Dataset, Dataset]:
-        """Read the data as training rows and a share of rows that are held out."""
-        from labeltree.data.split import held_out
-
-        source = self._source()
-        with stages.stage("read", f"reading {self.name}") as progress:
-            train, test = held_out(source, share, seed, self._settings, threads, progress)
-        return train.drop_rare(self._least_rows), test
+        return dataset.drop_rare(self.least_rows)
 
     @staticmethod
     def show(dataset: Dataset, *, quiet: bool, name: str | None = None) -> DataSummary:
@@ -228,7 +200,7 @@ class DataFile:
     def dataset(self, threads: int | None, progress: Progress, *, require_labels: bool = True) -> Dataset:
         """Read the data as part of a stage."""
         source = self._source(require_labels=require_labels)
-        return source.dataset(self._settings, like=self._model, threads=threads, progress=progress)
+        return source.dataset(self.settings, like=self._model, threads=threads, progress=progress)
 
     def batches(self, threads: int | None, progress: Progress) -> Iterator[Batch]:
         """Read the rows without their labels, batch by batch; LIBSVM data is a single batch."""

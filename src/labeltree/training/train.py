@@ -1,10 +1,12 @@
 """From data to a model: read, scale, build the trees, plan, check that it fits, fill the blocks, publish.
 
-The command line, the estimators, Dask and the parts call `train_dataset` or its steps.
+The verbs and the command line call `train_source`; the estimators, Dask and the parts call `train_dataset` or
+its steps.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,18 +19,86 @@ from labeltree.base import limits
 from labeltree.base.display import Stage, part_of, silent
 from labeltree.base.system import available_memory, human_bytes, threads_to_use
 from labeltree.data.dataset import Dataset
+from labeltree.data.inputs import Source
+from labeltree.data.split import held_out
 from labeltree.errors import InputError, ResourceError
+from labeltree.model.compress import Budget
+from labeltree.model.directory import check_target
 from labeltree.model.model import Model
-from labeltree.settings import ModelSettings, SolverSettings, StorageSettings, TreeSettings
+from labeltree.settings import ModelSettings, SolverSettings, StorageSettings, TextSettings, TreeSettings
 from labeltree.training.default_cost import with_costs
 from labeltree.training.fill import checked_costs, describe_run, train_planned
 from labeltree.training.plan import Plan, make_plan
-from labeltree.training.work import WorkDirectory
+from labeltree.training.work import WorkDirectory, check_run
 from labeltree.trees.kmeans import LabelVectors, build_tree
 from labeltree.trees.tree import LabelTree
 
 # Memory that a label takes while trees are built and planned, even one without instances.
 _LABEL_BYTES = 50
+
+
+def train_source(
+    source: Source,
+    path: Path,
+    settings: ModelSettings,
+    text: TextSettings | None,
+    *,
+    prepare: Callable[[Dataset], Dataset],
+    min_label_count: int = 1,
+    holdout: float | None = None,
+    max_size: int | None = None,
+    threads: int | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    stage: Stage = silent,
+    **options: Any,
+) -> tuple[Plan, Model]:
+    """Read data, and train a model that fits in a size and is evaluated on rows that were held out.
+
+    ``prepare`` takes the training rows, to show what was read, and returns those to train on. The options are
+    those of `train_dataset`. The plan is that of all weights.
+    """
+    budget = Budget(None, max_size)
+    budget.check(settings.storage.weights, settings.storage.prune, validated=False)
+    whole = place_of_training(path, max_size)
+    if whole != path:
+        check_target(path, overwrite)
+    check_run(whole, overwrite, resume)
+    test = None
+    with stage("read", f"reading {source.name or 'the data'}") as progress:
+        if holdout is None:
+            dataset = source.dataset(text, threads=threads, progress=progress)
+        else:
+            dataset, test = held_out(source, holdout, settings.tree.seed, text, threads, progress)
+        dataset = dataset.drop_rare(min_label_count)
+    dataset = prepare(dataset)  # frees the rows as they were before they were scaled
+    plan, model = train_dataset(
+        dataset,
+        whole,
+        settings,
+        threads=threads,
+        overwrite=overwrite,
+        resume=resume,
+        check=lambda plan: budget.check_least(plan.least_bytes),
+        stage=stage,
+        **options,
+    )
+    if max_size is not None:
+        with stage("compress", f"fitting the model in {human_bytes(max_size)}") as progress:
+            model = model.compress(
+                path, max_size=max_size, overwrite=overwrite, threads=threads, progress=progress
+            )
+        shutil.rmtree(whole)
+    if test is not None:
+        with stage("evaluate", f"evaluating on {test.n_instances:,} rows that were held out"):
+            model.choose_threshold(test, save=True, threads=threads)
+            model.holdout = model.evaluate(test, threads=threads)
+    return plan, model
+
+
+def place_of_training(path: Path, max_size: int | None) -> Path:
+    """Return where a model is trained: beside its place, if it is to be pruned to a size."""
+    return path if max_size is None else path.with_name(f"{path.name}.full")
 
 
 def train_dataset(

@@ -10,6 +10,7 @@ from labeltree.base.display import Stages
 from labeltree.base.system import human_bytes, peak_memory
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Text
+from labeltree.cli.training import Training, read_and_plan
 from labeltree.errors import InputError
 
 
@@ -17,7 +18,7 @@ def plan(
     data: list[str],
     work: Path,
     *,
-    training: options.Training,
+    training: Training,
     text: Text,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
@@ -38,27 +39,15 @@ def plan(
     """
     from labeltree.model.directory import check_target
     from labeltree.training.parts import plan_parts
-    from labeltree.training.train import build_plan
 
     settings = training.model_settings()
     source = DataFile(data, text)
     check_target(work, overwrite=False)
     stages = Stages(quiet or json)
-    dataset = source.read(stages, threads)
-    summary = source.show(dataset, quiet=quiet or json)
-    dataset = training.rows_of(dataset, quiet=quiet or json)
     limit = sys.maxsize if force else memory_limit
-    with printing.warnings_as_notes():
-        planned = build_plan(
-            dataset,
-            settings.tree,
-            settings.solver,
-            settings.storage,
-            normalize=settings.normalize,
-            threads=threads,
-            memory_limit=limit,
-            stage=stages.stage,
-        )
+    planned, dataset, summary = read_and_plan(
+        settings, source, training, threads, stages=stages, quiet=quiet or json, memory_limit=limit
+    )
     with stages.stage("write", f"writing {work}"):
         notes = settings.tree.notes()
         plan_parts(dataset, planned, work, score=settings.score, notes=notes, sync=sync)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,16 +11,18 @@ from labeltree.base.limits import AUTO
 from labeltree.base.system import human_bytes, peak_memory
 from labeltree.cli import options, printing
 from labeltree.cli.reading import DataFile, Text
+from labeltree.cli.training import Training, read_and_plan
 from labeltree.errors import InputError, ResourceError
 
 if TYPE_CHECKING:
-    from labeltree.model.model import Model
+    from labeltree.data.dataset import Dataset
+    from labeltree.data.summary import DataSummary
 
 
 def estimate(
     data: list[str],
     *,
-    training: options.Training,
+    training: Training,
     text: Text,
     threads: options.Threads = None,
     memory_limit: options.MemoryLimit = None,
@@ -33,25 +34,11 @@ def estimate(
     With the same options, `labeltree train` writes a model of exactly this size; with --prune, of at most
     this size.
     """
-    from labeltree.training.train import build_plan
     from labeltree.trees.tree import depth_cells
 
-    settings = training.model_settings()
-    source = DataFile(data, text)
+    settings, source = training.model_settings(), DataFile(data, text)
     stages = Stages(quiet or json)
-    dataset = source.read(stages, threads)
-    summary = source.show(dataset, quiet=quiet or json)
-    dataset = training.rows_of(dataset, quiet=quiet or json)
-    with printing.warnings_as_notes():
-        plan = build_plan(
-            dataset,
-            settings.tree,
-            settings.solver,
-            settings.storage,
-            normalize=settings.normalize,
-            threads=threads,
-            stage=stages.stage,
-        )
+    plan, _, summary = read_and_plan(settings, source, training, threads, stages=stages, quiet=quiet or json)
     report = plan.report()
     try:
         plan.check_resources(Path("."), memory_limit)
@@ -107,7 +94,7 @@ def train(
     data: list[str],
     model: Path,
     *,
-    training: options.Training,
+    training: Training,
     text: Text,
     settings: options.SettingsFile = None,
     max_size: Annotated[int | None, limits.MAX_SIZE] = None,
@@ -149,42 +136,43 @@ def train(
     max_size
         Prune the trained weights just enough for the model to fit in SIZE, such as 50MB.
     """
-    from labeltree.model.compress import Budget
-    from labeltree.model.directory import check_target, directory_bytes
+    from labeltree.model.directory import directory_bytes
     from labeltree.model.pack import dense_bytes
-    from labeltree.training.train import train_dataset
-    from labeltree.training.work import check_run, resumable, work_path
+    from labeltree.training.train import place_of_training, train_source
+    from labeltree.training.work import resumable, work_path
 
     # Refuse what is wrong with the options before the data is read.
     chosen = training.model_settings()
-    budget = Budget(None, max_size)
-    budget.check(training.weights, training.prune, validated=False)
     if model.is_file():
         what, hint = "is a file, expected the directory of a model", "pass the data first, then the directory"
         raise InputError(what, file=model, hint=hint)
     source = DataFile(data, text, settings=settings)
-    if max_size is not None:
-        check_target(model, overwrite)
-    target = model if max_size is None else model.with_name(f"{model.name}.full")
-    check_run(target, overwrite, resume)
+    whole = place_of_training(model, max_size)
+    again = f"`labeltree compress {whole} {model} --max-size SIZE` prunes the model that is trained already"
     stages = Stages(quiet or json)
+    summaries: list[DataSummary] = []
+
+    def prepare(dataset: Dataset) -> Dataset:
+        rows, summary = training.prepare(dataset, quiet=quiet or json)
+        summaries.append(summary)
+        return rows
+
     client = None
     try:
         if dask is not None:
             from labeltree.dask.cluster import connect
 
             client = connect(dask)
-        if holdout is None:
-            dataset, test = source.read(stages, threads), None
-        else:
-            dataset, test = source.held_out(stages, holdout, chosen.tree.seed, threads)
-        summary = source.show(dataset, quiet=quiet or json)
-        dataset = training.rows_of(dataset, quiet=quiet or json)
-        with printing.warnings_as_notes(), resumable(target):
-            plan, trained = train_dataset(
-                dataset,
-                target,
+        with printing.warnings_as_notes(), resumable(whole):
+            plan, trained = train_source(
+                source.source,
+                model,
                 chosen,
+                source.settings,
+                prepare=prepare,
+                min_label_count=source.least_rows,
+                holdout=holdout,
+                max_size=max_size,
                 threads=threads,
                 memory_limit=memory_limit,
                 force=force,
@@ -192,26 +180,25 @@ def train(
                 resume=resume,
                 sync=sync,
                 dask=client,
-                check=lambda plan: budget.check_least(plan.least_bytes),
                 stage=stages.stage,
             )
     except ResourceError as error:
         raise error.replace(hint=f"{error.hint}, or use --force to train anyway") from None
+    except InputError as error:
+        if whole == model or not whole.exists():
+            raise
+        raise error.replace(hint=f"{error.hint}: {again}") from None
     except KeyboardInterrupt as stop:
-        outcome = "stopped; nothing was written"
-        if (work := work_path(target)).exists():
-            outcome = f"stopped; the same command with --resume continues, from {work}"
-        raise KeyboardInterrupt(str(stop) or outcome) from None
+        if str(stop):  # what Dask's workers leave
+            raise
+        if (work := work_path(whole)).exists():
+            again = f"the same command with --resume continues, from {work}"
+        elif whole == model or not whole.exists():
+            raise
+        raise KeyboardInterrupt(f"stopped; {again}") from None
     finally:
         if client is not None:
             client.close()
-    if max_size is not None:
-        trained = _fitted(trained, model, max_size, overwrite, threads, stages)
-    if test is not None:
-        rows = printing.plural(test.n_instances, "row")
-        with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating on {rows} held out"):
-            trained.choose_threshold(test, save=True, threads=threads)
-            trained.holdout = trained.evaluate(test, threads=threads)
     figures: dict[str, Any] = {
         "model": str(model),
         **printing.counts(plan),
@@ -231,7 +218,7 @@ def train(
         "max_size": max_size,
         "model_bytes": directory_bytes(model),
         "peak_memory_bytes": peak_memory(),
-        "data": summary,
+        "data": summaries[0],
         "holdout": None if trained.holdout is None else trained.holdout.to_dict(),
     }
     lines = _summary(figures, chosen.score == AUTO)
@@ -240,26 +227,6 @@ def train(
         if small < trained.bytes:
             lines.append(f"`labeltree compress` would reduce it to {human_bytes(small)} or less.")
     printing.show(figures, lines, json, quiet)
-
-
-def _fitted(
-    trained: Model, model: Path, max_size: int, overwrite: bool, threads: int | None, stages: Stages
-) -> Model:
-    """Prune a trained model to a size, and remove what it was pruned from."""
-    assert trained.path is not None
-    again = f"labeltree compress {trained.path} {model} --max-size SIZE"
-    try:
-        with stages.stage("compress", f"fitting the model in {human_bytes(max_size)}") as progress:
-            fitted = trained.compress(
-                model, max_size=max_size, overwrite=overwrite, threads=threads, progress=progress
-            )
-    except InputError as error:
-        hint = f"{error.hint}: `{again}` prunes the model that is trained already"
-        raise error.replace(hint=hint) from None
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"stopped; `{again}` prunes the model that is trained already") from None
-    shutil.rmtree(trained.path)
-    return fitted
 
 
 def _summary(figures: dict[str, Any], chosen: bool) -> list[str]:
