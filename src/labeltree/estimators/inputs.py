@@ -39,11 +39,6 @@ class Target:
     classes: NDArray[Any]
     single: bool  # whether y was one-dimensional, with one class per row
 
-    @property
-    def label_names(self) -> tuple[str, ...] | None:
-        """Names of the labels for the model; None if they are the integers from 0."""
-        return None if _are_column_numbers(self.classes) else tuple(map(str, self.classes.tolist()))
-
 
 def make_dataset(
     X: Any, target: Target, check: Callable[[Any], Any], sample_weight: Any = None, threads: int | None = None
@@ -75,7 +70,8 @@ def make_dataset(
         raise InputError("X has no rows" + (" with text" if texts else ""), hint="pass at least one")
     if Y.count_nonzero() == 0:
         raise InputError("no row of y has a label", hint="pass the labels of at least one row")
-    dataset = Dataset.from_matrices(rows, Y, target.label_names)
+    names = None if _are_column_numbers(target.classes) else tuple(map(str, target.classes.tolist()))
+    dataset = Dataset.from_matrices(rows, Y, names)
     return replace(dataset, text=features), None if sample_weight is None else weights
 
 

@@ -79,8 +79,7 @@ def fetch(url: str, cache: Path | str | None = None, *, stage: Stage = silent) -
     except UnreachableError as error:
         if not (place / MANIFEST).is_file():
             raise
-        shown = f"{error.file} {error.what}"
-        warn(f"{shown}; the model from an earlier download is used.")
+        warn(f"{error.file} {error.what}; the model from an earlier download is used.")
         return place
     with _locked(place.parent), stage("download", f"downloading {address.shown}") as progress:
         content = store.read(MANIFEST, MANIFEST_BYTES)  # again: another process may have downloaded it
@@ -112,17 +111,16 @@ def _download(store: Store, content: bytes, place: Path, progress: Progress) -> 
             what = f"the model has {human_bytes(total)}, but only {human_bytes(free)} of the disk are free"
             hint = f"free some space, or set {CACHE_VARIABLE} to a directory on another disk"
             raise ResourceError(what, file=place.parent, hint=hint)
-        received = 0
+        before = 0
 
-        def report(count: int) -> None:
-            nonlocal received
-            received += count
-            progress(received / max(total, 1))
+        def report(received: int) -> None:
+            progress((before + received) / max(total, 1))
 
         for name, size in sizes.items():
             target = work / name
             target.parent.mkdir(exist_ok=True)
             store.download(name, target, size, report)
+            before += size
         with _naming(store.address, work):
             models.load(work, verify=True)
         try:
@@ -137,14 +135,12 @@ def _naming(address: Address, work: Path) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        inside = error.file is not None and Path(error.file).is_relative_to(work)
-        name = Path(error.file).relative_to(work).as_posix() if inside and error.file else "."
-        shown = address.shown if name == "." else address.shown_file(name)
-        if isinstance(error, ResourceError | VersionError):
-            raise error.replace(file=shown) from None
-        raise error.replace(
-            file=shown, hint="try again; if it fails again, publish the model again"
-        ) from None
+        file = Path(error.file or work)
+        is_inside = file != work and file.is_relative_to(work)
+        shown = address.shown_file(file.relative_to(work).as_posix()) if is_inside else address.shown
+        can_retry = not isinstance(error, ResourceError | VersionError)
+        hint = "try again; if it fails again, publish the model again" if can_retry else error.hint
+        raise error.replace(file=shown, hint=hint) from None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from labeltree.errors import InputError
 from labeltree.hub.address import Address
 from labeltree.hub.card import is_generated, model_card
 from labeltree.hub.loading import load
-from labeltree.hub.remote import Store, open_store
+from labeltree.hub.remote import DirectoryStore, Store, open_store
 from labeltree.model.layout import CARD, MANIFEST, is_model_file
 from labeltree.model.model import Model
 
@@ -92,7 +92,7 @@ def push(
     manifest = (source / MANIFEST).read_bytes()
     with stage("upload", f"publishing at {target.shown}") as progress:
         store = open_store(target, private=private)
-        if store.is_directory(source):
+        if isinstance(store, DirectoryStore) and store.is_directory(source):
             what = "is the directory of the model itself"
             raise InputError(what, file=target.shown, hint="choose another address")
         there = store.names()

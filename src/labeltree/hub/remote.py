@@ -28,7 +28,7 @@ _BUCKETS = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az")
 _LOCAL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _PIECE_BYTES = 1 << 22  # of a file that is copied
 
-# Called with the number of bytes that were transferred since the last call.
+# Called with a number of bytes: those of a file that have arrived, or the size of a file that was published.
 Report = Callable[[int], None]
 
 
@@ -56,10 +56,6 @@ class Store:
                 raise InputError(what, file=address.shown, hint=hint[:1].lower() + hint[1:]) from None
         self._top: str = manifest.removesuffix(MANIFEST)
 
-    def is_directory(self, path: Path) -> bool:
-        """Return whether the files are in this local directory."""
-        return False
-
     def read(self, name: str, most: int) -> bytes:
         """Return the content of a file of at most so many bytes, as it is now."""
         self._forget()
@@ -70,22 +66,11 @@ class Store:
 
     def download(self, name: str, target: Path, size: int, report: Report) -> None:
         """Write a file of the model, which has this size, to a local file."""
-        for tried in range(1, N_TRIES + 1):
-            sent = 0
-
-            def count(received: int) -> None:
-                nonlocal sent
-                sent += received
-                report(received)
-
-            try:
-                self._get(name, target, size, count)
-                return
-            except UnreachableError:
-                if tried == N_TRIES:
-                    raise
-                report(-sent)
-                time.sleep(WAIT_SECONDS * tried)
+        for tried in range(1, N_TRIES):
+            with suppress(UnreachableError):
+                return self._get(name, target, size, report)
+            time.sleep(WAIT_SECONDS * tried)
+        self._get(name, target, size, report)
 
     def _get(self, name: str, target: Path, most: int, report: Report) -> None:
         """Write a file of at most so many bytes to a local file."""
@@ -106,16 +91,13 @@ class Store:
         check_size = self._check_size
 
         class Bar(tqdm):  # type: ignore[misc]
-            def __init__(self, *arguments: Any, **options: Any) -> None:
-                super().__init__(*arguments, **{**options, "disable": True})
-
             def update(self, n: float | None = 1) -> None:
                 self.n += int(n or 0)
                 check_size(name, self.n, most)
-                report(int(n or 0))
+                report(self.n)
 
         # The only callback with which huggingface_hub downloads a file as a whole.
-        return optional("fsspec.callbacks").TqdmCallback(tqdm_cls=Bar)
+        return optional("fsspec.callbacks").TqdmCallback({"disable": True}, tqdm_cls=Bar)
 
     def names(self) -> set[str]:
         """Return the files below the address, relative to it."""
@@ -193,7 +175,7 @@ class DirectoryStore(Store):
             with open(self._directory / name, "rb") as source, open(target, "wb") as copy:
                 while piece := source.read(_PIECE_BYTES):
                     copy.write(piece)
-                    report(len(piece))
+                    report(copy.tell())
 
     def _upload(self, source: Path, name: str) -> None:
         with refusing(self.address, name, writing=True):
@@ -293,33 +275,33 @@ def open_store(address: Address, *, private: bool = False) -> Store:
 @contextmanager
 def refusing(address: Address, name: str = "", *, writing: bool = False) -> Iterator[None]:
     """Turn errors of reading or writing a file of a store into ones that say what to do."""
-    shown = address.shown_file(name) if name else address.shown
     try:
         yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _LOCAL and not writing:
-            what = f"cannot be stored in the cache ({error.strerror})"
-            raise ResourceError(what, file=shown, hint=f"free some space, or set {CACHE_VARIABLE}") from None
-        if isinstance(error, FileNotFoundError) and not writing:
-            if name != MANIFEST:
-                raise InputError("no such file", file=shown, hint="publish the model again") from None
-            what, hint = f"there is no model at this address: it has no {MANIFEST}", "check the address"
-            if address.hub:
-                hint += "; a private or gated model needs a token, see `hf auth login`"
-            raise InputError(what, file=address.shown, hint=hint) from None
-        response = getattr(error, "response", None)
-        status = getattr(error, "status", None) or getattr(response, "status_code", None)
-        verb = "written" if writing else "read"
-        if isinstance(error, PermissionError) or status in (401, 403):
-            what, hint = f"may not be {verb} ({_reason(address, error)})", "check your credentials"
-            raise InputError(what, file=shown, hint=hint) from None
-        what = f"cannot be {verb} ({_reason(address, error)})"
-        hint = "check the address and the network, or try again later"
-        if isinstance(status, int) and 400 <= status < 500 and status not in (408, 425, 429):
-            raise InputError(what, file=shown, hint=hint) from None
-        raise UnreachableError(what, file=shown, hint=hint) from None
+        raise _refusal(error, address, name, writing) from None
+
+
+def _refusal(error: Exception, address: Address, name: str, writing: bool) -> InputError:
+    shown = address.shown_file(name) if name else address.shown
+    if isinstance(error, OSError) and error.errno in _LOCAL and not writing:
+        what = f"cannot be stored in the cache ({error.strerror})"
+        return ResourceError(what, file=shown, hint=f"free some space, or set {CACHE_VARIABLE}")
+    if isinstance(error, FileNotFoundError) and not writing:
+        if name != MANIFEST:
+            return InputError("no such file", file=shown, hint="publish the model again")
+        what, hint = f"there is no model at this address: it has no {MANIFEST}", "check the address"
+        if address.hub:
+            hint += "; a private or gated model needs a token, see `hf auth login`"
+        return InputError(what, file=address.shown, hint=hint)
+    status = getattr(error, "status", None) or getattr(getattr(error, "response", None), "status_code", None)
+    done = f"be {'written' if writing else 'read'} ({_reason(address, error)})"
+    if isinstance(error, PermissionError) or status in (401, 403):
+        return InputError(f"may not {done}", file=shown, hint="check your credentials")
+    is_final = isinstance(status, int) and 400 <= status < 500 and status not in (408, 425, 429)
+    hint = "check the address and the network, or try again later"
+    return (InputError if is_final else UnreachableError)(f"cannot {done}", file=shown, hint=hint)
 
 
 def _reason(address: Address, error: Exception) -> str:

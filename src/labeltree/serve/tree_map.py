@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -17,24 +17,9 @@ if TYPE_CHECKING:
     from labeltree.serve.model_quality import LabelHits
 
 
-class Box(TypedDict, total=False):
-    """A node or a label of the map: nodes have ``node``, labels have ``label``.
-
-    ``rest`` sums up the children of a node that are not listed: their number, labels and bytes.
-    """
-
-    node: int
-    label: int
-    name: str
-    names: list[str]
-    bytes: int
-    labels: int
-    instances: int
-    features: int
-    alpha: float
-    precision: float
-    children: list[Box]
-    rest: dict[str, int]
+# A node or a label of the map, with the fields of `labeltree.serve.responses.Box`: a node has "node", a label
+# has "label". The "rest" of a node sums up the children that are not listed.
+Box: TypeAlias = dict[str, Any]
 
 
 def tree_map(
@@ -133,14 +118,12 @@ class _Boxes:
         needed = np.isin(np.arange(first, last), list(wanted))
         shown = np.lexsort((-counts, -sizes, ~needed))[:most]
         shown = shown[np.lexsort((-counts[shown], -sizes[shown]))]
-        box["children"] = [
-            self.box(child, sizes[k])
-            for k, child in zip(shown.tolist(), children[shown].tolist(), strict=True)
-        ]
+        listed = [self.box(int(children[k]), sizes[k]) for k in shown.tolist()]
+        box["children"] = listed
         if shown.size < children.size:
             box["rest"] = {
                 "children": children.size - shown.size,
-                "labels": box["labels"] - sum(child["labels"] for child in box["children"]),
+                "labels": box["labels"] - sum(child["labels"] for child in listed),
                 "bytes": round(float(np.delete(sizes, shown).sum())),
             }
-        return box["children"]
+        return listed
