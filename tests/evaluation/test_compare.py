@@ -76,7 +76,10 @@ def test_compare(run, refused, folder, tmp_path, data):
     code, out, _ = run("compare", model, tmp_path / "small", test)
     assert code == 0
     assert "paired bootstrap" in out
+    twice = json.loads(run("compare", model, tmp_path / "small", test, test, "--json")[1])
+    assert twice["rows"] == 2 * report["rows"]
     assert "there is nothing to compare" in refused("compare", model, test)
+    assert "there is nothing to compare" in refused("compare", test, model, tmp_path / "small")
     assert "no such model" in refused("compare", model, tmp_path / "no", test)
     with pytest.raises(InputError, match="two or more models"):
         compare_models([labeltree.load(model)], data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -193,15 +194,16 @@ def compare(
     Parameters
     ----------
     paths : MODEL MODEL... DATA
-        Two or more model directories, or addresses such as hf://user/name, then labeled data.
+        Two or more model directories, or addresses such as hf://user/name, then files of labeled data.
     """
     from labeltree.tuning.compare import compare_models, read_alike
 
-    *names, data = paths
+    first = next((at for at, path in enumerate(paths) if os.path.isfile(path)), len(paths) - 1)
+    names, data = paths[:first], paths[first:]  # files are the data
     if len(names) < 2:
         hint = "pass two or more models, then the data: `labeltree compare MODEL MODEL DATA`"
         raise InputError("there is nothing to compare", hint=hint)
-    if data == "-":
+    if "-" in data:
         raise InputError("standard input can be read only once", hint="pass a file")
     stages = Stages(quiet or json)
     models = [open_model(stages, local(model_place(name), stages)) for name in names]
