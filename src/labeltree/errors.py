@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+
+# The name of a parameter in a hint.
+_PARAMETER = re.compile(r"\{([a-z_0-9]+)\}")
 
 
 class InputError(ValueError):
@@ -26,8 +30,8 @@ class InputError(ValueError):
         What to do, as an imperative that starts with a lowercase letter and has no period at the end. It
         names parameters in braces, as in "use {overwrite} to replace it".
     parameters : mapping of str to object, optional
-        The parameters that the hint names, with the values it recommends; None for the name alone. The
-        message shows them as in Python (``overwrite=True``), the command line as options (``--overwrite``).
+        The values that the hint recommends for the parameters it names, if any. The message shows them as in
+        Python (``overwrite=True``), the command line as options (``--overwrite``).
     """
 
     def __init__(
@@ -43,7 +47,7 @@ class InputError(ValueError):
         self.file = None if file is None else os.fspath(file)
         self.line = line
         self.hint = hint
-        self.parameters = parameters
+        self.parameters = {**dict.fromkeys(_PARAMETER.findall(hint or "")), **(parameters or {})}
         super().__init__(self.message(_as_argument))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -52,9 +56,7 @@ class InputError(ValueError):
     def message(self, spell: Callable[[str, Any], str]) -> str:
         """Return the message, with the parameters of the hint as ``spell(name, value)`` writes them."""
         where = ":".join(str(part) for part in (self.file, self.line) if part is not None)
-        hint = self.hint
-        if hint and self.parameters:
-            hint = hint.format(**{name: spell(name, value) for name, value in self.parameters.items()})
+        hint = _PARAMETER.sub(lambda name: spell(name[1], self.parameters[name[1]]), self.hint or "")
         return "".join([f"{where}: " if where else "", self.what, f"; {hint}" if hint else ""])
 
     def replace(self, **fields: Any) -> InputError:

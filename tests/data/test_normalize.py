@@ -331,7 +331,7 @@ def test_a_model_shows_that_rows_are_scaled(place, run):
         card = model_card(model)
         assert ("| Rows | scaled to length 1, for training and for prediction |" in card) == scaled
         assert ("scaled to length 1" in model._repr_html_()) == scaled
-        assert overview(model, Measurements.of(model))["normalized"] == scaled
+        assert overview(model, Measurements.read(model))["normalized"] == scaled
 
 
 def test_scaled_rows_are_those_that_scikit_learn_makes(tmp_path):

@@ -112,10 +112,10 @@ def detected_format(files: Sequence[str], format: str | None) -> str | None:
         if found != first:
             what = f"the format is {found or 'unknown'}, but that of {files[0]} is {first or 'unknown'}"
             hint = "pass files of one format, or set {format}"
-            raise InputError(what, file=file, hint=hint, parameters={"format": None})
+            raise InputError(what, file=file, hint=hint)
         if foreign := _foreign(file, found):
             what, hint = f"the file is {foreign[0]}, which cannot be read", foreign[1]
-            raise InputError(what, file=display_name(file), hint=hint, parameters={"format": None})
+            raise InputError(what, file=display_name(file), hint=hint)
     return format or format_of(files[0])
 
 

@@ -129,7 +129,7 @@ class DataFile:
         id_column: str | None = None,
         settings: Path | None = None,
     ) -> None:
-        from labeltree.data.inputs import check_options
+        from labeltree.data.read import check_options
 
         self._files: Any = data if isinstance(data, str) else [Path(name) for name in data]
         self._model, self._given = model, reading.keywords()
@@ -143,7 +143,7 @@ class DataFile:
             if settings is not None and error.file is None:
                 from labeltree.tuning.settings_file import read_settings
 
-                if not read_settings(settings).keys().isdisjoint(error.parameters or ()):
+                if not read_settings(settings).keys().isdisjoint(error.parameters):
                     raise error.replace(file=settings) from None
             raise
         self.name, self.is_text = self.source.name or "", self.source.is_text

@@ -84,7 +84,6 @@ def _wanted(rules: Rules, names: list[str]) -> list[str]:
                 f"only {some_names(names)}",
                 file=rules.name,
                 hint=f"set the name of the {KINDS[field]} column ({{{field}}})",
-                parameters={field: None},
             )
     return list(wanted)
 

@@ -166,7 +166,7 @@ def cell_labels(cell: Any, split: Split, name: str = "labels", *, strict: bool =
         if is_missing(value):
             if strict:
                 hint = "correct it, or remove {strict}"
-                raise InputError(f"{name!r} contains null", hint=hint, parameters={"strict": None})
+                raise InputError(f"{name!r} contains null", hint=hint)
         elif isinstance(value, bool) or not isinstance(value, str | int):
             expected = "a string, an integer or a list of them" if single else "only strings and integers"
             raise InputError(
@@ -222,7 +222,6 @@ class Rules:
                     file=self.name,
                     line=line,
                     hint="correct it, or remove {strict}",
-                    parameters={"strict": None},
                 )
         return document
 

@@ -223,7 +223,7 @@ class Dataset:
             return self
         if not kept.size:
             what = f"no label has {n_rows:,} rows"
-            raise InputError(what, hint="lower {min_label_count}", parameters={"min_label_count": None})
+            raise InputError(what, hint="lower {min_label_count}")
         names = (
             map(str, kept.tolist()) if self.label_names is None else map(self.label_names.__getitem__, kept)
         )

@@ -95,7 +95,7 @@ def matrix_of(frame: nw.DataFrame[Any], name: str) -> Any:
     wrong = [name for name, kind in frame.schema.items() if not (kind.is_numeric() or str(kind) == "Boolean")]
     if wrong:
         what = f"the columns of {name} contain something else than numbers: {some_names(wrong)}"
-        raise InputError(what, hint="name the column with the documents ({text})", parameters={"text": None})
+        raise InputError(what, hint="name the column with the documents ({text})")
     return frame.to_numpy()
 
 
@@ -115,7 +115,7 @@ def column(frame: nw.DataFrame[Any], name: str, field: str) -> nw.Series[Any]:
     if name not in frame.columns:
         what = f"the data has no column {name!r}, only {some_names(frame.columns)}"
         hint = f"set the name of the {'label' if field == 'labels' else field} column ({{{field}}})"
-        raise InputError(what, hint=hint, parameters={field: None})
+        raise InputError(what, hint=hint)
     return frame.get_column(name)
 
 

@@ -34,9 +34,15 @@ from labeltree.data.frames import (
     matrix_of,
     text_values,
 )
-from labeltree.data.read import LabelNumbers, documents_dataset, read_features, resolve_format
+from labeltree.data.read import (
+    LabelNumbers,
+    check_options,
+    documents_dataset,
+    read_features,
+    resolve_format,
+)
 from labeltree.data.records import Documents
-from labeltree.errors import InputError, alternatives
+from labeltree.errors import InputError
 from labeltree.settings import TextSettings
 
 if TYPE_CHECKING:
@@ -163,7 +169,7 @@ class Source:
             found = replace(found, Y=Y[np.flatnonzero(kept)], label_names=names)
         if self.require_labels and not found.Y.nnz:
             what, hint = "no document has a label", "check the labels ({labels})"
-            raise InputError(what, file=self.name, hint=hint, parameters={"labels": None})
+            raise InputError(what, file=self.name, hint=hint)
         return found
 
 
@@ -255,34 +261,6 @@ def _file_source(
     return Source(columns, require_labels, name, format, documents=documents)
 
 
-# The formats that an option applies to, if not to all text.
-_COLUMNAR = ("csv", "jsonl", "parquet", "arrow")
-_APPLIES_TO = {"text": _COLUMNAR, "labels": _COLUMNAR, "delimiter": ("csv",), "one_based": ("svm",)}
-_SHOWN = {"svm": "LIBSVM", "parquet": "Parquet", "arrow": "Arrow", "npz": "NumPy", "txt": "plain text"}
-
-
-def check_options(format: str, given: Mapping[str, Any]) -> None:
-    """Refuse options that do not apply to data of a format."""
-    for name, value in given.items():
-        if value is None or (value is False and name != "one_based"):
-            continue
-        formats = _APPLIES_TO.get(name, limits.TEXT_FORMAT.values)
-        applies = format in formats or name == "format"
-        if format == "tsv" and name in ("text", "labels"):  # its columns have numbers
-            applies = all(
-                str(number).isdecimal() for number in ([value] if isinstance(value, str) else value)
-            )
-        if not applies:
-            kinds = [_SHOWN.get(each, each.upper()) for each in formats]
-            only = "text" if formats is limits.TEXT_FORMAT.values else alternatives(kinds)
-            kind = _SHOWN.get(format, format.upper())
-            raise InputError(
-                f"an option applies only to {only}, but the data is in {kind} format",
-                hint=f"remove {{{name}}}, or set {{format}}",
-                parameters={name: value if name == "one_based" else None, "format": None},
-            )
-
-
 def _memory_source(
     data: Any, labels: Any, columns: Columns, text: Any, like: Any, require_labels: bool, strict: bool
 ) -> Source:
@@ -316,11 +294,7 @@ def _memory_source(
         flags, labels = indicator(labels), None
         _check_length(n_rows, flags[0].shape[0])
     elif labels is None and require_labels:
-        raise InputError(
-            "the labels are missing",
-            hint="pass the labels of each text as {labels}",
-            parameters={"labels": None},
-        )
+        raise InputError("the labels are missing", hint="pass the labels of each text as {labels}")
     cells = None if labels is None else _label_values(labels, n_rows)
 
     def documents(progress: Progress | None) -> Iterator[Document]:
@@ -339,9 +313,7 @@ def _memory_source(
 def _matrix_source(X: Any, labels: Any, columns: Columns, require_labels: bool, strict: bool) -> Source:
     if labels is None and require_labels:
         raise InputError(
-            "the labels are missing",
-            hint="pass a matrix of labels, or those of each row, as {labels}",
-            parameters={"labels": None},
+            "the labels are missing", hint="pass a matrix of labels, or those of each row, as {labels}"
         )
 
     def features(threads: int | None, progress: Progress | None) -> Dataset:
@@ -395,9 +367,7 @@ def _refuse(what: str, options: Mapping[str, Any]) -> None:
     """Refuse options that do not apply to the data."""
     name = next((name for name, value in options.items() if value is not None and value is not False), None)
     if name is not None:
-        raise InputError(
-            f"{what}, to which {name} does not apply", hint=f"remove {{{name}}}", parameters={name: None}
-        )
+        raise InputError(f"{what}, to which {name} does not apply", hint=f"remove {{{name}}}")
 
 
 _INSTEAD = {

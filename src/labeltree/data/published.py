@@ -204,7 +204,7 @@ def fetch_data(
         except InputError as error:
             if error.line is None:
                 raise
-            raise error.replace(hint=_AGAIN, parameters=None) from None  # perhaps the page of a login
+            raise error.replace(hint=_AGAIN) from None  # perhaps the page of a login
     train, test = parts
     checks = _checks(source, train, test)
     for check in checks:

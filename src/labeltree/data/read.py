@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from labeltree.data.dataset import Dataset, wrap_csr
 from labeltree.data.records import Documents
 from labeltree.data.svm import read_svm
 from labeltree.data.tfidf import TextFeatures, learn_features
-from labeltree.errors import InputError, NoTermError
+from labeltree.errors import InputError, NoTermError, alternatives
 from labeltree.settings import TextSettings
 
 _BATCH_ROWS = 10_000
@@ -44,8 +44,36 @@ def resolve_format(files: Sequence[str], format: str | None, like: Any) -> str:
             kind = "a matrix" if found == "npz" else "in LIBSVM format"
             what = f"the file is {kind}, but the {trained} text"
             hint = "pass text (TSV, CSV, JSONL or plain lines), or set {format}"
-        raise InputError(what, file=shown_files(files), hint=hint, parameters={"format": None})
+        raise InputError(what, file=shown_files(files), hint=hint)
     return found
+
+
+# The formats that an option applies to, if not to all text.
+_COLUMNAR = ("csv", "jsonl", "parquet", "arrow")
+_APPLIES_TO = {"text": _COLUMNAR, "labels": _COLUMNAR, "delimiter": ("csv",), "one_based": ("svm",)}
+_SHOWN = {"svm": "LIBSVM", "parquet": "Parquet", "arrow": "Arrow", "npz": "NumPy", "txt": "plain text"}
+
+
+def check_options(format: str, given: Mapping[str, Any]) -> None:
+    """Refuse options that do not apply to data of a format."""
+    for name, value in given.items():
+        if value is None or (value is False and name != "one_based"):
+            continue
+        formats = _APPLIES_TO.get(name, limits.TEXT_FORMAT.values)
+        applies = format in formats or name == "format"
+        if format == "tsv" and name in ("text", "labels"):  # its columns have numbers
+            applies = all(
+                str(number).isdecimal() for number in ([value] if isinstance(value, str) else value)
+            )
+        if not applies:
+            kinds = [_SHOWN.get(each, each.upper()) for each in formats]
+            only = "text" if formats is limits.TEXT_FORMAT.values else alternatives(kinds)
+            kind = _SHOWN.get(format, format.upper())
+            raise InputError(
+                f"an option applies only to {only}, but the data is in {kind} format",
+                hint=f"remove {{{name}}}, or set {{format}}",
+                parameters={name: value if name == "one_based" else None, "format": None},
+            )
 
 
 def read_features(
@@ -72,10 +100,8 @@ def read_features(
         )
     except InputError as error:
         if detected and error.line is not None:
-            hint, more = "set {format} to tsv if the file is text", dict(error.parameters or {})
-            raise error.replace(
-                hint=f"{error.hint}, or {hint}" if error.hint else hint, parameters={**more, "format": None}
-            ) from None
+            hint = "set {format} to tsv if the file is text"
+            raise error.replace(hint=f"{error.hint}, or {hint}" if error.hint else hint) from None
         raise
     if (dataset.X.nnz if like is None else dataset.n_features) == 0:  # such as a list of names
         raise InputError(

@@ -62,7 +62,7 @@ class Documents:
     ) -> None:
         if format == "txt" and require_labels:
             what, hint = "plain text (txt) has no labels", "use TSV, CSV or JSONL, or set another {format}"
-            raise InputError(what, file=shown_files(files), hint=hint, parameters={"format": None})
+            raise InputError(what, file=shown_files(files), hint=hint)
         self._files, self._format = files, format
         self._rules = Rules("", columns, require_labels, strict, learns, starts)
         self.notes = self._rules.notes
@@ -244,7 +244,6 @@ def _column(name: str, header: list[str], wanted: str, field: str, delimiter: st
         file=name,
         line=1,
         hint=hint,
-        parameters={field: None, "delimiter": None},
     )
 
 
@@ -281,7 +280,6 @@ def parse_jsonl(rules: Rules, lines: Lines) -> Iterator[Document]:
             file=rules.name,
             line=first,
             hint=f"add it, or set the name of the {KINDS[field]} column ({{{field}}})",
-            parameters={field: None},
         )
 
 

@@ -39,7 +39,7 @@ def checked_shares(test: float, validation: float | None) -> dict[str, float]:
         what = (
             f"the shares {' and '.join(f'{share:g}' for share in shares.values())} leave no rows to train on"
         )
-        raise InputError(what, hint="lower {test}", parameters={"test": None})
+        raise InputError(what, hint="lower {test}")
     return shares
 
 

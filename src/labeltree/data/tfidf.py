@@ -167,15 +167,11 @@ def _no_term(n_documents: int, n_terms: int, settings: TextSettings) -> NoTermEr
         return NoTermError("there are no documents to learn from")
     if n_terms:
         what = f"no term occurs in {settings.min_df:,} or more documents"
-        return NoTermError(what, hint="lower {min_df}", parameters={"min_df": None})
+        return NoTermError(what, hint="lower {min_df}")
     if settings.analyzer == "word" and settings.ngrams[0] == 1 and not settings.stop_words:
         what = "the documents contain no words of two or more characters"
-        return NoTermError(what, hint="choose another {analyzer}", parameters={"analyzer": None})
-    return NoTermError(
-        "the documents contain no terms",
-        hint="check {analyzer}, {ngrams} and {stop_words}",
-        parameters={"analyzer": None, "ngrams": None, "stop_words": None},
-    )
+        return NoTermError(what, hint="choose another {analyzer}")
+    return NoTermError("the documents contain no terms", hint="check {analyzer}, {ngrams} and {stop_words}")
 
 
 def _warn_about_stop_words(settings: TextSettings) -> None:

@@ -140,17 +140,14 @@ def _numbered(rules: Rules, n_columns: int, line: int, id_at: int | None) -> _La
     if labels_at is None and n_columns == 2:  # the other one
         labels_at = 3 - texts[0]
     if labels_at is None and rules.require_labels:
-        hint, parameters = "set {labels} to its number, from 1", {"labels": None}
         what = "the text column has a number, but not the label column"
-        raise InputError(what, file=rules.name, hint=hint, parameters=parameters)
+        raise InputError(what, file=rules.name, hint="set {labels} to its number, from 1")
     if not rules.require_labels and labels_at is not None and labels_at > n_columns:
         labels_at = None
     for name, at in [*(("text", at) for at in texts), ("labels", labels_at), ("id", id_at)]:
         if at is not None and at > n_columns:
             what = f"there is no column {at}, only {n_columns}"
-            raise InputError(
-                what, file=rules.name, line=line, hint=f"correct {{{name}}}", parameters={name: None}
-            )
+            raise InputError(what, file=rules.name, line=line, hint=f"correct {{{name}}}")
     labels_at, id_at = (None if at is None else at - 1 for at in (labels_at, id_at))
     return _Layout(n_columns, tuple(at - 1 for at in texts), labels_at, id_at)
 
@@ -169,7 +166,6 @@ def _wrong_columns(rules: Rules, expected: str, n_found: int, line: int) -> Inpu
         file=rules.name,
         line=line,
         hint="correct the line, or set another {format}",
-        parameters={"format": None},
     )
 
 

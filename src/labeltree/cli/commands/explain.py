@@ -103,7 +103,7 @@ def _read_row(
     """Open the model, and return it with the row to explain and the name of the row."""
     from labeltree.base.files import display_name
     from labeltree.data.dataset import Dataset
-    from labeltree.data.inputs import check_options
+    from labeltree.data.read import check_options
     from labeltree.data.svm import parse_svm
     from labeltree.model.model import load
 
