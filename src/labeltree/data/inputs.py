@@ -341,7 +341,7 @@ def check_not_words(first: Any) -> None:
 def incomplete(number: int, missing: str) -> InputError:
     """Return the error for a row without text or label, if nothing may be missing."""
     hint = "correct it, or remove {strict}"
-    return InputError(f"row {number} has no {missing}", hint=hint, parameters={"strict": None})
+    return InputError(f"row {number} has no {missing}", hint=hint)
 
 
 def _n_rows(X: Any) -> int:
