@@ -10,7 +10,9 @@ from helpers import shell
 from labeltree import load, read_svm
 from labeltree.cli import main
 from labeltree.evaluation.calibration import Calibration
-from labeltree.explain import explain_prediction, find_label, tree_shape
+from labeltree.explain.label import find_label
+from labeltree.explain.overview import tree_shape
+from labeltree.explain.prediction import explain_prediction
 
 
 def test_explain_a_row_of_a_file(run, folder):

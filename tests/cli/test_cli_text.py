@@ -17,7 +17,7 @@ from labeltree import (
     load,
 )
 from labeltree.data.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE
-from labeltree.explain import explain_prediction
+from labeltree.explain.prediction import explain_prediction
 
 TOPICS = {"fruit": "apple pear plum", "sea life": "whale shark Größe", "tools": "hammer saw nail"}
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from labeltree import InputError, SolverSettings, load
 from labeltree._native import SCORES
-from labeltree.explain import describe_label, explain_prediction, find_label, tree_shape
-from labeltree.explain.label import feature_name, path_to
+from labeltree.explain.label import describe_label, feature_name, find_label, path_to
+from labeltree.explain.overview import tree_shape
+from labeltree.explain.prediction import explain_prediction
 from labeltree.model.model import Model
 
 EVERY = 1000  # words: more than there are

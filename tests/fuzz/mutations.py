@@ -17,7 +17,9 @@ from scipy import sparse
 
 from labeltree import InputError, LabelTreeClassifier, load
 from labeltree.cli import main
-from labeltree.explain import describe_label, explain_prediction, tree_shape
+from labeltree.explain.label import describe_label
+from labeltree.explain.overview import tree_shape
+from labeltree.explain.prediction import explain_prediction
 from labeltree.model.layout import MANIFEST
 from labeltree.settings import SolverSettings
 

@@ -13,7 +13,8 @@ from mutations import DOCUMENTS, command
 
 from labeltree import Dataset, InputError, LabelTree, load, make_plan
 from labeltree.errors import ResourceError
-from labeltree.explain import describe_label, explain_prediction
+from labeltree.explain.label import describe_label
+from labeltree.explain.prediction import explain_prediction
 from labeltree.model.layout import MANIFEST
 from labeltree.settings import SolverSettings
 

@@ -11,7 +11,7 @@ import pytest
 from helpers import contents, ctrl_c, random_data, train_small
 
 from labeltree import InputError
-from labeltree.explain import explain_prediction
+from labeltree.explain.prediction import explain_prediction
 from labeltree.model.layout import MANIFEST
 from labeltree.model.model import load
 from labeltree.settings import ScoreSettings, SolverSettings

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from labeltree import InputError
-from labeltree.explain import explain_prediction
+from labeltree.explain.prediction import explain_prediction
 
 HUGE = np.finfo(np.float32).max
 FINITE = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -9,7 +9,7 @@ from helpers import random_data, train_small
 from scipy import sparse
 
 from labeltree import InputError
-from labeltree.explain import explain_prediction
+from labeltree.explain.prediction import explain_prediction
 from labeltree.model.model import load
 
 

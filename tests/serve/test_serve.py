@@ -20,7 +20,8 @@ from starlette.testclient import TestClient
 
 import labeltree
 from labeltree.cli import main
-from labeltree.explain import describe_label, explain_prediction
+from labeltree.explain.label import describe_label
+from labeltree.explain.prediction import explain_prediction
 from labeltree.serve import app, batcher, responses, server
 from labeltree.serve.app import create_app
 from labeltree.serve.errors import RequestError

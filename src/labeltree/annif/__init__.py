@@ -11,18 +11,7 @@ __all__ = ["create_app", "register"]
 
 
 def register() -> None:
-    """Register the backend in this process, for projects with ``backend=labeltree``.
-
-    Raises
-    ------
-    InputError
-        If Annif is not installed, or does not keep its backends as Annif 1.0 to 1.4 do.
-
-    Examples
-    --------
-    >>> import labeltree.annif
-    >>> labeltree.annif.register()  # doctest: +SKIP
-    """
+    """Register the backend in this process, for projects with ``backend=labeltree``."""
     # Annif has no function to add a backend: its table maps a name to a function that returns the class.
     table = getattr(optional("annif.backend"), "_backend_fns", None)
     if not isinstance(table, dict):

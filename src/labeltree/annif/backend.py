@@ -66,13 +66,7 @@ class LabelTreeBackend(AnnifBackend):  # type: ignore[misc]  # Annif has no type
         return datetime.fromtimestamp((self._model_path / MANIFEST).stat().st_mtime, tz=timezone.utc)
 
     def initialize(self, parallel: bool = False) -> None:
-        """Open the model, unless it is open.
-
-        Parameters
-        ----------
-        parallel : bool, default False
-            Whether several processes will suggest subjects at the same time: each then uses one thread.
-        """
+        """Open the model, unless it is open; if several processes work in parallel, each uses one thread."""
         self._parallel |= parallel
         if self._model is not None:
             return

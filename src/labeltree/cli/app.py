@@ -43,8 +43,6 @@ HOMES = {
 }
 COMMANDS = tuple(name for names in SECTIONS.values() for name in names)
 
-# What to do when memory runs out.
-_MORE_MEMORY = "use a machine with more memory"
 _MEMORY_HINTS = {
     "train": "run `labeltree estimate` to see how much is needed",
     "synth": "use a smaller --scale",
@@ -97,18 +95,10 @@ def _labeltree(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line with these arguments, by default those of this process; return the exit code.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The arguments after the program's name. Default: those of this process.
-
-    Returns
-    -------
-    int
-        The exit code: 0, or 2 after an error that the user can fix, 130 after Ctrl-C, 141 if the output is
-        a closed pipe. SIGTERM, with which batch systems and containers stop a process, ends it with 143.
+    It is 2 after an error that the user can fix, 130 after Ctrl-C, and 141 if the output is a closed pipe.
+    SIGTERM, with which batch systems and containers stop a process, ends it with 143.
     """
     command = typer.main.get_command(app)
     if arguments is None:  # the process is ours
@@ -158,7 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _fail(InputError(f"standard output cannot be written ({what})"))
         return _fail(InputError(what, file=error.filename, hint="check permissions and free space"))
     except MemoryError:
-        return _fail(InputError("not enough memory", hint=_MEMORY_HINTS.get(arguments[0], _MORE_MEMORY)))
+        hint = _MEMORY_HINTS.get(arguments[0], "use a machine with more memory")
+        return _fail(InputError("not enough memory", hint=hint))
     return code
 
 
@@ -207,15 +198,11 @@ class _Standard(io.FileIO):
 def prepare_streams() -> None:
     """Replace the standard streams of this process by streams with these errors.
 
-    A closed one gets its number back, which the next file would get otherwise, and with it what is printed.
-    Standard output that is closed cannot be written, standard input is empty, and what is written to
-    standard error is discarded.
+    A closed one gets its number back, which the next file would get otherwise, and with it what is printed:
+    standard input is empty, and standard output cannot be written.
     """
-    for stream, access in (
-        (sys.stdin, os.O_RDONLY),
-        (sys.stdout, os.O_RDONLY),
-        (sys.stderr, os.O_WRONLY),
-    ):
+    streams = ((sys.stdin, os.O_RDONLY), (sys.stdout, os.O_RDONLY), (sys.stderr, os.O_WRONLY))
+    for stream, access in streams:
         if stream is None:
             os.open(os.devnull, access)
     if sys.stdout is sys.__stdout__:

@@ -121,13 +121,7 @@ def spelled(name: str, value: Any = None) -> str:
 
 
 def parameter(name: str) -> str:
-    """Return the parameter of commands for a parameter of the library.
-
-    Examples
-    --------
-    >>> parameter("text"), parameter("min_df")
-    ('text_column', 'min_df')
-    """
+    """Return the parameter of commands for a parameter of the library: text_column for text."""
     return _NAMES.get(name, name).removeprefix("--").replace("-", "_")
 
 
@@ -188,17 +182,7 @@ def _settings_help() -> dict[str, _Help]:
 
 
 def as_command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function for Typer: fields of dataclasses become options, published models are downloaded.
-
-    Parameters
-    ----------
-    function : callable
-        A command.
-
-    Returns
-    -------
-    callable
-    """
+    """Return a command for Typer: fields of dataclasses become options, published models are downloaded."""
     signature = inspect.signature(function, eval_str=True)
     helps = _described(_COMMON) | _described(function.__doc__)
     groups: dict[str, type[Any]] = {}

@@ -300,14 +300,13 @@ def measure_forms(
     validation: Labeled,
     *,
     max_loss: float | None = None,
-    directory: Path | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Table:
     """Evaluate a float32 model in many forms; see `Model.frontier`.
 
     Thresholds that keep almost all weights, or almost none, are left out. Compact copies are written one at a
-    time below `directory`, by default that of temporary files.
+    time into the system's directory for temporary files.
     """
     check_source(model.path, model.trees)
     threads = threads_to_use(threads)
@@ -316,7 +315,7 @@ def measure_forms(
     most, least = _MOST_KEPT * model.manifest["weights"], _LEAST_KEPT * model.manifest["weights"]
     forms = [form for form in listed if not form.storage.prune or least <= (form.n_nonzeros or 0) <= most]
     found = []
-    with temporary_directory(directory or Path(tempfile.gettempdir()), ".labeltree-") as work:
+    with temporary_directory(Path(tempfile.gettempdir()), ".labeltree-") as work:
         trials = Trials(model, Path(work), validation, threads)
         for number, form in enumerate(forms):
             found.append(trials.measure(form, part_of(progress, number, len(forms))))

@@ -14,10 +14,7 @@ from labeltree.cli.reading import DataFile, Reading
 from labeltree.errors import InputError
 
 if TYPE_CHECKING:
-    from labeltree.base.table import Table
-    from labeltree.data.dataset import Dataset
     from labeltree.model.compress import Trial
-    from labeltree.model.model import Model
 
 
 def compress(
@@ -99,8 +96,9 @@ def compress(
     lines: list[str] = []
     if report is not None and dataset is not None:
         loss = REPORTED_LOSS if max_loss is None else max_loss
-        forms = _measured(opened, dataset, report, loss, threads, stages)
-        figure = plots.frontier_figure(points := list(forms))
+        with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {model}") as progress:
+            points = list(opened.frontier(dataset, max_loss=loss, threads=threads, progress=progress))
+        figure = plots.frontier_figure(points)
         report.mkdir(exist_ok=True)
         for name in report_files:  # without a figure, that of another table would stay
             (report / name).unlink(missing_ok=True)
@@ -126,41 +124,17 @@ def compress(
                 report=tried.append,
             )
         stored, trials = storage_of(small.manifest), [trial.report() for trial in tried]
-        chosen = next(
-            t for t in trials if (t["weights"], t["threshold"]) == (stored.weight_type, stored.prune)
-        )
+        form = stored.weight_type, stored.prune
+        chosen = next(trial for trial in trials if (trial["weights"], trial["threshold"]) == form)
         figures |= {"out": str(out), "bytes_before": opened.bytes, **chosen}
         figures |= {"model_bytes": directory_bytes(out), "tried": trials}
         if max_loss is not None and chosen["weights"] == "float32":
-            printing.note(
-                f"No smaller form loses at most {100 * max_loss:g} points: all weights are float32."
-            )
+            points_lost = f"{100 * max_loss:g} points"
+            printing.note(f"No smaller form loses at most {points_lost}: all weights are float32.")
         if dataset is not None:
-            lines += [*_table([{**trial, "chosen": trial is chosen} for trial in trials]), ""]
+            lines += [*_table({**trial, "chosen": trial is chosen} for trial in trials), ""]
         lines += _summary(figures, stages.seconds["compress"])
     printing.show({**figures, "seconds": stages.seconds}, lines, json, quiet)
-
-
-def _measured(
-    model: Model, dataset: Dataset, out: Path, max_loss: float, threads: int | None, stages: Stages
-) -> Table:
-    """Evaluate a model in every form, each written to the disk of the report."""
-    from labeltree.model.compress import measure_forms
-    from labeltree.model.labeled_data import validation_data
-
-    # The results may go into the model, where its page finds them; copies of the model may not.
-    assert model.path is not None
-    inside = out.resolve().is_relative_to(model.path.resolve())
-    work = model.path.resolve().parent if inside else out if out.is_dir() else out.parent
-    with printing.warnings_as_notes(), stages.stage("evaluate", f"evaluating {model.path}") as progress:
-        return measure_forms(
-            model,
-            validation_data(dataset, model),
-            max_loss=max_loss,
-            directory=work,
-            threads=threads,
-            progress=progress,
-        )
 
 
 def _table(rows: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 # Of the rows, those that occur in the training data.
 _NOTED_SHARE = 0.01
-_MAX_RANK = max(DEFAULT_RANKS)
 _F1 = {"micro_f1": "micro F1", "macro_f1": "macro F1", "row_f1": "row F1"}
 _PERCENT = {"precision": "P", "recall": "R", **_F1, "coverage": "coverage", "rows_without": "no label"}
 
@@ -76,13 +74,9 @@ def evaluate(
     rows = printing.plural(dataset.n_instances, "row")
     own_score = opened.score.replace(search.score, search.score_scale) == opened.score
     decision = opened.decision if own_score else None
+    top = max(DEFAULT_RANKS) if decision is None and not (thresholds or reliability) else MAX_ACCEPTED
     with printing.warnings_as_notes(), stages.stage("predict", f"predicting {rows}"):
-        labels, scores = opened.predict(dataset.X, top=_MAX_RANK, threads=threads, **asdict(search))
-    if decision is not None or thresholds or reliability:
-        # More labels take longer, so this prediction is not the one that is timed.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they have been noted
-            labels, scores = opened.predict(dataset.X, top=MAX_ACCEPTED, threads=threads, **asdict(search))
+        labels, scores = opened.predict(dataset.X, top=top, threads=threads, **asdict(search))
     labeled = Labeled.of(dataset, opened)
     found = labeled.evaluate(labels, scores=None if decision is None else scores)
     figures = found.to_dict()
