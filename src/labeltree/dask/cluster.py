@@ -121,19 +121,9 @@ def fill_on_cluster(
 
     def fill() -> None:
         with _watched(client, run, n_parts, progress or ignore) as finished:
-            futures.extend(
-                client.map(
-                    _fill,
-                    numbers,
-                    key=[f"labeltree-fill-{run}-{number}" for number in numbers],
-                    pure=False,
-                    retries=_RETRIES,
-                    path=str(path),
-                    n_parts=n_parts,
-                    run=run,
-                    sync=sync,
-                )
-            )
+            keys = [f"labeltree-fill-{run}-{number}" for number in numbers]
+            same = {"path": str(path), "n_parts": n_parts, "run": run, "sync": sync}
+            futures.extend(client.map(_fill, numbers, key=keys, pure=False, retries=_RETRIES, **same))
             _wait_for(futures, finished)
 
     try:
@@ -175,8 +165,6 @@ def _wait_for(futures: Sequence[Any], finished: Callable[[int], None]) -> None:
         for future in distributed.as_completed(futures, loop=futures[0].client.loop):
             future.result()
             finished(places[future.key])
-    except InputError:
-        raise
     except distributed.KilledWorker as error:
         raise InputError(
             f"several workers were lost in turn while they ran the same task ({error.task})",

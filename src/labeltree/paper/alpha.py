@@ -12,7 +12,7 @@ from labeltree.base import plots
 from labeltree.base.display import Progress, ignore
 from labeltree.base.extras import optional
 from labeltree.paper.session import Session, steps
-from labeltree.paper.sizes import CLUSTERS, DEPTHS, draw_lines, unfinished
+from labeltree.paper.sizes import CLUSTERS, DEPTHS, add_legend, draw_lines, unfinished
 from labeltree.paper.tables import Row, Table, distinct, group, means, where
 from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.tree import describe_depths, mean_alpha, node_alpha
@@ -23,14 +23,8 @@ if TYPE_CHECKING:
 BINS = 20
 NODE_COLUMNS = ("data", "seed", "depth", "node", "children", "used_features", "parent_used_features", "alpha")
 DEPTH_COLUMNS = (
-    "data",
-    "depth",
-    "nodes",
-    "children",
-    "mean_used_features",
-    "alpha",
-    "alpha_least",
-    "alpha_most",
+    *("data", "depth", "nodes", "children", "mean_used_features"),
+    *("alpha", "alpha_least", "alpha_most"),
 )
 LAST_COLUMNS = (
     *("data", "max_depth", "nodes", "unfinished_nodes", "children_share", "features_unfinished"),
@@ -102,11 +96,7 @@ def _draw_alpha(nodes: list[Row], averages: list[Row]) -> Figure:
 
 
 def last_depth(
-    session: Session,
-    progress: Progress = ignore,
-    *,
-    clusters: int = CLUSTERS,
-    depths: Sequence[int] = DEPTHS,
+    session: Session, progress: Progress = ignore, *, clusters: int = CLUSTERS, depths: Sequence[int] = DEPTHS
 ) -> list[Table]:
     """Compare the nodes that only d_max keeps from being split with the other nodes of the last depth.
 
@@ -139,17 +129,16 @@ def _last(part: TreePlan, clusters: int, max_depth: int) -> Row | None:
     if not last.any():
         return None
     cut = unfinished(part, clusters, max_depth) & last
-    others = last & ~cut
-    return {
+    row: Row = {
         "nodes": int(last.sum()),
         "unfinished_nodes": int(cut.sum()),
         "children_share": float(children[cut].sum() / children[last].sum()),
-        "features_unfinished": float(used[cut].mean()) if cut.any() else None,
-        "features_others": float(used[others].mean()) if others.any() else None,
-        "alpha_unfinished": mean_alpha(shares[cut], children[cut]),
-        "alpha_others": mean_alpha(shares[others], children[others]),
         "alpha": mean_alpha(shares[last], children[last]),
     }
+    for name, some in (("unfinished", cut), ("others", last & ~cut)):
+        row[f"features_{name}"] = float(used[some].mean()) if some.any() else None
+        row[f"alpha_{name}"] = mean_alpha(shares[some], children[some])
+    return row
 
 
 @plots.drawing
@@ -165,6 +154,5 @@ def _draw_last(summary: list[Row]) -> Figure:
         axes.set_xticks(depths)
         axes.set(xlim=(min(depths) - 0.3, max(depths) + 0.3), ylim=(0, 1.02), xlabel="d_max")
     panels[0].set_ylabel("alpha at depth d_max - 1")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc=plots.LEGEND, ncols=len(labels) if len(names) > 1 else 1)
+    add_legend(figure, panels)
     return figure

@@ -1,13 +1,4 @@
-"""The paper's tables and figures by name, on any data.
-
->>> from labeltree import synthesize
->>> from labeltree.paper import experiments
->>> train, test = synthesize("eur-lex", scale=0.02)
->>> session = experiments.Session([experiments.Split("synthetic", train, test)])
->>> result = experiments.run("statistics", session)
->>> result.tables[0].rows[0]["labels"]
-79
-"""
+"""The paper's tables and figures by name, on any data (docs/reproduce.md)."""
 
 from __future__ import annotations
 

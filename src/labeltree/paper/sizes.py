@@ -54,11 +54,7 @@ def _count(split: Split) -> Row:
 
 
 def fixed_k(
-    session: Session,
-    progress: Progress = ignore,
-    *,
-    clusters: int = CLUSTERS,
-    depths: Sequence[int] = DEPTHS,
+    session: Session, progress: Progress = ignore, *, clusters: int = CLUSTERS, depths: Sequence[int] = DEPTHS
 ) -> list[Table]:
     """Compute sizes with the same K for all depths (values of d_max), from one deep tree per seed."""
     rows: list[Row] = []
@@ -149,9 +145,7 @@ def _draw(summary: list[Row]) -> Figure:
     for axes, name in zip(panels, names, strict=True):
         _draw_panel(axes, where(summary, data=name))
     panels[0].set_ylabel("size / one-vs-rest")
-    handles, labels = panels[0].get_legend_handles_labels()
-    columns = len(labels) if len(names) >= len(labels) else 1
-    figure.legend(handles, labels, loc=plots.LEGEND, ncols=columns)
+    add_legend(figure, panels)
     return figure
 
 
@@ -188,3 +182,10 @@ def draw_lines(axes: Axes, x: Sequence[float], rows: Sequence[Row], lines: Mappi
     for number, (key, label) in enumerate(lines.items()):
         values = [np.nan if row[key] is None else row[key] for row in rows]
         axes.plot(x, values, color=plots.COLORS[number], marker=plots.MARKERS[number], label=label)
+
+
+def add_legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    """Add the legend of panels that show the same lines; in one row, if the figure is wide enough."""
+    handles, labels = panels[0].get_legend_handles_labels()
+    columns = len(labels) if len(panels) >= len(labels) else 1
+    figure.legend(handles, labels, loc=plots.LEGEND, ncols=columns)

@@ -91,13 +91,7 @@ class Result:
 
 
 def where(rows: Iterable[Row], **values: Any) -> list[Row]:
-    """Return the rows that have these values.
-
-    Examples
-    --------
-    >>> where([{"data": "a", "seed": 0}, {"data": "a", "seed": 1}], data="a", seed=1)
-    [{'data': 'a', 'seed': 1}]
-    """
+    """Return the rows that have these values."""
     return [row for row in rows if all(row[key] == value for key, value in values.items())]
 
 

@@ -98,11 +98,8 @@ def _comparison(
     rows: list[Row] = []
     for depth in range(1, deepest + 1):
         vectors = labels + int(theory.meta_labels(labels, clusters, depth))
-        if depth == 1:
-            cost, relative = theory.ovr_cost(labels, instances, nonzeros), 1.0
-        else:
-            cost = theory.tree_cost(labels, clusters, depth, instances, nonzeros)
-            relative = float(theory.tree_cost(labels, clusters, depth, 1, 1)) / labels
+        # Of one value of an instance.
+        cost = labels if depth == 1 else float(theory.tree_cost(labels, clusters, depth, 1, 1))
         rows.append(
             {
                 "model": "one-vs-rest" if depth == 1 else "balanced tree",
@@ -110,8 +107,8 @@ def _comparison(
                 "vectors": vectors,
                 "dense_weights": float(theory.dense_tree_weights(labels, clusters, depth, features)),
                 "dense_ratio": vectors / labels,
-                "cost": float(cost),
-                "cost_ratio": relative,
+                "cost": float(instances * nonzeros * cost),
+                "cost_ratio": cost / labels,
             }
         )
     caption = (

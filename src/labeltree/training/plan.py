@@ -210,7 +210,7 @@ class Plan:
 
         If weights are to be pruned, only a bound of the size is known: figures that need the size are None.
         """
-        depths = self.depths()
+        depths, exact = self.depths(), self.is_exact
         return {
             "instances": self.n_instances,
             "features": self.n_features,
@@ -220,13 +220,11 @@ class Plan:
             "nodes": self.n_nodes,
             "depth": self.depth,
             "weights": self.n_weights,
-            "model_bytes": self.model_bytes if self.is_exact else None,
+            "model_bytes": self.model_bytes if exact else None,
             "model_bytes_at_most": self.model_bytes,
-            "bytes_per_weight": self.model_bytes / self.n_weights
-            if self.is_exact and self.n_weights
-            else None,
-            "ovr_bytes": self.ovr_bytes if self.is_exact else None,
-            "ovr_ratio": self.ovr_ratio if self.is_exact else None,
+            "bytes_per_weight": self.model_bytes / self.n_weights if exact and self.n_weights else None,
+            "ovr_bytes": self.ovr_bytes if exact else None,
+            "ovr_ratio": self.ovr_ratio if exact else None,
             "paper_tree_bytes": self.paper_tree_bytes,
             "paper_ovr_bytes": self.paper_ovr_bytes,
             "ratio": self.ratio,

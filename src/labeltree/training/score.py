@@ -60,11 +60,7 @@ class HeldOut:
     """
 
     def __init__(
-        self,
-        dataset: Dataset,
-        plan: Plan,
-        blocks: Sequence[TrainedBlocks],
-        costs: NDArray[np.float32] | None,
+        self, dataset: Dataset, plan: Plan, blocks: Sequence[TrainedBlocks], costs: NDArray[np.float32] | None
     ) -> None:
         self.plan = plan
         self._dataset, self._blocks, self._costs = dataset, blocks, costs

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -107,11 +106,7 @@ class WorkDirectory:
         overwrite: bool = False,
         sync: bool = True,
     ) -> WorkDirectory:
-        """Open the work directory of a model that is to be trained.
-
-        An unfinished run is an error, unless it is to be continued; an existing model is one, unless it is to
-        be replaced.
-        """
+        """Open the work directory of a model that is to be trained, after `check_run`."""
         target = Path(os.path.abspath(model))
         check_run(target, overwrite, resume)
         path = work_path(target)
@@ -201,9 +196,7 @@ class WorkDirectory:
     def __enter__(self) -> WorkDirectory:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if "journal" in self.__dict__:
             self.journal.close()
         if self._is_done(error):

@@ -86,9 +86,8 @@ class Comparison:
             for note in describe(item.data, _NAME):
                 found.setdefault(note, []).append(item.name)
         for note, names in found.items():
-            yield note.replace(
-                _NAME, "every model" if len(names) == len(self.models) else " and ".join(names)
-            )
+            all_of_them = len(names) == len(self.models)
+            yield note.replace(_NAME, "every model" if all_of_them else " and ".join(names))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all figures, as ``labeltree compare --json`` prints them."""
@@ -115,20 +114,12 @@ class Comparison:
             ]
             size, threshold = human_bytes(item.data.model.bytes), item.figures()["F1_threshold"]
             rows.append([item.name, size, f"{item.milliseconds_per_row:.3f}", *cells, threshold])
-        gaps = [
-            [
-                item.name,
-                metric,
-                *(f"{100 * x:+.2f}" for x in (gap.value, gap.low, gap.high)),
-                f"{gap.p_value:.3f}",
-            ]
-            for item in self.models
-            for metric, gap in item.differences.items()
-        ]
-        n_rows, unlabeled = (
-            self.models[0].data.dataset.n_instances,
-            self.models[0].data.missed["rows_without_labels"],
-        )
+        gaps = []
+        for row in self.differences:
+            points = [f"{100 * row[name]:+.2f}" for name in ("value", "low", "high")]
+            gaps.append([row["model"], row["metric"], *points, f"{row['p_value']:.3f}"])
+        data = self.models[0].data
+        n_rows, unlabeled = data.dataset.n_instances, data.missed["rows_without_labels"]
         left_out = f", {unlabeled:,} without labels left out" if unlabeled else ""
         title = f"{n_rows:,} row{'s' * (n_rows != 1)}{left_out}; metrics in percent"
         test = "differences from the first model, by a paired bootstrap over rows"

@@ -216,12 +216,14 @@ class Halving:
                 shutil.rmtree(place, ignore_errors=True)  # of a trial that was killed before it was recorded
                 assert model.path is not None
                 model.path.rename(place)
+        if model.codec == SPARSE:
+            storage = {"prune": model.manifest["pruned"]["threshold"]}
+        else:
+            storage = {"weights": model.codec}
         return replace(
             trial,
             model_bytes=model.bytes,
-            storage={"prune": model.manifest["pruned"]["threshold"]}
-            if model.codec == SPARSE
-            else {"weights": model.codec},
+            storage=storage,
             metrics={name: round(value.fraction, 6) for name, value in found.items()},
             error=round(found[metric].error, 6),
             rows=found[metric].rows.round(6).tolist(),
