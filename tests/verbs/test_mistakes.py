@@ -191,6 +191,11 @@ MISTAKES = [
         lambda: train(F, format="csv"),
         "the data is not a file, to which format does not apply; remove format",
     ),
+    (
+        "names of files in a list",
+        lambda: train([__file__, __file__]),
+        "the labels are missing; pass the labels of each text as labels; files are a list of Path",
+    ),
     ("path missing", lambda: train("nothing.tsv"), "nothing.tsv: no such file"),
     (
         "text as path",
@@ -207,6 +212,11 @@ MISTAKES = [
         "misspelled",
         lambda: train(T, L, cluster=3),
         "train() has no argument 'cluster'; did you mean 'clusters'?",
+    ),
+    (
+        "misspelled in a method",
+        lambda: M.evaluate(T, L, seperator=";"),
+        "evaluate() has no argument 'seperator'; did you mean 'separator'?",
     ),
     ("clusters", lambda: train(T, L, clusters=1), "clusters is 1, expected an integer of at least 2"),
     (
@@ -284,6 +294,16 @@ MISTAKES = [
         "predict frame col",
         lambda: M.predict(F, text="body"),
         "the data has no column 'body', only 'text', 'labels', 'n'; set the name of the text column (text)",
+    ),
+    (
+        "predict text of list",
+        lambda: M.predict(T, text="body"),
+        "the data has no columns, to which text does not apply; remove text",
+    ),
+    (
+        "predict delimiter",
+        lambda: M.predict_matrix(F, delimiter=";"),
+        "the data is not a file, to which delimiter does not apply; remove delimiter",
     ),
     ("predict top", lambda: M.predict(T, top=0), "top is 0, expected an integer of at least 1"),
     ("predict threshold", lambda: M.predict(T, threshold=2), "threshold is 2, expected a number from 0 to 1"),

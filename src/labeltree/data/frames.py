@@ -42,6 +42,8 @@ def as_frame(data: Any) -> nw.DataFrame[Any] | None:
         return None
     import narwhals as nw
 
+    if type(data).__name__ == "RecordBatch":
+        data = optional("pyarrow").table(data)
     frame = nw.from_native(data, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         what = f"the data is a {type(data).__name__}, whose rows are not computed yet"

@@ -294,17 +294,20 @@ def _memory_source(
         flags, labels = indicator(labels), None
         _check_length(n_rows, flags[0].shape[0])
     elif labels is None and require_labels:
-        raise InputError("the labels are missing", hint="pass the labels of each text as {labels}")
+        hint = "pass the labels of each text as {labels}"
+        if isinstance(data, list | tuple) and any(os.path.exists(str(item)) for item in data[:1]):
+            hint += "; files are a list of Path"
+        raise InputError("the labels are missing", hint=hint)
     cells = None if labels is None else _label_values(labels, n_rows)
 
     def documents(progress: Progress | None) -> Iterator[Document]:
         rows = (
             repeat([]) if cells is None else checked_labels(cells, columns, strict=strict and require_labels)
         )
-        for number, (found, names) in enumerate(zip(texts(), rows, strict=False)):
-            missing = "text" if not found or found.isspace() else "label"
-            if strict and (missing == "text" or (require_labels and cells is not None and not names)):
-                raise incomplete(number, missing)
+        found_texts = given_texts(texts()) if strict else texts()
+        for number, (found, names) in enumerate(zip(found_texts, rows, strict=False)):
+            if strict and require_labels and cells is not None and not names:
+                raise _incomplete(number, "label")
             yield Document(found or "", names)
 
     return Source(columns, require_labels, documents=documents, flags=flags)
@@ -338,8 +341,15 @@ def check_not_words(first: Any) -> None:
         raise InputError(what, hint="join its words, or pass labels as the second argument")
 
 
-def incomplete(number: int, missing: str) -> InputError:
-    """Return the error for a row without text or label, if nothing may be missing."""
+def given_texts(texts: Iterable[str | None]) -> Iterator[str | None]:
+    """Yield texts; refuse a missing one."""
+    for number, text in enumerate(texts):
+        if not text or text.isspace():
+            raise _incomplete(number, "text")
+        yield text
+
+
+def _incomplete(number: int, missing: str) -> InputError:
     hint = "correct it, or remove {strict}"
     return InputError(f"row {number} has no {missing}", hint=hint)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -209,7 +209,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return matrix.toarray()
 
-    def _threshold(self, top: int | None, threshold: float | None) -> float | str | None:
+    def _threshold(self, top: int | None, threshold: float | None) -> float | Literal["stored"] | None:
         """Return the least score of a label to predict; None for all."""
         if threshold is not None or top is not None:
             return threshold
@@ -219,7 +219,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return "stored" if stored else DEFAULT_THRESHOLD
 
     def _scores(
-        self, rows: Any, top: int | None = None, threshold: float | str | None = None
+        self, rows: Any, top: int | None = None, threshold: float | Literal["stored"] | None = None
     ) -> sparse.csr_matrix:
         """Return the scores of the `top` best labels that the beam reaches and that are accepted."""
         options = self._options()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from labeltree.base import limits
 from labeltree.base.display import Progress, warn
-from labeltree.base.options import ReadingOptions
+from labeltree.base.options import ReadingOptions, shows
 from labeltree.base.system import available_memory, threads_to_use
 from labeltree.base.table import Facts, Table
 from labeltree.errors import InputError, ResourceError
@@ -42,6 +42,7 @@ class Model(Predictor):
     ``decision``, ``calibration``, ``text`` and more.
     """
 
+    @shows(ReadingOptions)
     def evaluate(
         self,
         data: Data,
@@ -87,6 +88,7 @@ class Model(Predictor):
             warn(note)
         return labeled.evaluate(predicted, ks)
 
+    @shows(ReadingOptions)
     def choose_threshold(
         self,
         data: Data,

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, cast, overload
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from labeltree.base.options import ReadingOptions
-from labeltree.data.dataset import Dataset
-from labeltree.data.frames import as_frame, as_values, checked_texts, first_value, matrix_of, text_values
-from labeltree.data.inputs import check_not_words, incomplete, is_file, open_data, unusable
+from labeltree.base.options import ReadingOptions, shows
+from labeltree.data.frames import checked_texts, first_value
+from labeltree.data.inputs import check_not_words, given_texts, is_file, open_data
 from labeltree.data.read import read_batches
 from labeltree.errors import InputError
 from labeltree.evaluation.accepted import Decision
@@ -37,6 +36,22 @@ class SparseMatrix(Protocol):
         """Number of stored values."""
 
 
+class PredictionOptions(TypedDict, total=False):
+    """The options of `Model.predict` that do not depend on the form of the data."""
+
+    top: int | None
+    beam: int
+    score: str | None
+    score_scale: float | None
+    threshold: float | Decision | Literal["stored"] | None
+    calibrated: bool
+    threads: int | None
+
+
+class DocumentOptions(PredictionOptions, ReadingOptions, total=False):
+    """Those, and how documents are read."""
+
+
 class Predictor(StoredModel):
     """A stored model that predicts."""
 
@@ -44,14 +59,7 @@ class Predictor(StoredModel):
     def predict(  # type: ignore[overload-overlap]  # arrays of numbers are iterable, too
         self,
         data: SparseMatrix | NDArray[np.number[Any]],
-        *,
-        top: int | None = ...,
-        beam: int = ...,
-        score: str | None = ...,
-        score_scale: float | None = ...,
-        threshold: float | Decision | Literal["stored"] | None = ...,
-        calibrated: bool = ...,
-        threads: int | None = ...,
+        **options: Unpack[PredictionOptions],
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]: ...
 
     @overload
@@ -60,16 +68,10 @@ class Predictor(StoredModel):
         data: Data,
         *,
         text: str | Sequence[str] | None = ...,
-        top: int | None = ...,
-        beam: int = ...,
-        score: str | None = ...,
-        score_scale: float | None = ...,
-        threshold: float | Decision | Literal["stored"] | None = ...,
-        calibrated: bool = ...,
-        threads: int | None = ...,
-        **reading: Unpack[ReadingOptions],
+        **options: Unpack[DocumentOptions],
     ) -> tuple[list[list[str]], list[NDArray[np.float32]]]: ...
 
+    @shows(ReadingOptions)
     def predict(
         self,
         data: Any,
@@ -173,14 +175,19 @@ class Predictor(StoredModel):
             )
         return self.decision
 
-    def predict_matrix(self, data: Any, **options: Any) -> sp.csr_matrix:
+    def predict_matrix(
+        self, data: Data, *, text: str | Sequence[str] | None = None, **options: Unpack[DocumentOptions]
+    ) -> sp.csr_matrix:
         """Predict like ``predict``, and return a sparse matrix of scores, rows x labels."""
+        given: dict[str, Any] = {**options}
+        rows: Any = data
         if not _is_matrix(data, self.text is not None):
-            found = _batches(self, data, None, {}, options.get("threads"))
-            data = sp.vstack(
+            reading = {name: given.pop(name) for name in ReadingOptions.__annotations__ if name in given}
+            found = _batches(self, data, text, cast(ReadingOptions, reading), given.get("threads"))
+            rows = sp.vstack(
                 [sp.csr_matrix(np.zeros((0, self.n_features), np.float32)), *found], format="csr"
             )
-        labels, scores = self.predict(data, **options)
+        labels, scores = self.predict(rows, **given)
         return as_matrix(labels, scores, self.n_labels)
 
 
@@ -202,38 +209,16 @@ def _batches(
     model: StoredModel, data: Any, text: Any, reading: ReadingOptions, threads: int | None
 ) -> Iterator[sp.csr_matrix]:
     """Yield the rows to predict, some at a time, if data is not a matrix."""
-    if isinstance(data, Dataset):
-        yield data.X
+    in_turn = isinstance(data, Iterator)
+    source = open_data([] if in_turn else data, text=text, like=model, require_labels=False, **reading)
+    if model.text is None or source.documents is None:
+        yield source.dataset(like=model, threads=threads).X
         return
-    features = model.text
     if is_file(data):
-        source = open_data(data, text=text, like=model, require_labels=False, **reading)
-        if features is None or source.documents is None:
-            yield source.dataset(like=model, threads=threads).X
-        else:
-            found = read_batches(source.documents(None), features, threads=threads)
-            yield from (batch.X for batch in found)
+        found = read_batches(source.documents(None), model.text, threads=threads)
+        yield from (batch.X for batch in found)
         return
-    frame = as_frame(data)
-    if frame is not None and features is None:
-        yield matrix_of(frame, "the data")
-        return
-    in_turn = frame is not None or isinstance(data, Iterator)
-    values = data if in_turn else as_values(data)
-    if values is None:
-        raise unusable(data)
-    if features is None:
-        what = "the data is text, but the model was not trained on text"
-        raise InputError(what, hint="pass a matrix of features")
-    if frame is not None:
-        columns = features.columns.texts if text is None else [text] if isinstance(text, str) else text
-        texts = text_values(frame, columns)
-    else:
-        texts = checked_texts(values)
-    first = 0
-    while batch := [found or "" for found in itertools.islice(texts, _BATCH if in_turn else None)]:
-        empty = next((at for at, found in enumerate(batch, first) if not found.strip()), None)
-        if reading.get("strict") and empty is not None:
-            raise incomplete(empty, "text")
-        yield features.transform(batch, threads=threads)
-        first += len(batch)
+    texts = checked_texts(data) if in_turn else (document.text for document in source.documents(None))
+    texts = given_texts(texts) if reading.get("strict") else texts
+    while batch := [found or "" for found in itertools.islice(texts, _BATCH)]:
+        yield model.text.transform(batch, threads=threads)
