@@ -189,7 +189,7 @@ def test_training_stores_what_compress_stores(seed, trees, bias, names, labels, 
             assert files(place / name) == files(place / f"{name}-2")
             assert model.manifest == load(place / f"{name}-2").manifest
             assert_equals_reader(model, place / name)
-            size, report = disk_bytes(place / name), plan.report(place)
+            size, report = disk_bytes(place / name), plan.to_dict(place)
             assert size == model.bytes
             if storage.prune is None:
                 assert size == plan.model_bytes == report["model_bytes"] == report["model_bytes_at_most"]

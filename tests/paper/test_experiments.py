@@ -116,7 +116,7 @@ def test_alpha_agrees_with_a_recount(session):
             }
             mine = {row["node"]: row for row in nodes if (row["data"], row["seed"]) == (split.name, seed)}
             assert {u: row["alpha"] for u, row in mine.items()} == pytest.approx(share)
-            estimated = make_plan(split.train, tree).report()["alpha"]
+            estimated = make_plan(split.train, tree).to_dict()["alpha"]
             for depth in range(1, tree.depth):
                 at = [u for u in share if tree.node_depth[u] == depth]
                 assert all(mine[u]["depth"] == depth for u in at)

@@ -114,7 +114,7 @@ def test_the_weighted_average_of_alpha():
     assert depth_1["weights"] / depth_1["children"] == (10 * 2 + 30 * 2 + 80 * 6) / (2 + 2 + 6) == 56
     assert depth_1["mean_used_features"] == 40  # of the nodes; the plain mean of alpha would be 0.4
     assert root["weights"] == 300
-    assert plan.report()["alpha"] == [depth_1["alpha"]]
+    assert plan.to_dict()["alpha"] == [depth_1["alpha"]]
 
 
 def balanced(K, d, labels_each, numerator, denominator, scale=1):

@@ -81,7 +81,7 @@ def test_one_vs_rest_has_one_and_a_half_times_the_papers_size():
     data = random_data(1, features=80, density=0.05)
     plan = make_plan(data, build_tree(data, max_depth=1))
     assert plan.ratio == pytest.approx(1.5)
-    assert plan.report()["alpha"] == []
+    assert plan.to_dict()["alpha"] == []
 
 
 def test_alpha_is_relative_to_the_parent():
@@ -89,7 +89,7 @@ def test_alpha_is_relative_to_the_parent():
     x[0, :2], x[1, :4], x[2, :8] = 1, 1, 1
     tree = LabelTree.from_nested([[[0, 3], 1], 2])
     plan = make_plan(Dataset.from_matrices(x, np.eye(4)), tree)
-    assert plan.report()["alpha"] == [4 / 8, 2 / 4]
+    assert plan.to_dict()["alpha"] == [4 / 8, 2 / 4]
 
 
 def test_a_node_without_features_does_not_lower_alpha():
@@ -98,10 +98,10 @@ def test_a_node_without_features_does_not_lower_alpha():
     tree = LabelTree.from_nested([[0, 1], [2, 3], [4, 5, 6, 7, 8, 9]])
     plan = make_plan(Dataset.from_matrices(x, np.eye(4, 10)), tree)
     assert plan.trees[0].used_features.tolist() == [4, 2, 2, 0]
-    assert plan.report()["alpha"] == [0.5]
+    assert plan.to_dict()["alpha"] == [0.5]
     assert plan.depths()[1]["children"] == 10
     none = make_plan(Dataset.from_matrices(np.zeros((4, 4)), np.eye(4, 10)), tree)
-    assert none.report()["alpha"] == [None]
+    assert none.to_dict()["alpha"] == [None]
 
 
 def disk_bytes(path):
@@ -139,7 +139,7 @@ def test_plan_bytes_are_file_bytes(seed, trees, bias, names, labels, density, ma
 def test_the_report_has_the_keys_that_scripts_rely_on():
     data = random_data()
     tree = build_tree(data, clusters=3)
-    report = make_plan(data, [tree, tree.clip(1)]).report()
+    report = make_plan(data, [tree, tree.clip(1)]).to_dict()
     assert set(report) >= {
         *("instances", "features", "labels", "nodes", "depth", "weights", "model_bytes"),
         *("ovr_bytes", "ovr_ratio"),
@@ -151,7 +151,7 @@ def test_the_report_has_the_keys_that_scripts_rely_on():
 
 def test_data_without_features_has_a_report():
     plan = make_plan(Dataset.from_matrices(np.zeros((3, 4)), np.eye(3)), LabelTree.from_nested([0, [1, 2]]))
-    report = plan.report()
+    report = plan.to_dict()
     assert (report["weights"], report["ratio"], report["bytes_per_weight"]) == (0, 0, None)
 
 

@@ -138,8 +138,7 @@ def mark(name: str, marked: Collection[str]) -> str:
 
 def words(items: Iterable[Word]) -> str:
     """List words with their contributions, or with their weights if there is no row."""
-    texts = (f"{w.name} {w.weight if w.product is None else w.product:+.3f}" for w in items)
-    return ", ".join(text.replace(" ", _GLUE) for text in texts)
+    return ", ".join(str(word).replace(" ", _GLUE) for word in items)
 
 
 def print_tree(root: Tree) -> None:

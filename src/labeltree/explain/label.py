@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 import reprlib
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from heapq import nsmallest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from labeltree.base.display import html_table
 from labeltree.base.limits import WORDS, Whole, checked
 from labeltree.errors import InputError, alternatives
 from labeltree.settings import DEFAULT_WORDS
@@ -51,6 +54,9 @@ class Word:
     weight: float
     value: float | None = None
     product: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.weight if self.product is None else self.product:+.3f}"
 
 
 @dataclass(frozen=True)
@@ -111,8 +117,38 @@ class LabelStep:
     bias: float
 
 
-@dataclass(frozen=True)
-class LabelProfile:
+class Paths(ABC):
+    """What is known about a label and its paths: shown as a line, or in a notebook as a table of steps."""
+
+    @abstractmethod
+    def _shown(self) -> tuple[str, list[Sequence[Any]]]:
+        """Return a title, and the steps of the path through each tree."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as dictionaries, lists and values, as ``--json`` prints it."""
+        return asdict(cast("Any", self))
+
+    def __repr__(self) -> str:
+        title, paths = self._shown()
+        words = "; against: ".join(_words(paths[0][-1]))
+        return f"{type(self).__name__}({title}; for: {words})"
+
+    def _repr_html_(self) -> str:
+        title, paths = self._shown()
+        rows = [
+            [str(tree), ", ".join(step.child.frequent), *_words(step)]
+            for tree, steps in enumerate(paths)
+            for step in steps
+        ]
+        return html_table(title, ["tree", "towards", "for", "against"], rows)
+
+
+def _words(step: Any) -> list[str]:
+    return [", ".join(map(str, words)) for words in (step.supporting, step.opposing)]
+
+
+@dataclass(frozen=True, repr=False)
+class LabelProfile(Paths):
     """What a model has learned about a label.
 
     Attributes
@@ -129,6 +165,9 @@ class LabelProfile:
     name: str
     instances: int
     paths: tuple[tuple[LabelStep, ...], ...]
+
+    def _shown(self) -> tuple[str, list[Sequence[Any]]]:
+        return f"{self.name!r}, instances={self.instances}", list(self.paths)
 
 
 def find_label(model: Model, name: str | int) -> int:

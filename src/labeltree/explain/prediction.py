@@ -14,7 +14,7 @@ from labeltree import _native
 from labeltree.base.limits import WORDS, checked
 from labeltree.data.dataset import canonical_csr
 from labeltree.errors import InputError
-from labeltree.explain.label import Child, Word, find_label, label_name, path_to, strongest_words
+from labeltree.explain.label import Child, Paths, Word, find_label, label_name, path_to, strongest_words
 from labeltree.model.ranker import Queries, check_options, check_queries, score_factor, unit_queries
 from labeltree.settings import DEFAULT_BEAM, DEFAULT_TOP, DEFAULT_WORDS, ScoreSettings
 
@@ -83,8 +83,8 @@ class TreePath:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, repr=False)
+class Explanation(Paths):
     """Why a label was predicted.
 
     Attributes
@@ -106,6 +106,9 @@ class Explanation:
     score: float
     uncalibrated: float | None
     paths: tuple[TreePath, ...]
+
+    def _shown(self) -> tuple[str, list[Sequence[Any]]]:
+        return f"{self.name!r}, score={self.score:.4f}", [path.steps for path in self.paths]
 
 
 def explain_prediction(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -133,7 +132,7 @@ def _prediction_paths(models: Models, settings: ServiceSettings, batcher: Batche
             [query] = schemas.check_texts(model, [body.text or ""], settings)
         labels = None if body.label is None else [body.label]
         found = explain_prediction(model, query, labels=labels, top=body.top, words=body.words)
-        return JsonResponse({"model": served.name, "predictions": [asdict(item) for item in found]})
+        return JsonResponse({"model": served.name, "predictions": [item.to_dict() for item in found]})
 
     form = {"application/x-www-form-urlencoded": {"schema": schemas.SuggestRequest.model_json_schema()}}
 
@@ -259,7 +258,7 @@ def _model_paths(models: Models) -> APIRouter:
         model = models.find(name).model
         is_number = label.isascii() and label.isdigit() and len(label) < 10 and int(label) < model.n_labels
         found = describe_label(model, int(label) if is_number else label, words=words)
-        return JsonResponse({"model": name, **asdict(found)})
+        return JsonResponse({"model": name, **found.to_dict()})
 
     @router.get(
         "/models/{name}/tree",

@@ -205,7 +205,7 @@ class Plan:
         trial = max(ranked) if self.depth > 1 else 0
         return INTERPRETER_BYTES + self.data_bytes + labels + max(building, training, trial)
 
-    def report(self, path: Path | str = ".") -> dict[str, Any]:
+    def to_dict(self, path: Path | str = ".") -> dict[str, Any]:
         """Return every figure of the plan, with the available memory and the free disk space at ``path``.
 
         If weights are to be pruned, only a bound of the size is known: figures that need the size are None.

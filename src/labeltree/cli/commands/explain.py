@@ -67,7 +67,7 @@ def explain(
             printing.note("The model knows none of the words, so no label is predicted.")
     if json:
         figures = {"features": int(dataset.X.nnz), "labels": sorted(true_labels)}
-        printing.print_json({**figures, "predictions": [asdict(explanation) for explanation in found]})
+        printing.print_json({**figures, "predictions": [explanation.to_dict() for explanation in found]})
         return
     counts = printing.plural(dataset.X.nnz, "feature")
     if true_labels:

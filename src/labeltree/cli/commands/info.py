@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,7 +170,7 @@ def _show_label(model: Model, name: str, words: int, json: bool) -> None:
 
     profile = describe_label(model, find_label(model, name), words=words)
     if json:
-        printing.print_json({"model": str(model.path), **asdict(profile)})
+        printing.print_json({"model": str(model.path), **profile.to_dict()})
         return
     pairs = [
         ("label", profile.name),

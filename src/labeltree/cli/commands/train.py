@@ -39,7 +39,7 @@ def estimate(
     settings, source = training.model_settings(), DataFile(data, text)
     stages = Stages(quiet or json)
     plan, _, summary = read_and_plan(settings, source, training, threads, stages=stages, quiet=quiet or json)
-    report = plan.report()
+    report = plan.to_dict()
     try:
         plan.check_resources(Path("."), memory_limit)
         fits, verdict = True, "It fits."
