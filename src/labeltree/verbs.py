@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from labeltree.base import limits
-from labeltree.base.display import Stages, warn
+from labeltree.base.display import Stages, html_table, warn
 from labeltree.base.files import temporary_directory
 from labeltree.base.limits import checked
 from labeltree.base.options import ReadingOptions, TrainingOptions, shows
@@ -280,6 +280,19 @@ class Split:
     def __iter__(self) -> Iterator[Any]:
         return (getattr(self, name) for name in self.rows)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts and the largest error, as ``labeltree split --json`` prints them."""
+        found = {
+            name: {"path": str(part), "rows": count} if isinstance(part, Path) else {"rows": count}
+            for (name, count), part in zip(self.rows.items(), self, strict=True)
+        }
+        return {**found, "largest_error": self.largest_error, "compared_labels": self.compared_labels}
+
+    def _repr_html_(self) -> str:
+        rows = ([name, f"{count:,}"] for name, count in self.rows.items())
+        title = f"Shares of labels differ by at most {self.largest_error:.4f}"
+        return html_table(title, ["part", "rows"], rows)
+
     def __repr__(self) -> str:
         rows = ", ".join(f"{name}: {count:,} rows" for name, count in self.rows.items())
         return f"Split({rows}; shares of labels differ by at most {self.largest_error:.4f})"
@@ -313,7 +326,8 @@ def split(
         The share of the rows in a validation part. Default: there is none.
     seed : int, default 0
     path : path-like, optional
-        The directory for the parts of a file, such as ``train.tsv`` and ``test.tsv``; only then required.
+        The directory for the parts of files, such as ``train.tsv`` and ``test.tsv``; only then required.
+        Several files are split as one, and matrices are written as LIBSVM.
     overwrite : bool, default False
         Replace existing files.
     threads : int, optional
@@ -341,7 +355,7 @@ def split(
         if path is None:
             what, hint = "the data is a file, but there is no directory for its parts", "add {path}"
             raise InputError(what, hint=hint, parameters={"path": None})
-        files = output_files(Path(path), names, source.format or "svm", overwrite)
+        files = output_files(Path(path), names, str(source.format) if source.is_text else "svm", overwrite)
     Y, keys, dataset = labels_and_keys(source, threads)
     parts = split_rows(Y, keys, list(shares.values()), seed)
     if files:

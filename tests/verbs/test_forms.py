@@ -2,6 +2,7 @@
 
 import csv
 import inspect
+import json
 from dataclasses import fields
 from pathlib import Path
 
@@ -39,6 +40,8 @@ def file_of(kind, folder, texts, labels):
     if kind == "csv":
         with open(path, "w", newline="") as file:
             csv.writer(file).writerows([["text", "labels"], *zip(texts, joined, strict=True)])
+    elif kind == "jsonl":
+        pl.DataFrame({"text": texts, "labels": labels}).write_ndjson(path)
     else:
         pl.DataFrame({"text": texts, "labels": labels}).write_parquet(path)
     return path
@@ -53,6 +56,7 @@ FORMS = {
     "series": lambda folder, texts, labels: (pd.Series(texts), pd.Series(labels)),
     "polars": lambda folder, texts, labels: (pl.DataFrame({"text": texts, "labels": labels}),),
     "arrow": lambda folder, texts, labels: (pa.table({"text": texts, "labels": labels}),),
+    "record batch": lambda folder, texts, labels: (pa.record_batch({"text": texts, "labels": labels}),),
     "arrow arrays": lambda folder, texts, labels: (pa.array(texts), pa.array(labels)),
     "frame of flags": lambda folder, texts, labels: (texts, flags(labels)),
     "csv": lambda folder, texts, labels: (file_of("csv", folder, texts, labels),),
@@ -114,6 +118,9 @@ def test_missing_texts_are_counted_in_training_and_empty_in_prediction(form, exp
         assert (data.n_skipped, data.n_instances, data.label_names) == (1, 2, ("x", "z"))
         with pytest.raises(labeltree.InputError, match="row 1 has no text; correct it, or remove strict"):
             labeltree.read_data(QUERIES[form](["a text", None]), ["x", "y"], strict=True)
+    if form != "frame":
+        with pytest.raises(labeltree.InputError, match="row 1 has no text; correct it, or remove strict"):
+            expected.predict(QUERIES[form](texts), strict=True)
 
 
 @pytest.mark.parametrize("flags", [np.array, sp.csr_matrix, lambda rows: pd.DataFrame(rows).astype(bool)])
@@ -207,12 +214,44 @@ def test_parts_of_csv_have_the_header_and_whole_records(tmp_path):
     assert sorted(found) == sorted(records)
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_several_files_are_split_as_one(kind, catalog, tmp_path):
+    files = [tmp_path / "a", tmp_path / "b"]
+    for number, folder in enumerate(files):
+        folder.mkdir()
+        files[number] = file_of(kind, folder, *(rows[number::2] for rows in catalog))
+    expected = labeltree.split(*([*rows[::2], *rows[1::2]] for rows in catalog), test=0.2, validation=0.1)
+    found = labeltree.split(files, path=tmp_path / "parts", test=0.2, validation=0.1)
+    assert found.to_dict()["test"] == {"path": str(tmp_path / "parts" / f"test.{kind}"), "rows": 80}
+    for file, part in zip(found, expected, strict=True):
+        assert sorted(labeltree.read_data(file).label_names) == sorted(
+            {name for row in part[1] for name in row}
+        )
+        assert (labeltree.read_data(file).X != labeltree.read_data(*part).X).nnz == 0
+
+
+def test_files_with_other_columns_are_not_split_as_one(tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels\na b,c\n")
+    (tmp_path / "b.csv").write_text("labels,text\nd,e f\n")
+    message = (
+        "b.csv: the header differs from that of .*a.csv; give the files the same columns in the same order"
+    )
+    with pytest.raises(labeltree.InputError, match=message):
+        labeltree.split(str(tmp_path / "?.csv"), path=tmp_path / "parts", test=0.5)
+    assert not list(tmp_path.glob("parts/*"))
+
+
 def test_parts_of_features_are_svm_files(tmp_path):
     train, _ = labeltree.synthesize("eur-lex", scale=0.01)
     labeltree.write_svm(tmp_path / "d.svm", train)
     parts = labeltree.split(tmp_path / "d.svm", path=tmp_path / "parts", test=0.2)
     sizes = [labeltree.read_svm(part).n_instances for part in parts]
     assert sizes == list(parts.rows.values())
+    sp.save_npz(tmp_path / "X.npz", train.X)
+    sp.save_npz(tmp_path / "Y.npz", train.Y)
+    files = [tmp_path / "X.npz", tmp_path / "Y.npz"]
+    again = labeltree.split(files, path=tmp_path / "again", test=0.2)
+    assert [file.read_bytes() for file in again] == [file.read_bytes() for file in parts]
 
 
 def test_options_have_the_names_and_types_of_the_settings():
@@ -226,6 +265,25 @@ def test_options_have_the_names_and_types_of_the_settings():
     assert shown["clusters"].default == TreeSettings.clusters
     assert shown["tolerance"].default == SolverSettings.tolerance
     assert all(item.kind is not item.VAR_KEYWORD for item in shown.values())
+
+
+def test_results_are_shown_and_converted(expected, catalog):
+    results = [
+        expected.explain(TEXT)[0],
+        expected.label("tea"),
+        expected.info(),
+        expected.evaluate(TEST),
+        expected.choose_threshold(TEST),
+        labeltree.compare([expected, expected], TEST),
+        labeltree.estimate(*catalog),
+        labeltree.split(*catalog),
+    ]
+    for result in results:
+        assert json.loads(json.dumps(result.to_dict()))
+        assert result._repr_html_().startswith("<p>")
+        assert len(repr(result)) < 1500
+    assert repr(results[0]).startswith("Explanation('tea', score=0.6")
+    assert "for: tea +" in repr(results[1])
 
 
 def test_only_public_names_are_listed():

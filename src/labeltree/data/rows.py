@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from labeltree.base.extras import optional
 from labeltree.base.files import check_output, write_whole
 from labeltree.base.paths import data_files
 from labeltree.data.columns import Columns
@@ -48,30 +49,35 @@ def take_rows(data: Any, rows: NDArray[Any]) -> Any:
 
 
 def split_lines(
-    path: str,
-    format: str,
-    columns: Columns,
-    parts: NDArray[np.int8],
-    outputs: Sequence[Path],
+    paths: Sequence[str], format: str, columns: Columns, parts: NDArray[np.int8], outputs: Sequence[Path]
 ) -> None:
-    """Write the lines of the documents of a file to the file of their part, each as it is.
+    """Write the lines of the documents of files to the file of their part, each as it is.
 
-    Lines before the first document, such as the header of a CSV file, are written to all of them.
+    Lines before the first document, such as the header of a CSV file, are written to all of them once.
     """
-    starts: list[int] = []
-    for _ in Documents([path], format, columns, require_labels=False, strict=False, starts=starts):
-        pass
-    if len(starts) != len(parts):
-        raise InputError("the file has changed", file=path, hint="split it again")
+    head: list[str] | None = None
     with ExitStack() as stack:
         files = [stack.enter_context(write_whole(output)) for output in outputs]
-        document = -1
-        for number, line in enumerate(Lines(path, None), 1):
-            while document + 1 < len(starts) and starts[document + 1] <= number:
-                document += 1
-            content = f"{line}\n".encode()
-            for file in files if document < 0 else (files[parts[document]],):
-                file.write(content)
+        for path in paths:
+            starts: list[int] = []
+            for _ in Documents([path], format, columns, require_labels=False, strict=False, starts=starts):
+                pass
+            own, parts = parts[: len(starts)], parts[len(starts) :]
+            if len(own) < len(starts):
+                raise InputError("the file has changed", file=path, hint="split it again")
+            document, before = -1, list[str]()
+            for number, line in enumerate(Lines(path, None), 1):
+                while document + 1 < len(starts) and starts[document + 1] <= number:
+                    document += 1
+                if document < 0:
+                    before.append(line)
+                targets = [files[own[document]]] if document >= 0 else files if head is None else []
+                for file in targets:
+                    file.write(f"{line}\n".encode())
+            if format == "csv" and head is not None and before != head:
+                what = f"the header differs from that of {paths[0]}"
+                raise InputError(what, file=path, hint="give the files the same columns in the same order")
+            head = before
 
 
 def write_parts(
@@ -81,14 +87,17 @@ def write_parts(
     if dataset is not None:
         for number, output in enumerate(outputs):
             write_svm(output, dataset.take(np.flatnonzero(parts == number)))
-    elif source.format in LINES and len(files := data_files(data)) == 1:
-        split_lines(files[0], source.format, source.columns, parts, outputs)
+    elif source.format in LINES:
+        split_lines(data_files(data), source.format, source.columns, parts, outputs)
+    elif source.format == "parquet":
+        parquet = optional("pyarrow.parquet")
+        table = parquet.read_table(list(data_files(data)))
+        for number, output in enumerate(outputs):
+            with write_whole(output) as file:
+                parquet.write_table(table.take(np.flatnonzero(parts == number)), file)
     else:
-        kind = f"a {source.format} file" if source.format not in LINES else "several files"
-        what = f"{kind} cannot be split"
-        raise InputError(
-            what, file=source.name, hint="pass a frame or a list of texts, or concatenate the files"
-        )
+        what, hint = f"an {source.format} file cannot be split", "pass a frame, or save it as Parquet"
+        raise InputError(what, file=source.name, hint=hint)
 
 
 def output_files(path: Path, names: Sequence[str], format: str, overwrite: bool) -> list[Path]:

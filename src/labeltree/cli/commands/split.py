@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from labeltree.base import limits
 from labeltree.base.display import Stages
@@ -13,7 +13,7 @@ from labeltree.settings import DEFAULT_SHARE
 
 
 def split(
-    data: str,
+    data: list[str],
     out: Path,
     *,
     reading: Reading,
@@ -28,7 +28,7 @@ def split(
     """Split labeled data into training and test rows.
 
     Each part has about the same share of every label, also of rare ones. Rows with the same text are put into
-    the same part. Lines of text files are copied as they are.
+    the same part. Lines of text files are copied as they are, and several files are split as one.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ def split(
     """
     from labeltree import verbs
 
-    DataFile(data, reading)  # refuses options that do not match the data
+    source = DataFile(data, reading)  # refuses options that do not match the data
     stages = Stages(quiet or json)
-    with stages.stage("split", f"splitting {data}"):
+    with stages.stage("split", f"splitting {source.name}"):
         found = verbs.split(
-            data,
+            [Path(name) for name in data],
             path=out,
             test=test,
             validation=validation,
@@ -54,14 +54,12 @@ def split(
             overwrite=overwrite,
             **reading.keywords(),
         )
-    files = dict(zip(found.rows, map(str, found), strict=True))
-    figures: dict[str, Any] = {name: {"path": files[name], "rows": rows} for name, rows in found.rows.items()}
-    figures |= {"largest_error": found.largest_error, "compared_labels": found.compared_labels}
-    lines = printing.facts((files[name], printing.plural(rows, "row")) for name, rows in found.rows.items())
+    rows = (printing.plural(count, "row") for count in found.rows.values())
+    lines = printing.facts(zip(map(str, found), rows, strict=True))
     if found.compared_labels:
         labels = printing.plural(found.compared_labels, "label")
         lines.append(
             f"Shares of labels differ from those of the parts by at most {found.largest_error:.2%} "
             f"({labels} with 20 or more rows)."
         )
-    printing.show({**figures, "seconds": stages.seconds}, lines, json, quiet)
+    printing.show({**found.to_dict(), "seconds": stages.seconds}, lines, json, quiet)
