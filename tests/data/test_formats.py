@@ -334,6 +334,10 @@ def test_files_of_pecos_are_read_as_they_are(tmp_path):
         ("three", []),
         ("one", ["7"]),
     ]
+    for text, features in (("one two", 2), ("1:0.5 3:1", 3)):  # LIBSVM may have a tab, too
+        (tmp_path / "d.txt").write_text(f"3,7\t{text}\n7\t{text}\n")
+        data = read_data(tmp_path / "d.txt")
+        assert (data.n_features, data.text is not None) == (features, features == 2)
     (tmp_path / "d.tsv").write_text("1::2.0,5::1\tone two\n7::1e-3\tthree\n")
     data = read_data(tmp_path / "d.tsv")
     assert data.label_names == ("1", "5", "7")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,9 +19,10 @@ from labeltree.base.system import threads_to_use
 from labeltree.data.binary import read_npz
 from labeltree.data.columns import Columns, Document, Labels
 from labeltree.data.dataset import Dataset, wrap_csr
-from labeltree.data.records import Documents
+from labeltree.data.records import Documents, Lines
 from labeltree.data.svm import read_svm
 from labeltree.data.tfidf import TextFeatures, learn_features
+from labeltree.data.tsv import is_of_pecos
 from labeltree.errors import InputError, NoTermError, alternatives
 from labeltree.settings import TextSettings
 
@@ -30,10 +32,13 @@ _BATCH_ROWS = 10_000
 def resolve_format(files: Sequence[str], format: str | None, like: Any) -> str:
     """Return the format of data files, given or detected; refuse one that a model cannot use.
 
-    A file whose name shows no format is in LIBSVM format, or plain text if a model was trained on text.
+    A file whose name shows no format is in LIBSVM format, or plain text if a model was trained on text; those
+    of PECOS are TSV.
     """
     found = detected_format(files, format)
-    found = found or ("svm" if like is None or like.text is None else "txt")
+    if found is None:
+        found = "svm" if like is None or like.text is None else "txt"
+        found = "tsv" if os.path.isfile(files[0]) and is_of_pecos(Lines(files[0], None)) else found
     is_text = found in limits.TEXT_FORMAT.values
     if like is not None and is_text != (like.text is not None):
         trained = "training data is" if isinstance(like, Dataset) else f"model {like.path} was trained on"

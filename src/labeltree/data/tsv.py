@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from labeltree.data.columns import Document, Labels, Rules, Split
@@ -55,6 +55,15 @@ def parse_tsv(rules: Rules, lines: Lines) -> Iterator[Document]:
         labels = [] if labels_at is None else split(fields[labels_at])
         document = Document(text, labels, "" if id_at is None else fields[id_at])
         yield document if is_plain else rules.check(document, number)
+
+
+def is_of_pecos(lines: Iterable[str]) -> bool:
+    """Return whether the first line has labels of PECOS, a tab and a text, not values of features."""
+    try:
+        labels, _, text = next(iter(lines), "").partition("\t")
+    except InputError:
+        return False
+    return bool(text.strip() and _OF_PECOS.fullmatch(labels) and not re.match(r"\s*\d+:", text))
 
 
 def _head(
