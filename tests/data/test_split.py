@@ -32,11 +32,20 @@ def test_sizes_are_exact_and_shares_of_labels_are_close(shares, seed):
     assert 2 * found < share_error(Y, random.astype(np.int8), shares)[0]
 
 
-def test_rows_without_labels_and_rare_labels_keep_their_share():
-    Y = sparse.csr_matrix(np.diag(np.arange(2000) < 1000).astype(np.float32))  # 1,000 labels with one row
-    parts = split_rows(Y, np.arange(1, 2001, dtype=np.uint64), [0.1])
-    assert 80 <= parts[:1000].sum() <= 120
-    assert parts.sum() == 200
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rare_labels_keep_their_share_in_nested_splits(seed):
+    n_rare = np.arange(3000) % 3 * 4  # labels with one row: none, four or eight in each row
+    rare = sparse.csr_matrix((np.ones(n_rare.sum()), np.arange(n_rare.sum()), np.cumsum([0, *n_rare])))
+    Y, keys = labels(3000)
+    Y = sparse.hstack([Y, rare], format="csr")
+    for _ in range(2):
+        parts = split_rows(Y, keys, [0.1], seed)
+        for count in (0, 4, 8):
+            assert 0.07 <= parts[n_rare == count].mean() <= 0.13
+        Y, keys, n_rare = Y[parts == 0], keys[parts == 0], n_rare[parts == 0]
+
+
+def test_rows_without_labels_keep_their_share():
     Y = sparse.csr_matrix(np.repeat([[1.0], [0.0]], 100, axis=0))
     assert split_rows(Y, np.arange(1, 201, dtype=np.uint64), [0.25])[100:].sum() == 25
 

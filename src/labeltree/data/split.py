@@ -66,8 +66,8 @@ def split_rows(Y: sparse.csr_matrix, keys: Keys, shares: Sequence[float], seed: 
 
     `shares` are those of the parts but the first, which has the rest. Rows with the same key are put into the
     same part; 0 is the key of a row on its own. The order of the rows and of the labels does not matter.
-    Labels that are too rare for one row in a part have one there with the probability that keeps the share of
-    rare labels. Rows without labels count as a label.
+    Labels that are too rare for one row in each part keep their share together, those with the same number of
+    rows as one label. Rows without labels count as a label.
     """
     n_rows = Y.shape[0]
     keys, single = keys.copy(), np.flatnonzero(keys == 0)
@@ -77,27 +77,28 @@ def split_rows(Y: sparse.csr_matrix, keys: Keys, shares: Sequence[float], seed: 
         what = f"{n_rows:,} row{'s' * (n_rows != 1)} with {len(units):,} different texts"
         raise InputError(f"{what} cannot be split into {len(shares) + 1} parts", hint="use more data")
     sizes = np.bincount(unit)
+    # The rows are mixed in: splitting a part again with the same seed must not repeat choices.
+    mixed = _mixed(_mixed(units).sum(keepdims=True) ^ _mixed([seed]))
     flags = sparse.csr_matrix((np.ones(Y.nnz, np.int64), Y.indices, Y.indptr), shape=Y.shape)
     unlabeled = sparse.csr_matrix((np.diff(Y.indptr) == 0).astype(np.int64)[:, None])
     gather = sparse.csr_matrix((np.ones(n_rows, np.int64), (unit, np.arange(n_rows))))
     marks = sparse.csr_matrix(gather @ sparse.hstack([flags, unlabeled], format="csr"))
     counts = np.asarray(marks.sum(axis=0)).ravel()
     columns = marks.tocsc()
-    labels = _mixed(_sums(columns.indptr, _mixed(units[columns.indices])) ^ _mixed(np.array([seed])))
+    labels = _mixed(_sums(columns.indptr, _mixed(units[columns.indices])) ^ mixed)
     rank = np.empty(len(counts), np.int64)
     rank[np.lexsort((labels, counts))] = np.arange(len(counts))
     # Units with the same rarest label follow one another.
     rarest = np.minimum.reduceat(rank[marks.indices], marks.indptr[:-1])
-    order = np.lexsort((_mixed(units ^ _mixed(np.array([seed]))), rarest))
-    marks, sizes = marks[order], sizes[order]
+    order = np.lexsort((_mixed(units ^ mixed), rarest))
+    group = np.where(counts * min(shares) < 1, len(counts) + counts, np.arange(len(counts)))
+    joined = sparse.csr_matrix((np.ones(len(counts), np.int64), (np.arange(len(counts)), group)))
+    marks, counts, sizes = (marks @ joined)[order], np.bincount(group, counts), sizes[order]
     parts = np.zeros(len(order), np.int8)
     rest, used = np.arange(len(order)), 0.0
     for number, share in enumerate(shares, 1):
-        wanted = share * counts
-        chance = _mixed(labels + np.uint64(number)) / 2.0**64
-        wanted = np.where(wanted < 1, chance < wanted, wanted)
         n_wanted = max(1, round(share * n_rows))
-        chosen = _chosen(marks[rest], sizes[rest], counts, share / (1 - used), wanted, n_wanted)
+        chosen = _chosen(marks[rest], sizes[rest], counts, share / (1 - used), share * counts, n_wanted)
         # A unit is left for each of the other parts.
         missing = len(shares) - number + 1 - np.count_nonzero(~chosen)
         if missing > 0 or not chosen.any():
@@ -113,7 +114,7 @@ def split_rows(Y: sparse.csr_matrix, keys: Keys, shares: Sequence[float], seed: 
 def _chosen(
     marks: sparse.csr_matrix,
     sizes: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    counts: NDArray[Any],
     share: float,
     wanted: NDArray[np.floating[Any]],
     n_wanted: int,
