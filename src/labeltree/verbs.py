@@ -26,6 +26,7 @@ from labeltree.data.split import checked_shares, labels_and_keys, share_error, s
 from labeltree.data.summary import describe_data, summary_lines
 from labeltree.errors import InputError
 from labeltree.hub.loading import load
+from labeltree.model.compress import Budget
 from labeltree.model.labeled_data import read_labeled
 from labeltree.model.model import Model
 from labeltree.settings import (
@@ -169,6 +170,7 @@ def estimate(
     *,
     text: str | Sequence[str] | None = None,
     min_label_count: int = 1,
+    max_size: int | str | None = None,
     threads: int | None = None,
     memory_limit: int | str | None = None,
     progress: bool = False,
@@ -178,8 +180,9 @@ def estimate(
 
     Parameters
     ----------
-    data, labels, text, min_label_count, threads, memory_limit, progress, **options
-        As in :func:`labeltree.train`.
+    data, labels, text, min_label_count, max_size, threads, memory_limit, progress, **options
+        As in :func:`labeltree.train`. A ``max_size`` that no pruning can reach is an error; the size is that
+        before pruning.
 
     Returns
     -------
@@ -194,10 +197,12 @@ def estimate(
     """
     reading, text_settings, settings = _settings(options)
     limit = checked("memory_limit", memory_limit, limits.Optional(limits.MEMORY))
+    budget = Budget(None, max_size)  # type: ignore[arg-type]  # it converts strings
+    budget.check(settings.storage.weights, settings.storage.prune, validated=False)
     source, stages = open_data(data, labels, text=text, **reading), Stages(quiet=not progress)
     with stages.stage("read", f"reading {source.name or 'the data'}") as read:
         dataset = source.dataset(text_settings, threads=threads, progress=read).drop_rare(min_label_count)
-    return build_plan(
+    plan = build_plan(
         _show(dataset, progress),
         settings.tree,
         settings.solver,
@@ -207,6 +212,8 @@ def estimate(
         memory_limit=limit,
         stage=stages.stage,
     )
+    budget.check_least(plan.least_bytes)
+    return plan
 
 
 @shows(ReadingOptions)

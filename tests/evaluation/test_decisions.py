@@ -206,6 +206,18 @@ def test_stored_choices_are_kept_by_copies(trained, place, tmp_path):
         load(tmp_path / "copy").predict(data.X, threshold="stored", score="hinge3")
 
 
+def test_a_large_one_vs_rest_model_has_no_threshold_unless_rows_are_held_out(monkeypatch):
+    data = make_data(300)
+    monkeypatch.setattr("labeltree.training.score.STRIP_BYTES", 1000)
+    with pytest.warns(
+        UserWarning, match="no threshold for one-vs-rest models this large: choose one on other"
+    ):
+        model = labeltree.train(data, max_depth=1)
+    with pytest.raises(InputError, match="the model has no threshold; choose one with `choose_threshold`"):
+        model.predict(data, threshold="stored")
+    assert labeltree.train(data, max_depth=1, holdout=0.2).decision is not None
+
+
 def test_a_model_that_was_replaced_is_not_overwritten(place):
     first = load(place)
     load(place).store_decision(Decision(0.5), None)

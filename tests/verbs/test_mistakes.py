@@ -395,6 +395,12 @@ MISTAKES = [
         "max_depth is 0, expected an integer of at least 1",
     ),
     (
+        "estimate size",
+        lambda: labeltree.estimate(T, L, max_size="1kB"),
+        "the model cannot be compressed to 1.0 kB (1,000 bytes), the smallest possible size is 1.8 kB (1,758 bytes); "
+        "use a larger max_size",
+    ),
+    (
         "tune metric",
         lambda: labeltree.tune(T, L, path="t", metric="P@2"),
         "metric is 'P@2', expected one of P@1, P@3, P@5, nDCG@5, PSP@5, F1",

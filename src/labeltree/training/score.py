@@ -159,16 +159,21 @@ def choose_score(held_out: HeldOut) -> ScoreSettings:
     return CANDIDATES[best]
 
 
+def is_large_node(plan: Plan) -> bool:
+    """Return whether a model is one-vs-rest and too large to choose a threshold in training.
+
+    The memory that is planned can hold all weights of a node of a tree, but not of a large single node.
+    """
+    return plan.depth == 1 and plan.n_weights * 4 > STRIP_BYTES * len(plan.trees)
+
+
 def choose_decision(held_out: HeldOut, score: ScoreSettings) -> Decision | None:
     """Choose the threshold with the largest micro F1 on held-out rows, with the score function of the model.
 
     Returns None if fewer than 50 rows have labels, with the hinge loss, and for a large one-vs-rest model.
     """
     plan, n_rows = held_out.plan, held_out.rows.size
-    # The memory that is planned for training can hold all weights of a node of a tree. One-vs-rest is a
-    # single node, which training never holds as a whole if it is large.
-    fits = plan.depth > 1 or plan.n_weights * 4 <= STRIP_BYTES * len(plan.trees)
-    if plan.settings.loss == "hinge" or n_rows < MIN_DECISION_ROWS or not fits:
+    if plan.settings.loss == "hinge" or n_rows < MIN_DECISION_ROWS or is_large_node(plan):
         return None
     (ranked,) = held_out.ranked(DECISION_ROWS, [score])
     candidates = Candidates.of(held_out.truth(DECISION_ROWS), *ranked)

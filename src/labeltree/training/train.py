@@ -16,7 +16,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from labeltree.base import limits
-from labeltree.base.display import Stage, part_of, silent
+from labeltree.base.display import Stage, part_of, silent, warn
 from labeltree.base.system import available_memory, human_bytes, threads_to_use
 from labeltree.data.dataset import Dataset
 from labeltree.data.inputs import Source
@@ -29,6 +29,7 @@ from labeltree.settings import ModelSettings, SolverSettings, StorageSettings, T
 from labeltree.training.default_cost import with_costs
 from labeltree.training.fill import checked_costs, describe_run, train_planned
 from labeltree.training.plan import Plan, make_plan
+from labeltree.training.score import is_large_node
 from labeltree.training.work import WorkDirectory, check_run
 from labeltree.trees.kmeans import LabelVectors, build_tree
 from labeltree.trees.tree import LabelTree
@@ -93,6 +94,11 @@ def train_source(
         with stage("evaluate", f"evaluating on {test.n_instances:,} rows that were held out"):
             model.choose_threshold(test, save=True, threads=threads)
             model.holdout = model.evaluate(test, threads=threads)
+    elif model.decision is None and is_large_node(plan):
+        warn(
+            "training chooses no threshold for one-vs-rest models this large: choose one on other rows with "
+            "`choose_threshold` (`labeltree threshold`), or train with a holdout"
+        )
     return plan, model
 
 
