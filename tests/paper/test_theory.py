@@ -87,11 +87,6 @@ def test_no_digit_is_lost_where_k_alpha_is_one(drawn, ulps):
     assert value == pytest.approx((d - 1) * K + L / K ** (d - 1), rel=1e-12)
 
 
-def test_depth_1_is_one_vs_rest():
-    assert theory.tree_weights(77, 10, 1, 0.3, 5) == theory.ovr_weights(77, 5) == 385
-    assert theory.weight_ratio(77, 10, 1, 0.3) == 1
-
-
 @given(fewest(least_depth=1), st.integers(-1, 1))
 @example((10, 15), 0)
 @example((1000, 5), -1)

@@ -84,24 +84,24 @@ def test_one_vs_rest_has_one_and_a_half_times_the_papers_size():
     assert plan.to_dict()["alpha"] == []
 
 
-def test_alpha_is_relative_to_the_parent():
-    x = np.zeros((4, 8))
-    x[0, :2], x[1, :4], x[2, :8] = 1, 1, 1
-    tree = LabelTree.from_nested([[[0, 3], 1], 2])
-    plan = make_plan(Dataset.from_matrices(x, np.eye(4)), tree)
-    assert plan.to_dict()["alpha"] == [4 / 8, 2 / 4]
+SHRINKING = np.arange(8) < np.array([[2], [4], [8], [0]])
 
 
-def test_a_node_without_features_does_not_lower_alpha():
-    """The labels without instances have a node of their own."""
-    x = np.eye(4)
-    tree = LabelTree.from_nested([[0, 1], [2, 3], [4, 5, 6, 7, 8, 9]])
-    plan = make_plan(Dataset.from_matrices(x, np.eye(4, 10)), tree)
-    assert plan.trees[0].used_features.tolist() == [4, 2, 2, 0]
-    assert plan.to_dict()["alpha"] == [0.5]
-    assert plan.depths()[1]["children"] == 10
-    none = make_plan(Dataset.from_matrices(np.zeros((4, 4)), np.eye(4, 10)), tree)
-    assert none.to_dict()["alpha"] == [None]
+@pytest.mark.parametrize(
+    ("x", "nested", "used", "alpha"),
+    [
+        (SHRINKING, [[[0, 3], 1], 2], [8, 4, 2], [4 / 8, 2 / 4]),  # of the parent's features
+        # The labels without instances have a node of their own, which uses no features.
+        (np.eye(4), [[0, 1], [2, 3], [*range(4, 10)]], [4, 2, 2, 0], [0.5]),
+        (np.zeros((4, 4)), [[0, 1], [2, 3], [*range(4, 10)]], [0, 0, 0, 0], [None]),
+    ],
+)
+def test_alpha_is_that_of_nodes_with_features(x, nested, used, alpha):
+    tree = LabelTree.from_nested(nested)
+    plan = make_plan(Dataset.from_matrices(x.astype(float), np.eye(4, tree.n_labels)), tree)
+    assert plan.trees[0].used_features.tolist() == used
+    assert plan.to_dict()["alpha"] == alpha
+    assert plan.depths()[1]["children"] == tree.child_count[tree.node_depth == 1].sum()
 
 
 def disk_bytes(path):

@@ -138,12 +138,6 @@ def test_clip_keeps_what_is_shallow_enough_and_refuses_depth_0():
         tree.clip(0)
 
 
-def test_depth_1_is_one_vs_rest():
-    tree = build_tree(random_data(labels=20), clusters=3, max_depth=1)
-    assert (tree.n_nodes, tree.depth, tree.build_bytes) == (1, 1, 0)
-    assert sorted(nested(tree)) == list(range(20))
-
-
 def test_few_labels_are_children_of_the_root():
     tree = build_tree(random_data(labels=7, empty_label=False), clusters=7)
     assert nested(tree) == list(range(7))
