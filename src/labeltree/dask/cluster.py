@@ -232,6 +232,7 @@ def _fill(number: int, path: str, n_parts: int, run: str, sync: bool) -> int:
     return fill_part(path, number, n_parts, sync=sync, progress=report, opened=opened)
 
 
+# Tasks that begin at the same time wait for the first to open the directory.
 _open_lock = threading.Lock()
 
 

@@ -187,7 +187,7 @@ class TreeStrips:
 
 
 def shares(work: NDArray[np.int64], n_parts: int) -> NDArray[np.int64]:
-    """Divide pieces of work into parts of about equal work, always alike; return the part of each, from 0."""
+    """Return the part, from 0, of each piece of work: parts of about equal work, the same every time."""
     part = np.zeros(work.size, np.int64)
     if n_parts == 1:
         return part

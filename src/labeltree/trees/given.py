@@ -198,11 +198,11 @@ def make_tree(
     add_missing: bool,
     unused: NDArray[np.bool_] | None = None,
 ) -> LabelTree:
-    """Make a tree from nested lists of label numbers (which it changes), given all labels in order.
+    """Make a tree from nested lists of label numbers, which it changes.
 
-    A node with one child is replaced by the child, since its classifier could not distinguish anything.
-    Labels that are missing become a separate child of the root, if they are ``unused`` (have no instances) or
-    with ``add_missing``; otherwise they are an error.
+    ``numbers`` has all labels by name, in order. A node with one child is replaced by the child, since its
+    classifier could not distinguish anything. Labels that are missing become a separate child of the root, if
+    they are ``unused`` (have no instances) or with ``add_missing``; otherwise they are an error.
     """
     nodes = [nested]
     for node in nodes:  # the list gets longer during the loop
