@@ -40,7 +40,7 @@ def main(train_file: str, test_file: str) -> None:
 
         def ranked(dataset):
             truth = dataset.align(model.label_names, model.n_labels).Y
-            return labeled_candidates(truth, *model.predict(dataset.X, top=MAX_ACCEPTED))[0]
+            return labeled_candidates(truth, *model.predict(dataset.X, top=MAX_ACCEPTED))
 
         validation, unseen = ranked(rows(held_out)), ranked(test)
         decisions = {"0.5": Decision(0.5), "training": model.decision}

@@ -25,17 +25,12 @@ def _given_tree(value: Any) -> Any:
     return value if nested or hasattr(value, "child_ptr") or hasattr(value, "to_tree") else None
 
 
-# The search for the best labels.
 DEFAULT_TOP = 5
 DEFAULT_BEAM = 10
-# How many of the best labels of a row can be accepted: thresholds are chosen among these.
-MAX_ACCEPTED = 100
-# The share of the rows that tuning validates on.
-DEFAULT_SHARE = 0.1
-# The ranks k that predictions are evaluated at.
-DEFAULT_RANKS = (1, 3, 5)
-# Words shown for and against each step of an explanation.
-DEFAULT_WORDS = 5
+MAX_ACCEPTED = 100  # labels of a row: thresholds are chosen among the best
+DEFAULT_SHARE = 0.1  # of the rows, to validate on
+DEFAULT_RANKS = (1, 3, 5)  # k of the metrics
+DEFAULT_WORDS = 5  # for and against each step of an explanation
 
 # What to do about a model that is too large, whether to build, to train or to store: fewer clusters need less
 # memory, and deeper trees have fewer weights. If max_depth cuts the tree, its wide leaves need more again.
@@ -185,10 +180,6 @@ class TreeSettings:
         return self.tree.notes() if hasattr(self.tree, "notes") else {}
 
 
-# How the cost grows in smaller nodes: by their share of the instances to this power.
-_NODE_GROWTH = 0.2
-
-
 @dataclass(frozen=True)
 class SolverSettings:
     """How each binary problem is solved: the minimum of w'w / 2 + C * (sum of losses).
@@ -249,7 +240,7 @@ class SolverSettings:
         assert self.cost is not None
         assert self.max_cost is not None
         share = np.where(n_instances > 0, n_instances, 1) / (n_instances[0] or 1)
-        return np.minimum(self.cost * share**-_NODE_GROWTH, self.max_cost)
+        return np.minimum(self.cost * share**-0.2, self.max_cost)
 
     def positive_costs(self, depth: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the factor for nodes at these depths."""
@@ -265,7 +256,6 @@ class ModelSettings:
 
     Parameters
     ----------
-    tree, solver, storage
     score : ScoreSettings or "auto"
         How the model turns margins into scores; "auto" chooses it on the training data.
     normalize : bool, default True
@@ -288,17 +278,18 @@ class ModelSettings:
         cls, values: Mapping[str, Any], score: ScoreSettings | Literal["auto"] = AUTO, normalize: bool = True
     ) -> ModelSettings:
         """Sort values by the settings that have fields of their names; the seed is that of all."""
-
-        def named(kind: Any) -> dict[str, Any]:
-            return {item.name: values[item.name] for item in fields(kind) if item.name in values}
-
         return cls(
-            TreeSettings(**named(TreeSettings)),
-            SolverSettings(**named(SolverSettings)),
-            StorageSettings(**named(StorageSettings)),
+            TreeSettings(**_named(TreeSettings, values)),
+            SolverSettings(**_named(SolverSettings, values)),
+            StorageSettings(**_named(StorageSettings, values)),
             score,
             normalize,
         )
+
+
+def _named(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that have the name of a field."""
+    return {item.name: values[item.name] for item in fields(kind) if item.name in values}
 
 
 _WORD_PATTERN = r"\b\w\w+\b"  # two or more letters, digits or underscores
@@ -314,8 +305,7 @@ TEXT_LIMITS: dict[str, limits.Limit] = {
     "strip_html": limits.FLAG,
     "unicode": limits.Optional(limits.UNICODE),
 }
-# Settings that older models do not have.
-CLEANING = ("strip_html", "unicode")
+CLEANING = ("strip_html", "unicode")  # a model stores them only where they are not the defaults
 
 
 @dataclass(frozen=True)
@@ -375,7 +365,7 @@ class TextSettings:
         return replace(self, stop_words=tuple(sorted(ENGLISH_STOP_WORDS)))
 
     def stored(self) -> dict[str, Any]:
-        """Return what a model stores; the settings of `clean` only where they are not the defaults."""
+        """Return what a model stores."""
         return {name: value for name, value in asdict(self).items() if value or name not in CLEANING}
 
     def cleaner(self, *, lowercase: bool = False) -> Callable[[str], str] | None:
@@ -406,6 +396,6 @@ class TextSettings:
 
 def split_options(options: Mapping[str, Any]) -> tuple[ReadingOptions, TextSettings | None]:
     """Return how data is read, and the settings of text; None if there are none among the options."""
-    text = {item.name: options[item.name] for item in fields(TextSettings) if item.name in options}
+    text = _named(TextSettings, options)
     reading = {name: options[name] for name in ReadingOptions.__annotations__ if name in options}
     return cast(ReadingOptions, reading), TextSettings(**text) if text else None

@@ -111,10 +111,6 @@ def train(
         ``score`` and ``score_scale`` as in `ScoreSettings`, by default chosen on the training data; and
         ``normalize=False`` to train on rows as they are, instead of scaling each to length 1.
 
-    Returns
-    -------
-    Model
-
     Examples
     --------
     >>> model = train(["red apples", "a blue whale"], ["fruit", "sea"], clusters=2)
@@ -239,10 +235,8 @@ def compare(
     beam : int, default 10
     seed : int, default 0
         Of the paired bootstrap over the rows.
-    threads : int, optional
-        Default: all CPUs.
-    **reading
-        How data is read, as in :func:`labeltree.read_data`.
+    threads, **reading
+        As in :func:`labeltree.read_data`.
 
     Returns
     -------
@@ -325,7 +319,7 @@ def split(
 
     Parameters
     ----------
-    data, labels, text
+    data, labels, text, threads, **reading
         As in :func:`labeltree.read_data`.
     test : float, default 0.1
         The share of the rows in the test part.
@@ -337,14 +331,6 @@ def split(
         Several files are split as one, and matrices are written as LIBSVM.
     overwrite : bool, default False
         Replace existing files.
-    threads : int, optional
-        Default: all CPUs.
-    **reading
-        How data is read, as in :func:`labeltree.read_data`.
-
-    Returns
-    -------
-    Split
 
     Examples
     --------

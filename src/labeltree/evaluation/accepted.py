@@ -248,12 +248,11 @@ class Candidates:
 
 def labeled_candidates(
     truth: sp.csr_matrix, labels: Any, scores: Any, n_labels: int | None = None
-) -> tuple[Candidates, int]:
-    """Return the candidates of the rows with labels, and the number of the other rows."""
+) -> Candidates:
+    """Return the candidates of the rows with labels."""
     candidates = Candidates.of(truth, labels, scores, n_labels)
     labeled = candidates.row_true > 0
-    unlabeled = int(np.count_nonzero(~labeled))
-    return candidates.of_rows(labeled) if unlabeled else candidates, unlabeled
+    return candidates if labeled.all() else candidates.of_rows(labeled)
 
 
 def check_known(

@@ -183,10 +183,8 @@ def evaluate(
 
     Parameters
     ----------
-    truth : sparse matrix, array or list
-        The true labels.
-    predicted : list, array or sparse matrix
-        The ranked labels, or scores; an integer array has at least max(ks) columns.
+    truth, predicted
+        True labels, and ranked labels or scores; an integer array has at least max(ks) columns.
     ks : iterable of int
         The values of k.
     propensities : Propensities, optional
@@ -346,10 +344,9 @@ def label_ids(predicted: Any, k: int, n_labels: int) -> npt.NDArray[Any]:
         if predicted.dtype.kind != "f" or predicted.ndim != 2:
             return predicted
         if predicted.shape[1] < n_labels:
-            what = (
-                f"predicted is an array of {predicted.dtype} with shape {predicted.shape}, which are scores,"
-            )
-            raise InputError(f"{what} but there are {n_labels} labels", hint="pass label ids as integers")
+            what = f"predicted is an array of {predicted.dtype} with shape {predicted.shape}"
+            what = f"{what}, which are scores, but there are {n_labels} labels"
+            raise InputError(what, hint="pass label ids as integers")
         if np.isnan(predicted).any():
             raise InputError("a predicted score is NaN")
         return pad_labels(np.argsort(-predicted, axis=1, kind="stable")[:, :k], k)

@@ -45,7 +45,7 @@ def _micro_f1(
     truth: sp.csr_matrix, labels: NDArray[Any], scores: NDArray[Any], decision: Decision | None
 ) -> RowMetric:
     """Return F1 over all labels of the rows with labels; the other rows do not count."""
-    candidates, _ = labeled_candidates(truth, labels, scores)
+    candidates = labeled_candidates(truth, labels, scores)
     if decision is None and candidates.ends.size:
         decision = choose_threshold(candidates)
     kept = np.zeros(0, np.bool_) if decision is None else candidates.accepted(decision)

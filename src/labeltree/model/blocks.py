@@ -23,41 +23,20 @@ _CHECKED_BYTES = 32 << 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TreeBlocks:
-    """One tree of a model and its blocks, mapped from disk.
-
-    Attributes
-    ----------
-    tree : LabelTree
-    codec : {"float32", "float16", "int8", "sparse"}
-        How the weights are stored; docs/model-format.md describes each.
-    n_features : int
-        Features of the data; the constant feature of the bias has this number.
-    has_bias : bool
-    feature_ptr : ndarray of int64
-        Start of each block's features, and the end of the last; for sparse blocks, of each segment's.
-    features : ndarray of int32 or uint16
-        The features of each block, sorted. With float32 weights, the constant feature comes last.
-    weight_ptr : ndarray of int64
-        Start of each block of weights, and the end of the last.
-    weights : ndarray
-        Blocks of features x children, or the bytes of sparse blocks.
-    scales, biases : ndarray of float32
-        Of each child, unless weights are float32; then both are empty.
-    checksums : ndarray of uint32
-        CRC-32C of each block's features and weights.
-    """
+    """One tree of a model and its blocks, mapped from disk; docs/model-format.md describes each codec."""
 
     tree: LabelTree
     codec: str
-    n_features: int
+    n_features: int  # of the data; the constant feature of the bias has this number
     has_bias: bool
+    # Start of each block's features, and the end of the last; for sparse blocks, of each segment's.
     feature_ptr: NDArray[np.int64]
-    features: NDArray[Any]
-    weight_ptr: NDArray[np.int64]
-    weights: NDArray[Any]
-    scales: NDArray[np.float32]
+    features: NDArray[Any]  # of each block, sorted; with float32 weights, the constant feature comes last
+    weight_ptr: NDArray[np.int64]  # start of each block of weights, and the end of the last
+    weights: NDArray[Any]  # blocks of features x children, or the bytes of sparse blocks
+    scales: NDArray[np.float32]  # of each child, as the biases, unless weights are float32; then empty
     biases: NDArray[np.float32]
-    checksums: NDArray[np.uint32]
+    checksums: NDArray[np.uint32]  # CRC-32C of each block's features and weights
 
     def __repr__(self) -> str:
         return f"TreeBlocks({self.tree!r}, codec={self.codec!r}, n_weights={self.weights.size})"

@@ -111,16 +111,14 @@ class Trial:
 
     def report(self) -> dict[str, Any]:
         """Return all figures under the names that the command line prints."""
-        p1, p3, p5 = (None,) * 3 if self.precision is None else (round(p, 6) for p in self.precision)
         storage = self.form.storage
+        measured = (None,) * 3 if self.precision is None else (round(p, 6) for p in self.precision)
         return {
             "model_bytes": self.form.model_bytes,
             "threshold": storage.prune,
             "weights": storage.weight_type,
             "nonzeros": self.form.n_nonzeros,
-            "P@1": p1,
-            "P@3": p3,
-            "P@5": p5,
+            **dict(zip(("P@1", "P@3", "P@5"), measured, strict=True)),
         }
 
 
@@ -166,21 +164,25 @@ class Trials:
     directory: Path
     validation: Labeled | None  # None: copies are not evaluated
     threads: int
+    progress: Progress | None = None
     report: Callable[[Trial], None] | None = None  # called with each trial
+    total: int = 1  # about how many there will be, for the progress
+    _number: int = field(default=0, init=False)
     _copies: dict[Form, Path] = field(default_factory=dict, init=False)
 
-    def measure(self, form: Form, progress: Progress | None = None) -> Trial:
-        """Write a copy, unless it is the model itself, and evaluate it."""
-        precision = None
+    def measure(self, form: Form) -> Trial:
+        """Evaluate the model itself, or a copy, which is written; return the form alone without data."""
+        trial = Trial(form)
         if self.validation is not None:
+            progress = part_of(self.progress, self._number, self.total)
             exact = form.storage.codec == "float32"
             copy = self.source if exact else self._written(form, part_of(progress, 0, 2))
-            precision = self.validation.precision(copy, self.threads)
-        trial = Trial(form, precision)
+            trial = Trial(form, self.validation.precision(copy, self.threads))
+            self._number += 1
+            if progress is not None:
+                progress(1.0)
         if self.report is not None:
             self.report(trial)
-        if progress is not None and precision is not None:
-            progress(1.0)
         return trial
 
     def keep(self, form: Form) -> None:
@@ -188,45 +190,42 @@ class Trials:
         for other in [other for other in self._copies if other != form]:
             shutil.rmtree(self._copies.pop(other))
 
-    def path(self, form: Form, progress: Progress | None = None) -> Path:
+    def path(self, form: Form) -> Path:
         """Return the directory of a copy, which is written if it was not kept."""
         self.keep(form)
         if form not in self._copies:
-            self._written(form, progress)
+            self._written(form, self.progress)
         return self._copies[form]
 
     def _written(self, form: Form, progress: Progress | None) -> Model:
-        place = self._copies[form] = self.directory / form.storage.codec
-        if form.storage.prune is not None:
-            place = self._copies[form] = place.with_name(f"{form.storage.codec}-{form.storage.prune:g}")
+        place = self._copies[form] = self.directory / f"{form.storage.codec}-{form.storage.prune or 0:g}"
         return self.source.write_copy(place, form.storage, self.threads, progress)
 
 
-def choose(forms: Sequence[Form], budget: Budget, trials: Trials, progress: Progress | None = None) -> Trial:
+def choose(forms: Sequence[Form], budget: Budget, trials: Trials) -> Trial:
     """Return the form that a budget allows, of those of `list_forms`, and its precision if it is measured."""
     if budget.max_loss is not None:
-        return _smallest(forms, budget.max_loss, trials, progress)
+        return _smallest(forms, budget.max_loss, trials)
     assert budget.max_size is not None
     budget.check_least(forms[-1].model_bytes)
     fitting = [form for form in forms if form.model_bytes <= budget.max_size]
     if trials.validation is None:
-        return trials.measure(fitting[0], progress)
-    return _best(forms[0], fitting, trials, progress)
+        return trials.measure(fitting[0])
+    return _best(forms[0], fitting, trials)
 
 
-def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials, progress: Progress | None) -> Trial:
+def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials) -> Trial:
     """Find the last form that loses at most `max_loss`.
 
     Later forms lose more, so bisection finds it; but not steadily, so a few more are tried after it.
     """
-    total = 1 + math.ceil(math.log2(len(forms))) + len(_MORE)
-    best = original = trials.measure(forms[0], part_of(progress, 0, total))
-    low, high, number = 0, len(forms), 1
+    trials.total = 1 + math.ceil(math.log2(len(forms))) + len(_MORE)
+    best = original = trials.measure(forms[0])
+    low, high = 0, len(forms)
     failed: set[int] = set()
     while high - low > 1:
         middle = (low + high) // 2
-        trial = trials.measure(forms[middle], part_of(progress, number, total))
-        number += 1
+        trial = trials.measure(forms[middle])
         if loss(original, trial) <= max_loss + _ROUNDING:
             low, best = middle, trial
         else:
@@ -234,27 +233,25 @@ def _smallest(forms: Sequence[Form], max_loss: float, trials: Trials, progress: 
             failed.add(middle)
         trials.keep(best.form)
     for more in sorted({high + step for step in _MORE if high + step < len(forms)} - failed):
-        trial = trials.measure(forms[more], part_of(progress, number, total))
-        number += 1
+        trial = trials.measure(forms[more])
         if loss(original, trial) <= max_loss + _ROUNDING:
             best = trial
         trials.keep(best.form)
     return best
 
 
-def _best(original: Form, fitting: Sequence[Form], trials: Trials, progress: Progress | None) -> Trial:
+def _best(original: Form, fitting: Sequence[Form], trials: Trials) -> Trial:
     """Find the form with the largest sum of P@1, P@3 and P@5: pruning costs precision, but not steadily."""
     tried = [fitting[k] for k in _FITTING if k < len(fitting)]
-    total = len(tried) + (original not in tried)
+    trials.total = len(tried) + (original not in tried)
     if original not in tried:  # to compare the others with
-        trials.measure(original, part_of(progress, 0, total))
-    best: Trial | None = None
-    for number, form in enumerate(tried, total - len(tried)):
-        trial = trials.measure(form, part_of(progress, number, total))
-        if best is None or sum(trial.precision or ()) > sum(best.precision or ()):
+        trials.measure(original)
+    best = trials.measure(tried[0])
+    for form in tried[1:]:
+        trial = trials.measure(form)
+        if sum(trial.precision or ()) > sum(best.precision or ()):
             best = trial
         trials.keep(best.form)
-    assert best is not None
     return best
 
 
@@ -278,11 +275,11 @@ def compress_model(
 ) -> None:
     """Write a compact copy of a float32 model, as `storage` or a budget says; see `Model.compress`."""
     with temporary_directory(path.parent, f".{path.name}.") as work:
-        trials = Trials(model, work, validation, threads, report)
+        trials = Trials(model, work, validation, threads, progress, report)
         other_bytes = model.bytes - dense_bytes(model.trees, "float32")
         if budget:
             forms = list_forms(model.trees, other_bytes, threads)
-            form = choose(forms, budget, trials, progress).form
+            form = choose(forms, budget, trials).form
         else:
             size, stored = dense_bytes(model.trees, storage.codec), None
             if storage.prune is not None:
@@ -290,16 +287,17 @@ def compress_model(
                 size, stored = int(sizes[0]), int(counts[0])
             form = Form(storage, other_bytes + size, stored)
             if validation is not None:
+                trials.total = 2
                 trials.measure(Form(StorageSettings(), model.bytes))
-            trials.measure(form, progress)
-        publish(trials.path(form, progress), path, overwrite)
+            trials.measure(form)
+        publish(trials.path(form), path, overwrite)
 
 
 def measure_forms(
     model: Model,
     validation: Labeled,
     *,
-    max_loss: float | None = None,
+    max_loss: float = REPORTED_LOSS,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Table:
@@ -316,11 +314,10 @@ def measure_forms(
     forms = [form for form in listed if not form.storage.prune or least <= (form.n_nonzeros or 0) <= most]
     found = []
     with temporary_directory(Path(tempfile.gettempdir()), ".labeltree-") as work:
-        trials = Trials(model, Path(work), validation, threads)
-        for number, form in enumerate(forms):
-            found.append(trials.measure(form, part_of(progress, number, len(forms))))
+        trials = Trials(model, work, validation, threads, progress, total=len(forms))
+        for form in forms:
+            found.append(trials.measure(form))
             trials.keep(forms[0])
-    most_lost = (REPORTED_LOSS if max_loss is None else max_loss) + _ROUNDING
-    chosen = [trial for trial in found if loss(found[0], trial) <= most_lost][-1]
+    chosen = [trial for trial in found if loss(found[0], trial) <= max_loss + _ROUNDING][-1]
     rows = [{"trees": len(model.trees), **trial.report(), "chosen": trial is chosen} for trial in found]
     return Table({name: [row[name] for row in rows] for name in rows[0]})

@@ -230,8 +230,7 @@ def publish(new: Path, path: Path, overwrite: bool, *, sync: bool = True, record
     one of them, too: the new model is on disk before it takes its place. `record` is a file to write before
     the move, from which `is_published` recognizes the new model.
     """
-    kept = reports(new)
-    check_target(path, overwrite, kept)  # it may have appeared in the meantime
+    check_target(path, overwrite, reports(new))  # it may have appeared in the meantime
     new.chmod(0o777 & ~umask())
     if sync:
         sync_directory(new)
@@ -240,13 +239,7 @@ def publish(new: Path, path: Path, overwrite: bool, *, sync: bool = True, record
         content = f"{read_manifest(new)['crc32c']} {identity.st_ino}"
         write_durably(record, content.encode(), sync)
     try:
-        try:
-            old = _replace(new, path)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-            check_target(path, overwrite, kept)  # it appeared at this moment
-            old = _replace(new, path)
+        old = _replace(new, path)
         if sync:
             sync_path(path.parent)
         if old is not None:

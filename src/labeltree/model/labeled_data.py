@@ -82,15 +82,13 @@ class Labeled:
 
         With the scores that the model gave them, F1 is that of the labels that it accepts.
         """
-        ks = [limits.checked("k", k, limits.TOP) for k in ks]
-        if not ks:
-            raise InputError("ks is empty, expected at least one rank")
+        most = max((limits.checked("k", k, limits.TOP) for k in ks), default=1)
         model, decision = self.model, self.model.decision
         if predicted is None:
-            top = max(ks) if decision is None else max(*ks, MAX_ACCEPTED)
+            top = most if decision is None else max(most, MAX_ACCEPTED)
             predicted, scores = model.predict(self.dataset.X, top=top)
-        predicted = metrics.label_ids(predicted, max(*ks, *DEFAULT_RANKS), self.truth.shape[1])
-        ranked = metrics.pad_labels(predicted, max(ks))
+        predicted = metrics.label_ids(predicted, max(most, *DEFAULT_RANKS), self.truth.shape[1])
+        ranked = metrics.pad_labels(predicted, most)
         propensities = metrics.propensities(model.label_counts, model.n_instances)
         figures = metrics.evaluate(self.truth, ranked, ks, propensities)
         accepted = AcceptedLabels.of(self.truth, predicted, scores, decision)
@@ -226,15 +224,12 @@ class Choice:
     decision : Decision
     calibration : Calibration or None
     candidates : Candidates
-        The ranked labels of the data, with the scores that the model gives with this calibration.
-    unlabeled : int
-        The number of rows without labels, which were left out.
+        The ranked labels of the rows with labels, with the scores that the model gives with this calibration.
     """
 
     decision: Decision
     calibration: Calibration | None
     candidates: Candidates
-    unlabeled: int
 
     @property
     def threshold(self) -> float:
@@ -303,7 +298,7 @@ def decide(
     """Choose which labels a model should accept; see `Model.choose_threshold`."""
     data = validation_data(validation, model)
     labels, scores = model.predict(data.dataset.X, top=MAX_ACCEPTED, calibrated=False, threads=threads)
-    candidates, unlabeled = labeled_candidates(data.truth, labels, scores, model.n_labels)
+    candidates = labeled_candidates(data.truth, labels, scores, model.n_labels)
     n_rows = candidates.row_true.size
     if n_rows < MIN_DECISION_ROWS:
         warn(
@@ -316,4 +311,4 @@ def decide(
     if calibration is not None:
         candidates = replace(candidates, scores=calibration.apply(candidates.scores))
     decision = choose_threshold(candidates, *goal, n_labels=model.n_labels)
-    return Choice(decision, calibration, candidates, unlabeled)
+    return Choice(decision, calibration, candidates)

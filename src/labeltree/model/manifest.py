@@ -185,23 +185,22 @@ def parse_manifest(content: bytes, path: Path) -> Manifest:
 
     `path` is the model directory, for messages.
     """
+    file = path / layout.MANIFEST
     try:
         manifest = parse_json(content)
         checksum = manifest_checksum(manifest) if isinstance(manifest, dict) else 0
     except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"the manifest cannot be read ({error})", file=path / layout.MANIFEST, hint=RESTORE
-        ) from None
+        raise InputError(f"the manifest cannot be read ({error})", file=file, hint=RESTORE) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError("not the manifest of a labeltree model", file=path / layout.MANIFEST)
+        raise InputError("not the manifest of a labeltree model", file=file)
     version = manifest.get("format_version")
     if type(version) is not int or version != FORMAT_VERSION:
         what = f"the model has format version {reprlib.repr(version)}, but only version {FORMAT_VERSION} is"
         raise VersionError(f"{what} supported", file=path, hint="install a newer version of labeltree")
     if type(manifest.get("crc32c")) is not int or manifest["crc32c"] != checksum:
-        raise InputError("checksum mismatch: the file is damaged", file=path / layout.MANIFEST, hint=RESTORE)
+        raise InputError("checksum mismatch: the file is damaged", file=file, hint=RESTORE)
     try:
         _check_entries(manifest)
     except InputError as error:
-        raise error.replace(file=path / layout.MANIFEST, hint=RESTORE) from None
+        raise error.replace(file=file, hint=RESTORE) from None
     return manifest

@@ -17,8 +17,8 @@ from labeltree.base.system import available_memory, threads_to_use
 from labeltree.base.table import Facts, Table
 from labeltree.errors import InputError, ResourceError
 from labeltree.evaluation.result import Evaluation
-from labeltree.model.compress import Budget, Trial, compress_model, measure_forms
-from labeltree.model.directory import check_apart, check_target
+from labeltree.model.compress import REPORTED_LOSS, Budget, Trial, compress_model, measure_forms
+from labeltree.model.directory import check_apart, check_target, read_whole
 from labeltree.model.labeled_data import Choice, Labeled, decide, goal_of, read_labeled, validation_data
 from labeltree.model.manifest import RESTORE
 from labeltree.model.open import read_parts
@@ -107,8 +107,8 @@ class Model(Predictor):
 
         Parameters
         ----------
-        data, labels, text
-            Labeled data, as in `evaluate`.
+        data, labels, text, threads, **reading
+            As in `evaluate`.
         metric : {"micro_f1", "macro_f1", "row_f1"}, optional
             The F1 to maximize. "macro_f1" can give labels their own thresholds. Default: "micro_f1".
         min_precision, min_recall : float, optional
@@ -119,10 +119,6 @@ class Model(Predictor):
         save : bool, default False
             Use the choice as ``self.decision`` and ``self.calibration``, and store it in the directory of the
             model.
-        threads : int, optional
-            Default: all CPUs.
-        **reading
-            How data is read, as in :func:`labeltree.read_data`.
 
         Returns
         -------
@@ -193,13 +189,9 @@ class Model(Predictor):
         name : str or int
             Its name or number.
         words : int, default 5
-            Maximum number of words for and against each step.
+            As in `explain`.
         siblings : int, default 10
             Maximum number of siblings to name.
-
-        Returns
-        -------
-        LabelProfile
         """
         from labeltree.explain.label import describe_label
 
@@ -208,10 +200,7 @@ class Model(Predictor):
     def info(self) -> Facts:
         """Describe the model: its data, size and settings, and the shape of its trees.
 
-        Returns
-        -------
-        Facts
-            A mapping of what ``labeltree info --json`` prints.
+        The result is a mapping of what ``labeltree info --json`` prints.
         """
         from labeltree.explain.overview import describe_model
 
@@ -289,7 +278,7 @@ class Model(Predictor):
         self,
         validation: Data | tuple[Data, Labels],
         *,
-        max_loss: float | None = None,
+        max_loss: float = REPORTED_LOSS,
         threads: int | None = None,
         progress: Progress | None = None,
     ) -> Table:
@@ -297,14 +286,10 @@ class Model(Predictor):
 
         Parameters
         ----------
-        validation : path-like, frame, Dataset or pair of texts and labels
-            Labeled data that the model was not trained on.
-        max_loss : float, optional
-            What the ``chosen`` form may lose of P@1, P@3 or P@5. Default: 0.001.
-        threads : int, optional
-            Default: all CPUs.
-        progress : callable, optional
-            Called periodically with the fraction of the work that is done.
+        validation, threads, progress
+            As in `compress`.
+        max_loss : float, default 0.001
+            What the ``chosen`` form may lose of P@1, P@3 or P@5.
 
         Returns
         -------
@@ -326,7 +311,7 @@ class Model(Predictor):
 
 def load(path: Path | str, *, verify: bool | None = None) -> Model:
     """Open a model directory; see `labeltree.load`, which also takes addresses."""
-    model = Model(*read_parts(Path(path)))
+    model = Model(*read_whole(Path(path), read_parts))
     try:
         _ = model._search
     except ValueError as error:

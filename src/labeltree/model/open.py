@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from labeltree.data.tfidf import IDF_FILE, SETTINGS_FILE, TERMS_FILE, TextFeatur
 from labeltree.errors import InputError, ResourceError
 from labeltree.model import layout
 from labeltree.model.blocks import NO_FLOATS, TreeBlocks
-from labeltree.model.directory import ModelDirectory, read_manifest, read_whole
+from labeltree.model.directory import ModelDirectory, read_manifest
 from labeltree.model.manifest import RESTORE, Manifest
 from labeltree.settings import CLEANING, TextSettings
 from labeltree.trees.tree import LabelTree, pointers
@@ -44,24 +44,8 @@ _HEADER = re.compile(
 _LARGEST_STORED = {"float16": 65504.0, "int8": 128.0, layout.SPARSE: 128.0}
 
 
-class ModelParts(NamedTuple):
-    """The contents of a model directory that were read and checked; a `Model` is made of these."""
-
-    path: Path
-    manifest: Manifest
-    trees: tuple[TreeBlocks, ...]
-    label_counts: NDArray[np.int64]
-    label_names: tuple[str, ...] | None
-    text: TextFeatures | None
-    thresholds: NDArray[np.float32] | None
-
-
-def read_parts(path: Path) -> ModelParts:
-    """Read and check a model directory; features and weights are mapped."""
-    return read_whole(path, _read_parts)
-
-
-def _read_parts(directory: ModelDirectory) -> ModelParts:
+def read_parts(directory: ModelDirectory) -> tuple[Any, ...]:
+    """Read and check a model: the arguments of `StoredModel`, with features and weights mapped."""
     path = directory.path
     manifest = read_manifest(path, directory)
     _check_memory(path, manifest)
@@ -87,7 +71,7 @@ def _read_parts(directory: ModelDirectory) -> ModelParts:
         thresholds = reader.array(layout.THRESHOLDS, "<f4", manifest["labels"])
         if not ((thresholds >= 0) & (thresholds <= 1)).all():
             raise _damaged("a threshold is not from 0 to 1", path / layout.THRESHOLDS)
-    return ModelParts(path, manifest, trees, counts, names, text, thresholds)
+    return path, manifest, trees, counts, names, text, thresholds
 
 
 def _check_memory(path: Path, manifest: Manifest) -> None:
@@ -136,20 +120,8 @@ def _read_tree(reader: ModelReader, number: int, manifest: Manifest) -> TreeBloc
         scales, biases = read("scales.npy"), read("biases.npy")
         _check_scales(scales, biases, codec, has_bias, place)
     counts |= {"feature": int(feature_ptr[-1]), "weight": int(weight_ptr[-1])}
-    features, weights, checksums = read("features.npy"), read("weights.npy"), read("checksums.npy")
-    return TreeBlocks(
-        tree,
-        codec,
-        n_features,
-        has_bias,
-        feature_ptr,
-        features,
-        weight_ptr,
-        weights,
-        scales,
-        biases,
-        checksums,
-    )
+    blocks = feature_ptr, read("features.npy"), weight_ptr, read("weights.npy")
+    return TreeBlocks(tree, codec, n_features, has_bias, *blocks, scales, biases, read("checksums.npy"))
 
 
 def _check_tree(tree: LabelTree, depth: int, folder: Path) -> None:
@@ -312,19 +284,10 @@ def _data_start(stream: BinaryIO, target: Path, expected: layout.ArrayFile) -> i
         raise _damaged("not a NumPy array of one dimension", target)
     dtype, length = found[1].decode(), int(found[2])
     if (dtype, length) != (expected.dtype, expected.length):
-        wanted = f"{_type_name(expected.dtype)}[{expected.length}]"
-        what = f"the array is {_type_name(dtype)}[{length}], expected {wanted}"
-        raise _damaged(what, target)
+        wanted = f"{expected.dtype}[{expected.length}]"
+        raise _damaged(f"the array is {dtype}[{length}], expected {wanted}", target)
     start = len(head) + len(rest)
     n_bytes = start + length * np.dtype(dtype).itemsize
     if n_bytes != os.fstat(stream.fileno()).st_size or start % _ALIGNMENT:
         raise _damaged("the header is damaged", target)
     return start
-
-
-def _type_name(dtype: str) -> str:
-    """Return the name of a type in a header: int64 for <i8."""
-    try:
-        return str(np.dtype(dtype))
-    except TypeError:
-        return dtype

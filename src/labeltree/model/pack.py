@@ -19,7 +19,7 @@ from labeltree import _native
 from labeltree.base.display import Progress, part_of
 from labeltree.errors import InputError
 from labeltree.model.blocks import TreeBlocks
-from labeltree.model.directory import sync_path, write_at
+from labeltree.model.directory import write_at, write_durably
 from labeltree.model.layout import (
     FEATURES,
     SPARSE,
@@ -171,10 +171,7 @@ def _move(
             moved += len(piece)
         if moved >= _RELEASED_AT_ONCE:
             os.fdatasync(target)
-            temporary = mark.with_suffix(".new")
-            temporary.write_text(str(block + 1))
-            sync_path(temporary)
-            temporary.replace(mark)
+            write_durably(mark, str(block + 1).encode())
             _native.release_range(source, released, int(ptr[block + 1]))
             released, moved = int(ptr[block + 1]), 0
 

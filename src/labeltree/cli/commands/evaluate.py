@@ -94,7 +94,7 @@ def evaluate(
         accepting = f"{share} of the labeled rows have at least one accepted label"
         lines += ["", f"accepted labels: micro F1 {micro}, macro F1 {macro}; {accepting}"]
     if thresholds or reliability:
-        candidates, _ = labeled_candidates(labeled.truth, labels, scores, opened.n_labels)
+        candidates = labeled_candidates(labeled.truth, labels, scores, opened.n_labels)
     if thresholds:
         figures["thresholds"] = grid = _threshold_rows(candidates, decision)
         lines += ["", *_threshold_table(grid)]
