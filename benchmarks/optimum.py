@@ -29,6 +29,7 @@ from labeltree import (
     train_model,
 )
 from labeltree.data.dataset import Dataset
+from labeltree.training.default_cost import node_costs
 
 
 def objective(
@@ -53,7 +54,7 @@ def excess(data: Dataset, model: Model, node: int, child: int) -> float:
     constant = sp.csr_matrix(np.full((len(rows), 1), model.bias))
     x = sp.hstack([data.X[rows], constant], format="csr")[:, features].astype(np.float64)
     settings = SolverSettings(**model.manifest["settings"])
-    cost = float(settings.node_costs(np.array([data.n_instances, len(rows)]))[1])
+    cost = float(node_costs(settings, np.array([data.n_instances, len(rows)]))[1])
     found = objective(weights[:, child].astype(np.float64), x, signs, cost)
     if np.ptp(signs) == 0:  # scikit-learn refuses a single class: all positive or all negative, by symmetry
         x, signs = sp.vstack([x, -x], format="csr"), np.concatenate([signs, -signs])

@@ -14,8 +14,6 @@ from labeltree.errors import InputError
 
 # The help of the command line reads these settings: it starts faster without NumPy.
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from sklearn.feature_extraction.text import TfidfVectorizer
 
 
@@ -232,22 +230,6 @@ class SolverSettings:
     def precise(self) -> bool:
         """Whether the solver uses double precision: below this tolerance, float32 gaps are noise."""
         return self.tolerance < 1e-4
-
-    def node_costs(self, n_instances: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the cost of nodes with so many instances (or sum of their weights), the root first."""
-        import numpy as np
-
-        assert self.cost is not None
-        assert self.max_cost is not None
-        share = np.where(n_instances > 0, n_instances, 1) / (n_instances[0] or 1)
-        return np.minimum(self.cost * share**-0.2, self.max_cost)
-
-    def positive_costs(self, depth: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Return the factor for nodes at these depths."""
-        import numpy as np
-
-        factors = np.atleast_1d(np.asarray(self.positive_cost, np.float64))
-        return factors[np.minimum(depth, factors.size - 1)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ import labeltree
 from labeltree.cli import main
 from labeltree.settings import SolverSettings
 from labeltree.training import default_cost
-from labeltree.training.default_cost import default_costs, length_cost, with_costs
+from labeltree.training.default_cost import default_costs, length_cost, node_costs, with_costs
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.floats(0, 1), st.floats(0.05, 20), st.integers(0, 2**32 - 1))
@@ -35,7 +35,7 @@ def test_twin(n_rows, n_features, density, scale, seed):
 def test_smaller_nodes_have_a_larger_cost(cost, other, sizes):
     cost, most = sorted((cost, other))
     sizes = [1000, *sizes]
-    found = SolverSettings(cost=cost, max_cost=most).node_costs(np.array(sizes))
+    found = node_costs(SolverSettings(cost=cost, max_cost=most), np.array(sizes))
     for size, value in zip(sizes, found, strict=True):
         expected = min(cost * (1000 / max(size, 1)) ** 0.2, most)
         assert value == pytest.approx(expected)

@@ -22,6 +22,7 @@ from labeltree.model.layout import ArrayFile
 from labeltree.model.pack import BlockFiles
 from labeltree.settings import ScoreSettings, SolverSettings, StorageSettings
 from labeltree.training import score
+from labeltree.training.default_cost import node_costs, positive_costs
 
 SIGMOID = ScoreSettings()
 EVERY = 10**6  # instances of a node, or labels
@@ -82,9 +83,9 @@ def twin_margins(data, model, plan, node, costs=None):
     margins = x @ weights.astype(float)
     rows, _, _, signs = node_problems(data, tree, node)
     costs = np.ones(data.n_instances) if costs is None else costs.astype(float)
-    (_, node_cost) = settings.node_costs(np.array([costs.sum(), costs[rows].sum()]))
+    (_, node_cost) = node_costs(settings, np.array([costs.sum(), costs[rows].sum()]))
     instance_costs = node_cost * costs[rows, None]
-    positive_cost = settings.positive_costs(tree.node_depth)[node]
+    positive_cost = positive_costs(settings, tree.node_depth)[node]
     slopes, curvatures = derivatives(
         settings.loss, signs * margins[rows], instance_costs * np.where(signs > 0, positive_cost, 1)
     )

@@ -72,11 +72,7 @@ def fit_calibration(candidates: Candidates) -> Calibration:
     n_groups = min(max(n_hits // _GROUP_HITS, 1), _MAX_GROUPS)
     # Scores in decreasing order, so that groups are, too.
     group = np.minimum(candidates.correct[:-1] * n_groups // max(n_hits, 1), n_groups - 1)
-    counts = np.bincount(group, minlength=n_groups).astype(np.float64)[::-1]
-    means, observed = (
-        np.bincount(group, values, minlength=n_groups)[::-1] / np.maximum(counts, 1)
-        for values in (candidates.scores.astype(np.float64), candidates.hits)
-    )
+    counts, means, observed = (values[::-1] for values in _grouped(candidates, group, n_groups))
     known = np.append(True, np.diff(means) > _STEP) & (means > _STEP) & (means < 1 - _STEP) & (counts > 0)
     means, observed, counts = means[known], observed[known], counts[known]
     fitted = isotonic_regression(observed, weights=counts).x if means.size else observed
@@ -86,6 +82,16 @@ def fit_calibration(candidates: Candidates) -> Calibration:
     # Not constant anywhere, so that different scores stay different.
     values = (values + _STEP * np.arange(values.size)) / (1 + _STEP * values.size)
     return Calibration(tuple(points.tolist()), tuple(values.tolist()))
+
+
+def _grouped(
+    candidates: Candidates, group: NDArray[np.int64], n_groups: int
+) -> tuple[_Floats, _Floats, _Floats]:
+    """Return the number of candidates of each group, their mean score, and the share that is correct."""
+    counts = np.bincount(group, minlength=n_groups).astype(np.float64)
+    sums = (np.bincount(group, values, n_groups) for values in (candidates.scores, candidates.hits))
+    means, observed = (summed / np.maximum(counts, 1) for summed in sums)
+    return counts, means, observed
 
 
 def calibration_gain(candidates: Candidates) -> float:
@@ -115,17 +121,13 @@ def reliability(candidates: Candidates) -> tuple[list[dict[str, Any]], float]:
     score and observed frequency of their interval.
     """
     bins = np.minimum((candidates.scores.astype(np.float64) * N_BINS).astype(np.int64), N_BINS - 1)
-    counts = np.bincount(bins, minlength=N_BINS)
-    means, observed = (
-        np.bincount(bins, values, minlength=N_BINS) / np.maximum(counts, 1)
-        for values in (candidates.scores.astype(np.float64), candidates.hits)
-    )
+    counts, means, observed = _grouped(candidates, bins, N_BINS)
     error = float(np.abs(means - observed) @ counts / max(1, counts.sum()))
     used = np.flatnonzero(counts)
     columns = {
         "low": used / N_BINS,
         "high": (used + 1) / N_BINS,
-        "labels": counts[used],
+        "labels": counts[used].astype(np.int64),
         "mean_score": means[used],
         "observed": observed[used],
     }

@@ -48,10 +48,8 @@ class Propensities:
     def __post_init__(self) -> None:
         known = np.append(self.values, self.unseen)
         if not ((known > 0) & (known <= 1)).all():
-            raise InputError(
-                "a propensity is not in (0, 1]",
-                hint="compute propensities with labeltree.metrics.propensities",
-            )
+            hint = "compute propensities with labeltree.metrics.propensities"
+            raise InputError("a propensity is not in (0, 1]", hint=hint)
 
     def weights(self, n_labels: int) -> _Floats:
         """Return the weight of a hit, 1 / propensity, for the label ids 0 to `n_labels` - 1."""
@@ -388,10 +386,8 @@ def _check_labels(labels: npt.NDArray[Any], k: int) -> _Labels:
             f"got an array of {labels.dtype} with shape {labels.shape}"
         )
     if labels.shape[1] < k:
-        raise InputError(
-            f"predicted has {labels.shape[1]} labels per instance, expected at least k={k}",
-            hint="predict more labels, or pad the rows with -1",
-        )
+        what = f"predicted has {labels.shape[1]} labels per instance, expected at least k={k}"
+        raise InputError(what, hint="predict more labels, or pad the rows with -1")
     best = labels[:, :k].astype(np.int64)
     if best.size and best.min() < -1:
         raise InputError(f"predicted contains the label id {best.min()}, expected at least 0, or -1 for none")

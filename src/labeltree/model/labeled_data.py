@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 
 _FEWEST = 3  # rows that occur in the training data; fewer are chance
+# What a threshold is chosen by: an F1 to maximize, or a precision or recall and what it is to reach.
+Goal: TypeAlias = tuple[str, float | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,13 +271,6 @@ class Choice:
         return None if own is None else cross_validate(self.candidates, own.size)
 
 
-class Goal(NamedTuple):
-    """What a threshold is chosen by: an F1 to maximize, or a precision or recall to reach."""
-
-    metric: str = "micro_f1"
-    target: float | None = None
-
-
 def goal_of(metric: str | None, min_precision: float | None, min_recall: float | None) -> Goal:
     """Return the goal of `Model.choose_threshold`; several and unknown ones are refused."""
     given = {"metric": metric, "min_precision": min_precision, "min_recall": min_recall}
@@ -288,8 +283,8 @@ def goal_of(metric: str | None, min_precision: float | None, min_recall: float |
     limits.checked("metric", metric, limits.Optional(limits.F1))
     for name in ("min_precision", "min_recall"):
         if name in names:
-            return Goal(name.removeprefix("min_"), limits.checked(name, given[name], limits.TARGET))
-    return Goal() if metric is None else Goal(metric)
+            return name.removeprefix("min_"), limits.checked(name, given[name], limits.TARGET)
+    return metric or "micro_f1", None
 
 
 def decide(

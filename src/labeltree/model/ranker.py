@@ -87,40 +87,18 @@ def named_labels(
 
 
 def check_queries(X: Any) -> Queries:
-    """Validate rows, and bring them into the kernel's form; a matrix that is already in it is not copied."""
-    if isinstance(X, _CSR) and X.ndim == 2 and X.dtype == np.float32 and X.data.size == X.indptr[-1]:
-        if X.indptr[0] != 0 or (X.indptr[1:] < X.indptr[:-1]).any():  # SciPy would sort outside the arrays
-            raise InputError("X is not a valid sparse matrix (its indptr decreases)")
-        if not np.isfinite(X.data).all():
-            raise InputError("X contains NaN or infinity", hint="replace or remove them")
-        if X.shape[1] > limits.LARGEST_INT32:
-            raise InputError(f"X has {X.shape[1]} columns, expected fewer than 2**31")
-        if not X.has_sorted_indices:
-            X = X.sorted_indices()
-    else:
-        X = canonical_csr(X, "X")
-    return Queries(csr_arrays(X), *X.shape)
+    """Validate rows, and bring them into the kernel's form; arrays that are already in it are not copied."""
+    matrix = canonical_csr(X, "X")
+    return Queries(csr_arrays(matrix), *matrix.shape)
 
 
 def unit_queries(queries: Queries, n_features: int) -> Queries:
-    """Scale rows to length 1, without features beyond those of the model; the given arrays are not changed.
-
-    The values of a feature that occurs twice in a row are added first.
-    """
+    """Scale rows to length 1, without features beyond those of the model; the arrays are not changed."""
     indptr, indices, values = queries.arrays
-    if indptr[0] or indices.size != values.size or (np.diff(indptr) < 0).any():
-        return queries  # not the arrays of a matrix: the search refuses them
     known = indices < n_features
     if not known.all():
         indptr = pointers(known)[indptr]
         indices, values = indices[known], values[known]
-    # Only a repeated feature is not larger than the one before it, except at the start of a row.
-    rising = np.ones(indices.size + 1, bool)
-    rising[1:-1] = indices[1:] > indices[:-1]
-    rising[indptr] = True
-    if not rising.all():
-        matrix = sp.csr_matrix((values, indices, indptr), shape=(queries.n_rows, n_features))
-        indptr, indices, values = csr_arrays(canonical_csr(matrix, "X"))
     return Queries((indptr, indices, unit_values(indptr, values)), queries.n_rows, n_features)
 
 

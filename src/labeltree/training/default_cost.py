@@ -1,4 +1,4 @@
-"""The default cost: by the numbers of features and of instances, and the length of the rows."""
+"""Costs of nodes, and their default by the numbers of features and of instances, and the length of rows."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _LEAST_BASE, _MOST_BASE = 0.5, 2.0
 _LONG_ROW = 128
 # The least and the most that the inverse of the mean squared norm counts as.
 _LEAST_COST, _MOST_COST = 0.01, 100.0
+# The cost grows in smaller nodes by their share of the instances to minus this power.
+_NODE_GROWTH = 0.2
 # Values that are read at a time.
 _VALUES_AT_ONCE = 1 << 20
 
@@ -89,3 +91,17 @@ def _rounded(cost: float) -> float:
     """Return a cost with two digits, so that rounding of sums does not change it."""
     # Ten digits first: 0.125 must not become 0.12 or 0.13 by chance.
     return float(f"{float(f'{cost:.10g}'):.2g}")
+
+
+def node_costs(settings: SolverSettings, n_instances: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the cost of nodes with so many instances (or sum of their weights), the root first."""
+    assert settings.cost is not None
+    assert settings.max_cost is not None
+    share = np.where(n_instances > 0, n_instances, 1) / (n_instances[0] or 1)
+    return np.minimum(settings.cost * share**-_NODE_GROWTH, settings.max_cost)
+
+
+def positive_costs(settings: SolverSettings, depth: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return the factor of the cost of positive instances for nodes at these depths."""
+    factors = np.atleast_1d(np.asarray(settings.positive_cost, np.float64))
+    return factors[np.minimum(depth, factors.size - 1)]

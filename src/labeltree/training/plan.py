@@ -20,7 +20,7 @@ from labeltree.errors import InputError, ResourceError
 from labeltree.model.layout import SPARSE, ArrayFile
 from labeltree.model.writer import names_bytes
 from labeltree.settings import SMALLER_MODEL, SolverSettings, StorageSettings
-from labeltree.training.default_cost import with_costs
+from labeltree.training.default_cost import node_costs, positive_costs, with_costs
 from labeltree.training.tree_plan import TreePlan
 from labeltree.trees.tree import DepthSummary, LabelTree, depth_cells, describe_depths
 
@@ -114,8 +114,8 @@ class Plan:
             dataset.native,
             part.tree.native,
             costs=costs,
-            node_costs=settings.node_costs(counts),
-            positive_costs=settings.positive_costs(part.tree.node_depth),
+            node_costs=node_costs(settings, counts),
+            positive_costs=positive_costs(settings, part.tree.node_depth),
             loss=settings.loss,
             tolerance=settings.tolerance,
             max_iterations=settings.max_iterations,
