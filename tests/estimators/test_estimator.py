@@ -195,6 +195,10 @@ def test_score_is_p_at_1_and_takes_weights():
     hits = TEST.Y.toarray()[np.arange(40), estimator.predict_top(TEST.X, 1)[0][:, 0]]
     assert 0 < hits.mean() < 1
     assert estimator.score(TEST.X, TEST.Y) == pytest.approx(hits.mean())
+    half = np.arange(len(hits)) % 2  # rows without labels are left out
+    some = TEST.Y.multiply(half[:, None]).tocsr()
+    assert estimator.score(TEST.X, some) == pytest.approx(hits[half == 1].mean())
+    assert estimator.score(TEST.X, 0 * TEST.Y) == 0
     weighted = estimator.score(TEST.X, TEST.Y.toarray(), sample_weight=hits + 1)
     assert weighted == pytest.approx(np.average(hits, weights=hits + 1))
 

@@ -134,7 +134,7 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return logs[:, 1] - logs[:, 0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return P@1, the share of rows whose best label is correct. For one class per row, the accuracy.
+        """Return P@1, the share of the labeled rows whose best label is correct; the accuracy for classes.
 
         Parameters
         ----------
@@ -156,8 +156,10 @@ class TreePredictor(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_rows(len(best), target)
         hits = np.asarray(target.Y[np.arange(len(best)), best]).ravel() != 0
         hits &= best >= 0  # a document without known words has no label
-        weights = None if sample_weight is None else check_weights(sample_weight, len(hits))
-        return float(np.average(hits, weights=weights))
+        weights = np.ones(len(hits)) if sample_weight is None else check_weights(sample_weight, len(hits))
+        if not self._single:
+            weights = weights * (target.Y.getnnz(axis=1) > 0)
+        return float(np.average(hits, weights=weights)) if weights.any() else 0.0
 
     def _rows(self, X: Any) -> Any:
         """Return X as a matrix of features."""

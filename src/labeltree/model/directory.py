@@ -44,7 +44,8 @@ class ModelDirectory:
             hint = "check the path, or train a model first"
             raise InputError("no such model directory", file=path, hint=hint) from None
         except NotADirectoryError:
-            raise InputError("is a file, not a directory", file=path) from None
+            hint = "pass the directory of a model"
+            raise InputError("is a file, not a directory", file=path, hint=hint) from None
         except (OSError, ValueError) as error:
             raise InputError(f"cannot be opened ({error})", file=path) from None
 
